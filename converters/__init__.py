@@ -1,0 +1,1 @@
+"""The table, the architectures, and every translation to and from the table."""

@@ -1,0 +1,87 @@
+"""The architectures, as data: names, ELF machines, the registers that unwinding is about, SFrame's ABI.
+
+Strategy: one row an architecture; whoever needs a register number or a machine looks it up here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..schemas.section import ByteOrder
+from ..schemas.sframe import SFRAME_ABI
+
+
+@dataclass(frozen=True, slots=True)
+class SframeAbi:
+    """What SFrame prescribes for an ABI. Offsets in bytes from the CFA; None: tracked row by row.
+
+    `sp_value_offset` is the caller's SP, from the CFA. A stored CFA offset is (offset - `cfa_adjustment`) /
+    `cfa_alignment`. `has_register_slots`: an RA or FP word may name a register.
+    """
+
+    abi_arch: SFRAME_ABI
+    fixed_ra_offset: int | None
+    sp_value_offset: int = 0
+    cfa_adjustment: int = 0
+    cfa_alignment: int = 1
+    has_register_slots: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """One architecture. Registers are DWARF numbers; `address_size` in bytes; `byte_order` the usual one."""
+
+    name: str
+    machine: str
+    address_size: int
+    byte_order: ByteOrder
+    stack_pointer: int
+    frame_pointer: int
+    return_address: int
+    signs_return_addresses: bool = False
+    sframe: SframeAbi | None = None
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    architecture.name: architecture
+    for architecture in (
+        Architecture("x86", "EM_386", 4, "little", 4, 5, 8),
+        Architecture(
+            "x86_64", "EM_X86_64", 8, "little", 7, 6, 16,
+            sframe=SframeAbi(SFRAME_ABI.AMD64_ENDIAN_LITTLE, fixed_ra_offset=-8),
+        ),
+        Architecture("arm", "EM_ARM", 4, "little", 13, 11, 14),
+        Architecture(
+            "aarch64", "EM_AARCH64", 8, "little", 31, 29, 30, signs_return_addresses=True,
+            sframe=SframeAbi(SFRAME_ABI.AARCH64_ENDIAN_LITTLE, fixed_ra_offset=None),
+        ),
+        Architecture(
+            "aarch64_be", "EM_AARCH64", 8, "big", 31, 29, 30, signs_return_addresses=True,
+            sframe=SframeAbi(SFRAME_ABI.AARCH64_ENDIAN_BIG, fixed_ra_offset=None),
+        ),
+        Architecture("mips", "EM_MIPS", 4, "big", 29, 30, 31),
+        Architecture("mips64", "EM_MIPS", 8, "big", 29, 30, 31),
+        Architecture("ppc", "EM_PPC", 4, "big", 1, 31, 65),
+        Architecture("ppc64", "EM_PPC64", 8, "little", 1, 31, 65),
+        Architecture("riscv32", "EM_RISCV", 4, "little", 2, 8, 1),
+        Architecture("riscv64", "EM_RISCV", 8, "little", 2, 8, 1),
+        Architecture(
+            "s390x", "EM_S390", 8, "big", 15, 11, 14,
+            sframe=SframeAbi(
+                SFRAME_ABI.S390X_ENDIAN_BIG, fixed_ra_offset=None, sp_value_offset=-160, cfa_adjustment=160,
+                cfa_alignment=8, has_register_slots=True,
+            ),
+        ),
+    )
+}  # fmt: skip
+
+
+def architecture_of(machine: str, address_size: int, byte_order: ByteOrder) -> Architecture | None:
+    """The architecture of an ELF file; None where it is none of ours. Only AArch64's name tells the byte order."""
+    found = [a for a in ARCHITECTURES.values() if a.machine == machine and a.address_size == address_size]
+    return next((a for a in found if a.byte_order == byte_order), found[0] if found else None)
+
+
+def architecture_of_abi(abi_arch: int) -> Architecture:
+    """The architecture of an SFrame header's ABI byte; ValueError where it is none."""
+    return {a.sframe.abi_arch: a for a in ARCHITECTURES.values() if a.sframe is not None}[SFRAME_ABI(abi_arch)]

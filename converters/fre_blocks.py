@@ -1,0 +1,246 @@
+"""Row runs and SFrame frame row entries, both directions: the caller of kernels/fres.py.
+
+Strategy: a run becomes segments, a segment with a width of start addresses becomes a block of bytes; equal
+blocks are one. Reading, a block becomes a run again, its few distinct rule sets shared between rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schemas import sframe
+from ..schemas.derive import bit_position
+from ..schemas.section import BuildError, ParseError, Section
+from .arch import Architecture, SframeAbi
+from .interning import intern
+from .kernels import engine, views
+from .kernels.protocol import Fault
+from .rules import CfaKind, RaState, RuleKind
+from .unwind import RowColumns, RuleColumns, UnwindTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SframeRows:
+    """Each row of the table in SFrame: a reason (0: none), the FRE info byte, three words."""
+
+    reason: NDArray[np.uint8]
+    info: NDArray[np.uint8]
+    words: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segments:
+    """Runs split at what cannot be said; run r has segments first[r] up to first[r + 1]. The rest: kernels/fres.py."""
+
+    first: NDArray[np.int64]
+    reason: NDArray[np.uint8]
+    start: NDArray[np.uint64]
+    fres: NDArray[np.int64]
+    size: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    def fre_count(self, segment: NDArray[np.int64]) -> NDArray[np.int64]:
+        """FREs of each of some segments."""
+        return np.diff(self.fres, prepend=0)[segment]
+
+
+def abi_of(architecture: Architecture) -> SframeAbi:
+    if architecture.sframe is None:
+        raise BuildError(".sframe", None, "abi_arch", f"SFrame has no ABI for {architecture.name}")
+    return architecture.sframe
+
+
+def _abi_vector(architecture: Architecture) -> NDArray[np.int64]:
+    """The ABI as kernels/fres.py takes it."""
+    abi = abi_of(architecture)
+    registers = (architecture.stack_pointer, architecture.frame_pointer, architecture.return_address)
+    offsets = (abi.fixed_ra_offset or 0, abi.sp_value_offset, abi.cfa_adjustment, abi.cfa_alignment)
+    return np.array([*registers, *offsets, abi.has_register_slots], np.int64)
+
+
+def project_rows(table: UnwindTable) -> SframeRows:
+    count = len(table.rows.offset)
+    projected = SframeRows(np.empty(count, np.uint8), np.empty(count, np.uint8), np.empty((count, 3), np.int32))
+    rows, rules = table.rows, table.rules
+    columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state, rows.first_rule, rows.rule_count)
+    engine().fres.project(
+        *views(_abi_vector(table.architecture)),
+        *views(*columns, rules.register, rules.kind, rules.value),
+        *views(projected.reason, projected.info, projected.words),
+    )
+    return projected
+
+
+def split_runs(table: UnwindTable, rows: SframeRows) -> Segments:
+    count, runs = len(rows.reason), len(table.run_rows)
+    first = np.empty(runs, np.int64)
+    columns = [np.empty(count, code) for code in ("u1", "u8", "i8", "i8", "i8")]
+    kept = engine().fres.segments(
+        *views(table.run_rows, table.rows.offset, rows.reason, rows.info, rows.words, first, *columns)
+    )
+    segments = int(first[-1])
+    reason, start, fres, size = (column[:segments] for column in columns[:4])
+    return Segments(first, reason, start, fres, size, columns[4][:kept])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """Blocks to be written: the segment and the width of start addresses of each."""
+
+    table: UnwindTable
+    rows: SframeRows
+    split: Segments
+    segment: NDArray[np.int64]
+    width: NDArray[np.uint8]
+
+    def select(self, which: NDArray[np.int64]) -> Blocks:
+        """Some of the blocks, in that order."""
+        return replace(self, segment=self.segment[which], width=self.width[which])
+
+    def counts(self) -> NDArray[np.int64]:
+        """FREs of each block."""
+        return self.split.fre_count(self.segment)
+
+    def ends(self) -> NDArray[np.int64]:
+        """The offset behind each block."""
+        return np.cumsum(self.split.size[self.segment] + self.counts() * self.width)
+
+    def offsets(self) -> NDArray[np.int64]:
+        """The offset of each block."""
+        return np.concatenate([np.zeros(1, np.int64), self.ends()])[:-1]
+
+    def encode(self) -> NDArray[np.uint8]:
+        """The bytes of all blocks."""
+        ends = self.ends()
+        out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+        columns = (self.segment, self.width, self.table.rows.offset, self.rows.info, self.rows.words)
+        engine().fres.encode(
+            int(self.table.byte_order == "big"),
+            *views(*columns, self.split.start, self.split.fres, self.split.rows, out),
+        )
+        return out
+
+
+def merge_equal(encode: Blocks, block: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Blocks of different runs whose bytes are equal: the ones to keep, by first use, and each FDE's among them."""
+    starts, ends = encode.offsets(), encode.ends()
+    number, first = intern(encode.encode(), starts, ends, encode.counts())
+    used = number[block]
+    order, position = np.unique(used, return_index=True)
+    by_use = np.argsort(position, kind="stable")
+    place = np.empty(len(first), np.int64)
+    place[order[by_use]] = np.arange(len(by_use))
+    return first[order[by_use]], place[used]
+
+
+# More rows than this for each byte are an attack: FDEs that name the same bytes from different starts.
+ROWS_PER_BYTE = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreBlocks:
+    """Distinct blocks of FREs: `offset` in the sub-section, FREs, bytes of a start address, an FDE that names it."""
+
+    offset: NDArray[np.int64]
+    count: NDArray[np.int64]
+    width: NDArray[np.uint8]
+    fde: NDArray[np.int64]
+
+
+def rows_of_blocks(
+    section: Section, fres: memoryview, fres_offset: int, blocks: FreBlocks, architecture: Architecture
+) -> tuple[NDArray[np.int64], RowColumns, RuleColumns]:
+    """`run_rows`, rows and rules of a table whose runs are the blocks; PCs before a first FRE get a row without CFA."""
+    total = int(blocks.count.sum())
+    if total > ROWS_PER_BYTE * len(fres):
+        reason = f"FDEs name {total} FREs in a sub-section of {len(fres)} bytes"
+        raise ParseError(section, None, "header.num_fdes", reason)
+    start = np.empty(total, np.uint64)
+    info = np.empty(total, np.uint8)
+    words = np.empty((total, 3), np.int32)
+    cursor = np.zeros(3, np.int64)
+    done = engine().fres.decode(
+        *views(np.frombuffer(fres, np.uint8)),
+        int(section.byte_order == "big"),
+        *views(blocks.offset, blocks.count, blocks.width, start, info, words, cursor),
+    )
+    if cursor[1]:
+        record = f"FDE[{blocks.fde[done]}].FRE"
+        raise ParseError(section, fres_offset + int(cursor[0]), record, Fault.of(int(cursor[1])).sentence)
+    rows, rules = _rows_of_words(start, info, words, architecture)
+    run_rows, rows = _fill_gaps(np.concatenate([np.zeros(1, np.int64), np.cumsum(blocks.count)]), rows)
+    return run_rows, rows, rules
+
+
+def _bits(info: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:
+    shift, mask = bit_position(sframe.FreInfo, name)
+    return info >> np.uint8(shift) & np.uint8(mask)
+
+
+def _rows_of_words(
+    start: NDArray[np.uint64], info: NDArray[np.uint8], words: NDArray[np.int32], architecture: Architecture
+) -> tuple[RowColumns, RuleColumns]:
+    abi = abi_of(architecture)
+    count = _bits(info, "fre_offset_count")
+    is_sp = _bits(info, "fre_cfa_base_reg_id") == sframe.SFRAME_BASE_REG.SP
+    wide = words.astype(np.int64)
+    if abi.fixed_ra_offset is None:
+        ra, has_ra = wide[:, 1], (count > 1) & (words[:, 1] != sframe.RA_OFFSET_INVALID)
+        fp, has_fp = wide[:, 2], count > 2
+    else:
+        ra, has_ra = np.full(len(info), abi.fixed_ra_offset, np.int64), np.ones(len(info), np.bool_)
+        fp, has_fp = wide[:, 1], count > 1
+    first_rule, rule_count, rules = _rules_of(architecture, abi, (ra, has_ra), (fp, has_fp))
+    rows = RowColumns(
+        offset=start,
+        cfa_kind=np.full(len(info), CfaKind.REGISTER, np.uint8),
+        cfa_register=np.where(is_sp, architecture.stack_pointer, architecture.frame_pointer).astype(np.uint16),
+        cfa_offset=wide[:, 0] * abi.cfa_alignment + abi.cfa_adjustment,
+        ra_state=_bits(info, "fre_mangled_ra_p") * np.uint8(RaState.SIGNED),
+        first_rule=first_rule,
+        rule_count=rule_count,
+    )
+    return rows, rules
+
+
+def _rules_of(
+    architecture: Architecture,
+    abi: SframeAbi,
+    ra: tuple[NDArray[np.int64], NDArray[np.bool_]],
+    fp: tuple[NDArray[np.int64], NDArray[np.bool_]],
+) -> tuple[NDArray[np.int64], NDArray[np.uint16], RuleColumns]:
+    """First rule and rule count of each row, and the rules: one slice for each distinct pair of FP and RA."""
+    sets = np.stack([np.where(fp[1], fp[0], 0), fp[1], np.where(ra[1], ra[0], 0), ra[1]], axis=1)
+    distinct, of_row = np.unique(sets, axis=0, return_inverse=True)
+    # FP before RA: so they are numbered in every ABI that SFrame has.
+    value = distinct[:, [0, 2]].reshape(-1)
+    present = distinct[:, [1, 3]].reshape(-1) != 0
+    register = np.tile(np.array([architecture.frame_pointer, architecture.return_address], np.uint16), len(distinct))
+    kind = np.full(len(value), RuleKind.OFFSET, np.uint8)
+    if abi.has_register_slots:
+        is_register = value & 1 == 1
+        kind[is_register] = RuleKind.REGISTER
+        value = np.where(is_register, value >> 1, value)
+    count = present.reshape(-1, 2).sum(axis=1)
+    first = np.cumsum(count) - count
+    of_row = of_row.reshape(-1)
+    rules = RuleColumns(register[present], kind[present], value[present])
+    return first[of_row].astype(np.int64), count[of_row].astype(np.uint16), rules
+
+
+def _fill_gaps(run_rows: NDArray[np.int64], rows: RowColumns) -> tuple[NDArray[np.int64], RowColumns]:
+    """Let every run start at offset 0, with a row without a CFA where its first FRE does not."""
+    first = run_rows[:-1]
+    is_empty = np.diff(run_rows) == 0
+    starts = np.append(rows.offset, np.uint64(0))[first]
+    gaps = np.flatnonzero(is_empty | (starts > 0))
+    if not len(gaps):
+        return run_rows, rows
+    added = np.zeros(len(run_rows), np.int64)
+    added[gaps + 1] = 1
+    # A zero in every column: offset 0, CfaKind.NONE, no rules.
+    filled = RowColumns(*(np.insert(getattr(rows, field.name), first[gaps], 0) for field in fields(RowColumns)))
+    return run_rows + np.cumsum(added), filled

@@ -1,0 +1,25 @@
+"""Equal byte ranges get one number: how row runs and FRE blocks come to be shared."""
+
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kernels import engine, views
+
+
+def intern(
+    data: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64], kind: NDArray[np.int64]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Number the byte ranges data[start:end], equal ones (of equal `kind`) alike, and give the first of each number."""
+    count = len(start)
+    slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
+    hashes = np.empty(count, np.uint64)
+    run = np.empty(count, np.uint32)
+    first = np.empty(count, np.int64)
+    # A base nobody can foresee: ranges cannot be chosen to collide.
+    base = secrets.randbelow(1 << 30) + (1 << 29)
+    runs = engine().entries.intern(*views(data), *views(start, end, kind), base, *views(slots, hashes, run, first))
+    return run, first[:runs]

@@ -1,0 +1,2 @@
+from ._entries cimport pointer
+from ._operands cimport operand

@@ -1,0 +1,65 @@
+"""Unwind information of an ELF file into the table: which section speaks, and what is said where none does."""
+
+from __future__ import annotations
+
+import os
+
+from ..schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from ..schemas.section import ParseError, Section
+from .arch import Architecture
+from .callframe import table_from_cfi
+from .elf import ElfImage, open_elf
+from .sframe import table_from_sframe
+from .unwind import UnwindTable
+
+_DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (EH_FRAME, DEBUG_FRAME)}
+
+
+def read_elf(path: str | os.PathLike[str], section: str | None = None) -> UnwindTable:
+    """The unwind table of an ELF file.
+
+    `section` names `.eh_frame`, `.debug_frame` or `.sframe`; None takes `.eh_frame`, or `.debug_frame` where
+    that covers nothing. Raises OSError, and ParseError where the file has no such section, or a broken one.
+    """
+    return table_of_image(open_elf(path), section)
+
+
+def table_of_image(image: ElfImage, section: str | None = None) -> UnwindTable:
+    """As `read_elf`, for an open file."""
+    supported_architecture(image)
+    if image.type == "ET_REL":
+        raise ParseError("", None, "e_type", "is a relocatable file: its addresses are not known before the link")
+    if section is not None:
+        return _read(image, section)
+    present = [name for name in _DIALECTS if image.named(name)]
+    if not present:
+        raise ParseError("", None, "", "has no call frame information: neither .eh_frame nor .debug_frame")
+    readable = [name for name in present if not image.named(name)[0].is_nobits]
+    table = _read(image, (readable or present)[0])
+    return table if len(table) or len(readable) < 2 else _read(image, readable[1])
+
+
+def supported_architecture(image: ElfImage) -> Architecture:
+    """The image's architecture; ParseError where it is none of ours."""
+    if image.architecture is None:
+        reason = f"{image.machine} with addresses of {image.address_size} bytes is not supported"
+        raise ParseError("", None, "e_machine", reason)
+    return image.architecture
+
+
+def _read(image: ElfImage, name: str) -> UnwindTable:
+    found = image.named(name)
+    if not found:
+        raise ParseError(name, None, "", "the file has no such section")
+    if len(found) > 1:
+        raise ParseError(name, None, "", f"the file has {len(found)} sections of that name")
+    return table_of_section(image, image.contents(found[0]))
+
+
+def table_of_section(image: ElfImage, section: Section) -> UnwindTable:
+    """The table of one section of an open file. Raises ParseError."""
+    if section.name == ".sframe":
+        return table_from_sframe(section)
+    if section.name not in _DIALECTS:
+        raise ParseError(section.name, None, "", "is not a section of unwind information")
+    return table_from_cfi(section, _DIALECTS[section.name], supported_architecture(image), image.load_address)

@@ -1,0 +1,46 @@
+"""The kinds of rules that a row holds, and the bounds on what one row may hold (DWARF5 6.4.1).
+
+Strategy: plain numbers, shared by the table and the kernels that fill it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class CfaKind(IntEnum):
+    """How a row finds the canonical frame address."""
+
+    NONE = 0
+    REGISTER = 1  # register + offset
+    EXPRESSION = 2
+
+
+class RuleKind(IntEnum):
+    """How a row finds a register's value in the caller."""
+
+    UNSPECIFIED = 0  # no rule was ever given: the ABI's default
+    UNDEFINED = 1
+    SAME_VALUE = 2
+    OFFSET = 3  # saved at CFA + N
+    VAL_OFFSET = 4  # is CFA + N
+    REGISTER = 5
+    EXPRESSION = 6  # saved at the address that the expression gives
+    VAL_EXPRESSION = 7
+    ARCHITECTURAL = 8
+
+
+class RaState(IntEnum):
+    """Whether the return address is signed (AArch64)."""
+
+    PLAIN = 0
+    SIGNED = 1
+    SIGNED_WITH_PC = 3
+
+
+# A signal trampoline of ppc64 has about a hundred rules; no ABI numbers registers as high.
+MAX_LIVE_RULES = 256
+MAX_REGISTER = 0xFFFF
+
+# Offsets and advances beyond this are no addresses; below it no sum of them overflows 64 bits.
+MAX_OFFSET = 1 << 61

@@ -1,0 +1,201 @@
+"""Instruction streams into row runs: the caller of the row kernel, with the growing columns that it fills.
+
+Strategy: columns double when the kernel says which one is full; it undoes the run begun and goes on from
+there, so that no pass counts first what a second one fills. CIEs run first, as runs on top of an empty
+state; the states they end in are what FDEs start from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schemas import callframe
+from ..schemas.pointers import FORMAT_SIZES
+from ..schemas.section import ParseError, Section
+from .kernels import engine, views
+from .kernels.protocol import STATE_SIZE, Fault, Filled
+from .rules import MAX_LIVE_RULES
+from .unwind import RowColumns, RuleColumns
+
+# More rules than this for each byte of the section are an attack: real files have at most three.
+RULES_PER_BYTE = 64
+FREE_RULES = 1 << 16
+
+
+@cache
+def instruction_table() -> NDArray[np.uint8]:
+    """Effect and both operand kinds for each opcode, as kernels take them (the schema's `INSTRUCTIONS`)."""
+    table = np.zeros((256, 3), np.uint8)
+    table[:, 0] = callframe.Effect.UNKNOWN
+    for opcode, spec in callframe.INSTRUCTIONS.items():
+        table[opcode, 0] = spec.effect
+        table[opcode, 1 : 1 + len(spec.operands)] = spec.operands
+    return table
+
+
+@cache
+def pointer_sizes() -> NDArray[np.uint8]:
+    """Bytes of each DW_EH_PE format, 0 for an address, 255 for a LEB128, as kernels take them."""
+    sizes = np.zeros(16, np.uint8)
+    for form, size in FORMAT_SIZES.items():
+        sizes[form] = 255 if size is None else size
+    return sizes
+
+
+def pointer_bases(section: Section) -> NDArray[np.uint64]:
+    """The base of each DW_EH_PE application, by bits 4 to 6; textrel and datarel count from 0, as in readelf."""
+    bases = np.zeros(8, np.uint64)
+    bases[1] = section.address
+    return bases
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CieColumns:
+    """What the kernels need of each CIE: factors, pointer encodings, sizes in bytes, and its initial instructions."""
+
+    code_factor: NDArray[np.int64]
+    data_factor: NDArray[np.int64]
+    address_encoding: NDArray[np.uint8]
+    lsda_encoding: NDArray[np.uint8]
+    is_augmented: NDArray[np.uint8]
+    address_size: NDArray[np.uint8]
+    segment_size: NDArray[np.uint8]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Streams:
+    """Runs to interpret: data[start:end] on top of CIE `cie`, for a function at `location`; `index` is for errors."""
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    location: NDArray[np.uint64]
+    cie: NDArray[np.int64]
+    index: NDArray[np.int64]
+
+    def select(self, which: NDArray[np.int64]) -> Streams:
+        """Some of them."""
+        return Streams(*(getattr(self, name)[which] for name in ("start", "end", "location", "cie", "index")))
+
+
+class RowBuilder:
+    """Rows, rules and expressions of one section, as they grow. Use: `interpret` once or more, then the columns."""
+
+    def __init__(self, section: Section, cies: CieColumns, tracks_ra_state: bool) -> None:
+        self._section = section
+        self._data = np.frombuffer(section.data, np.uint8)
+        self._cies = cies
+        self._tracks_ra_state = tracks_ra_state
+        self._rows = [np.empty(1024, code) for code in ("u8", "u1", "u2", "i8", "u1", "i8", "u2")]
+        self._rules = [np.empty(1024, code) for code in ("u2", "u1", "i8")]
+        self._expressions = [np.empty(64, np.int64), np.empty(64, np.int64)]
+        self._remembered = [np.empty((16, STATE_SIZE), np.int64)]
+        self._filled = np.zeros(len(Filled), np.int64)
+        count = len(cies.start)
+        everything = Streams(cies.start, cies.end, np.zeros(count, np.uint64), np.arange(count), np.arange(count))
+        self._initial = np.zeros((count, STATE_SIZE), np.int64)
+        final = np.zeros_like(self._initial)
+        self._interpret(everything, "CIE", final)
+        self._initial = final
+        self._filled[Filled.ROWS] = 0
+
+    def interpret(self, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Interpret FDEs' streams; return the row count behind each, and which contain DW_CFA_set_loc."""
+        last_row, is_absolute = self._interpret(streams, "FDE", np.empty((0, STATE_SIZE), np.int64))
+        return last_row, is_absolute.astype(np.bool_)
+
+    def _interpret(
+        self, streams: Streams, record: str, final: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        count = len(streams.start)
+        last_row = np.empty(count, np.int64)
+        is_absolute = np.zeros(count, np.uint8)
+        cursor = np.zeros(3, np.int64)
+        cies = self._cies
+        fixed = (
+            *(streams.start, streams.end, streams.location, streams.cie),
+            *(cies.code_factor, cies.data_factor, cies.address_encoding, cies.address_size),
+            *(self._initial, final),
+        )
+        work = (np.empty((MAX_LIVE_RULES + 1, 3), np.int64), np.zeros(STATE_SIZE, np.int64), self._filled, cursor)
+        done = 0
+        while done < count:
+            done = engine().rows.interpret(
+                *views(self._data),
+                int(self._section.byte_order == "big"),
+                *views(pointer_sizes()),
+                *views(pointer_bases(self._section)),
+                *views(instruction_table()),
+                int(self._tracks_ra_state),
+                *views(*fixed),
+                *views(self._remembered[0]),
+                done,
+                *views(last_row, is_absolute, *self._rows, *self._rules, *self._expressions, *work),
+            )
+            if cursor[1]:
+                _refuse(self._section, f"{record}[{streams.index[done]}].instructions", cursor)
+            if done < count:
+                self._grow(f"{record}[{streams.index[done]}].instructions")
+        return last_row, is_absolute
+
+    def _grow(self, record: str) -> None:
+        """Double what had no room."""
+        columns = (self._rows, self._rules, self._expressions, self._remembered)[self._filled[Filled.FULL]]
+        capacity = 2 * len(columns[0])
+        if columns is self._rules and capacity > 2 * (RULES_PER_BYTE * len(self._data) + FREE_RULES):
+            reason = f"more than {RULES_PER_BYTE} register rules for each byte of the section"
+            raise ParseError(self._section, None, record, reason)
+        for column in columns:
+            column.resize((capacity, *column.shape[1:]), refcheck=False)
+
+    def rows(self) -> RowColumns:
+        """All rows so far."""
+        return RowColumns(*(column[: self._filled[Filled.ROWS]] for column in self._rows))
+
+    def rules(self) -> RuleColumns:
+        """All rules so far."""
+        return RuleColumns(*(column[: self._filled[Filled.RULES]] for column in self._rules))
+
+    def expressions(self) -> tuple[bytes, ...]:
+        """The bytes of every expression so far, by index."""
+        count = int(self._filled[Filled.EXPRESSIONS])
+        start, size = (column[:count].tolist() for column in self._expressions)
+        return tuple(bytes(self._section.data[a : a + n]) for a, n in zip(start, size, strict=True))
+
+
+def _refuse(section: Section, record: str, cursor: NDArray[np.int64]) -> NoReturn:
+    raise ParseError(section, int(cursor[0]), record, Fault.of(int(cursor[1])).sentence)
+
+
+def cut_runs(
+    run: NDArray[np.uint32], reach: NDArray[np.uint64], run_rows: NDArray[np.int64], rows: RowColumns
+) -> tuple[NDArray[np.uint32], NDArray[np.int64], RowColumns]:
+    """Give each function that ends before its run does a run of the rows below `reach` (one at least).
+
+    `reach` is in bytes from the function's start. Returns the functions' runs, `run_rows` and the rows.
+    """
+    if not len(run):
+        return run, run_rows, rows
+    too_long = np.flatnonzero((rows.offset[run_rows[1:] - 1][run] >= reach) & (np.diff(run_rows)[run] > 1))
+    pieces: dict[tuple[int, int], int] = {}
+    taken: list[NDArray[np.int64]] = []
+    run = run.copy()
+    for function in too_long.tolist():
+        first, last = run_rows[run[function]], run_rows[run[function] + 1]
+        kept = max(1, int(np.searchsorted(rows.offset[first:last], reach[function])))
+        key = (int(run[function]), kept)
+        if key not in pieces:
+            pieces[key] = len(run_rows) - 1 + len(pieces)
+            taken.append(np.arange(first, first + kept))
+        run[function] = pieces[key]
+    if not taken:
+        return run, run_rows, rows
+    order = np.concatenate([np.arange(run_rows[-1]), *taken])
+    run_rows = np.concatenate([run_rows, run_rows[-1] + np.cumsum([len(piece) for piece in taken])])
+    return run, run_rows, RowColumns(*(getattr(rows, field.name)[order] for field in fields(RowColumns)))

@@ -1,0 +1,381 @@
+"""SFrame V2 and the table, both directions (the SFrame Format, version 2, errata 1).
+
+Strategy: rows become words once a run (kernels/fres.py); each function then takes the segments of its run
+as FDEs: ranges that can be said, split around those that cannot. FDEs with equal segments and start widths
+share one block of FREs. Only the last step, `Encoded.at`, needs the section's address.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schemas import sframe
+from ..schemas.derive import bit_position, dtype_of
+from ..schemas.pointers import DW_EH_PE
+from ..schemas.section import BuildError, ByteOrder, ParseError, Section
+from ..schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_VERSION
+from .arch import Architecture, architecture_of_abi
+from .fre_blocks import (
+    Blocks,
+    FreBlocks,
+    Segments,
+    SframeRows,
+    abi_of,
+    merge_equal,
+    project_rows,
+    rows_of_blocks,
+    split_runs,
+)
+from .refusals import Reason, Refusals
+from .rules import RuleKind
+from .runs import cut_runs
+from .unwind import FunctionColumns, FunctionFlag, RuleColumns, UnwindTable
+
+Compact = Literal["none", "share"]
+
+MAX_FUNCTION_SIZE = 0xFFFFFFFF
+MAX_REPETITION = 0xFF
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """A section that lacks only its address.
+
+    An element an FDE: `function`, the index in the table that it comes from, `start`, absolute, and `fdes`, the
+    record (dtype of `FuncDescEntry`). `fres`, the bytes of the FRE sub-section, hold `num_fres` FREs.
+    """
+
+    architecture: Architecture
+    byte_order: ByteOrder
+    version: int
+    function: NDArray[np.int64]
+    start: NDArray[np.uint64]
+    fdes: NDArray[np.void]
+    fres: NDArray[np.uint8]
+    num_fres: int
+
+    def __len__(self) -> int:
+        """Bytes of the section."""
+        return sframe.HEADER_SIZE + self.fdes.nbytes + self.fres.nbytes
+
+    def at(self, section_address: int) -> bytes:
+        """The section for a virtual address. Raises BuildError where a start is beyond the field's range."""
+        fields = (
+            section_address
+            + sframe.HEADER_SIZE
+            + np.arange(len(self.fdes), dtype=np.uint64) * np.uint64(sframe.FDE_SIZE)
+        )
+        distance = (self.start - fields).astype(np.int64)
+        limit = 1 << 31
+        far = np.flatnonzero((distance < -limit) | (distance >= limit))
+        if len(far):
+            reason = f"{int(self.start[far[0]]):#x} is more than 2 GiB from the section at {section_address:#x}"
+            raise BuildError(".sframe", None, f"FDE[{far[0]}].func_start_address", reason)
+        self.fdes["func_start_address"] = distance
+        return self._header().tobytes() + self.fdes.tobytes() + self.fres.tobytes()
+
+    def _header(self) -> NDArray[np.void]:
+        abi = abi_of(self.architecture)
+        header = np.zeros(1, dtype_of(sframe.Header, self.byte_order))
+        header["magic"] = sframe.SFRAME_MAGIC
+        header["version"] = self.version
+        header["flags"] = SFRAME_F.FDE_SORTED | SFRAME_F.FDE_FUNC_START_PCREL
+        header["abi_arch"] = abi.abi_arch
+        header["cfa_fixed_fp_offset"] = sframe.FIXED_OFFSET_INVALID
+        header["cfa_fixed_ra_offset"] = abi.fixed_ra_offset or sframe.FIXED_OFFSET_INVALID
+        header["num_fdes"] = len(self.fdes)
+        header["num_fres"] = self.num_fres
+        header["fre_len"] = self.fres.nbytes
+        header["freoff"] = self.fdes.nbytes
+        return header
+
+
+def to_sframe(
+    table: UnwindTable, version: int = 2, section_address: int = 0, compact: Compact = "share"
+) -> tuple[bytes, Refusals]:
+    """The table as an `.sframe` section for the virtual address `section_address`, and what could not be said.
+
+    Architecture and byte order are the table's. Raises BuildError for an architecture or version that the
+    format does not have, and for a start beyond the field's range.
+    """
+    encoded, refusals = sframe_from_table(table, version, compact)
+    return encoded.at(section_address), refusals
+
+
+def sframe_from_table(table: UnwindTable, version: int = 2, compact: Compact = "share") -> tuple[Encoded, Refusals]:
+    """As `to_sframe`, but for the address."""
+    if version != SFRAME_VERSION.V2:
+        raise BuildError(".sframe", None, "version", f"version {version} is not written (2 is)")
+    if compact not in ("none", "share"):
+        raise BuildError(".sframe", None, "compact", f"{compact!r} is neither 'none' nor 'share'")
+    rows = project_rows(table)
+    split = split_runs(table, rows)
+    pieces, refusals = _pieces(table, split)
+    return _assemble(table, rows, split, pieces, compact), refusals
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pieces:
+    """FDEs to be, ascending by start: the function and segment each comes from, its address and size."""
+
+    function: NDArray[np.int64]
+    segment: NDArray[np.int64]
+    start: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+
+
+def _whole_function_reasons(table: UnwindTable, split: Segments) -> NDArray[np.uint8]:
+    """For each function why none of it can be said, or 0."""
+    functions = table.functions
+    reason = np.zeros(len(table), np.uint8)
+    reason[functions.return_column != table.architecture.return_address] = Reason.RETURN_COLUMN
+    reason[functions.segment != 0] = Reason.SEGMENT
+    reason[functions.size > MAX_FUNCTION_SIZE] = Reason.TOO_LARGE
+    # A block is looked up as a whole: one that has a gap cannot be split around it.
+    refused = np.concatenate([np.zeros(1, np.int64), np.cumsum(split.reason != 0)])
+    has_gap = (refused[split.first[1:]] - refused[split.first[:-1]])[functions.run] > 0
+    reason[(functions.repetition > 0) & (has_gap | (functions.repetition > MAX_REPETITION))] = Reason.REPETITION
+    return reason
+
+
+def _pieces(table: UnwindTable, split: Segments) -> tuple[_Pieces, Refusals]:
+    """Every function's segments as address ranges, and those that are refused."""
+    functions = table.functions
+    whole = _whole_function_reasons(table, split)
+    order = np.lexsort((functions.origin, functions.start))
+    order = order[functions.size[order] > 0]
+    start, size = functions.start[order], functions.size[order]
+    # What a function leaves over of the ones before it: a PC belongs to the one that starts first.
+    reach = np.maximum.accumulate(np.concatenate([np.zeros(1, np.uint64), start + size]))[:-1]
+    inside = np.minimum(np.maximum(reach, start) - start, size)
+    run = functions.run[order]
+    per_function = np.where(whole[order] > 0, 1, (split.first[1:] - split.first[:-1])[run])
+    owner = np.repeat(np.arange(len(order)), per_function)
+    rank = np.arange(len(owner)) - np.repeat(np.cumsum(per_function) - per_function, per_function)
+    segment = split.first[:-1][run][owner] + rank
+    is_last = rank == per_function[owner] - 1
+    begin = np.where(whole[order][owner] > 0, np.uint64(0), split.start[segment])
+    stop = np.where(is_last, size[owner], split.start[np.where(is_last, segment, segment + 1)])
+    reason = np.where(whole[order][owner] > 0, whole[order][owner], split.reason[segment])
+    overlapped = np.flatnonzero(begin < inside[owner])
+    reason[overlapped] = Reason.OVERLAP
+    said = reason == 0
+    pieces = _Pieces(order[owner][said], segment[said], (start[owner] + begin)[said], (stop - begin)[said])
+    refused = ~said
+    return pieces, Refusals(
+        order[owner][refused], (start[owner] + begin)[refused], (start[owner] + stop)[refused], reason[refused]
+    )
+
+
+def _fre_types(pieces: _Pieces, repetition: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    """The FRE type of each FDE, by the range that its start addresses cover: the block for PCMASK."""
+    reach = np.where(repetition > 0, repetition.astype(np.uint64), pieces.size)
+    types = np.full(len(reach), SFRAME_FRE_TYPE.ADDR4, np.uint8)
+    types[reach < 1 << 16] = SFRAME_FRE_TYPE.ADDR2
+    types[reach < 1 << 8] = SFRAME_FRE_TYPE.ADDR1
+    types[repetition > 0] = SFRAME_FRE_TYPE.ADDR1
+    return types
+
+
+def _assemble(table: UnwindTable, rows: SframeRows, split: Segments, pieces: _Pieces, compact: Compact) -> Encoded:
+    repetition = table.functions.repetition[pieces.function]
+    types = _fre_types(pieces, repetition)
+    widths = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
+    key = pieces.segment * len(widths) + types
+    if compact == "share":
+        _, first, block = np.unique(key, return_index=True, return_inverse=True)
+    else:
+        first = block = np.arange(len(key))
+    encode = Blocks(table, rows, split, pieces.segment[first], widths[types[first]])
+    if compact == "share":
+        kept, block = merge_equal(encode, block)
+        encode = encode.select(kept)
+    fdes = np.zeros(len(pieces.start), dtype_of(sframe.FuncDescEntry, table.byte_order))
+    fdes["func_size"] = pieces.size
+    fdes["func_start_fre_off"] = encode.offsets()[block]
+    fdes["func_num_fres"] = encode.counts()[block]
+    is_masked = (repetition > 0).astype(np.uint8) * np.uint8(SFRAME_FDE_TYPE.PCMASK)
+    has_b_key = table.functions.flags[pieces.function] & FunctionFlag.PAUTH_B_KEY > 0
+    fdes["func_info"] = (
+        types << bit_position(sframe.FdeInfo, "fretype")[0]
+        | is_masked << bit_position(sframe.FdeInfo, "fdetype")[0]
+        | has_b_key.astype(np.uint8) << bit_position(sframe.FdeInfo, "pauth_key")[0]
+    )
+    fdes["func_rep_size"] = repetition
+    return Encoded(
+        architecture=table.architecture,
+        byte_order=table.byte_order,
+        version=SFRAME_VERSION.V2,
+        function=pieces.function,
+        start=pieces.start,
+        fdes=fdes,
+        fres=encode.encode(),
+        num_fres=int(encode.counts().sum()),
+    )
+
+
+def project(table: UnwindTable) -> UnwindTable:
+    """What SFrame V2 keeps of a table: the rules of CFA, RA and FP, and the key that signs return addresses.
+
+    A rule of another register is gone; "same value" for FP or RA is no rule; personality, LSDA, signal
+    frames and memory tagging have no place. For rows that are refused the projection says nothing useful.
+    """
+    rules, architecture = table.rules, table.architecture
+    says_nothing = np.isin(rules.kind, (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE))
+    kept = np.isin(rules.register, (architecture.frame_pointer, architecture.return_address)) & ~says_nothing
+    place = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+    first = table.rows.first_rule
+    last = place[first + table.rows.rule_count]
+    functions = table.functions
+    return replace(
+        table,
+        functions=replace(functions, flags=functions.flags & np.uint8(FunctionFlag.PAUTH_B_KEY)),
+        rows=replace(table.rows, first_rule=place[first], rule_count=(last - place[first]).astype(np.uint16)),
+        rules=RuleColumns(rules.register[kept], rules.kind[kept], rules.value[kept]),
+    )
+
+
+def from_sframe(data: bytes | memoryview, section_address: int = 0) -> UnwindTable:
+    """The table of an `.sframe` section at the virtual address `section_address`. The architecture is the header's.
+
+    Raises ParseError.
+    """
+    return table_from_sframe(Section(".sframe", memoryview(data), section_address))
+
+
+def table_from_sframe(section: Section) -> UnwindTable:
+    """As `from_sframe`. The byte order is told by the magic number."""
+    section = replace(section, byte_order=_byte_order(section))
+    version = section_version(section)
+    if version != SFRAME_VERSION.V2:
+        raise ParseError(section, 2, "header.version", f"version {version} is not known (2 is)")
+    if len(section) < sframe.HEADER_SIZE:
+        reason = f"{len(section)} bytes do not hold a header of {sframe.HEADER_SIZE}"
+        raise ParseError(section, 0, "header", reason)
+    header = np.frombuffer(section.data[: sframe.HEADER_SIZE], dtype_of(sframe.Header, section.byte_order))[0]
+    architecture = _architecture(section, header)
+    fdes, fdes_offset, fres, fres_offset = _tiles(section, header)
+    _check_fdes(section, fdes, fdes_offset, header, len(fres))
+    shift, mask = bit_position(sframe.FdeInfo, "fretype")
+    types = fdes["func_info"] >> shift & mask
+    key = np.stack([fdes["func_start_fre_off"].astype(np.int64), fdes["func_num_fres"].astype(np.int64), types], axis=1)
+    distinct, first, run = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    widths = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
+    offsets, counts = (np.ascontiguousarray(distinct[:, column]) for column in (0, 1))
+    blocks = FreBlocks(offsets, counts, widths[distinct[:, 2]], first)
+    run_rows, rows, rules = rows_of_blocks(section, fres, fres_offset, blocks, architecture)
+    functions = _functions(section, header, fdes, fdes_offset, architecture)
+    reach = np.where(functions.repetition > 0, functions.repetition.astype(np.uint64), functions.size)
+    runs, run_rows, rows = cut_runs(run.reshape(-1).astype(np.uint32), reach, run_rows, rows)
+    return UnwindTable(
+        architecture=architecture,
+        byte_order=section.byte_order,
+        functions=replace(functions, run=runs),
+        run_rows=run_rows,
+        rows=rows,
+        rules=rules,
+        source=section.name,
+    )
+
+
+def section_version(section: Section) -> int:
+    """The version of an `.sframe` section, of whatever version. Raises ParseError."""
+    section = replace(section, byte_order=_byte_order(section))
+    return int(
+        np.frombuffer(section.data[: sframe.PREAMBLE_SIZE], dtype_of(sframe.Preamble, section.byte_order))[0]["version"]
+    )
+
+
+def _byte_order(section: Section) -> ByteOrder:
+    """What the magic number says (SFrame Magic Number and Endianness)."""
+    if len(section) < sframe.PREAMBLE_SIZE:
+        reason = f"{len(section)} bytes do not hold a preamble of {sframe.PREAMBLE_SIZE}"
+        raise ParseError(section, 0, "preamble", reason)
+    orders: tuple[ByteOrder, ByteOrder] = ("little", "big")
+    for order in orders:
+        if int.from_bytes(section.data[:2], order) == sframe.SFRAME_MAGIC:
+            return order
+    raise ParseError(section, 0, "header.magic", f"{bytes(section.data[:2]).hex()} is not {sframe.SFRAME_MAGIC:#x}")
+
+
+def _architecture(section: Section, header: np.void) -> Architecture:
+    try:
+        return architecture_of_abi(int(header["abi_arch"]))
+    except ValueError:
+        raise ParseError(section, 4, "header.abi_arch", f"{header['abi_arch']} is not known") from None
+
+
+def _tiles(section: Section, header: np.void) -> tuple[NDArray[np.void], int, memoryview, int]:
+    """The FDEs, the bytes of the FREs, and the section offset of each sub-section."""
+    behind = sframe.HEADER_SIZE + int(header["auxhdr_len"])
+    fdes_offset, fres_offset = behind + int(header["fdeoff"]), behind + int(header["freoff"])
+    fdes_end = fdes_offset + int(header["num_fdes"]) * sframe.FDE_SIZE
+    for name, end in (("num_fdes", fdes_end), ("fre_len", fres_offset + int(header["fre_len"]))):
+        if end > len(section):
+            reason = f"the sub-section reaches to {end:#x}, the section to {len(section):#x}"
+            raise ParseError(section, 0, f"header.{name}", reason)
+    fdes = np.frombuffer(section.data[fdes_offset:fdes_end], dtype_of(sframe.FuncDescEntry, section.byte_order))
+    return fdes, fdes_offset, section.data[fres_offset : fres_offset + int(header["fre_len"])], fres_offset
+
+
+def _check_fdes(section: Section, fdes: NDArray[np.void], offset: int, header: np.void, fre_len: int) -> None:
+    """Refuse what no FDE may say, naming the first that does."""
+    info = fdes["func_info"]
+    fretype, fdetype = (info >> shift & mask for shift, mask in (bit_position(sframe.FdeInfo, n) for n in _INFO_BITS))
+    faults = {
+        "func_info.fretype": (fretype > SFRAME_FRE_TYPE.ADDR4, "the FRE type is none of the three"),
+        "func_rep_size": (
+            (fdetype == SFRAME_FDE_TYPE.PCMASK) & (fdes["func_rep_size"] == 0),
+            "a repetitive block of no bytes",
+        ),
+        "func_start_fre_off": (
+            fdes["func_start_fre_off"].astype(np.int64) + (fdes["func_num_fres"] > 0) > fre_len,
+            f"lies past the FRE sub-section of {fre_len:#x} bytes",
+        ),
+    }
+    if header["flags"] & SFRAME_F.FDE_SORTED:
+        start = _starts(section, header, fdes, offset).astype(np.int64)
+        descends = np.concatenate([np.zeros(1, np.bool_), np.diff(start) < 0])[: len(fdes)]
+        faults["func_start_address"] = descends, "below the one before, in a section flagged as sorted"
+    for name, (is_wrong, reason) in faults.items():
+        wrong = np.flatnonzero(is_wrong)
+        if len(wrong):
+            raise ParseError(section, offset + int(wrong[0]) * sframe.FDE_SIZE, f"FDE[{wrong[0]}].{name}", reason)
+
+
+_INFO_BITS = ("fretype", "fdetype")
+
+
+def _starts(section: Section, header: np.void, fdes: NDArray[np.void], offset: int) -> NDArray[np.uint64]:
+    """The absolute start of each function (errata 1: counted from the field, or from the section's start)."""
+    base = np.full(len(fdes), section.address, np.uint64)
+    if header["flags"] & SFRAME_F.FDE_FUNC_START_PCREL:
+        base += np.arange(len(fdes), dtype=np.uint64) * np.uint64(sframe.FDE_SIZE) + np.uint64(offset)
+    return base + fdes["func_start_address"].astype(np.int64).astype(np.uint64)
+
+
+def _functions(
+    section: Section, header: np.void, fdes: NDArray[np.void], offset: int, architecture: Architecture
+) -> FunctionColumns:
+    """The functions, with `run` still to come."""
+    count = len(fdes)
+    shifts = (bit_position(sframe.FdeInfo, name)[0] for name in ("fdetype", "pauth_key"))
+    is_masked, has_b_key = (fdes["func_info"] >> shift & 1 for shift in shifts)
+    return FunctionColumns(
+        start=_starts(section, header, fdes, offset),
+        size=fdes["func_size"].astype(np.uint64),
+        run=np.zeros(count, np.uint32),
+        section=np.zeros(count, np.uint32),
+        segment=np.zeros(count, np.uint64),
+        return_column=np.full(count, architecture.return_address, np.uint32),
+        repetition=fdes["func_rep_size"].astype(np.uint16) * is_masked,
+        flags=has_b_key.astype(np.uint8) * np.uint8(FunctionFlag.PAUTH_B_KEY),
+        personality_encoding=np.full(count, DW_EH_PE.omit, np.uint8),
+        personality=np.zeros(count, np.uint64),
+        lsda=np.zeros(count, np.uint64),
+        origin=np.arange(offset, offset + count * sframe.FDE_SIZE, sframe.FDE_SIZE, dtype=np.uint64),
+    )

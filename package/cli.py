@@ -1,0 +1,169 @@
+"""The command line: arguments in, one library call a command, results and messages out.
+
+Strategy: results go to standard output or `-o`, everything said about them to standard error. Exit 0: done;
+1: done, but `--strict` met a refusal; 2: malformed input or wrong usage, with one line that says where.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .schemas.section import FormatError
+
+if TYPE_CHECKING:
+    from .jobs import FileInfo, SframeReport
+
+DONE, DIFFERENT, WRONG = 0, 1, 2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except FormatError as error:
+        return _complain(f"{options.file}: {error}")
+    except OSError as error:
+        return _complain(f"{error.filename or options.file}: {error.strerror or error}")
+    return code
+
+
+def _complain(message: str) -> int:
+    print(f"unwindkit: {message}", file=sys.stderr)
+    return WRONG
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="unwindkit", description="Unwind information of finished binaries.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_info(commands)
+    _add_sframe(commands)
+    return parser
+
+
+def _add_info(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("info", help="what unwind information a file has")
+    command.add_argument("file", metavar="FILE", nargs="?")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.add_argument("--engine", action="store_true", help="say which kernels are in use: compiled or pure")
+    command.set_defaults(run=_info, command=command)
+
+
+def _add_sframe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "sframe",
+        help="add an .sframe section made from the file's call frame information",
+        description="Make an .sframe section from .eh_frame (or .debug_frame) and add it to the file.",
+    )
+    command.add_argument("file", metavar="FILE")
+    output = command.add_mutually_exclusive_group(required=True)
+    output.add_argument("-o", dest="output", metavar="OUT", help="write the file with its .sframe here")
+    output.add_argument("--in-place", action="store_true", help="replace FILE itself")
+    output.add_argument("--section", metavar="OUT.bin", help="write the bytes of the section alone")
+    command.add_argument(
+        "--address",
+        type=lambda text: int(text, 0),
+        default=0,
+        help="with --section: the virtual address the section will have (starts count from it; default 0)",
+    )
+    command.add_argument("--sframe-version", type=int, default=2, choices=(2,), help="version to write (default 2)")
+    command.add_argument(
+        "--compact",
+        choices=("none", "share"),
+        default="share",
+        help="share: functions with equal rows name the same FREs (default); none: each has its own",
+    )
+    command.add_argument("--report", metavar="R.json", help="write the figures as JSON")
+    command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be converted whole")
+    command.set_defaults(run=_sframe, command=command)
+
+
+def _info(options: argparse.Namespace) -> int:
+    if options.engine:
+        from .converters.kernels import engine
+
+        print(engine().name)
+    if options.file is None:
+        return DONE if options.engine else options.command.error("FILE is missing")
+    from .jobs import describe
+
+    found = describe(options.file)
+    print(json.dumps(asdict(found), indent=2) if options.json else _info_text(found))
+    return DONE
+
+
+def _info_text(found: FileInfo) -> str:
+    lines = [
+        f"{found.file}: {found.architecture}, {found.byte_order}-endian, {found.type}, "
+        f"{found.code_bytes:,} bytes of code"
+    ]
+    for section in found.sections:
+        version = "" if section.version is None else f" version {section.version}"
+        lines.append(f"{section.name}{version}: {section.size:,} bytes at {section.address:#x}")
+        if section.fault:
+            lines.append(f"  not readable: {section.fault}")
+        elif section.rows is None:
+            lines.append(f"  {_count(section.functions, 'entry', 'entries')}")
+        else:
+            lines.append(
+                f"  {_count(section.functions, 'function')}, {_count(section.rows, 'row')}, "
+                f"{_count(section.distinct_runs, 'distinct row run')}, "
+                f"{_share(section.covered_bytes or 0, found.code_bytes)} of code bytes covered"
+            )
+    if not found.sections:
+        lines.append("no unwind information")
+    return "\n".join(lines)
+
+
+def _count(number: int | None, singular: str, plural: str | None = None) -> str:
+    if number is None:
+        return f"no {plural or singular + 's'} counted"
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.2f} %" if whole else "no share"
+
+
+def _sframe(options: argparse.Namespace) -> int:
+    from .jobs import write_sframe, write_sframe_section
+
+    if options.address and not options.section:
+        options.command.error("--address goes with --section")
+    if options.output and Path(options.output).exists() and Path(options.output).samefile(options.file):
+        options.command.error(f"{options.output} is the input itself: say --in-place")
+    if options.section:
+        report = write_sframe_section(
+            options.file, options.section, options.address, options.sframe_version, options.compact
+        )
+    else:
+        target = options.file if options.in_place else options.output
+        report = write_sframe(options.file, target, options.sframe_version, options.compact)
+    if options.report:
+        from .writers.files import write_bytes
+
+        write_bytes(Path(options.report), json.dumps(asdict(report), indent=2).encode() + b"\n")
+    print(_report_text(report), file=sys.stderr)
+    return DIFFERENT if options.strict and report.refused else DONE
+
+
+def _report_text(report: SframeReport) -> str:
+    from .converters.refusals import Reason
+
+    lines = [
+        f"{report.output}: {_count(report.functions, 'function')}: {report.converted:,} converted, "
+        f"{report.partial:,} in part, {report.functions - report.converted - report.partial:,} not; "
+        f"{_share(report.covered_bytes, report.code_bytes)} of {report.code_bytes:,} code bytes covered",
+        f"  .sframe {report.sframe_bytes:,} bytes ({_count(report.fdes, 'FDE')}, {_count(report.fres, 'FRE')}), "
+        f"{report.sframe_bytes / max(1, report.cfi_bytes):.2f} of {report.cfi_section}'s {report.cfi_bytes:,}",
+    ]
+    for name, found in report.refused.items():
+        lines.append(f"  refused: {_count(found.ranges, 'range')}, {found.bytes:,} bytes: {Reason[name].sentence}")
+    if report.replaced_bytes:
+        lines.append(f"  replaced an .sframe of {', '.join(f'{size:,}' for size in report.replaced_bytes)} bytes")
+    return "\n".join(lines)

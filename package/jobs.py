@@ -1,0 +1,222 @@
+"""Whole jobs: from a file to a file, with a report. A command of the command line is one call from here.
+
+Strategy: converters and writers do not know each other; here they meet.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from .converters.elf import ElfImage, covered_bytes, open_elf
+from .converters.reading import supported_architecture, table_of_image, table_of_section
+from .converters.refusals import Reason, Refusals
+from .converters.sframe import Compact, Encoded, section_version, sframe_from_table
+from .converters.unwind import UnwindTable
+from .schemas import engine
+from .schemas.eh_frame_hdr import EhFrameHdr
+from .schemas.section import ParseError
+from .schemas.sframe import PT_GNU_SFRAME, SECTION_ALIGNMENT, SHT_GNU_SFRAME
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCount:
+    """How often a reason was met: PC ranges, and the bytes in them."""
+
+    ranges: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SframeReport:
+    """What `write_sframe` did. Sizes in bytes.
+
+    `functions` were read; `converted` of them are in the result whole, `partial` but for some rows. `refused`
+    counts by the name of the `Reason`. `covered_bytes` of `code_bytes` (the executable sections) have FREs.
+    `address` is the section's (None, with `writer`, where only the section was written).
+    """
+
+    file: str
+    output: str
+    version: int
+    compact: str
+    functions: int
+    converted: int
+    partial: int
+    refused: dict[str, RefusedCount]
+    code_bytes: int
+    covered_bytes: int
+    cfi_section: str
+    cfi_bytes: int
+    sframe_bytes: int
+    fdes: int
+    fres: int
+    address: int
+    writer: str | None
+    replaced_bytes: tuple[int, ...] = ()
+
+
+def write_sframe(
+    path: str | os.PathLike[str],
+    out_path: str | os.PathLike[str],
+    version: int = 2,
+    compact: Compact = "share",
+) -> SframeReport:
+    """Write `path` with an `.sframe` made from its call frame information to `out_path`; the two may be one file.
+
+    An `.sframe` that is there is replaced. Raises OSError, ParseError for broken input, BuildError where the
+    file cannot be given the section; `out_path` is then as it was.
+    """
+    image = open_elf(path)
+    _refuse_without_code(image)
+    table = table_of_image(image)
+    encoded, refusals = sframe_from_table(table, version, compact)
+    from .writers.elf import LoadedSection, write_section
+
+    section = LoadedSection(".sframe", SHT_GNU_SFRAME, PT_GNU_SFRAME, len(encoded), encoded.at, SECTION_ALIGNMENT)
+    written = write_section(Path(path), Path(out_path), section)
+    return _report(
+        image, table, encoded, refusals, os.fspath(out_path), compact, written.address, written.engine, written.replaced
+    )
+
+
+def write_sframe_section(
+    path: str | os.PathLike[str],
+    out_path: str | os.PathLike[str],
+    address: int = 0,
+    version: int = 2,
+    compact: Compact = "share",
+) -> SframeReport:
+    """Write the bytes of the section alone, for the virtual address `address`, from which its starts count."""
+    image = open_elf(path)
+    table = table_of_image(image)
+    encoded, refusals = sframe_from_table(table, version, compact)
+    data = encoded.at(address)
+    from .writers.files import write_bytes
+
+    write_bytes(Path(out_path), data)
+    return _report(image, table, encoded, refusals, os.fspath(out_path), compact, address, None, ())
+
+
+def _refuse_without_code(image: ElfImage) -> None:
+    """A file that holds debugging information alone has nothing to load a section beside."""
+    found = image.named(".eh_frame")
+    if found and found[0].is_nobits:
+        image.contents(found[0])
+
+
+def _report(
+    image: ElfImage,
+    table: UnwindTable,
+    encoded: Encoded,
+    refusals: Refusals,
+    output: str,
+    compact: str,
+    address: int,
+    writer: str | None,
+    replaced: tuple[int, ...],
+) -> SframeReport:
+    covered, code = covered_bytes(image, encoded.start, encoded.start + encoded.fdes["func_size"].astype(np.uint64))
+    touched = np.unique(refusals.function)
+    said = np.unique(encoded.function)
+    whole = np.setdiff1d(said, touched)
+    return SframeReport(
+        file=image.path,
+        output=output,
+        version=encoded.version,
+        compact=compact,
+        functions=len(table),
+        converted=len(whole),
+        partial=len(said) - len(whole),
+        refused=_count_reasons(refusals),
+        code_bytes=code,
+        covered_bytes=covered,
+        cfi_section=table.source,
+        cfi_bytes=sum(section.size for section in image.named(table.source)),
+        sframe_bytes=len(encoded),
+        fdes=len(encoded.fdes),
+        fres=encoded.num_fres,
+        address=address,
+        writer=writer,
+        replaced_bytes=replaced,
+    )
+
+
+def _count_reasons(refusals: Refusals) -> dict[str, RefusedCount]:
+    sizes = (refusals.end - refusals.start).astype(np.int64)
+    found: dict[str, RefusedCount] = {}
+    for reason in Reason:
+        here = refusals.reason == reason
+        if here.any():
+            found[reason.name] = RefusedCount(int(here.sum()), int(sizes[here].sum()))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SectionInfo:
+    """One section of unwind information. `fault` says why it could not be read; counts are then None.
+
+    `rows` counts those of every function, `distinct_runs` the row runs that they share; `covered_bytes` is
+    of the executable sections.
+    """
+
+    name: str
+    address: int
+    size: int
+    version: int | None = None
+    functions: int | None = None
+    rows: int | None = None
+    distinct_runs: int | None = None
+    covered_bytes: int | None = None
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """What unwind information a file has."""
+
+    file: str
+    type: str
+    architecture: str
+    byte_order: str
+    code_bytes: int
+    sections: tuple[SectionInfo, ...]
+
+
+UNWIND_SECTIONS = (".eh_frame", ".eh_frame_hdr", ".debug_frame", ".sframe")
+
+
+def describe(path: str | os.PathLike[str]) -> FileInfo:
+    """What unwind information an ELF file has. A broken section is described by its fault. Raises as `read_elf`."""
+    image = open_elf(path)
+    architecture = supported_architecture(image)
+    found = tuple(_describe(image, name, index) for name in UNWIND_SECTIONS for index in range(len(image.named(name))))
+    empty = np.zeros(0, np.uint64)
+    code = covered_bytes(image, empty, empty)[1]
+    return FileInfo(image.path, str(image.type), architecture.name, image.byte_order, code, found)
+
+
+def _describe(image: ElfImage, name: str, index: int) -> SectionInfo:
+    header = image.named(name)[index]
+    about = SectionInfo(name, header.address, header.size)
+    try:
+        section = image.contents(header)
+        if name == ".eh_frame_hdr":
+            hdr, _ = engine.parse(EhFrameHdr, section, 0, len(section))
+            return replace(about, version=hdr.version, functions=None if hdr.fde_count is None else int(hdr.fde_count))
+        if name == ".sframe":
+            about = replace(about, version=section_version(section))
+        table = table_of_section(image, section)
+    except ParseError as error:
+        return replace(about, fault=str(error))
+    functions = table.functions
+    return replace(
+        about,
+        functions=len(table),
+        rows=int(np.diff(table.run_rows)[functions.run].sum()),
+        distinct_runs=len(np.unique(functions.run)),
+        covered_bytes=covered_bytes(image, functions.start, functions.start + functions.size)[0],
+    )

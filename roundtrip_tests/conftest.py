@@ -1,0 +1,29 @@
+"""What tests share: the engine that a conversion runs on, and how hard hypothesis tries."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+from unwindkit.converters import callframe, fre_blocks, interning, kernels, runs
+
+# A law is held against 1,000 examples where HYPOTHESIS_PROFILE=thorough says so (.ci/run does), else a tenth.
+_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
+settings.register_profile("quick", max_examples=100, **_COMMON)
+settings.register_profile("thorough", max_examples=1000, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(params=["pure", "compiled"], name="kernels")
+def _kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run the test once on each engine; the value is the engine's name."""
+    try:
+        chosen = kernels.load(request.param)
+    except ImportError as error:
+        if os.environ.get("UNWINDKIT_REQUIRE_COMPILED") == "1":
+            pytest.fail(f"the compiled kernels are missing: {error}")
+        pytest.skip(f"the compiled kernels were not built: {error}")
+    for module in (callframe, runs, fre_blocks, interning):
+        monkeypatch.setattr(module, "engine", lambda: chosen)
+    return str(request.param)

@@ -1,0 +1,212 @@
+"""The four laws of the design, on every schema and every conversion.
+
+1. Records: parse(build(r)) == r. 2. Bytes: build(parse(b)) == b on real sections. 3. Conversion: the rules at
+each PC survive a format but for its written-down loss. 4. Hostile input: only FormatError.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unwindkit import FormatError, by_pc, from_sframe, project, read_elf, to_sframe
+from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.callframe import table_from_cfi
+from unwindkit.converters.elf import open_elf
+from unwindkit.schemas import callframe, eh_frame_hdr, engine, entries, sframe, strategies
+from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from unwindkit.schemas.section import ByteOrder, Section
+from unwindkit.schemas.wire import DwarfFormat
+
+from .real_files import REAL_FILES
+from .tables import tables
+
+ORDERS = pytest.mark.parametrize("order", ["little", "big"])
+ADDRESS_SIZES = pytest.mark.parametrize("address_size", [4, 8])
+SFRAME_ARCHITECTURES = [name for name, architecture in ARCHITECTURES.items() if architecture.sframe is not None]
+
+# Every declared record that needs nothing but itself, with what its FRE type or encoding has to be told.
+PLAIN_RECORDS = [
+    (sframe.Preamble, {}),
+    (sframe.Header, {}),
+    (sframe.FdeInfo, {}),
+    (sframe.FuncDescEntry, {}),
+    (sframe.FreInfo, {}),
+]
+
+
+def survives(record: object, order: ByteOrder, **params: object) -> None:
+    """Law 1 for one record."""
+    data = engine.build(record, order, **params)
+    section = Section.of("test", data, 0, order)
+    parsed, end = engine.parse(type(record), section, 0, len(data), **params)
+    assert parsed == record
+    assert end == len(data)
+
+
+def declared_records(module: ModuleType) -> set[type]:
+    """The records that a module declares with wire fields."""
+    found = {value for value in vars(module).values() if is_dataclass(value) and isinstance(value, type)}
+    return {cls for cls in found if fields(cls) and all("kind" in field.metadata for field in fields(cls))}
+
+
+def test_law_1_covers_every_declared_record() -> None:
+    tested = {cls for cls, _ in PLAIN_RECORDS} | {
+        sframe.FrameRowEntry,
+        sframe.SframeSection,
+        eh_frame_hdr.EhFrameHdr,
+        callframe.Cie,
+        callframe.Fde,
+        callframe.LsdaPointer,
+        callframe.PersonalityPointer,
+    }
+    assert set.union(*map(declared_records, (sframe, eh_frame_hdr, callframe))) == tested
+
+
+@ORDERS
+@given(data=st.data())
+def test_law_1_fixed_records(order: ByteOrder, data: st.DataObject) -> None:
+    for cls, params in PLAIN_RECORDS:
+        if cls in (sframe.FdeInfo, sframe.FreInfo):
+            continue  # bit fields are no record of their own: they are tested inside FDE and FRE
+        survives(data.draw(strategies.records(cls, **params)), order, **params)
+
+
+@ORDERS
+@given(data=st.data())
+def test_law_1_frame_row_entries(order: ByteOrder, data: st.DataObject) -> None:
+    fretype = data.draw(st.sampled_from(list(sframe.SFRAME_FRE_TYPE)))
+    sizes = st.sampled_from(list(sframe.SFRAME_FRE_OFFSET))
+    info = st.builds(sframe.FreInfo, st.integers(0, 1), sizes, st.integers(0, 15), st.integers(0, 1))
+    survives(
+        data.draw(strategies.records(sframe.FrameRowEntry, {"info": info}, fretype=fretype)), order, fretype=fretype
+    )
+
+
+@ORDERS
+@given(section=strategies.sframe_sections())
+def test_law_1_sframe_sections(order: ByteOrder, section: sframe.SframeSection) -> None:
+    survives(section, order)
+
+
+@ORDERS
+@ADDRESS_SIZES
+@given(data=st.data())
+def test_law_1_eh_frame_hdr(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
+    survives(data.draw(strategies.eh_frame_hdrs(address_size)), order, address_size=address_size)
+
+
+@ORDERS
+@ADDRESS_SIZES
+@given(data=st.data())
+def test_law_1_cies(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
+    dwarf_format = data.draw(st.sampled_from(list(DwarfFormat)))
+    cie = data.draw(strategies.cies(dwarf_format, address_size))
+    survives(cie, order, address_size=address_size, dwarf_format=dwarf_format)
+
+
+@ORDERS
+@ADDRESS_SIZES
+@given(data=st.data())
+def test_law_1_fdes(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
+    layout = data.draw(strategies.fde_formats(address_size))
+    dwarf_format = data.draw(st.sampled_from(list(DwarfFormat)))
+    params = {"cie_format": layout, "dwarf_format": dwarf_format, "cie_pointer": 7, "address_size": address_size}
+    survives(data.draw(strategies.fdes(layout, dwarf_format, 7)), order, **params)
+
+
+@ORDERS
+@ADDRESS_SIZES
+@given(data=st.data())
+def test_law_1_augmentation_pointers(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
+    encoding = data.draw(strategies.pointer_encodings())
+    params = {"lsda_encoding": encoding, "address_size": address_size}
+    survives(data.draw(strategies.records(callframe.LsdaPointer, **params)), order, **params)
+    personality = strategies.records(callframe.PersonalityPointer, {"encoding": st.just(encoding)}, **params)
+    survives(data.draw(personality), order, **params)
+
+
+@ORDERS
+@ADDRESS_SIZES
+@given(data=st.data())
+def test_law_1_instructions(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
+    encoding = data.draw(strategies.pointer_encodings(omit=False, direct=True))
+    found = tuple(data.draw(st.lists(strategies.instructions(encoding, address_size), max_size=8)))
+    built = entries.build_instructions(found, order, address_size, encoding)
+    section = Section.of("test", built, 0, order, address_size)
+    assert entries.parse_instructions(section, 0, len(built), encoding) == found
+
+
+@pytest.mark.parametrize("dialect", [EH_FRAME, DEBUG_FRAME], ids=lambda dialect: dialect.name)
+@ORDERS
+@ADDRESS_SIZES
+@given(data=st.data())
+def test_laws_1_and_2_whole_cfi_sections(
+    dialect: Dialect, order: ByteOrder, address_size: int, data: st.DataObject
+) -> None:
+    section, placed = data.draw(strategies.cfi_entries(dialect, order, address_size))
+    assert entries.parse_section(section, dialect) == placed
+    assert entries.build_section(placed, dialect, section) == bytes(section.data)
+
+
+@pytest.mark.parametrize("path", REAL_FILES, ids=str)
+def test_law_2_real_sections_build_back_to_their_bytes(path: str) -> None:
+    image = open_elf(path)
+    section = image.contents(image.named(".eh_frame")[0])
+    assert entries.build_section(entries.parse_section(section, EH_FRAME), EH_FRAME, section) == bytes(section.data)
+    hdr = image.contents(image.named(".eh_frame_hdr")[0])
+    record, end = engine.parse(eh_frame_hdr.EhFrameHdr, hdr, 0, len(hdr))
+    assert (engine.build(record), end) == (bytes(hdr.data), len(hdr))
+
+
+@pytest.mark.parametrize("path", REAL_FILES, ids=str)
+def test_law_2_sframe_made_of_real_files(path: str) -> None:
+    table = read_elf(path)
+    data, _ = to_sframe(table, section_address=int(np.max(table.functions.start)))
+    parsed, end = engine.parse(sframe.SframeSection, Section.of(".sframe", data), 0, len(data))
+    assert (engine.build(parsed), end) == (data, len(data))
+
+
+@pytest.mark.parametrize("compact", ["none", "share"])
+@pytest.mark.parametrize("name", SFRAME_ARCHITECTURES)
+@given(data=st.data())
+def test_law_3_sframe_keeps_the_rules_at_every_pc(name: str, compact: str, kernels: str, data: st.DataObject) -> None:
+    table = data.draw(tables(ARCHITECTURES[name]))
+    address = data.draw(st.integers(0, 1 << 20))
+    section, refusals = to_sframe(table, section_address=address, compact=compact)
+    back = by_pc(from_sframe(section, address))
+    expected = by_pc(project(table), without=refusals)
+    assert back == expected, expected.differences(back)
+
+
+@pytest.mark.parametrize("path", REAL_FILES, ids=str)
+def test_law_3_on_real_files(path: str, kernels: str) -> None:
+    image = open_elf(path)
+    section = image.contents(image.named(".eh_frame")[0])
+    table = table_from_cfi(section, EH_FRAME, ARCHITECTURES["x86_64"])
+    address = int(np.max(table.functions.start)) + 0x1000
+    data, refusals = to_sframe(table, section_address=address)
+    back, expected = by_pc(from_sframe(data, address)), by_pc(project(table), without=refusals)
+    assert back == expected, expected.differences(back)
+    assert len(back.start) > len(table) // 2
+
+
+@given(data=st.binary(max_size=200))
+def test_law_4_any_bytes_as_sframe(kernels: str, data: bytes) -> None:
+    try:
+        from_sframe(data)
+    except FormatError as error:
+        assert error.section == ".sframe"
+
+
+@pytest.mark.parametrize("dialect", [EH_FRAME, DEBUG_FRAME], ids=lambda dialect: dialect.name)
+@given(data=st.binary(max_size=200))
+def test_law_4_any_bytes_as_call_frame_information(kernels: str, dialect: Dialect, data: bytes) -> None:
+    try:
+        table_from_cfi(Section.of(dialect.name, data), dialect, ARCHITECTURES["x86_64"])
+    except FormatError as error:
+        assert error.section == dialect.name

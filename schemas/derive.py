@@ -1,0 +1,43 @@
+"""What follows from a declaration besides parsing: NumPy dtypes for records of fixed size, masks for bit fields.
+
+Strategy: the bulk engine reads and writes columns of the same declared fields, never a second layout.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from .section import ByteOrder
+from .wire import BitField, Bits, Integer, Nested, fields_of
+
+
+@cache
+def dtype_of(cls: type, order: ByteOrder) -> np.dtype[np.void]:
+    """The packed NumPy dtype of a record of integers and bit fields; a `Bits` field is one u1 column."""
+    columns: list[tuple[str, object]] = []
+    prefix = "<" if order == "little" else ">"
+    for field in fields_of(cls):
+        match field.kind:
+            case Integer(size=size, signed=signed):
+                columns.append((field.name, f"{prefix}{'i' if signed else 'u'}{size}"))
+            case Bits():
+                columns.append((field.name, "u1"))
+            case Nested(record=inner):
+                columns.append((field.name, dtype_of(inner, order)))
+            case _:
+                raise TypeError(f"{cls.__name__}.{field.name} has no fixed size")
+    return np.dtype(columns)
+
+
+@cache
+def bit_position(cls: type, name: str) -> tuple[int, int]:
+    """Shift and mask (after the shift) of one field of a `Bits` record."""
+    shift = 8
+    for field in fields_of(cls):
+        assert isinstance(field.kind, BitField)
+        shift -= field.kind.width
+        if field.name == name:
+            return shift, (1 << field.kind.width) - 1
+    raise KeyError(name)

@@ -1,0 +1,329 @@
+"""The reference engine: construct parses and builds any declared record (slow, exact).
+
+Strategy: `struct_of` turns a declaration into a construct Struct once a byte order; `parse` and `build`
+wrap it and turn every complaint of construct into a ParseError or BuildError that names the field.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import singledispatch
+from typing import Any, TypeVar
+
+import construct
+
+from .pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_SIZES, is_known, is_signed, value_format
+from .section import BuildError, ByteOrder, ParseError, Section
+from .wire import (
+    LENGTH_DWARF64,
+    LENGTH_RESERVED,
+    Bits,
+    Block,
+    DwarfFormat,
+    Either,
+    Given,
+    Integer,
+    Kind,
+    Leb,
+    Leb128,
+    LebBlock,
+    Many,
+    Nested,
+    NulTerminated,
+    Pointer,
+    Rest,
+    Sized,
+    Variable,
+    When,
+    fields_of,
+    leb_size,
+)
+
+R = TypeVar("R")
+
+# A LEB128 may be padded, but its value has to be an address or an offset.
+LEB_BITS = 64
+LEB_GROUPS = 10
+
+
+class _Leb(construct.Construct):
+    """LEB128 that keeps its width."""
+
+    def __init__(self, signed: bool) -> None:
+        super().__init__()
+        self.signed = signed
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> Leb128:
+        value = size = 0
+        padding = set()
+        while True:
+            byte = construct.stream_read(stream, 1, path)[0]
+            # Ten groups hold 64 bits; what follows may only repeat the sign, and is not shifted in: a
+            # megabyte of padding costs a megabyte, not its square.
+            if size < LEB_GROUPS:
+                value |= (byte & 0x7F) << 7 * size
+            else:
+                padding.add(byte & 0x7F)
+            size += 1
+            if byte < 0x80:
+                break
+        negative = self.signed and bool(byte & 0x40)
+        if negative:
+            value -= 1 << 7 * min(size, LEB_GROUPS)
+        limit = 1 << LEB_BITS - self.signed
+        if not (-limit if self.signed else 0) <= value < limit or padding - {0x7F if negative else 0}:
+            raise construct.RangeError(f"a LEB128 of {size} bytes does not fit {LEB_BITS} bits", path=path)
+        return Leb128(value, size)
+
+    def _build(self, number: Leb128, stream: io.BytesIO, context: Any, path: str) -> Leb128:
+        if (number.value < 0 and not self.signed) or leb_size(number.value, signed=self.signed) > number.size:
+            raise construct.RangeError(f"{number.value} does not fit a LEB128 of {number.size} bytes", path=path)
+        rest = number.value
+        groups = bytearray()
+        for _ in range(number.size):
+            groups.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        groups[-1] &= 0x7F
+        construct.stream_write(stream, bytes(groups), number.size, path)
+        return number
+
+
+class _Block(construct.Construct):
+    """A LEB128 length and its bytes."""
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> LebBlock:
+        length = _Leb(signed=False)._parse(stream, context, path)
+        # Checked first: construct would ask the stream for any number of bytes.
+        left = len(stream.getbuffer()) - stream.tell()
+        if length.value > left:
+            raise construct.StreamError(f"a block of {length.value} bytes, where {left} are left", path=path)
+        return LebBlock(construct.stream_read(stream, length.value, path), length.size)
+
+    def _build(self, block: LebBlock, stream: io.BytesIO, context: Any, path: str) -> LebBlock:
+        _Leb(signed=False)._build(Leb128(len(block.data), block.length_size), stream, context, path)
+        construct.stream_write(stream, block.data, len(block.data), path)
+        return block
+
+
+class _Pointer(construct.Construct):
+    """A DW_EH_PE value as stored."""
+
+    def __init__(self, kind: Pointer, order: ByteOrder) -> None:
+        super().__init__()
+        self.kind = kind
+        self.order = order
+
+    def _subcon(self, context: Any, path: str) -> construct.Construct:
+        encoding = self.kind.encoding(context)
+        if encoding == DW_EH_PE.omit:
+            return construct.Pass
+        if not is_known(encoding):
+            raise construct.RangeError(f"the pointer encoding {encoding:#04x} is not defined", path=path)
+        size = FORMAT_SIZES[value_format(encoding)]
+        signed = is_signed(encoding) and not self.kind.always_unsigned
+        if size is None:
+            return _Leb(signed)
+        return construct.BytesInteger(size or context._params.address_size, signed, swapped=self.order == "little")
+
+    def _padding(self, stream: io.BytesIO, context: Any) -> int:
+        """Bytes up to the next aligned address, for DW_EH_PE_aligned (the value then counts from there)."""
+        if self.kind.always_unsigned or self.kind.encoding(context) & APPLICATION_MASK != DW_EH_PE.aligned:
+            return 0
+        return int(-(context._params.address + stream.tell()) % context._params.address_size)
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> Any:
+        subcon = self._subcon(context, path)
+        padding = construct.stream_read(stream, self._padding(stream, context), path)
+        if any(padding):
+            raise construct.ConstError("the padding of an aligned pointer is not zero", path=path)
+        return subcon._parsereport(stream, context, path)
+
+    def _build(self, value: Any, stream: io.BytesIO, context: Any, path: str) -> Any:
+        padding = self._padding(stream, context)
+        construct.stream_write(stream, bytes(padding), padding, path)
+        return self._subcon(context, path)._build(value, stream, context, path)
+
+
+class _Record(construct.Adapter):
+    """Container to record and back."""
+
+    def __init__(self, cls: type, subcon: construct.Construct) -> None:
+        super().__init__(subcon)
+        self.cls = cls
+
+    def _decode(self, container: Any, context: Any, path: str) -> Any:
+        return self.cls(**{field.name: container[field.name] for field in fields(self.cls)})
+
+    def _encode(self, record: Any, context: Any, path: str) -> Any:
+        return {field.name: getattr(record, field.name) for field in fields(self.cls)}
+
+
+@singledispatch
+def _construct_of(kind: Kind, order: ByteOrder) -> construct.Construct:
+    raise TypeError(f"no construct is declared for {kind}")
+
+
+@_construct_of.register
+def _(kind: Integer, order: ByteOrder) -> construct.Construct:
+    plain = construct.BytesInteger(kind.size, kind.signed, swapped=order == "little")
+    return construct.OneOf(plain, kind.allowed) if kind.allowed else plain
+
+
+@_construct_of.register
+def _(kind: Bits, order: ByteOrder) -> construct.Construct:
+    bits = [field.name / construct.BitsInteger(field.kind.width) for field in fields_of(kind.record)]  # type: ignore[union-attr]
+    return _Record(kind.record, construct.BitStruct(*bits))
+
+
+@_construct_of.register
+def _(kind: Variable, order: ByteOrder) -> construct.Construct:
+    return construct.BytesInteger(kind.size, kind.signed, swapped=order == "little")
+
+
+@_construct_of.register
+def _(kind: Leb, order: ByteOrder) -> construct.Construct:
+    return _Leb(kind.signed)
+
+
+@_construct_of.register
+def _(kind: NulTerminated, order: ByteOrder) -> construct.Construct:
+    return construct.NullTerminated(construct.GreedyBytes)
+
+
+@_construct_of.register
+def _(kind: Sized, order: ByteOrder) -> construct.Construct:
+    return construct.Bytes(kind.size)
+
+
+@_construct_of.register
+def _(kind: Block, order: ByteOrder) -> construct.Construct:
+    return _Block()
+
+
+@_construct_of.register
+def _(kind: Rest, order: ByteOrder) -> construct.Construct:
+    return construct.GreedyBytes
+
+
+@_construct_of.register
+def _(kind: Nested, order: ByteOrder) -> construct.Construct:
+    return struct_of(kind.record, order)
+
+
+@_construct_of.register
+def _(kind: Many, order: ByteOrder) -> construct.Construct:
+    values = construct.Array(kind.count, _construct_of(kind.kind, order))
+    return construct.ExprAdapter(values, lambda items, _: tuple(items), lambda items, _: list(items))
+
+
+@_construct_of.register
+def _(kind: When, order: ByteOrder) -> construct.Construct:
+    return construct.If(kind.condition, _construct_of(kind.kind, order))
+
+
+@_construct_of.register
+def _(kind: Either, order: ByteOrder) -> construct.Construct:
+    return construct.IfThenElse(kind.condition, _construct_of(kind.yes, order), _construct_of(kind.no, order))
+
+
+@_construct_of.register
+def _(kind: Given, order: ByteOrder) -> construct.Construct:
+    return construct.Computed(kind.value)
+
+
+@_construct_of.register
+def _(kind: Pointer, order: ByteOrder) -> construct.Construct:
+    return _Pointer(kind, order)
+
+
+_STRUCTS: dict[tuple[type, ByteOrder], construct.Construct] = {}
+
+
+def struct_of(cls: type, order: ByteOrder) -> construct.Construct:
+    """The construct of a declared record, made once a byte order."""
+    found = _STRUCTS.get((cls, order))
+    if found is None:
+        fields_in_order = (field.name / _construct_of(field.kind, order) for field in fields_of(cls))
+        found = _STRUCTS[cls, order] = _Record(cls, construct.Struct(*fields_in_order))
+    return found
+
+
+def _complaint(error: construct.ConstructError, record: str) -> tuple[str, str]:
+    """Record path and reason out of construct's message ("Error in path (parsing) -> version\\n...")."""
+    path = (error.path or "").partition(" -> ")[2].replace(" -> ", ".")
+    reason = str(error.args[0] if error.args else error).splitlines()[-1]
+    return f"{record}.{path}" if path else record, reason
+
+
+def parse(cls: type[R], section: Section, offset: int, end: int, record: str = "", **params: Any) -> tuple[R, int]:
+    """Parse the `cls` that starts `offset` bytes into `section` and may reach to `end`.
+
+    Returns it and the offset behind it. `params` is what the declaration asks for by `this._params`;
+    raises ParseError.
+    """
+    stream = io.BytesIO(section.data[offset:end])
+    params = {"address": section.address + offset, "address_size": section.address_size} | params
+    try:
+        value: R = struct_of(cls, section.byte_order).parse_stream(stream, **params)
+    except construct.ConstructError as error:
+        raise ParseError(section, offset + stream.tell(), *_complaint(error, record or cls.__name__)) from error
+    return value, offset + stream.tell()
+
+
+def build(value: Any, byte_order: ByteOrder = "little", record: str = "", **params: Any) -> bytes:
+    """The bytes of a record. `params` as for `parse`; raises BuildError."""
+    params = {"address": 0, "address_size": 8} | params
+    try:
+        data: bytes = struct_of(type(value), byte_order).build(value, **params)
+    except (construct.ConstructError, TypeError) as error:
+        path = _complaint(error, "") if isinstance(error, construct.ConstructError) else ("", str(error))
+        raise BuildError("", None, (record or type(value).__name__) + path[0], path[1]) from error
+    return data
+
+
+def parse_records(
+    section: Section, parse_one: Callable[[Section, int, int], tuple[R, int]], offset: int = 0
+) -> Iterator[tuple[int, R]]:
+    """Parse records one behind the other up to the section's end; yields each with its offset.
+
+    `parse_one(section, offset, index)` returns the record and the offset behind it, which has to lie ahead.
+    """
+    index = 0
+    while offset < len(section):
+        value, end = parse_one(section, offset, index)
+        if end <= offset:
+            raise ParseError(section, offset, f"[{index}]", "a record of no bytes")
+        yield offset, value
+        offset = end
+        index += 1
+
+
+def parse_initial_length(section: Section, offset: int, record: str) -> tuple[DwarfFormat, int, int]:
+    """The format, the length, and the offset behind the length (DWARF5 7.4). The bytes counted lie in the section."""
+    data, order = section.data, section.byte_order
+    if offset + 4 > len(data):
+        raise ParseError(section, offset, f"{record}.length", f"{len(data) - offset} bytes are left, 4 are needed")
+    length = int.from_bytes(data[offset : offset + 4], order)
+    start, dwarf_format = offset + 4, DwarfFormat.DWARF32
+    if length == LENGTH_DWARF64:
+        if offset + 12 > len(data):
+            raise ParseError(section, offset, f"{record}.length", f"{len(data) - offset} bytes are left, 12 are needed")
+        length = int.from_bytes(data[offset + 4 : offset + 12], order)
+        start, dwarf_format = offset + 12, DwarfFormat.DWARF64
+    elif length >= LENGTH_RESERVED:
+        raise ParseError(section, offset, f"{record}.length", f"{length:#x} is a reserved initial length")
+    if length > len(data) - start:
+        reason = f"{length:#x} bytes reach past the section's end at {len(data):#x}"
+        raise ParseError(section, offset, f"{record}.length", reason)
+    return dwarf_format, length, start
+
+
+def build_initial_length(dwarf_format: DwarfFormat, length: int, byte_order: ByteOrder) -> bytes:
+    """An initial length; raises BuildError where 32 bits cannot hold it."""
+    if dwarf_format is DwarfFormat.DWARF64:
+        return LENGTH_DWARF64.to_bytes(4, byte_order) + length.to_bytes(8, byte_order)
+    if length >= LENGTH_RESERVED:
+        raise BuildError("", None, "length", f"{length:#x} needs 64-bit DWARF")
+    return length.to_bytes(4, byte_order)

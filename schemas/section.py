@@ -1,0 +1,74 @@
+"""A section's bytes with their place, and the errors that name a place in them.
+
+Strategy: every reader is handed a `Section`, so that an error can say where it is without anyone
+passing file offsets along. `FormatError` is the only exception that bad input causes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ByteOrder = Literal["little", "big"]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The bytes of one section and where they stand.
+
+    `address` is the virtual address of the first byte; `file_offset` is counted in the ELF file and
+    None for bytes that come from elsewhere (a decompressed section, a buffer); `address_size` is in bytes.
+    """
+
+    name: str
+    data: memoryview
+    address: int = 0
+    file_offset: int | None = None
+    byte_order: ByteOrder = "little"
+    address_size: int = 8
+
+    @classmethod
+    def of(
+        cls, name: str, data: bytes, address: int = 0, byte_order: ByteOrder = "little", address_size: int = 8
+    ) -> Section:
+        """A section made from bytes in memory."""
+        return cls(name, memoryview(data), address, None, byte_order, address_size)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+class FormatError(Exception):
+    """Bad input, or a value that a format cannot hold.
+
+    `section` is its name ("" where the fault lies outside any), `offset` counts bytes from the section's
+    start (None where no byte is at fault), `record` is the path to the field (`FDE[12].cie_pointer`),
+    `reason` one sentence. Shown as `.eh_frame+0x1c8 (file 0x21c8): FDE[12].cie_pointer: points to ...`.
+    """
+
+    def __init__(self, section: Section | str, offset: int | None, record: str, reason: str) -> None:
+        name = section if isinstance(section, str) else section.name
+        super().__init__(name, offset, record, reason)
+        self.section = name
+        self.offset = offset
+        self.record = record
+        self.reason = reason
+        self.file_offset: int | None = None
+        if isinstance(section, Section) and section.file_offset is not None and offset is not None:
+            self.file_offset = section.file_offset + offset
+
+    def __str__(self) -> str:
+        place = self.section
+        if self.offset is not None:
+            place += f"+{self.offset:#x}"
+        if self.file_offset is not None:
+            place += f" (file {self.file_offset:#x})"
+        return ": ".join(part for part in (place, self.record, self.reason) if part)
+
+
+class ParseError(FormatError):
+    """The bytes are not what the format says."""
+
+
+class BuildError(FormatError):
+    """A value that the format has no encoding for."""

@@ -1,0 +1,334 @@
+"""Hypothesis strategies for every declared record and for whole sections (extra `testing`).
+
+Strategy: `records` draws a record field by field from its declaration, so that a field may depend on the
+ones before it, exactly as construct reads it. Only counts and encodings need to be told, because a
+declaration allows values that no memory holds.
+"""
+
+from __future__ import annotations
+
+from functools import cache, singledispatch
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from . import entries, sframe
+from .callframe import (
+    DW_CFA,
+    INLINE_MASK,
+    INLINE_OPERANDS,
+    INSTRUCTIONS,
+    OPERAND_KINDS,
+    Cie,
+    Dialect,
+    Entry,
+    Fde,
+    FdeFormat,
+    Instruction,
+    Terminator,
+)
+from .eh_frame_hdr import EhFrameHdr
+from .pointers import APPLICATION_MASK, APPLICATIONS, DW_EH_PE, FORMAT_SIZES, is_signed, value_format
+from .section import ByteOrder, Section
+from .wire import (
+    Bits,
+    Block,
+    DwarfFormat,
+    Either,
+    Given,
+    Integer,
+    Kind,
+    Leb,
+    Leb128,
+    LebBlock,
+    Many,
+    Nested,
+    NulTerminated,
+    Pointer,
+    Rest,
+    Sized,
+    Variable,
+    When,
+    fields_of,
+    leb_block,
+    leb_size,
+    sleb,
+    uleb,
+)
+
+R = TypeVar("R")
+
+MAX_PADDING = 3
+MAX_BYTES = 40
+
+
+@cache
+def lebs(*, signed: bool) -> SearchStrategy[Leb128]:
+    """LEB128 numbers of 64 bits, some wider than they need be."""
+    limit = 1 << 64 - signed
+    values = st.one_of(st.integers(-(1 << 12) * signed, 1 << 12), st.integers(-limit * signed, limit - 1))
+
+    def padded(value: int, more: int) -> Leb128:
+        return Leb128(value, leb_size(value, signed=signed) + more)
+
+    return st.builds(padded, values, st.integers(0, MAX_PADDING))
+
+
+def _padded_block(data: bytes, more: int) -> LebBlock:
+    return LebBlock(data, leb_size(len(data), signed=False) + more)
+
+
+@cache
+def blocks() -> SearchStrategy[LebBlock]:
+    """Length-prefixed blocks, some with a padded length."""
+    return st.builds(_padded_block, st.binary(max_size=MAX_BYTES), st.integers(0, MAX_PADDING))
+
+
+ENCODINGS = tuple(
+    form | application | indirect
+    for form in FORMAT_SIZES
+    for application in APPLICATIONS
+    for indirect in (0, DW_EH_PE.indirect)
+)
+
+
+@cache
+def pointer_encodings(*, omit: bool = True, direct: bool = False) -> SearchStrategy[int]:
+    """DW_EH_PE bytes that the text defines: with or without omit; `direct`, no application at all."""
+    found = [int(encoding) for encoding in ENCODINGS if not direct or encoding & APPLICATION_MASK == 0]
+    return st.sampled_from([*found, int(DW_EH_PE.omit)] if omit else found)
+
+
+def records(cls: type[R], overrides: dict[str, SearchStrategy[Any]] | None = None, **params: Any) -> SearchStrategy[R]:
+    """Records of a declaration. `params` as for parsing it; `overrides` replace the strategies of some fields."""
+    chosen = overrides or {}
+    context_params = SimpleNamespace(**{"address": 0, "address_size": 8} | params)
+
+    @st.composite
+    def build(draw: DrawFn) -> R:
+        this = SimpleNamespace(_params=context_params)
+        for field in fields_of(cls):
+            strategy = chosen[field.name] if field.name in chosen else _strategy_of(field.kind, this)
+            setattr(this, field.name, draw(strategy))
+        return cls(**{field.name: getattr(this, field.name) for field in fields_of(cls)})
+
+    return build()
+
+
+@singledispatch
+def _strategy_of(kind: Kind, this: Any) -> SearchStrategy[Any]:
+    raise TypeError(f"no strategy is known for {kind}")
+
+
+@cache
+def _integers(size: int, signed: bool) -> SearchStrategy[int]:
+    low, high = Integer(size, signed).limits
+    return st.integers(low, high)
+
+
+@_strategy_of.register
+def _(kind: Integer, this: Any) -> SearchStrategy[int]:
+    return st.sampled_from(kind.allowed) if kind.allowed else _integers(kind.size, kind.signed)
+
+
+@_strategy_of.register
+def _(kind: Bits, this: Any) -> SearchStrategy[Any]:
+    widths = {field.name: field.kind.width for field in fields_of(kind.record)}  # type: ignore[union-attr]
+    return st.builds(kind.record, **{name: st.integers(0, (1 << width) - 1) for name, width in widths.items()})
+
+
+@_strategy_of.register
+def _(kind: Variable, this: Any) -> SearchStrategy[int]:
+    return _integers(kind.size(this), kind.signed)
+
+
+@_strategy_of.register
+def _(kind: Leb, this: Any) -> SearchStrategy[Leb128]:
+    return lebs(signed=kind.signed)
+
+
+_AUGMENTATIONS = st.lists(st.integers(1, 255), max_size=6).map(bytes)
+
+
+@_strategy_of.register
+def _(kind: NulTerminated, this: Any) -> SearchStrategy[bytes]:
+    return _AUGMENTATIONS
+
+
+@_strategy_of.register
+def _(kind: Sized, this: Any) -> SearchStrategy[bytes]:
+    size = kind.size(this)
+    return st.binary(min_size=size, max_size=size)
+
+
+@_strategy_of.register
+def _(kind: Block, this: Any) -> SearchStrategy[LebBlock]:
+    return blocks()
+
+
+@_strategy_of.register
+def _(kind: Rest, this: Any) -> SearchStrategy[bytes]:
+    return st.binary(max_size=MAX_BYTES)
+
+
+@_strategy_of.register
+def _(kind: Nested, this: Any) -> SearchStrategy[Any]:
+    return records(kind.record, **vars(this._params))
+
+
+@_strategy_of.register
+def _(kind: Many, this: Any) -> SearchStrategy[tuple[Any, ...]]:
+    count = kind.count(this)
+    return st.lists(_strategy_of(kind.kind, this), min_size=count, max_size=count).map(tuple)
+
+
+@_strategy_of.register
+def _(kind: When, this: Any) -> SearchStrategy[Any]:
+    return _strategy_of(kind.kind, this) if kind.condition(this) else st.none()
+
+
+@_strategy_of.register
+def _(kind: Either, this: Any) -> SearchStrategy[Any]:
+    return _strategy_of(kind.yes if kind.condition(this) else kind.no, this)
+
+
+@_strategy_of.register
+def _(kind: Given, this: Any) -> SearchStrategy[Any]:
+    return st.just(kind.value(this))
+
+
+@_strategy_of.register
+def _(kind: Pointer, this: Any) -> SearchStrategy[Any]:
+    encoding = kind.encoding(this)
+    if encoding == DW_EH_PE.omit:
+        return st.none()
+    signed = is_signed(encoding) and not kind.always_unsigned
+    size = FORMAT_SIZES[value_format(encoding)]
+    if size is None:
+        return lebs(signed=signed)
+    return _integers(size or this._params.address_size, signed)
+
+
+def eh_frame_hdrs(address_size: int = 8) -> SearchStrategy[EhFrameHdr]:
+    """Whole `.eh_frame_hdr` sections of a few rows, in every encoding."""
+    counts = pointer_encodings(direct=True)
+
+    def of(fde_count_enc: int, count: int) -> SearchStrategy[EhFrameHdr]:
+        overrides: dict[str, SearchStrategy[Any]] = {
+            name: pointer_encodings() for name in ("eh_frame_ptr_enc", "table_enc")
+        }
+        overrides["fde_count_enc"] = st.just(fde_count_enc)
+        if fde_count_enc != DW_EH_PE.omit:
+            is_leb = FORMAT_SIZES[value_format(fde_count_enc)] is None
+            leb = sleb(count) if is_signed(fde_count_enc) else uleb(count)
+            overrides["fde_count"] = st.just(leb if is_leb else count)
+        return records(EhFrameHdr, overrides, address_size=address_size)
+
+    return st.tuples(counts, st.integers(0, 5)).flatmap(lambda chosen: of(*chosen))
+
+
+def instructions(address_encoding: int = DW_EH_PE.absptr, address_size: int = 8) -> SearchStrategy[Instruction]:
+    """Any call frame instruction with any operands, as stored."""
+    this = SimpleNamespace(_params=SimpleNamespace(address_encoding=address_encoding, address_size=address_size))
+
+    def of(opcode: DW_CFA) -> SearchStrategy[Instruction]:
+        operands = [
+            st.integers(0, INLINE_MASK) if operand in INLINE_OPERANDS else _strategy_of(OPERAND_KINDS[operand], this)
+            for operand in INSTRUCTIONS[opcode].operands
+        ]
+        return st.builds(Instruction, st.just(opcode), st.tuples(*operands))
+
+    return st.sampled_from(list(INSTRUCTIONS)).flatmap(of)
+
+
+def cies(dwarf_format: DwarfFormat = DwarfFormat.DWARF32, address_size: int = 8) -> SearchStrategy[Cie]:
+    """CIEs of every version; the augmentation is any string, known or not."""
+    known = st.sampled_from([b"", b"eh", b"zR", b"zPLR", b"zRS", b"zRB", b"armcc+"])
+    augmentation = st.one_of(known, _strategy_of(NulTerminated(), None))
+    return records(Cie, {"augmentation": augmentation}, dwarf_format=dwarf_format, address_size=address_size)
+
+
+def fde_formats(address_size: int = 8) -> SearchStrategy[FdeFormat]:
+    """Every layout that a CIE can prescribe."""
+    present = pointer_encodings(omit=False)
+    return st.builds(
+        FdeFormat, st.just(address_size), st.sampled_from([0, 1, 2, 4, 8]), present, pointer_encodings(), st.booleans()
+    )
+
+
+def fdes(
+    cie_format: FdeFormat, dwarf_format: DwarfFormat = DwarfFormat.DWARF32, cie_pointer: int = 1
+) -> SearchStrategy[Fde]:
+    """FDEs of one layout."""
+    return records(
+        Fde,
+        dwarf_format=dwarf_format,
+        cie_format=cie_format,
+        cie_pointer=cie_pointer,
+        address_size=cie_format.address_size,
+    )
+
+
+@st.composite
+def sframe_sections(draw: DrawFn) -> sframe.SframeSection:
+    """Whole V2 sections whose counts and offsets are true; what they say of functions need not make sense."""
+    count = draw(st.integers(0, 5))
+    gap, between = (draw(st.integers(0, 3)) for _ in range(2))
+    fre_len = draw(st.integers(0, MAX_BYTES))
+    header = {
+        "num_fdes": st.just(count),
+        "fdeoff": st.just(gap),
+        "freoff": st.just(gap + count * sframe.FDE_SIZE + between),
+        "fre_len": st.just(fre_len),
+    }
+    return draw(records(sframe.SframeSection, {"header": records(sframe.Header, header)}))
+
+
+@st.composite
+def cfi_entries(
+    draw: DrawFn, dialect: Dialect, byte_order: ByteOrder = "little", address_size: int = 8
+) -> tuple[Section, tuple[tuple[int, Entry], ...]]:
+    """Whole `.eh_frame` or `.debug_frame` sections: CIEs of every version, each with FDEs that point back to it."""
+    data = bytearray()
+    placed: list[tuple[int, Entry]] = []
+    address = draw(st.integers(0, 1 << 20)) * 16
+
+    def put(entry: Entry, layout: FdeFormat) -> None:
+        placed.append((len(data), entry))
+        data.extend(entries.build_entry(entry, dialect, byte_order, layout, address + placed[-1][0]))
+
+    for _ in range(draw(st.integers(1, 3))):
+        dwarf_format = draw(st.sampled_from(list(DwarfFormat)))
+        cie, cie_offset = draw(_whole_cies(dwarf_format, address_size, address + len(data))), len(data)
+        put(cie, FdeFormat(address_size))
+        section = Section.of(dialect.name, bytes(data), address, byte_order, address_size)
+        layout = entries.fde_format_at(section, cie_offset, dialect, "CIE")
+        for _ in range(draw(st.integers(0, 3))):
+            field = len(data) + (4 if dwarf_format is DwarfFormat.DWARF32 else 12)
+            back = field - cie_offset if dialect.relative else cie_offset
+            put(draw(fdes(layout, dwarf_format, back)), layout)
+        if dialect.relative and draw(st.booleans()):
+            put(Terminator(), layout)
+    return Section.of(dialect.name, bytes(data), address, byte_order, address_size), tuple(placed)
+
+
+def _augmented(encoding: int, lsda: int) -> tuple[bytes, LebBlock]:
+    return b"zLR", leb_block(bytes([lsda, encoding]))
+
+
+def _whole_cies(dwarf_format: DwarfFormat, address_size: int, address: int) -> SearchStrategy[Cie]:
+    """CIEs whose augmentation data is what their augmentation says."""
+    encodings = pointer_encodings(omit=False)
+    augmented = st.builds(_augmented, encodings, pointer_encodings())
+    plain = st.sampled_from([(b"", None), (b"z", leb_block(b"")), (b"zS", leb_block(b""))])
+    return st.one_of(augmented, plain).flatmap(
+        lambda chosen: records(
+            Cie,
+            {"augmentation": st.just(chosen[0]), "augmentation_data": st.just(chosen[1])},
+            dwarf_format=dwarf_format,
+            address_size=address_size,
+            address=address,
+        )
+    )

@@ -1,0 +1,253 @@
+"""The words in which a record is declared: a frozen dataclass whose fields name their kind on the wire.
+
+Strategy: a declaration is data. `engine` makes a construct parser and builder of it, `derive` a NumPy
+dtype, `strategies` a hypothesis strategy, and the manual its field tables. Nothing here reads a byte.
+Functions given to a kind (`size`, `when`) get construct's context: earlier fields as attributes, and
+what the caller passed in as `this._params`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeVar, dataclass_transform
+
+R = TypeVar("R")
+Depends = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A fixed-width integer in the section's byte order. `size` in bytes; `allowed` empty: any value."""
+
+    size: int
+    signed: bool = False
+    allowed: tuple[int, ...] = ()
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest value."""
+        bits = 8 * self.size
+        return (-(1 << bits - 1), (1 << bits - 1) - 1) if self.signed else (0, (1 << bits) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """One byte that is a record of bit fields; `record`'s fields are declared from bit 7 down to bit 0."""
+
+    record: type
+
+
+@dataclass(frozen=True, slots=True)
+class BitField:
+    """`width` bits of a `Bits` record."""
+
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """An integer whose width the context tells: `size(this)` is 1, 2, 4 or 8 bytes."""
+
+    size: Depends
+    signed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Leb:
+    """A LEB128 integer (DWARF5 7.6), held as a `Leb128` with its width."""
+
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NulTerminated:
+    """Bytes up to a zero byte, which is not part of the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """`size(this)` bytes."""
+
+    size: Depends
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An unsigned LEB128 length, then that many bytes: held as a `LebBlock`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """All bytes up to the record's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A declared record as a field."""
+
+    record: type
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """`count(this)` values of one kind, held as a tuple."""
+
+    kind: Kind
+    count: Depends
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """Present only where `condition(this)` holds; None elsewhere."""
+
+    kind: Kind
+    condition: Depends
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """One kind where `condition(this)` holds, the other elsewhere."""
+
+    condition: Depends
+    yes: Kind
+    no: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """No bytes: something the reader knew before (`value(this)`), kept because the record means nothing without it."""
+
+    value: Depends
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A DW_EH_PE-encoded value as stored (nothing is added): an int, or a `Leb128` in the LEB formats.
+
+    `encoding(this)` is the DW_EH_PE byte; DW_EH_PE_omit takes no bytes and is None. `always_unsigned` drops
+    its sign and its application, as for an FDE's address_range (LSB Core, .eh_frame).
+    """
+
+    encoding: Depends
+    always_unsigned: bool = False
+
+
+Kind = (
+    Integer
+    | Bits
+    | BitField
+    | Variable
+    | Leb
+    | NulTerminated
+    | Sized
+    | Block
+    | Rest
+    | Nested
+    | Many
+    | When
+    | Either
+    | Given
+    | Pointer
+)
+
+U8, U16, U32, U64 = (Integer(size) for size in (1, 2, 4, 8))
+I8, I16, I32, I64 = (Integer(size, signed=True) for size in (1, 2, 4, 8))
+ULEB, SLEB = Leb(signed=False), Leb(signed=True)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Leb128:
+    """A LEB128 number and the bytes it takes on the wire, which padding (`80 80 00`) makes more than needed."""
+
+    value: int
+    size: int
+
+    def __int__(self) -> int:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class LebBlock:
+    """A length-prefixed block. `length_size` is the width of the length in bytes."""
+
+    data: bytes
+    length_size: int
+
+
+def leb_size(value: int, *, signed: bool) -> int:
+    """Bytes that the shortest LEB128 of `value` takes."""
+    bits = (value if value >= 0 else ~value).bit_length() + signed
+    return max(1, -(-bits // 7))
+
+
+def uleb(value: int) -> Leb128:
+    """The shortest unsigned LEB128 of `value`."""
+    return Leb128(value, leb_size(value, signed=False))
+
+
+def sleb(value: int) -> Leb128:
+    """The shortest signed LEB128 of `value`."""
+    return Leb128(value, leb_size(value, signed=True))
+
+
+def leb_block(data: bytes) -> LebBlock:
+    """A block with the shortest length."""
+    return LebBlock(data, leb_size(len(data), signed=False))
+
+
+class DwarfFormat(IntEnum):
+    """The two forms of an initial length (DWARF5 7.4); the value is the size of a section offset."""
+
+    DWARF32 = 4
+    DWARF64 = 8
+
+
+# An initial length at or above the first is no length; the last announces 64-bit DWARF (DWARF5 7.4).
+LENGTH_RESERVED = 0xFFFFFFF0
+LENGTH_DWARF64 = 0xFFFFFFFF
+
+
+def wire(kind: Kind, doc: str, *, default: Any = dataclasses.MISSING) -> Any:
+    """Declare a field: its kind on the wire and the sentence that the manual prints."""
+    return dataclasses.field(default=default, metadata={"kind": kind, "doc": doc})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(wire,))
+def record(cls: type[R]) -> type[R]:
+    """Make a declaration a frozen, slotted dataclass."""
+    return dataclass(frozen=True, slots=True)(cls)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredField:
+    """One field of a record as declared."""
+
+    name: str
+    kind: Kind
+    doc: str
+
+
+def fields_of(cls: type) -> tuple[DeclaredField, ...]:
+    """The declared fields of a record, in wire order."""
+    return tuple(
+        DeclaredField(field.name, field.metadata["kind"], field.metadata["doc"]) for field in dataclasses.fields(cls)
+    )
+
+
+def fixed_size(cls: type) -> int:
+    """Bytes of a record that is made of integers, bit fields and such records alone."""
+    size = 0
+    for field in fields_of(cls):
+        match field.kind:
+            case Integer(size=width):
+                size += width
+            case Bits():
+                size += 1
+            case Nested(record=inner):
+                size += fixed_size(inner)
+            case _:
+                raise TypeError(f"{cls.__name__}.{field.name} has no fixed size")
+    return size
