@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import HealthCheck, settings
 from unwindkit.converters import callframe, fre_blocks, interning, kernels, runs
+
+from .oracles import pytest_runtest_setup
+
+__all__ = ["engine_in_use", "pytest_runtest_setup"]
 
 # A law is held against 1,000 examples where HYPOTHESIS_PROFILE=thorough says so (.ci/run does), else a tenth.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
@@ -15,15 +21,23 @@ settings.register_profile("thorough", max_examples=1000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
-@pytest.fixture(params=["pure", "compiled"], name="kernels")
-def _kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run the test once on each engine; the value is the engine's name."""
+@contextmanager
+def engine_in_use(name: str) -> Iterator[None]:
+    """Let conversions run on one engine; skips where the compiled one was not built, unless it is required."""
     try:
-        chosen = kernels.load(request.param)
+        chosen = kernels.load(name)
     except ImportError as error:
         if os.environ.get("UNWINDKIT_REQUIRE_COMPILED") == "1":
             pytest.fail(f"the compiled kernels are missing: {error}")
         pytest.skip(f"the compiled kernels were not built: {error}")
-    for module in (callframe, runs, fre_blocks, interning):
-        monkeypatch.setattr(module, "engine", lambda: chosen)
-    return str(request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (callframe, runs, fre_blocks, interning):
+            patch.setattr(module, "engine", lambda: chosen)
+        yield
+
+
+@pytest.fixture(params=["pure", "compiled"], name="kernels")
+def _kernels(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run the test once on each engine; the value is the engine's name."""
+    with engine_in_use(request.param):
+        yield str(request.param)

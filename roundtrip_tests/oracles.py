@@ -244,7 +244,9 @@ def _section_text(dump: str, section: str) -> str:
 
 
 def _entries(text: str) -> list[str]:
-    return [entry for block in text.split("\n\n") if (entry := block.strip("\n")) and " ZERO terminator" not in entry]
+    """CIEs and FDEs. A blank line alone does not end one: -wNf prints one inside a CIE without augmentation data."""
+    entries = re.split(r"\n\n(?=[0-9a-f]+ )", "\n" + text)
+    return [stripped for entry in entries if (stripped := entry.strip("\n")) and " ZERO terminator" not in entry]
 
 
 def parse_frame_rows(rows: str, instructions: str, architecture: Architecture) -> FrameRows:

@@ -22,11 +22,12 @@ from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import ByteOrder, Section
 from unwindkit.schemas.wire import DwarfFormat
 
+from .conftest import engine_in_use
 from .real_files import REAL_FILES
 from .tables import tables
 
-ORDERS = pytest.mark.parametrize("order", ["little", "big"])
-ADDRESS_SIZES = pytest.mark.parametrize("address_size", [4, 8])
+orders = st.sampled_from(["little", "big"])
+address_sizes = st.sampled_from([4, 8])
 SFRAME_ARCHITECTURES = [name for name, architecture in ARCHITECTURES.items() if architecture.sframe is not None]
 
 # Every declared record that needs nothing but itself, with what its FRE type or encoding has to be told.
@@ -67,8 +68,7 @@ def test_law_1_covers_every_declared_record() -> None:
     assert set.union(*map(declared_records, (sframe, eh_frame_hdr, callframe))) == tested
 
 
-@ORDERS
-@given(data=st.data())
+@given(order=orders, data=st.data())
 def test_law_1_fixed_records(order: ByteOrder, data: st.DataObject) -> None:
     for cls, params in PLAIN_RECORDS:
         if cls in (sframe.FdeInfo, sframe.FreInfo):
@@ -76,8 +76,7 @@ def test_law_1_fixed_records(order: ByteOrder, data: st.DataObject) -> None:
         survives(data.draw(strategies.records(cls, **params)), order, **params)
 
 
-@ORDERS
-@given(data=st.data())
+@given(order=orders, data=st.data())
 def test_law_1_frame_row_entries(order: ByteOrder, data: st.DataObject) -> None:
     fretype = data.draw(st.sampled_from(list(sframe.SFRAME_FRE_TYPE)))
     sizes = st.sampled_from(list(sframe.SFRAME_FRE_OFFSET))
@@ -87,31 +86,24 @@ def test_law_1_frame_row_entries(order: ByteOrder, data: st.DataObject) -> None:
     )
 
 
-@ORDERS
-@given(section=strategies.sframe_sections())
+@given(order=orders, section=strategies.sframe_sections())
 def test_law_1_sframe_sections(order: ByteOrder, section: sframe.SframeSection) -> None:
     survives(section, order)
 
 
-@ORDERS
-@ADDRESS_SIZES
-@given(data=st.data())
+@given(order=orders, address_size=address_sizes, data=st.data())
 def test_law_1_eh_frame_hdr(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
     survives(data.draw(strategies.eh_frame_hdrs(address_size)), order, address_size=address_size)
 
 
-@ORDERS
-@ADDRESS_SIZES
-@given(data=st.data())
+@given(order=orders, address_size=address_sizes, data=st.data())
 def test_law_1_cies(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
     dwarf_format = data.draw(st.sampled_from(list(DwarfFormat)))
     cie = data.draw(strategies.cies(dwarf_format, address_size))
     survives(cie, order, address_size=address_size, dwarf_format=dwarf_format)
 
 
-@ORDERS
-@ADDRESS_SIZES
-@given(data=st.data())
+@given(order=orders, address_size=address_sizes, data=st.data())
 def test_law_1_fdes(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
     layout = data.draw(strategies.fde_formats(address_size))
     dwarf_format = data.draw(st.sampled_from(list(DwarfFormat)))
@@ -119,9 +111,7 @@ def test_law_1_fdes(order: ByteOrder, address_size: int, data: st.DataObject) ->
     survives(data.draw(strategies.fdes(layout, dwarf_format, 7)), order, **params)
 
 
-@ORDERS
-@ADDRESS_SIZES
-@given(data=st.data())
+@given(order=orders, address_size=address_sizes, data=st.data())
 def test_law_1_augmentation_pointers(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
     encoding = data.draw(strategies.pointer_encodings())
     params = {"lsda_encoding": encoding, "address_size": address_size}
@@ -130,9 +120,7 @@ def test_law_1_augmentation_pointers(order: ByteOrder, address_size: int, data: 
     survives(data.draw(personality), order, **params)
 
 
-@ORDERS
-@ADDRESS_SIZES
-@given(data=st.data())
+@given(order=orders, address_size=address_sizes, data=st.data())
 def test_law_1_instructions(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
     encoding = data.draw(strategies.pointer_encodings(omit=False, direct=True))
     found = tuple(data.draw(st.lists(strategies.instructions(encoding, address_size), max_size=8)))
@@ -142,9 +130,7 @@ def test_law_1_instructions(order: ByteOrder, address_size: int, data: st.DataOb
 
 
 @pytest.mark.parametrize("dialect", [EH_FRAME, DEBUG_FRAME], ids=lambda dialect: dialect.name)
-@ORDERS
-@ADDRESS_SIZES
-@given(data=st.data())
+@given(order=orders, address_size=address_sizes, data=st.data())
 def test_laws_1_and_2_whole_cfi_sections(
     dialect: Dialect, order: ByteOrder, address_size: int, data: st.DataObject
 ) -> None:
@@ -171,14 +157,16 @@ def test_law_2_sframe_made_of_real_files(path: str) -> None:
     assert (engine.build(parsed), end) == (data, len(data))
 
 
-@pytest.mark.parametrize("compact", ["none", "share"])
 @pytest.mark.parametrize("name", SFRAME_ARCHITECTURES)
-@given(data=st.data())
-def test_law_3_sframe_keeps_the_rules_at_every_pc(name: str, compact: str, kernels: str, data: st.DataObject) -> None:
+@given(engine_name=st.sampled_from(["pure", "compiled"]), compact=st.sampled_from(["none", "share"]), data=st.data())
+def test_law_3_sframe_keeps_the_rules_at_every_pc(
+    name: str, engine_name: str, compact: str, data: st.DataObject
+) -> None:
     table = data.draw(tables(ARCHITECTURES[name]))
     address = data.draw(st.integers(0, 1 << 20))
-    section, refusals = to_sframe(table, section_address=address, compact=compact)
-    back = by_pc(from_sframe(section, address))
+    with engine_in_use(engine_name):
+        section, refusals = to_sframe(table, section_address=address, compact=compact)
+        back = by_pc(from_sframe(section, address))
     expected = by_pc(project(table), without=refusals)
     assert back == expected, expected.differences(back)
 

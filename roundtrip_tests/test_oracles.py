@@ -148,6 +148,22 @@ def test_undefined_is_told_from_no_rule_and_follows_remembered_states() -> None:
     assert texts == ["rsp+8 undefined c-8", "exp u c-8", "rsp+2147483640 s undefined"]
 
 
+def test_undefined_ends_with_another_rule_and_comes_back_when_the_cie_says_so() -> None:
+    cie = "  DW_CFA_def_cfa: r7 (rsp) ofs 8\n  DW_CFA_undefined: r16 (rip)"
+    # Without a remembered state, readelf goes on with the state that it has.
+    program = """\
+  DW_CFA_offset: r16 (rip) at cfa-8
+  DW_CFA_restore_state
+  DW_CFA_advance_loc: 4 to 0000000000001024
+  DW_CFA_undefined: r6 (rbp)
+  DW_CFA_restore: r16 (rip)
+  DW_CFA_advance_loc: 4 to 0000000000001028
+  DW_CFA_same_value: r6 (rbp)
+"""
+    texts = [text for _, text in rows_of(frame_of(CFI, _00000000=cie, _00000050=program), 2)]
+    assert texts == ["rsp+8 u c-8", "exp undefined undefined", "rsp+2147483640 s undefined"]
+
+
 def test_cie_with_another_return_column_makes_its_functions_unsayable() -> None:
     frame = frame_of(CFI.replace("ra=16", "ra=3"))
     assert {oracles.sayable(frame.texts[text], AMD64) for text in frame.text} == {None}
@@ -492,6 +508,14 @@ def test_every_wrong_byte_in_the_rows_of_a_function_is_found(tmp_path: Path) -> 
         except oracles.OracleError:
             continue
         assert oracles.compare(frame, changed).differences != oracles.compare(frame, known).differences, hex(offset)
+
+
+@pytest.mark.oracle
+def test_debug_frame_is_read_apart_from_eh_frame(tmp_path: Path) -> None:
+    source, path = tmp_path / "frames.s", tmp_path / "frames.o"
+    source.write_text(".cfi_sections .debug_frame\n" + LINKED)
+    oracles.run_oracle("as", source, "-o", path)
+    assert [len(oracles.frame_rows(path, section).start) for section in (".eh_frame", ".debug_frame")] == [0, 3]
 
 
 @pytest.mark.oracle

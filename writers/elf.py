@@ -408,7 +408,9 @@ def _read_tables(file: BinaryIO) -> _Tables:
     if ident[4] == ELFCLASS32:
         raise BuildError("", None, "e_ident", "is ELF32; a loaded section can be added to ELF64 only")
     if ident[4] != ELFCLASS64 or ident[5] not in BYTE_ORDER:
-        raise ParseError("", None, "e_ident", f"has class {ident[4]} and byte order {ident[5]}, which ELF does not define")
+        raise ParseError(
+            "", None, "e_ident", f"has class {ident[4]} and byte order {ident[5]}, which ELF does not define"
+        )
     order = BYTE_ORDER[ident[5]]
     header = struct.unpack(order + HEADER, _bytes_at(file, "e_ident", 0, HEADER_SIZE))
     _, elf_type, _, _, _, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, shstrndx = header

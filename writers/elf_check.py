@@ -83,10 +83,13 @@ class _Elf:
 
 def _read(file: Any) -> _Elf:
     """Raises ELFError if the tables cannot be read."""
-    data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    elf = ELFFile(file)
-    segments = [segment.header for segment in elf.iter_segments()]
-    return _Elf(elf.header, segments, [(section.name, section.header) for section in elf.iter_sections()], data)
+    try:
+        elf = ELFFile(file)
+        segments = [segment.header for segment in elf.iter_segments()]
+        sections = [(section.name, section.header) for section in elf.iter_sections()]
+        return _Elf(elf.header, segments, sections, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as fault:  # an offset so large that no file can have it
+        raise ELFError(str(fault)) from fault
 
 
 def _mode_faults(before: Path, after: Path) -> Iterator[str]:
@@ -116,6 +119,10 @@ def _section_faults(old: _Elf, new: _Elf, expected: ExpectedSection) -> Iterator
             yield f"section [{index}] {name}: is now {new_name}"
         else:
             yield from _kept_section_faults(old, new, index)
+    names = new.sections[new.header["e_shstrndx"]][1]
+    names_end = names["sh_offset"] + names["sh_size"]
+    if names_end > len(new.data) or new.data[names_end - 1] != 0:
+        yield "the section names do not end with their table"
     added = [name for name, _ in new.sections[len(old.sections) :]]
     if added != [] and (added != [expected.name] or any(name == expected.name for name, _ in old.sections)):
         yield f"unexpected sections at the end of the table: {', '.join(added)}"
@@ -128,7 +135,7 @@ def _kept_section_faults(old: _Elf, new: _Elf, index: int) -> Iterator[str]:
     moves = not header["sh_flags"] & SH_FLAGS.SHF_ALLOC
     changing = {"sh_name", *(["sh_offset"] if moves else []), *(["sh_size"] if holds_names else [])}
     for field in header:
-        if field not in changing:
+        if index == 0 or field not in changing:
             yield from _changed(title, field, header, new_header)
     # Section names are compared one by one; but some linkers keep the symbols' names in the same table.
     if holds_names and not any(one["sh_link"] == index for _, one in old.sections):
@@ -164,13 +171,22 @@ def _segment_faults(old: _Elf, new: _Elf, expected: ExpectedSection) -> Iterator
             yield from _changed(title, field, load, new_load)
         yield from _length_faults(title, load, new_load, new, expected)
         yield from _segment_bytes_faults(title, load, old, new, expected)
-    for address, load in new_loads.items():
-        if not _maps(load, expected):
-            yield f"PT_LOAD at {address:#x}: is new and does not hold {expected.name}"
+    for load in new_loads.values():
+        yield from _new_load_faults(load, new, expected)
     if "PT_LOAD" in (kinds := [one["p_type"] for one in new.segments]):
         late = {"PT_PHDR", "PT_INTERP"} & set(kinds[kinds.index("PT_LOAD") :])
         if late:
             yield f"{late.pop()} comes after a PT_LOAD"
+
+
+def _new_load_faults(load: Mapping[str, Any], new: _Elf, expected: ExpectedSection) -> Iterator[str]:
+    title, size = f"new PT_LOAD at {load['p_vaddr']:#x}", load["p_filesz"]
+    ends = (expected.address + len(expected.data) - _shift(load), new.table_range()[1])
+    if not _maps(load, expected) or load["p_offset"] + size not in ends:
+        yield f"{title}: does not hold {expected.name}, or more than that and the program headers"
+    wanted = {"p_flags": P_FLAGS.PF_R, "p_paddr": load["p_vaddr"], "p_memsz": size}
+    for field in wanted:
+        yield from _changed(title, field, wanted, load, "should be")
 
 
 def _length_faults(
@@ -220,11 +236,13 @@ def _program_header_faults(old: _Elf, new: _Elf) -> Iterator[str]:
     # Kernels before 5.18 give AT_PHDR as e_phoff plus this difference of the first PT_LOAD.
     if _shift(holder) != _shift(new.of_type("PT_LOAD")[0]):
         yield "the program header table's PT_LOAD has another p_vaddr - p_offset than the first one"
-    tables = new.of_type("PT_PHDR")
-    if len(tables) != len(old.of_type("PT_PHDR")):
-        yield f"there are {len(tables)} PT_PHDR, there were {len(old.of_type('PT_PHDR'))}"
-    wanted = {"p_offset": start, "p_vaddr": start + _shift(holder), "p_filesz": end - start, "p_memsz": end - start}
-    for table in tables:
+    tables, old_tables = new.of_type("PT_PHDR"), old.of_type("PT_PHDR")
+    if len(tables) != len(old_tables):
+        yield f"there are {len(tables)} PT_PHDR, there were {len(old_tables)}"
+    vaddr, size = start + _shift(holder), end - start
+    moved = {"p_offset": start, "p_vaddr": vaddr, "p_paddr": vaddr, "p_filesz": size, "p_memsz": size}
+    for old_table, table in zip(old_tables, tables, strict=False):
+        wanted = {**old_table, **moved}
         for field in wanted:
             yield from _changed("PT_PHDR", field, wanted, table, "should be")
 
@@ -263,6 +281,7 @@ def _new_section_faults(new: _Elf, expected: ExpectedSection) -> Iterator[str]:
     start, end = header["sh_offset"], header["sh_offset"] + size
     wanted = {"sh_type": _name(ENUM_SH_TYPE_BASE, expected.section_type), "sh_flags": SH_FLAGS.SHF_ALLOC}
     wanted |= {"sh_addr": expected.address, "sh_size": size, "sh_addralign": expected.alignment}
+    wanted |= {"sh_link": 0, "sh_info": 0, "sh_entsize": 0}
     for field in wanted:
         yield from _changed(title, field, wanted, header, "should be")
     wanted = {"p_offset": start, "p_vaddr": expected.address, "p_paddr": expected.address, "p_filesz": size}

@@ -237,6 +237,8 @@ def functions(
                     pointer(data, cursor, limit, lsda_encoding[number], sizes, address_size[number], big, bases) & mask
                 )
                 has_lsda[index] = cursor[2]
+                if not cursor[2]:
+                    lsda[index] = 0
                 bases[FUNCREL >> 4] = 0
                 cursor[0] = limit
             elif not cursor[1]:

@@ -38,6 +38,7 @@ class Fault(IntEnum):
     BAD_OFFSET_SIZE = 14, "3 is no size of stack offsets"
     BAD_OFFSET_COUNT = 15, "an FRE has 1 to 3 stack offsets"
     FRES_DESCEND = 16, "the start address is not above that of the FRE before"
+    MIXED_RA_STATES = 17, "a return address signed in one way is changed in the other"
 
 
 class EntryMark(IntEnum):

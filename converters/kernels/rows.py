@@ -70,6 +70,7 @@ OFFSET_TOO_LARGE = cython.declare(cython.int, int(Fault.OFFSET_TOO_LARGE))
 TOO_MANY_RULES = cython.declare(cython.int, int(Fault.TOO_MANY_RULES))
 NOTHING_REMEMBERED = cython.declare(cython.int, int(Fault.NOTHING_REMEMBERED))
 MOVES_BACK = cython.declare(cython.int, int(Fault.MOVES_BACK))
+MIXED_RA_STATES = cython.declare(cython.int, int(Fault.MIXED_RA_STATES))
 
 CFA_KIND = cython.declare(cython.int, int(State.CFA_KIND))
 CFA_REGISTER_NUMBER = cython.declare(cython.int, int(State.CFA_REGISTER))
@@ -290,6 +291,8 @@ def interpret(
                     address = pointer(
                         data, cursor, limit, address_encoding[number], sizes, address_size[number], big, bases
                     )
+                    if address_size[number] < 8:
+                        address &= (cython.cast(cython.ulonglong, 1) << 8 * address_size[number]) - 1
                     if address < location[run] or address - location[run] > cython.cast(cython.ulonglong, MAX_OFFSET):
                         cursor[1] = cursor[1] or MOVES_BACK
                     else:
@@ -310,6 +313,10 @@ def interpret(
                             data, cursor, limit, big, instructions[opcode, 2], byte,
                             code_factor[number], data_factor[number],
                         )  # fmt: skip
+
+                if cursor[1]:
+                    cursor[0] = at
+                    return run
 
             # Arms, the frequent ones first.
             if effect == DO_ADVANCE or effect == DO_SET_LOCATION:
@@ -389,24 +396,23 @@ def interpret(
                 if index >= expression_start.shape[0]:
                     filled[ROWS], filled[RULES], filled[EXPRESSIONS] = rows_before, rules_before, expressions_before
                     return run
-                if not cursor[1]:
-                    expression_start[index] = cursor[2]
-                    expression_size[index] = cursor[0] - cursor[2]
-                    filled[EXPRESSIONS] = index + 1
-                    if effect == DO_CFA_EXPRESSION:
-                        state[CFA_KIND] = CFA_EXPRESSION
-                        state[CFA_EXPRESSION_INDEX] = index
-                    else:
-                        set_rule(
-                            state, live, first,
-                            RULE_EXPRESSION if effect == DO_EXPRESSION else RULE_VAL_EXPRESSION, index, cursor,
-                        )  # fmt: skip
-            elif effect == DO_NEGATE_RA_STATE:
+                expression_start[index] = cursor[2]
+                expression_size[index] = cursor[0] - cursor[2]
+                filled[EXPRESSIONS] = index + 1
+                if effect == DO_CFA_EXPRESSION:
+                    state[CFA_KIND] = CFA_EXPRESSION
+                    state[CFA_EXPRESSION_INDEX] = index
+                else:
+                    set_rule(
+                        state, live, first,
+                        RULE_EXPRESSION if effect == DO_EXPRESSION else RULE_VAL_EXPRESSION, index, cursor,
+                    )  # fmt: skip
+            elif effect == DO_NEGATE_RA_STATE or effect == DO_NEGATE_RA_STATE_WITH_PC:
                 if tracks_ra_state:
-                    state[RA_STATE] ^= SIGNED_RA
-            elif effect == DO_NEGATE_RA_STATE_WITH_PC:
-                if tracks_ra_state:
-                    state[RA_STATE] ^= SIGNED_RA_WITH_PC
+                    first = SIGNED_RA if effect == DO_NEGATE_RA_STATE else SIGNED_RA_WITH_PC
+                    if state[RA_STATE] and state[RA_STATE] != first:
+                        cursor[1] = MIXED_RA_STATES
+                    state[RA_STATE] ^= first
             elif effect == DO_UNKNOWN:
                 cursor[1] = UNKNOWN_OPCODE
             if cursor[1]:

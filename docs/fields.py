@@ -1,0 +1,77 @@
+"""Write the field tables of the manual from the declarations: `python docs/fields.py` (`--check`: only compare).
+
+A page asks for a table with `<!-- fields: sframe.Header -->`; what stands between it and the next
+`<!-- end -->` is replaced.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from unwindkit.schemas import wire
+
+MARK = re.compile(r"(<!-- fields: (\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def describe(kind: object) -> str:
+    """How a kind stands in a table."""
+    match kind:
+        case wire.Integer(size=size, signed=signed):
+            return f"{'i' if signed else 'u'}{8 * size}"
+        case wire.Bits():
+            return "u8, bits"
+        case wire.BitField(width=width):
+            return f"{width} bit{'s' if width > 1 else ''}"
+        case wire.Leb(signed=signed):
+            return "SLEB128" if signed else "ULEB128"
+        case wire.When(kind=inner):
+            return f"{describe(inner)}, where it applies"
+        case wire.Either(yes=yes, no=no):
+            return f"{describe(yes)} or {describe(no)}"
+        case wire.Many(kind=inner):
+            return f"array of {describe(inner)}"
+        case wire.Nested(record=record):
+            return record.__name__
+    names = {
+        wire.Variable: "integer",
+        wire.NulTerminated: "bytes, NUL",
+        wire.Sized: "bytes",
+        wire.Block: "ULEB128 length, bytes",
+        wire.Rest: "bytes up to the end",
+        wire.Given: "(no bytes)",
+        wire.Pointer: "DW_EH_PE value",
+    }
+    return names[type(kind)]  # type: ignore[index]
+
+
+def table(module: str, name: str) -> str:
+    """The field table of one record."""
+    record = getattr(import_module(f"unwindkit.schemas.{module}"), name)
+    lines = ["| field | on the wire | meaning |", "|---|---|---|"]
+    lines += [f"| {field.name} | {describe(field.kind)} | {field.doc} |" for field in wire.fields_of(record)]
+    return "\n".join(lines) + "\n"
+
+
+def with_tables(text: str) -> str:
+    """A page with its tables as the declarations have them."""
+    return MARK.sub(lambda found: found[1] + table(found[2], found[3]) + found[4], text)
+
+
+def main() -> int:
+    """Write, or compare."""
+    stale = []
+    for page in sorted(Path(__file__).parent.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        fresh = with_tables(text)
+        if fresh != text:
+            stale.append(page)
+            if "--check" not in sys.argv:
+                page.write_text(fresh, encoding="utf-8")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
