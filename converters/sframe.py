@@ -64,11 +64,10 @@ class Encoded:
 
     def at(self, section_address: int) -> bytes:
         """The section for a virtual address. Raises BuildError where a start is beyond the field's range."""
-        fields = (
-            section_address
-            + sframe.HEADER_SIZE
-            + np.arange(len(self.fdes), dtype=np.uint64) * np.uint64(sframe.FDE_SIZE)
-        )
+        if not 0 <= section_address < 1 << 64:
+            raise BuildError(".sframe", None, "section_address", f"{section_address:#x} is no address")
+        fields = sframe.HEADER_SIZE + np.arange(len(self.fdes), dtype=np.uint64) * np.uint64(sframe.FDE_SIZE)
+        fields += np.uint64(section_address)
         distance = (self.start - fields).astype(np.int64)
         limit = 1 << 31
         far = np.flatnonzero((distance < -limit) | (distance >= limit))

@@ -245,8 +245,8 @@ def test_s390x_says_what_the_others_cannot() -> None:
     ],
 )
 def test_function_that_cannot_be_said_at_all(one: Function, reason: Reason) -> None:
-    fdes, refusals = encode(one, function(ENTRY, start=1 << 30))
-    assert [fde.start for fde in fdes] == [1 << 30]
+    fdes, refusals = encode(one, function(ENTRY, start=0x10))
+    assert [fde.start for fde in fdes] == [0x10]
     assert refusals == [Refusal(0, 0x1000, 0x1000 + one.size, reason)]
 
 
@@ -257,10 +257,11 @@ def test_every_reason_is_met_by_a_test_here() -> None:
 
 
 def test_pcs_of_two_functions_belong_to_the_one_that_starts_first() -> None:
-    first, second = function(ENTRY, size=0x20), function(ENTRY, row(0x18, sp(16), SAVED_RA), start=0x1010)
+    later = row(0x18, sp(16), SAVED_RA)
+    first, second = function(ENTRY, size=0x20), function(ENTRY, row(0x14, NO_CFA), later, start=0x1010)
     fdes, refusals = encode(second, first)
     assert [(fde.start, fde.size) for fde in fdes] == [(0x1000, 0x20), (0x1028, 0x28)]
-    assert refusals == [Refusal(0, 0x1010, 0x1028, Reason.OVERLAP)]
+    assert refusals == [Refusal(0, 0x1010, 0x1024, Reason.OVERLAP), Refusal(0, 0x1024, 0x1028, Reason.NO_CFA)]
 
 
 def test_functions_of_size_0_are_left_out() -> None:

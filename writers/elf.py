@@ -16,13 +16,32 @@ import struct
 import tempfile
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
-from enum import IntEnum, IntFlag
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
 from ..schemas.section import BuildError, ParseError
 from .elf_check import ExpectedSection, check_added
+from .elf_tables import (
+    HEADER,
+    HEADER_SIZE,
+    MAX_PAGE,
+    MIN_PAGE,
+    NULL_SECTION,
+    PF,
+    PT,
+    SECTION,
+    SEGMENT,
+    SEGMENT_SIZE,
+    SHF,
+    SHT,
+    SectionHeader,
+    Segment,
+    Tables,
+    bytes_at,
+    read_tables,
+    refuse_unsuitable,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +86,8 @@ def write_section(path: Path, out_path: Path, section: LoadedSection) -> WriteRe
     if section.size <= 0:
         raise BuildError(section.name, None, "sh_size", f"is {section.size}: there is nothing to load")
     with path.open("rb") as source:
-        before = _read_tables(source)
-        _refuse_unsuitable(before, os.fstat(source.fileno()).st_size, section.name)
+        before = read_tables(source)
+        refuse_unsuitable(before, os.fstat(source.fileno()).st_size, section.name)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=".unwindkit-")
         os.close(handle)
         temporary = Path(name)
@@ -90,123 +109,20 @@ def write_section(path: Path, out_path: Path, section: LoadedSection) -> WriteRe
     return WriteReport(plan.engine, plan.place.address, plan.place.offset, replaced)
 
 
-# ELF64 (gABI: ELF Header, Section Header Table, Program Header). Values that are used here, names as there.
-class ET(IntEnum):
-    REL = 1
-    EXEC = 2
-    DYN = 3
-    CORE = 4
-
-
-class PT(IntEnum):
-    LOAD = 1
-    PHDR = 6
-
-
-class PF(IntFlag):
-    W = 2
-    R = 4
-
-
-class SHT(IntEnum):
-    NULL = 0
-    NOBITS = 8
-
-
-class SHF(IntFlag):
-    ALLOC = 2
-    EXECINSTR = 4
-
-
-ELFCLASS32, ELFCLASS64 = 1, 2
-BYTE_ORDER = {1: "<", 2: ">"}  # ELFDATA2LSB, ELFDATA2MSB
-PN_XNUM = 0xFFFF
-MIN_PAGE, MAX_PAGE = 0x1000, 0x10000  # of all machines that run ELF64
-ADDRESS_LIMIT = 1 << 63
-UNSUITABLE_TYPES = {
-    ET.REL: "is a relocatable file (ET_REL), which nothing loads: link it first",
-    ET.CORE: "is a core file (ET_CORE)",
-}
-HEADER, SEGMENT, SECTION = "16sHHIQQQIHHHHHH", "IIQQQQQQ", "IIQQQQIIQQ"
-HEADER_SIZE, SEGMENT_SIZE, SECTION_SIZE = (struct.calcsize("<" + fields) for fields in (HEADER, SEGMENT, SECTION))
-
-
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    type: int
-    flags: int
-    offset: int
-    vaddr: int
-    paddr: int
-    filesz: int
-    memsz: int
-    align: int
-
-    @property
-    def file_end(self) -> int:
-        return self.offset + self.filesz
-
-    def holds(self, section: _Section) -> bool:
-        """Whether the section lies whole in the segment, at the same place in memory and in the file."""
-        start = section.address - self.vaddr
-        return 0 <= start <= self.filesz - section.size and start == section.offset - self.offset
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    name_offset: int
-    type: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    addralign: int
-    entsize: int
-
-    @property
-    def is_loaded(self) -> bool:
-        return bool(self.flags & SHF.ALLOC)
-
-
-NULL_SECTION = _Section(0, SHT.NULL, 0, 0, 0, 0, 0, 0, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """The two header tables of a file and where they are; `names` go with `sections`, `order` is struct's."""
-
-    order: str
-    phoff: int
-    shoff: int
-    shstrndx: int
-    segments: tuple[_Segment, ...]
-    sections: tuple[_Section, ...]
-    names: tuple[bytes, ...]
-
-    @property
-    def loads(self) -> tuple[_Segment, ...]:
-        return tuple(segment for segment in self.segments if segment.type == PT.LOAD)
-
-    def indices_of(self, name: str) -> tuple[int, ...]:
-        return tuple(index for index, found in enumerate(self.names) if found == name.encode())
-
-
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """Where the section goes: `tables.sections[index]` has its name, address and offset, and nothing else yet."""
 
     engine: str
     index: int
-    tables: _Tables
+    tables: Tables
 
     @property
-    def place(self) -> _Section:
+    def place(self) -> SectionHeader:
         return self.tables.sections[self.index]
 
 
-def _write_in_place(source: BufferedReader, out_path: Path, before: _Tables, section: LoadedSection) -> _Plan | None:
+def _write_in_place(source: BufferedReader, out_path: Path, before: Tables, section: LoadedSection) -> _Plan | None:
     """Copy the input if an older section has room, or can grow because it is all of the last PT_LOAD; else None."""
     if all(segment.type != section.segment_type for segment in before.segments):
         return None  # One program header more is needed, and there is no room for it.
@@ -239,7 +155,7 @@ def _write_in_place(source: BufferedReader, out_path: Path, before: _Tables, sec
     return None
 
 
-def _is_alone(before: _Tables, load: _Segment, index: int) -> bool:
+def _is_alone(before: Tables, load: Segment, index: int) -> bool:
     """Whether `load` holds that section and nothing else, and is the last one: what `write_section` leaves."""
     others = (one for place, one in enumerate(before.sections) if place != index and one.is_loaded)
     return (
@@ -252,14 +168,14 @@ def _is_alone(before: _Tables, load: _Segment, index: int) -> bool:
     )
 
 
-def _write_by_lief(source: BufferedReader, out_path: Path, before: _Tables, section: LoadedSection) -> _Plan:
+def _write_by_lief(source: BufferedReader, out_path: Path, before: Tables, section: LoadedSection) -> _Plan:
     """Have lief make room for one PT_LOAD more and move what is not loaded; the loaded bytes are the input's."""
     # A p_align above the largest page (2 MiB on older x86-64) would only leave a hole in the file.
     page = max(MIN_PAGE, min(MAX_PAGE, max(load.align for load in before.loads)))
     address, offset = _place_by_lief(source, out_path, section, page)
     with out_path.open("r+b") as out:
         try:
-            after = _read_tables(out)
+            after = read_tables(out)
         except ParseError as fault:
             raise BuildError(section.name, None, fault.record, f"lief's result is no ELF file: {fault}") from fault
         for load in before.loads:
@@ -268,7 +184,7 @@ def _write_by_lief(source: BufferedReader, out_path: Path, before: _Tables, sect
     places = {(load.offset, load.vaddr) for load in before.loads}
     if {(load.offset, load.vaddr) for load in after.loads if load.vaddr != address} != places:
         raise BuildError(section.name, None, "PT_LOAD", "lief did not keep the loadable segments where they were")
-    added = _Segment(PT.LOAD, PF.R, offset, address, address, section.size, section.size, page)
+    added = Segment(PT.LOAD, PF.R, offset, address, address, section.size, section.size, page)
     last = max(index for index, one in enumerate(before.segments) if one.type == PT.LOAD)
     segments = (*before.segments[: last + 1], added, *before.segments[last + 1 :])
     sections, names = _sections_by_lief(before, after, section.name, address)
@@ -313,15 +229,15 @@ def _place_by_lief(source: BufferedReader, out_path: Path, section: LoadedSectio
 
 
 def _sections_by_lief(
-    before: _Tables, after: _Tables, name: str, address: int
-) -> tuple[tuple[_Section, ...], tuple[bytes, ...]]:
+    before: Tables, after: Tables, name: str, address: int
+) -> tuple[tuple[SectionHeader, ...], tuple[bytes, ...]]:
     """The input's section headers and names, moved as lief moved what is not loaded; the added section is first of
     its name, or comes last: no index may change, since symbols hold them."""
     added = next((index for index in after.indices_of(name) if after.sections[index].address == address), None)
     if added is None:
         raise BuildError(name, None, "section header", "lief lost the new section")
     # lief may put .shstrtab last, so by name; equal names keep their order.
-    moved: dict[bytes, list[_Section]] = {found: [] for found in before.names}
+    moved: dict[bytes, list[SectionHeader]] = {found: [] for found in before.names}
     for index, found in enumerate(after.names):
         if index != added and found in moved:
             moved[found].append(after.sections[index])
@@ -340,13 +256,13 @@ def _sections_by_lief(
     return tuple(sections), before.names
 
 
-def _finish(source: BufferedReader, out_path: Path, before: _Tables, plan: _Plan, section: LoadedSection) -> bytes:
+def _finish(source: BufferedReader, out_path: Path, before: Tables, plan: _Plan, section: LoadedSection) -> bytes:
     """Write the tables and the section's bytes, which are returned; clear older sections, restore owner and mode."""
     data = section.content(plan.place.address)
     if len(data) != section.size:
         raise BuildError(section.name, None, "sh_size", f"{section.size} bytes were announced, {len(data)} came")
     tables = _tables_with(plan, section)
-    header = list(struct.unpack(tables.order + HEADER, _bytes_at(source, "e_ident", 0, HEADER_SIZE)))
+    header = list(struct.unpack(tables.order + HEADER, bytes_at(source, "e_ident", 0, HEADER_SIZE)))
     header[5:7] = tables.phoff, tables.shoff
     header[10], header[12] = len(tables.segments), len(tables.sections)
     with out_path.open("r+b") as out:
@@ -367,14 +283,14 @@ def _finish(source: BufferedReader, out_path: Path, before: _Tables, plan: _Plan
     return data
 
 
-def _tables_with(plan: _Plan, section: LoadedSection) -> _Tables:
+def _tables_with(plan: _Plan, section: LoadedSection) -> Tables:
     """The plan's tables with the section's own headers; any other section or segment of its kind is dropped."""
     tables, place = plan.tables, plan.place
     size, align = section.size, section.alignment
-    header = _Section(
+    header = SectionHeader(
         place.name_offset, section.section_type, SHF.ALLOC, place.address, place.offset, size, 0, 0, align, 0
     )
-    named = _Segment(section.segment_type, PF.R, place.offset, place.address, place.address, size, size, align)
+    named = Segment(section.segment_type, PF.R, place.offset, place.address, place.address, size, size, align)
     sections = list(tables.sections)
     for index in tables.indices_of(section.name):
         sections[index] = header if index == plan.index else NULL_SECTION
@@ -384,7 +300,7 @@ def _tables_with(plan: _Plan, section: LoadedSection) -> _Tables:
     return replace(tables, segments=_around_program_headers(segments, tables.phoff), sections=tuple(sections))
 
 
-def _around_program_headers(segments: list[_Segment], phoff: int) -> tuple[_Segment, ...]:
+def _around_program_headers(segments: list[Segment], phoff: int) -> tuple[Segment, ...]:
     """Segments such that PT_PHDR is the program header table and a PT_LOAD holds it: lengthened if it ends before."""
     size = len(segments) * SEGMENT_SIZE
     before = [one for one in segments if one.type == PT.LOAD and one.offset <= phoff]
@@ -397,65 +313,6 @@ def _around_program_headers(segments: list[_Segment], phoff: int) -> tuple[_Segm
     vaddr = phoff + holder.vaddr - holder.offset
     table = {"offset": phoff, "vaddr": vaddr, "paddr": vaddr, "filesz": size, "memsz": size}
     return tuple(replace(one, **table) if one.type == PT.PHDR else one for one in segments)
-
-
-def _read_tables(file: BinaryIO) -> _Tables:
-    """The tables; ParseError where they leave the file, BuildError for what is not ELF64 or has no such tables."""
-    file.seek(0)
-    if file.read(4) != b"\x7fELF":
-        raise ParseError("", None, "e_ident", "is not an ELF file")
-    ident = _bytes_at(file, "e_ident", 0, 16)
-    if ident[4] == ELFCLASS32:
-        raise BuildError("", None, "e_ident", "is ELF32; a loaded section can be added to ELF64 only")
-    if ident[4] != ELFCLASS64 or ident[5] not in BYTE_ORDER:
-        raise ParseError(
-            "", None, "e_ident", f"has class {ident[4]} and byte order {ident[5]}, which ELF does not define"
-        )
-    order = BYTE_ORDER[ident[5]]
-    header = struct.unpack(order + HEADER, _bytes_at(file, "e_ident", 0, HEADER_SIZE))
-    _, elf_type, _, _, _, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, shstrndx = header
-    if elf_type not in (ET.EXEC, ET.DYN):
-        reason = UNSUITABLE_TYPES.get(elf_type, f"is {elf_type:#x}, neither an executable nor a shared library")
-        raise BuildError("", None, "e_type", reason)
-    if not (phoff and phnum and shoff):
-        raise BuildError("", None, "e_shoff", "the file has no section header table, or no program header table")
-    if phnum == PN_XNUM or shnum == 0:
-        raise BuildError("", None, "e_shnum", "the file has more headers than its ELF header can count")
-    if (phentsize, shentsize) != (SEGMENT_SIZE, SECTION_SIZE) or shstrndx >= shnum:
-        raise ParseError("", None, "e_shentsize", "the sizes of headers, or e_shstrndx, cannot be right")
-    segments = struct.iter_unpack(order + SEGMENT, _bytes_at(file, "e_phoff", phoff, phnum * SEGMENT_SIZE))
-    raw = struct.iter_unpack(order + SECTION, _bytes_at(file, "e_shoff", shoff, shnum * SECTION_SIZE))
-    sections = tuple(_Section(*fields) for fields in raw)
-    text = _bytes_at(file, "e_shstrndx", sections[shstrndx].offset, sections[shstrndx].size)
-    names = tuple(text[one.name_offset : max(0, text.find(b"\0", one.name_offset))] for one in sections)
-    return _Tables(order, phoff, shoff, shstrndx, tuple(_Segment(*fields) for fields in segments), sections, names)
-
-
-def _refuse_unsuitable(before: _Tables, file_size: int, name: str) -> None:
-    """BuildError for a file with nothing to load; ParseError for headers that leave the file, which kill lief."""
-    if not before.loads:
-        raise BuildError(name, None, "PT_LOAD", "the file has no loadable segment")
-    if any(one.type == SHT.NOBITS and one.flags & SHF.EXECINSTR for one in before.sections):
-        raise BuildError(name, None, "sh_type", "the code has no bytes: this is a separate debug file")
-    for index, segment in enumerate(before.segments):
-        if segment.file_end > file_size or segment.vaddr + segment.memsz > ADDRESS_LIMIT:
-            raise ParseError("", None, f"program header[{index}]", "leaves the file or the address space")
-        if segment.type == PT.LOAD and segment.filesz > segment.memsz:
-            raise ParseError("", None, f"program header[{index}]", "has a p_filesz above its p_memsz")
-    for index, one in enumerate(before.sections):
-        stored = 0 if one.type in (SHT.NULL, SHT.NOBITS) else one.size
-        if (stored and one.offset + stored > file_size) or one.address + one.size > ADDRESS_LIMIT:
-            raise ParseError("", None, f"section header[{index}]", "leaves the file or the address space")
-        if one.link >= len(before.sections):
-            raise ParseError("", None, f"section header[{index}]", f"has sh_link {one.link}, which is no section")
-
-
-def _bytes_at(file: BinaryIO, record: str, offset: int, size: int) -> bytes:
-    end = file.seek(0, os.SEEK_END)
-    if offset + size > end:
-        raise ParseError("", None, record, f"{offset:#x} to {offset + size:#x} leaves the file, which ends at {end:#x}")
-    file.seek(offset)
-    return file.read(size)
 
 
 def _put(file: BinaryIO, offset: int, data: bytes) -> None:

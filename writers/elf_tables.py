@@ -1,0 +1,195 @@
+"""The two header tables of an ELF64 file, as a writer needs them: read exactly, refused where they lie.
+
+Strategy: plain structs. pyelftools and lief both read more than this and can write none of it back as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import BinaryIO
+
+from ..schemas.section import BuildError, ParseError
+
+
+# ELF64 (gABI: ELF Header, Section Header Table, Program Header). Values that are used here, names as there.
+class ET(IntEnum):
+    """Object file types."""
+
+    REL = 1
+    EXEC = 2
+    DYN = 3
+    CORE = 4
+
+
+class PT(IntEnum):
+    """Segment types."""
+
+    LOAD = 1
+    PHDR = 6
+
+
+class PF(IntFlag):
+    """Segment flags."""
+
+    W = 2
+    R = 4
+
+
+class SHT(IntEnum):
+    """Section types."""
+
+    NULL = 0
+    NOBITS = 8
+
+
+class SHF(IntFlag):
+    """Section flags."""
+
+    ALLOC = 2
+    EXECINSTR = 4
+
+
+ELFCLASS32, ELFCLASS64 = 1, 2
+BYTE_ORDER = {1: "<", 2: ">"}  # ELFDATA2LSB, ELFDATA2MSB
+PN_XNUM = 0xFFFF
+MIN_PAGE, MAX_PAGE = 0x1000, 0x10000  # of all machines that run ELF64
+ADDRESS_LIMIT = 1 << 63
+UNSUITABLE_TYPES = {
+    ET.REL: "is a relocatable file (ET_REL), which nothing loads: link it first",
+    ET.CORE: "is a core file (ET_CORE)",
+}
+HEADER, SEGMENT, SECTION = "16sHHIQQQIHHHHHH", "IIQQQQQQ", "IIQQQQIIQQ"
+HEADER_SIZE, SEGMENT_SIZE, SECTION_SIZE = (struct.calcsize("<" + fields) for fields in (HEADER, SEGMENT, SECTION))
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A program header; fields as Elf64_Phdr's without p_."""
+
+    type: int
+    flags: int
+    offset: int
+    vaddr: int
+    paddr: int
+    filesz: int
+    memsz: int
+    align: int
+
+    @property
+    def file_end(self) -> int:
+        """The file offset behind its bytes."""
+        return self.offset + self.filesz
+
+    def holds(self, section: SectionHeader) -> bool:
+        """Whether the section lies whole in the segment, at the same place in memory and in the file."""
+        start = section.address - self.vaddr
+        return 0 <= start <= self.filesz - section.size and start == section.offset - self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class SectionHeader:
+    """A section header; fields as Elf64_Shdr's without sh_, spelled out."""
+
+    name_offset: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    addralign: int
+    entsize: int
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is in memory (SHF_ALLOC)."""
+        return bool(self.flags & SHF.ALLOC)
+
+
+NULL_SECTION = SectionHeader(0, SHT.NULL, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The two header tables of a file and where they are; `names` go with `sections`, `order` is struct's."""
+
+    order: str
+    phoff: int
+    shoff: int
+    shstrndx: int
+    segments: tuple[Segment, ...]
+    sections: tuple[SectionHeader, ...]
+    names: tuple[bytes, ...]
+
+    @property
+    def loads(self) -> tuple[Segment, ...]:
+        """The loadable segments."""
+        return tuple(segment for segment in self.segments if segment.type == PT.LOAD)
+
+    def indices_of(self, name: str) -> tuple[int, ...]:
+        """The sections of that name."""
+        return tuple(index for index, found in enumerate(self.names) if found == name.encode())
+
+
+def read_tables(file: BinaryIO) -> Tables:
+    """The tables; ParseError where they leave the file, BuildError for what is not ELF64 or has no such tables."""
+    file.seek(0)
+    if file.read(4) != b"\x7fELF":
+        raise ParseError("", None, "e_ident", "is not an ELF file")
+    ident = bytes_at(file, "e_ident", 0, 16)
+    if ident[4] == ELFCLASS32:
+        raise BuildError("", None, "e_ident", "is ELF32; a loaded section can be added to ELF64 only")
+    if ident[4] != ELFCLASS64 or ident[5] not in BYTE_ORDER:
+        raise ParseError(
+            "", None, "e_ident", f"has class {ident[4]} and byte order {ident[5]}, which ELF does not define"
+        )
+    order = BYTE_ORDER[ident[5]]
+    header = struct.unpack(order + HEADER, bytes_at(file, "e_ident", 0, HEADER_SIZE))
+    _, elf_type, _, _, _, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, shstrndx = header
+    if elf_type not in (ET.EXEC, ET.DYN):
+        reason = UNSUITABLE_TYPES.get(elf_type, f"is {elf_type:#x}, neither an executable nor a shared library")
+        raise BuildError("", None, "e_type", reason)
+    if not (phoff and phnum and shoff):
+        raise BuildError("", None, "e_shoff", "the file has no section header table, or no program header table")
+    if phnum == PN_XNUM or shnum == 0:
+        raise BuildError("", None, "e_shnum", "the file has more headers than its ELF header can count")
+    if (phentsize, shentsize) != (SEGMENT_SIZE, SECTION_SIZE) or shstrndx >= shnum:
+        raise ParseError("", None, "e_shentsize", "the sizes of headers, or e_shstrndx, cannot be right")
+    segments = struct.iter_unpack(order + SEGMENT, bytes_at(file, "e_phoff", phoff, phnum * SEGMENT_SIZE))
+    raw = struct.iter_unpack(order + SECTION, bytes_at(file, "e_shoff", shoff, shnum * SECTION_SIZE))
+    sections = tuple(SectionHeader(*fields) for fields in raw)
+    text = bytes_at(file, "e_shstrndx", sections[shstrndx].offset, sections[shstrndx].size)
+    names = tuple(text[one.name_offset : max(0, text.find(b"\0", one.name_offset))] for one in sections)
+    return Tables(order, phoff, shoff, shstrndx, tuple(Segment(*fields) for fields in segments), sections, names)
+
+
+def refuse_unsuitable(before: Tables, file_size: int, name: str) -> None:
+    """BuildError for a file with nothing to load; ParseError for headers that leave the file, which kill lief."""
+    if not before.loads:
+        raise BuildError(name, None, "PT_LOAD", "the file has no loadable segment")
+    if any(one.type == SHT.NOBITS and one.flags & SHF.EXECINSTR for one in before.sections):
+        raise BuildError(name, None, "sh_type", "the code has no bytes: this is a separate debug file")
+    for index, segment in enumerate(before.segments):
+        if segment.file_end > file_size or segment.vaddr + segment.memsz > ADDRESS_LIMIT:
+            raise ParseError("", None, f"program header[{index}]", "leaves the file or the address space")
+        if segment.type == PT.LOAD and segment.filesz > segment.memsz:
+            raise ParseError("", None, f"program header[{index}]", "has a p_filesz above its p_memsz")
+    for index, one in enumerate(before.sections):
+        stored = 0 if one.type in (SHT.NULL, SHT.NOBITS) else one.size
+        if (stored and one.offset + stored > file_size) or one.address + one.size > ADDRESS_LIMIT:
+            raise ParseError("", None, f"section header[{index}]", "leaves the file or the address space")
+        if one.link >= len(before.sections):
+            raise ParseError("", None, f"section header[{index}]", f"has sh_link {one.link}, which is no section")
+
+
+def bytes_at(file: BinaryIO, record: str, offset: int, size: int) -> bytes:
+    """`size` bytes at a file offset; ParseError, naming `record`, where the file ends before."""
+    end = file.seek(0, os.SEEK_END)
+    if offset + size > end:
+        raise ParseError("", None, record, f"{offset:#x} to {offset + size:#x} leaves the file, which ends at {end:#x}")
+    file.seek(offset)
+    return file.read(size)
