@@ -130,7 +130,7 @@ def _ranges(
     block = np.where(repetition > 0, repetition, size)
     blocks = (size // block + (size % block > 0)).astype(np.int64)
     per_function = count * blocks
-    if per_function.sum() > MAX_RANGES and blocks.max() > 1:
+    if per_function.sum(dtype=np.float64) > MAX_RANGES and blocks.max() > 1:
         raise ParseError(table.source, None, "func_rep_size", f"more than {MAX_RANGES} repetitive blocks to lay out")
     owner = np.repeat(np.arange(len(order)), per_function)
     rank = np.arange(len(owner)) - np.repeat(np.cumsum(per_function) - per_function, per_function)

@@ -9,6 +9,7 @@ functions a shorter run over the same rules.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,13 @@ from ..schemas.wire import DwarfFormat
 from .arch import Architecture
 from .interning import intern
 from .kernels import engine, views
-from .kernels.protocol import EntryMark, Fault
-from .runs import CieColumns, RowBuilder, Streams, cut_runs, pointer_bases, pointer_sizes
+from .kernels.protocol import EntryMark
+from .rules import MAX_REGISTER
+from .runs import CieColumns, RowBuilder, Streams, cut_runs, reader_of, refuse
 from .unwind import FunctionColumns, FunctionFlag, UnwindTable
+
+if TYPE_CHECKING:
+    from ..schemas.entries import Augmentation
 
 # A factor beyond this is no unit of anything.
 MAX_FACTOR = 1 << 30
@@ -40,9 +45,8 @@ class _Entries:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cies:
-    """The CIEs that FDEs point to, in order of `offset`. `kind` is equal where all that shapes a row is equal."""
+    """The CIEs that FDEs point to, in order of their offsets. `kind` is equal where all that shapes a row is equal."""
 
-    offset: NDArray[np.int64]
     kind: NDArray[np.int64]
     columns: CieColumns
     return_column: NDArray[np.uint32]
@@ -62,8 +66,7 @@ def table_from_cfi(
     found = _scan(section, dialect)
     is_fde = (found.cie >= 0) | (found.cie == EntryMark.CIE_OUTSIDE)
     fdes = _Entries(found.offset[is_fde], found.body[is_fde], found.end[is_fde], found.cie[is_fde])
-    cies = _read_cies(section, dialect, found, fdes)
-    cie = np.searchsorted(cies.offset, fdes.cie)
+    cies, cie = _read_cies(section, dialect, found, fdes)
     functions, instructions = _read_functions(section, fdes, cie, cies)
     run, first = intern(np.frombuffer(section.data, np.uint8), instructions, fdes.end, cies.kind[cie])
     streams = Streams(instructions, fdes.end, functions.start, cie, np.arange(len(cie)))
@@ -75,7 +78,7 @@ def table_from_cfi(
     if len(own):
         run[own] = len(first) + np.arange(len(own), dtype=np.uint32)
         run_rows = np.concatenate([run_rows, builder.interpret(streams.select(own))[0]])
-    run, run_rows, rows = cut_runs(run, functions.size, run_rows, builder.rows())
+    run, run_rows, rows = cut_runs(section, run, functions.size, run_rows, builder.rows())
     columns = {field.name: getattr(functions, field.name) for field in fields(FunctionColumns)} | {"run": run}
     return UnwindTable(
         architecture=architecture,
@@ -94,34 +97,34 @@ def _scan(section: Section, dialect: Dialect) -> _Entries:
     """Walk the entries of a section."""
     capacity = len(section) // 4 + 1
     columns = [np.empty(capacity, np.int64) for _ in range(4)]
-    cursor = np.zeros(3, np.int64)
+    reader = reader_of(section)
     count = engine().entries.scan(
-        *views(np.frombuffer(section.data, np.uint8)),
-        int(section.byte_order == "big"),
+        reader,
         dialect.id_size or 0,
         int(dialect.relative),
         dialect.cie_ids[DwarfFormat.DWARF32],
         dialect.cie_ids[DwarfFormat.DWARF64],
         *views(*columns),
-        *views(cursor),
     )
-    if cursor[1]:
-        raise ParseError(section, int(cursor[0]), f"entry[{count}].length", Fault.of(int(cursor[1])).sentence)
+    if reader.fault:
+        refuse(section, f"entry[{count}].length", reader)
     return _Entries(*(column[:count] for column in columns))
 
 
-def _read_cies(section: Section, dialect: Dialect, found: _Entries, fdes: _Entries) -> _Cies:
-    """Parse the CIEs that FDEs point to."""
+def _read_cies(section: Section, dialect: Dialect, found: _Entries, fdes: _Entries) -> tuple[_Cies, NDArray[np.int64]]:
+    """Parse the CIEs that FDEs point to; with the index of each FDE's."""
     is_cie = found.cie == EntryMark.IS_CIE
     all_offsets = found.offset[is_cie]
-    offsets = np.unique(fdes.cie)
-    wrong = np.flatnonzero(~np.isin(offsets, all_offsets))
+    number = np.searchsorted(all_offsets, fdes.cie)
+    wrong = np.flatnonzero(np.append(all_offsets, -1)[number] != fdes.cie)
     if len(wrong):
-        fde = int(np.flatnonzero(fdes.cie == offsets[wrong[0]])[0])
-        target = f"{int(offsets[wrong[0]]):#x}, which is not a CIE" if offsets[wrong[0]] >= 0 else "outside the section"
-        raise ParseError(section, int(fdes.offset[fde]), f"FDE[{fde}].cie_pointer", f"points to {target}")
-    ends = found.end[is_cie][np.searchsorted(all_offsets, offsets)]
-    return _cie_columns(section, dialect, offsets, ends)
+        fde, target = int(wrong[0]), int(fdes.cie[wrong[0]])
+        said = f"points to {target:#x}, which is not a CIE" if target >= 0 else "points to outside the section"
+        raise ParseError(section, int(fdes.offset[fde]), f"FDE[{fde}].cie_pointer", said)
+    is_used = np.zeros(len(all_offsets), np.bool_)
+    is_used[number] = True
+    cies = _cie_columns(section, dialect, all_offsets[is_used], found.end[is_cie][is_used])
+    return cies, (np.cumsum(is_used) - 1)[number]
 
 
 def _cie_columns(section: Section, dialect: Dialect, offsets: NDArray[np.int64], ends: NDArray[np.int64]) -> _Cies:
@@ -167,22 +170,27 @@ def _cie_columns(section: Section, dialect: Dialect, offsets: NDArray[np.int64],
     kind, layouts, rest = zip(*rows, strict=True) if rows else ((), (), ())
     types = ("i8", "i8", "u1", "u1", "u1", "u1", "u1", "i8", "i8")
     return _Cies(
-        offsets,
         np.array(kind, np.int64),
         CieColumns(*(np.array([row[i] for row in layouts], code) for i, code in enumerate(types))),
         *(np.array([row[i] for row in rest], code) for i, code in enumerate(("u4", "u1", "u1", "u8"))),
     )
 
 
-def _check(section: Section, offset: int, name: str, cie: Cie, augmentation: object) -> None:
+def _check(section: Section, offset: int, name: str, cie: Cie, augmentation: Augmentation) -> None:
     """Refuse a CIE whose FDEs could only be guessed at."""
-    unknown = augmentation.unknown  # type: ignore[attr-defined]
-    if unknown:
-        reason = f"{cie.augmentation!r}: {chr(unknown[0])!r} is not known"
+    if augmentation.unknown:
+        reason = f"{cie.augmentation!r}: {chr(augmentation.unknown[0])!r} is not known"
+        raise ParseError(section, offset, f"{name}.augmentation", reason)
+    # An indirect location would have to be read from memory that only a running program has (omit says so, too).
+    if augmentation.fde_encoding & DW_EH_PE.indirect:
+        reason = f"R is {augmentation.fde_encoding:#04x}, which does not say where an FDE starts"
         raise ParseError(section, offset, f"{name}.augmentation", reason)
     for field in ("code_alignment_factor", "data_alignment_factor"):
         if abs(int(getattr(cie, field))) > MAX_FACTOR:
             raise ParseError(section, offset, f"{name}.{field}", f"{int(getattr(cie, field))} is no unit of bytes")
+    if int(cie.return_address_register) > MAX_REGISTER:
+        reason = f"{int(cie.return_address_register)} is no register"
+        raise ParseError(section, offset, f"{name}.return_address_register", reason)
 
 
 def _read_functions(
@@ -193,21 +201,18 @@ def _read_functions(
     start, size, segment, lsda = (np.empty(count, np.uint64) for _ in range(4))
     has_lsda = np.empty(count, np.uint8)
     instructions = np.empty(count, np.int64)
-    cursor = np.zeros(3, np.int64)
     layout = cies.columns
+    reader = reader_of(section)
     done = engine().entries.functions(
-        *views(np.frombuffer(section.data, np.uint8)),
-        int(section.byte_order == "big"),
-        *views(pointer_sizes(), pointer_bases(section), fdes.body, fdes.end, cie),
-        *views(layout.address_encoding, layout.lsda_encoding, layout.is_augmented),
-        *views(layout.address_size, layout.segment_size),
-        *views(start, size, segment, lsda, has_lsda, instructions, cursor),
+        reader,
+        *views(fdes.body, fdes.end, cie, layout.address_encoding, layout.lsda_encoding, layout.is_augmented),
+        *views(layout.address_size, layout.segment_size, start, size, segment, lsda, has_lsda, instructions),
     )
-    if cursor[1]:
-        raise ParseError(section, int(cursor[0]), f"FDE[{done}]", Fault.of(int(cursor[1])).sentence)
+    if reader.fault:
+        refuse(section, f"FDE[{done}]", reader)
     top = (np.uint64(1) << (layout.address_size[cie].astype(np.uint64) * np.uint64(8) - np.uint64(1))) * np.uint64(2)
-    # A top of 2**64 is 0 here, and top - start still the room behind start.
-    past = np.flatnonzero((size > top - start) & ((start > 0) | (top > 0)))
+    # A top of 2**64 is 0 here; such an end would not fit the columns.
+    past = np.flatnonzero(size > top - np.uint64(1) - start + (top > 0))
     if len(past):
         reason = f"{int(size[past[0]]):#x} bytes from {int(start[past[0]]):#x} reach past the address space"
         raise ParseError(section, int(fdes.offset[past[0]]), f"FDE[{past[0]}].address_range", reason)

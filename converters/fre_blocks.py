@@ -17,8 +17,8 @@ from ..schemas.section import BuildError, ParseError, Section
 from .arch import Architecture, SframeAbi
 from .interning import intern
 from .kernels import engine, views
-from .kernels.protocol import Fault
 from .rules import CfaKind, RaState, RuleKind
+from .runs import ROWS_PER_BYTE, reader_of, refuse
 from .unwind import RowColumns, RuleColumns, UnwindTable
 
 
@@ -136,10 +136,6 @@ def merge_equal(encode: Blocks, block: NDArray[np.int64]) -> tuple[NDArray[np.in
     return first[order[by_use]], place[used]
 
 
-# More rows than this for each byte are an attack: FDEs that name the same bytes from different starts.
-ROWS_PER_BYTE = 4
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class FreBlocks:
     """Distinct blocks of FREs: `offset` in the sub-section, FREs, bytes of a start address, an FDE that names it."""
@@ -161,15 +157,11 @@ def rows_of_blocks(
     start = np.empty(total, np.uint64)
     info = np.empty(total, np.uint8)
     words = np.empty((total, 3), np.int32)
-    cursor = np.zeros(3, np.int64)
-    done = engine().fres.decode(
-        *views(np.frombuffer(fres, np.uint8)),
-        int(section.byte_order == "big"),
-        *views(blocks.offset, blocks.count, blocks.width, start, info, words, cursor),
-    )
-    if cursor[1]:
-        record = f"FDE[{blocks.fde[done]}].FRE"
-        raise ParseError(section, fres_offset + int(cursor[0]), record, Fault.of(int(cursor[1])).sentence)
+    reader = reader_of(section, fres)
+    columns = (blocks.offset, blocks.count, blocks.width, start, info, words)
+    done = engine().fres.decode(reader, *views(*columns))
+    if reader.fault:
+        refuse(section, f"FDE[{blocks.fde[done]}].FRE", reader, fres_offset)
     rows, rules = _rows_of_words(start, info, words, architecture)
     run_rows, rows = _fill_gaps(np.concatenate([np.zeros(1, np.int64), np.cumsum(blocks.count)]), rows)
     return run_rows, rows, rules

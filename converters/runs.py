@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,10 @@ from .unwind import RowColumns, RuleColumns
 # More rules than this for each byte of the section are an attack: real files have at most three.
 RULES_PER_BYTE = 64
 FREE_RULES = 1 << 16
+
+# More rows than this for each byte are one, too: SFrame FDEs that name the same FREs from different starts, or
+# cut them at different ends.
+ROWS_PER_BYTE = 4
 
 
 @cache
@@ -45,13 +49,6 @@ def pointer_sizes() -> NDArray[np.uint8]:
     for form, size in FORMAT_SIZES.items():
         sizes[form] = 255 if size is None else size
     return sizes
-
-
-def pointer_bases(section: Section) -> NDArray[np.uint64]:
-    """The base of each DW_EH_PE application, by bits 4 to 6; textrel and datarel count from 0, as in readelf."""
-    bases = np.zeros(8, np.uint64)
-    bases[1] = section.address
-    return bases
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,19 +81,37 @@ class Streams:
         return Streams(*(getattr(self, name)[which] for name in ("start", "end", "location", "cie", "index")))
 
 
+def reader_of(section: Section, data: memoryview | None = None) -> Any:
+    """A kernel's reader of a section's bytes, or of some of them, which are then no place for pcrel values."""
+    bytes_read = np.frombuffer(section.data if data is None else data, np.uint8)
+    bases = np.zeros(8, np.uint64)
+    is_big = int(section.byte_order == "big")
+    return engine().reads.Reader(*views(bytes_read), is_big, section.address, *views(pointer_sizes(), bases))
+
+
+def refuse(section: Section, record: str, reader: Any, base: int = 0) -> NoReturn:
+    """Raise what a kernel found; `base` is the section offset of the reader's bytes."""
+    raise ParseError(section, base + reader.offset, record, Fault.of(reader.fault).sentence)
+
+
 class RowBuilder:
     """Rows, rules and expressions of one section, as they grow. Use: `interpret` once or more, then the columns."""
 
     def __init__(self, section: Section, cies: CieColumns, tracks_ra_state: bool) -> None:
         self._section = section
-        self._data = np.frombuffer(section.data, np.uint8)
-        self._cies = cies
-        self._tracks_ra_state = tracks_ra_state
         self._rows = [np.empty(1024, code) for code in ("u8", "u1", "u2", "i8", "u1", "i8", "u2")]
         self._rules = [np.empty(1024, code) for code in ("u2", "u1", "i8")]
         self._expressions = [np.empty(64, np.int64), np.empty(64, np.int64)]
         self._remembered = [np.empty((16, STATE_SIZE), np.int64)]
         self._filled = np.zeros(len(Filled), np.int64)
+        self._reader = reader_of(section)
+        self._kernel = engine().rows.Interpreter(
+            self._reader,
+            *views(instruction_table()),
+            int(tracks_ra_state),
+            *views(cies.code_factor, cies.data_factor, cies.address_encoding, cies.address_size),
+            *views(np.empty((MAX_LIVE_RULES + 1, 3), np.int64), np.zeros(STATE_SIZE, np.int64), self._filled),
+        )
         count = len(cies.start)
         everything = Streams(cies.start, cies.end, np.zeros(count, np.uint64), np.arange(count), np.arange(count))
         self._initial = np.zeros((count, STATE_SIZE), np.int64)
@@ -116,30 +131,13 @@ class RowBuilder:
         count = len(streams.start)
         last_row = np.empty(count, np.int64)
         is_absolute = np.zeros(count, np.uint8)
-        cursor = np.zeros(3, np.int64)
-        cies = self._cies
-        fixed = (
-            *(streams.start, streams.end, streams.location, streams.cie),
-            *(cies.code_factor, cies.data_factor, cies.address_encoding, cies.address_size),
-            *(self._initial, final),
-        )
-        work = (np.empty((MAX_LIVE_RULES + 1, 3), np.int64), np.zeros(STATE_SIZE, np.int64), self._filled, cursor)
+        fixed = views(streams.start, streams.end, streams.location, streams.cie, self._initial, final)
         done = 0
         while done < count:
-            done = engine().rows.interpret(
-                *views(self._data),
-                int(self._section.byte_order == "big"),
-                *views(pointer_sizes()),
-                *views(pointer_bases(self._section)),
-                *views(instruction_table()),
-                int(self._tracks_ra_state),
-                *views(*fixed),
-                *views(self._remembered[0]),
-                done,
-                *views(last_row, is_absolute, *self._rows, *self._rules, *self._expressions, *work),
-            )
-            if cursor[1]:
-                _refuse(self._section, f"{record}[{streams.index[done]}].instructions", cursor)
+            self._kernel.set_columns(*views(*self._rows, *self._rules, *self._expressions, *self._remembered))
+            done = self._kernel.interpret(*fixed, done, *views(last_row, is_absolute))
+            if self._reader.fault:
+                refuse(self._section, f"{record}[{streams.index[done]}].instructions", self._reader)
             if done < count:
                 self._grow(f"{record}[{streams.index[done]}].instructions")
         return last_row, is_absolute
@@ -147,12 +145,10 @@ class RowBuilder:
     def _grow(self, record: str) -> None:
         """Double what had no room."""
         columns = (self._rows, self._rules, self._expressions, self._remembered)[self._filled[Filled.FULL]]
-        capacity = 2 * len(columns[0])
-        if columns is self._rules and capacity > 2 * (RULES_PER_BYTE * len(self._data) + FREE_RULES):
+        if columns is self._rules and len(columns[0]) > (RULES_PER_BYTE * len(self._section) + FREE_RULES):
             reason = f"more than {RULES_PER_BYTE} register rules for each byte of the section"
             raise ParseError(self._section, None, record, reason)
-        for column in columns:
-            column.resize((capacity, *column.shape[1:]), refcheck=False)
+        columns[:] = [np.concatenate([column, np.empty_like(column)]) for column in columns]
 
     def rows(self) -> RowColumns:
         """All rows so far."""
@@ -169,22 +165,24 @@ class RowBuilder:
         return tuple(bytes(self._section.data[a : a + n]) for a, n in zip(start, size, strict=True))
 
 
-def _refuse(section: Section, record: str, cursor: NDArray[np.int64]) -> NoReturn:
-    raise ParseError(section, int(cursor[0]), record, Fault.of(int(cursor[1])).sentence)
-
-
 def cut_runs(
-    run: NDArray[np.uint32], reach: NDArray[np.uint64], run_rows: NDArray[np.int64], rows: RowColumns
+    section: Section,
+    run: NDArray[np.uint32],
+    reach: NDArray[np.uint64],
+    run_rows: NDArray[np.int64],
+    rows: RowColumns,
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], RowColumns]:
     """Give each function that ends before its run does a run of the rows below `reach` (one at least).
 
-    `reach` is in bytes from the function's start. Returns the functions' runs, `run_rows` and the rows.
+    `reach` is in bytes from the function's start. Returns the functions' runs, `run_rows` and the rows; raises
+    ParseError where the cut rows are out of proportion to the section.
     """
     if not len(run):
         return run, run_rows, rows
     too_long = np.flatnonzero((rows.offset[run_rows[1:] - 1][run] >= reach) & (np.diff(run_rows)[run] > 1))
     pieces: dict[tuple[int, int], int] = {}
     taken: list[NDArray[np.int64]] = []
+    left = ROWS_PER_BYTE * len(section)
     run = run.copy()
     for function in too_long.tolist():
         first, last = run_rows[run[function]], run_rows[run[function] + 1]
@@ -192,6 +190,10 @@ def cut_runs(
         key = (int(run[function]), kept)
         if key not in pieces:
             pieces[key] = len(run_rows) - 1 + len(pieces)
+            left -= kept
+            if left < 0:
+                reason = f"more than {ROWS_PER_BYTE} rows for each byte of the section"
+                raise ParseError(section, None, f"FDE[{function}]", reason)
             taken.append(np.arange(first, first + kept))
         run[function] = pieces[key]
     if not taken:

@@ -243,6 +243,8 @@ def from_sframe(data: bytes | memoryview, section_address: int = 0) -> UnwindTab
 
     Raises ParseError.
     """
+    if not 0 <= section_address < 1 << 64:
+        raise ParseError(".sframe", None, "section_address", f"{section_address:#x} is no address")
     return table_from_sframe(Section(".sframe", memoryview(data), section_address))
 
 
@@ -269,7 +271,7 @@ def table_from_sframe(section: Section) -> UnwindTable:
     run_rows, rows, rules = rows_of_blocks(section, fres, fres_offset, blocks, architecture)
     functions = _functions(section, header, fdes, fdes_offset, architecture)
     reach = np.where(functions.repetition > 0, functions.repetition.astype(np.uint64), functions.size)
-    runs, run_rows, rows = cut_runs(run.reshape(-1).astype(np.uint32), reach, run_rows, rows)
+    runs, run_rows, rows = cut_runs(section, run.reshape(-1).astype(np.uint32), reach, run_rows, rows)
     return UnwindTable(
         architecture=architecture,
         byte_order=section.byte_order,
@@ -302,10 +304,21 @@ def _byte_order(section: Section) -> ByteOrder:
 
 
 def _architecture(section: Section, header: np.void) -> Architecture:
+    """The ABI's; the header's fixed offsets have to be that ABI's, as rows are read by them."""
     try:
-        return architecture_of_abi(int(header["abi_arch"]))
+        architecture = architecture_of_abi(int(header["abi_arch"]))
     except ValueError:
         raise ParseError(section, 4, "header.abi_arch", f"{header['abi_arch']} is not known") from None
+    if architecture.byte_order != section.byte_order:
+        reason = f"is {architecture.name}'s, in a {section.byte_order}-endian section"
+        raise ParseError(section, 4, "header.abi_arch", reason)
+    fixed = sframe.FIXED_OFFSET_INVALID, abi_of(architecture).fixed_ra_offset or sframe.FIXED_OFFSET_INVALID
+    for offset, (name, expected) in enumerate(zip(("fp", "ra"), fixed, strict=True), 5):
+        found = header[f"cfa_fixed_{name}_offset"]
+        if found != expected:
+            reason = f"is {found}, in {architecture.name} it is {expected}"
+            raise ParseError(section, offset, f"header.cfa_fixed_{name}_offset", reason)
+    return architecture
 
 
 def _tiles(section: Section, header: np.void) -> tuple[NDArray[np.void], int, memoryview, int]:
@@ -324,6 +337,7 @@ def _tiles(section: Section, header: np.void) -> tuple[NDArray[np.void], int, me
 def _check_fdes(section: Section, fdes: NDArray[np.void], offset: int, header: np.void, fre_len: int) -> None:
     """Refuse what no FDE may say, naming the first that does."""
     info = fdes["func_info"]
+    start = _starts(section, header, fdes, offset)
     fretype, fdetype = (info >> shift & mask for shift, mask in (bit_position(sframe.FdeInfo, n) for n in _INFO_BITS))
     faults = {
         "func_info.fretype": (fretype > SFRAME_FRE_TYPE.ADDR4, "the FRE type is none of the three"),
@@ -335,10 +349,11 @@ def _check_fdes(section: Section, fdes: NDArray[np.void], offset: int, header: n
             fdes["func_start_fre_off"].astype(np.int64) + (fdes["func_num_fres"] > 0) > fre_len,
             f"lies past the FRE sub-section of {fre_len:#x} bytes",
         ),
+        "func_size": (fdes["func_size"] > ~start, "the function reaches past the address space"),
     }
     if header["flags"] & SFRAME_F.FDE_SORTED:
-        start = _starts(section, header, fdes, offset).astype(np.int64)
-        descends = np.concatenate([np.zeros(1, np.bool_), np.diff(start) < 0])[: len(fdes)]
+        # Modulo the address space, as a section may be near its end.
+        descends = np.concatenate([np.zeros(1, np.bool_), np.diff(start.astype(np.int64)) < 0])[: len(fdes)]
         faults["func_start_address"] = descends, "below the one before, in a section flagged as sorted"
     for name, (is_wrong, reason) in faults.items():
         wrong = np.flatnonzero(is_wrong)

@@ -107,6 +107,24 @@ class _Block(construct.Construct):
         return block
 
 
+class _NulTerminated(construct.Construct):
+    """Bytes up to a zero byte; construct's own costs the square of their number."""
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> bytes:
+        start = stream.tell()
+        text, end, _ = stream.read().partition(b"\0")
+        if not end:
+            raise construct.StreamError(f"no zero byte in the {len(text)} bytes that are left", path=path)
+        stream.seek(start + len(text) + 1)
+        return text
+
+    def _build(self, text: bytes, stream: io.BytesIO, context: Any, path: str) -> bytes:
+        if b"\0" in text:
+            raise construct.StreamError(f"{text!r} holds the zero byte that would end it", path=path)
+        construct.stream_write(stream, text + b"\0", len(text) + 1, path)
+        return text
+
+
 class _Pointer(construct.Construct):
     """A DW_EH_PE value as stored."""
 
@@ -189,7 +207,7 @@ def _(kind: Leb, order: ByteOrder) -> construct.Construct:
 
 @_construct_of.register
 def _(kind: NulTerminated, order: ByteOrder) -> construct.Construct:
-    return construct.NullTerminated(construct.GreedyBytes)
+    return _NulTerminated()
 
 
 @_construct_of.register
@@ -263,7 +281,13 @@ def parse(cls: type[R], section: Section, offset: int, end: int, record: str = "
     Returns it and the offset behind it. `params` is what the declaration asks for by `this._params`;
     raises ParseError.
     """
-    stream = io.BytesIO(section.data[offset:end])
+    return parse_stream(cls, section, io.BytesIO(section.data[offset:end]), offset, record, **params)
+
+
+def parse_stream(
+    cls: type[R], section: Section, stream: io.BytesIO, offset: int, record: str = "", **params: Any
+) -> tuple[R, int]:
+    """As `parse`, where `stream` stands, which is a copy of the section from `offset` on: for many records of one copy."""
     params = {"address": section.address + offset, "address_size": section.address_size} | params
     try:
         value: R = struct_of(cls, section.byte_order).parse_stream(stream, **params)

@@ -7,6 +7,7 @@ so that an opcode nobody knows does not keep an entry from being read.
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +98,9 @@ def parse_augmentation(cie: Cie, section: Section, offset: int, record: str = "C
     start = _end_of(section, offset) - len(cie.initial_instructions) - len(cie.augmentation_data.data)
     at, end = start, start + len(cie.augmentation_data.data)
     for index, letter in enumerate(cie.augmentation[1:], 1):
+        # Data for one letter twice would have two meanings, and reading it again and again costs a square.
+        if letter in cie.augmentation[1:index]:
+            raise ParseError(section, offset, f"{record}.augmentation", f"{cie.augmentation!r}: {chr(letter)!r} occurs twice")
         match chr(letter):
             case "R" | "L":
                 if at >= end:
@@ -259,6 +263,8 @@ def parse_instructions(
 ) -> tuple[Instruction, ...]:
     """The instructions between two section offsets. Raises ParseError at an unknown opcode or a cut operand."""
     found: list[Instruction] = []
+    stream = io.BytesIO(section.data[start:end])
+    params = {"address_encoding": address_encoding}
     offset = start
     while offset < end:
         byte = section.data[offset]
@@ -274,7 +280,8 @@ def parse_instructions(
                 operands.append(byte & INLINE_MASK)
             else:
                 declared: type[Any] = _OPERAND_RECORDS[operand]
-                stored, offset = engine.parse(declared, section, offset, end, name, address_encoding=address_encoding)
+                stream.seek(offset - start)
+                stored, offset = engine.parse_stream(declared, section, stream, start, name, **params)
                 operands.append(stored.value)
         found.append(Instruction(opcode, tuple(operands)))
     return tuple(found)

@@ -22,6 +22,7 @@ class Engine:
     """One set of kernels. `name` is "compiled" or "pure"."""
 
     name: str
+    reads: ModuleType
     entries: ModuleType
     rows: ModuleType
     fres: ModuleType
@@ -37,7 +38,8 @@ def load(name: str) -> Engine:
     """The engine of that name; ImportError where the compiled one was not built."""
     prefix = "_" if name == "compiled" else ""
     modules = {
-        kernel: importlib.import_module(f".{prefix}{kernel}", __name__) for kernel in ("entries", "rows", "fres")
+        kernel: importlib.import_module(f".{prefix}{kernel}", __name__)
+        for kernel in ("reads", "entries", "rows", "fres")
     }
     return Engine(name, **modules)
 

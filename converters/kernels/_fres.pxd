@@ -1,1 +1,1 @@
-from ._reads cimport fixed
+from ._reads cimport Reader

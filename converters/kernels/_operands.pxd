@@ -1,12 +1,3 @@
-from ._reads cimport fixed, sleb, uleb
+from ._reads cimport Reader
 
-cdef long long operand(
-    const unsigned char[::1] data,
-    long long[::1] cursor,
-    long long end,
-    int big,
-    int kind,
-    int byte,
-    long long code_factor,
-    long long data_factor,
-) noexcept
+cdef long long operand(Reader reader, int kind, int byte, long long code_factor, long long data_factor) noexcept

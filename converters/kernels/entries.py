@@ -16,20 +16,19 @@ from ...schemas import pointers, wire
 from .protocol import EntryMark, Fault
 
 if not cython.compiled:
-    from .reads import fixed, sleb, uleb
+    from .reads import Reader
 
 LENGTH_RESERVED = cython.declare(cython.ulonglong, wire.LENGTH_RESERVED)
 LENGTH_DWARF64 = cython.declare(cython.ulonglong, wire.LENGTH_DWARF64)
 
 FORMAT_MASK = cython.declare(cython.int, pointers.FORMAT_MASK)
 APPLICATION_MASK = cython.declare(cython.int, pointers.APPLICATION_MASK)
-ULEB128 = cython.declare(cython.int, int(pointers.DW_EH_PE.uleb128))
-SLEB128 = cython.declare(cython.int, int(pointers.DW_EH_PE.sleb128))
 SIGNED = cython.declare(cython.int, int(pointers.DW_EH_PE.signed))
-PCREL = cython.declare(cython.int, int(pointers.DW_EH_PE.pcrel))
+SLEB128 = cython.declare(cython.int, int(pointers.DW_EH_PE.sleb128))
 FUNCREL = cython.declare(cython.int, int(pointers.DW_EH_PE.funcrel))
 ALIGNED = cython.declare(cython.int, int(pointers.DW_EH_PE.aligned))
 OMIT = cython.declare(cython.int, int(pointers.DW_EH_PE.omit))
+ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 RESERVED_LENGTH = cython.declare(cython.int, int(Fault.RESERVED_LENGTH))
 LENGTH_PAST_END = cython.declare(cython.int, int(Fault.LENGTH_PAST_END))
@@ -44,8 +43,7 @@ CIE_OUTSIDE = cython.declare(cython.longlong, int(EntryMark.CIE_OUTSIDE))
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def scan(
-    data: cython.const[cython.uchar][::1],
-    big: cython.int,
+    reader: Reader,
     id_size: cython.int,
     relative: cython.int,
     cie_id32: cython.ulonglong,
@@ -54,63 +52,53 @@ def scan(
     body: cython.longlong[::1],
     end: cython.longlong[::1],
     cie: cython.longlong[::1],
-    cursor: cython.longlong[::1],
 ) -> cython.longlong:
     """Fill the four columns, an element an entry; return how many. `id_size` 0 means a section offset's.
 
     `cie` is the section offset of an FDE's CIE (CIE_OUTSIDE where that lies outside the section). At a
-    fault cursor[1] names it and cursor[0] is where the entry starts.
+    fault the reader stands where the entry starts.
     """
-    size: cython.longlong = data.shape[0]
+    size: cython.longlong = reader.end
     at: cython.longlong = 0
     start: cython.longlong
-    target: cython.longlong
     length: cython.ulonglong
     entry_id: cython.ulonglong
     width: cython.int
     is64: cython.int
     count: cython.longlong = 0
     while at < size:
-        cursor[0] = at
-        length = fixed(data, cursor, size, 4, big)
+        reader.offset = at
+        length = reader.fixed(4)
         is64 = length == LENGTH_DWARF64
         if is64:
-            length = fixed(data, cursor, size, 8, big)
+            length = reader.fixed(8)
         elif length >= LENGTH_RESERVED:
-            cursor[1] = RESERVED_LENGTH
-        start = cursor[0]
-        if not cursor[1] and length > cython.cast(cython.ulonglong, size - start):
-            cursor[1] = LENGTH_PAST_END
+            reader.fault = RESERVED_LENGTH
+        start = reader.offset
+        if not reader.fault and length > cython.cast(cython.ulonglong, size - start):
+            reader.fault = LENGTH_PAST_END
         width = id_size if id_size else (8 if is64 else 4)
         offset[count] = at
-        if not cursor[1] and length == 0 and not is64:
+        if not reader.fault and length == 0 and not is64:
             body[count] = end[count] = start
             cie[count] = IS_TERMINATOR
             count += 1
             at = start
             continue
-        if not cursor[1] and length < cython.cast(cython.ulonglong, width):
-            cursor[1] = NO_ROOM_FOR_ID
-        entry_id = fixed(data, cursor, size, width, big) if not cursor[1] else 0
-        if cursor[1]:
-            cursor[0] = at
+        if not reader.fault and length < cython.cast(cython.ulonglong, width):
+            reader.fault = NO_ROOM_FOR_ID
+        entry_id = reader.fixed(width) if not reader.fault else 0
+        if reader.fault:
+            reader.offset = at
             return count
         if entry_id == (cie_id64 if is64 else cie_id32):
             cie[count] = IS_CIE
+        elif entry_id > cython.cast(cython.ulonglong, start if relative else size - 1):
+            cie[count] = CIE_OUTSIDE
         elif relative:
-            target = (
-                start - cython.cast(cython.longlong, entry_id)
-                if entry_id <= cython.cast(cython.ulonglong, start)
-                else CIE_OUTSIDE
-            )
-            cie[count] = target
+            cie[count] = start - cython.cast(cython.longlong, entry_id)
         else:
-            target = (
-                cython.cast(cython.longlong, entry_id)
-                if entry_id < cython.cast(cython.ulonglong, size)
-                else CIE_OUTSIDE
-            )
-            cie[count] = target
+            cie[count] = cython.cast(cython.longlong, entry_id)
         body[count] = start + width
         at = start + cython.cast(cython.longlong, length)
         end[count] = at
@@ -118,60 +106,10 @@ def scan(
     return count
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def pointer(
-    data: cython.const[cython.uchar][::1],
-    cursor: cython.longlong[::1],
-    end: cython.longlong,
-    encoding: cython.int,
-    sizes: cython.const[cython.uchar][::1],
-    address_size: cython.int,
-    big: cython.int,
-    bases: cython.ulonglong[::1],
-) -> cython.ulonglong:
-    """The address that a DW_EH_PE value at the cursor stands for, modulo 2**64 (callers cut it to the address size).
-
-    `sizes` gives the bytes of each format (0 an address, 255 a LEB128); `bases` holds the base of each
-    application (index: bits 4 to 6) but DW_EH_PE_pcrel's, which is bases[1] + the value's section offset.
-    A stored 0 stands for no address, whatever its application: callers ask `cursor[2]`, the stored value.
-    """
-    application: cython.int = encoding & APPLICATION_MASK
-    size: cython.int
-    value: cython.ulonglong = 0
-    sign: cython.ulonglong
-    place: cython.longlong = cursor[0]
-    if application == ALIGNED:
-        place += (address_size - 1) - (bases[1] + place + address_size - 1) % address_size
-        cursor[0] = place
-        size = address_size
-        encoding = 0
-    else:
-        size = sizes[encoding & FORMAT_MASK]
-        if size == 0:
-            size = address_size
-    if encoding & FORMAT_MASK == ULEB128:
-        value = uleb(data, cursor, end)
-    elif encoding & FORMAT_MASK == SLEB128:
-        value = cython.cast(cython.ulonglong, sleb(data, cursor, end) & 0xFFFFFFFFFFFFFFFF)
-    else:
-        value = fixed(data, cursor, end, size, big)
-        if encoding & SIGNED and size < 8:
-            sign = cython.cast(cython.ulonglong, 1) << (8 * size - 1)
-            value = (value ^ sign) + (0xFFFFFFFFFFFFFFFF - sign + 1) & 0xFFFFFFFFFFFFFFFF
-    cursor[2] = 1 if value else 0
-    if application == PCREL:
-        return value + bases[1] + place & 0xFFFFFFFFFFFFFFFF
-    return value + bases[application >> 4] & 0xFFFFFFFFFFFFFFFF
-
-
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def functions(
-    data: cython.const[cython.uchar][::1],
-    big: cython.int,
-    sizes: cython.const[cython.uchar][::1],
-    bases: cython.ulonglong[::1],
+    reader: Reader,
     body: cython.const[cython.longlong][::1],
     end: cython.const[cython.longlong][::1],
     cie: cython.const[cython.longlong][::1],
@@ -186,7 +124,6 @@ def functions(
     lsda: cython.ulonglong[::1],
     has_lsda: cython.uchar[::1],
     instructions: cython.longlong[::1],
-    cursor: cython.longlong[::1],
 ) -> cython.longlong:
     """Read the header of every FDE; return how many were read (all, but for a fault at the next one).
 
@@ -195,57 +132,46 @@ def functions(
     """
     index: cython.longlong
     number: cython.longlong
-    limit: cython.longlong
     length: cython.ulonglong
     mask: cython.ulonglong
     encoding: cython.int
+    width: cython.int
     for index in range(body.shape[0]):
         number = cie[index]
-        limit = end[index]
+        reader.offset = body[index]
+        reader.end = end[index]
         encoding = address_encoding[number]
-        mask = (
-            0xFFFFFFFFFFFFFFFF
-            if address_size[number] == 8
-            else ((cython.cast(cython.ulonglong, 1) << 8 * address_size[number]) - 1)
-        )
-        cursor[0] = body[index]
-        segment[index] = 0
-        if segment_size[number]:
-            segment[index] = fixed(data, cursor, limit, segment_size[number], big)
-        start[index] = pointer(data, cursor, limit, encoding, sizes, address_size[number], big, bases) & mask
+        width = address_size[number]
+        mask = ALL_ONES if width == 8 else (cython.cast(cython.ulonglong, 1) << 8 * width) - 1
+        segment[index] = reader.fixed(segment_size[number]) if segment_size[number] else 0
+        start[index] = reader.pointer(encoding, width) & mask
         # The range has the format of an address, never its sign or its application (LSB Core 10.6.1.2).
-        if encoding & APPLICATION_MASK == ALIGNED:
-            encoding = 0
-        encoding &= FORMAT_MASK
+        encoding = 0 if encoding & APPLICATION_MASK == ALIGNED else encoding & FORMAT_MASK
         if encoding == SLEB128:
-            # A negative size is none at all: modulo the address size it is refused as too large below.
-            size[index] = cython.cast(cython.ulonglong, sleb(data, cursor, limit) & 0xFFFFFFFFFFFFFFFF) & mask
+            # A negative size is none at all: modulo the address size it is refused as too large.
+            size[index] = cython.cast(cython.ulonglong, reader.sleb() & ALL_ONES) & mask
         else:
-            size[index] = (
-                pointer(data, cursor, limit, encoding & ~SIGNED, sizes, address_size[number], big, bases) & mask
-            )
+            size[index] = reader.pointer(encoding & ~SIGNED, width) & mask
         lsda[index] = 0
         has_lsda[index] = 0
-        if is_augmented[number] and not cursor[1]:
-            length = uleb(data, cursor, limit)
-            if not cursor[1] and length > cython.cast(cython.ulonglong, limit - cursor[0]):
-                cursor[1] = AUGMENTATION_PAST_END
-            if not cursor[1] and lsda_encoding[number] != OMIT and length:
-                limit = cursor[0] + cython.cast(cython.longlong, length)
-                bases[FUNCREL >> 4] = start[index]
-                lsda[index] = (
-                    pointer(data, cursor, limit, lsda_encoding[number], sizes, address_size[number], big, bases) & mask
-                )
-                has_lsda[index] = cursor[2]
-                if not cursor[2]:
-                    lsda[index] = 0
-                bases[FUNCREL >> 4] = 0
-                cursor[0] = limit
-            elif not cursor[1]:
-                cursor[0] += cython.cast(cython.longlong, length)
-        if cursor[1]:
+        if is_augmented[number] and not reader.fault:
+            length = reader.uleb()
+            if not reader.fault and length > cython.cast(cython.ulonglong, reader.end - reader.offset):
+                reader.fault = AUGMENTATION_PAST_END
+            if not reader.fault:
+                reader.end = reader.offset + cython.cast(cython.longlong, length)
+                if lsda_encoding[number] != OMIT and length:
+                    reader.bases[FUNCREL >> 4] = start[index]
+                    lsda[index] = reader.pointer(lsda_encoding[number], width) & mask
+                    has_lsda[index] = not reader.was_zero
+                    if reader.was_zero:
+                        lsda[index] = 0
+                    reader.bases[FUNCREL >> 4] = 0
+                if not reader.fault:
+                    reader.offset = reader.end
+        if reader.fault:
             return index
-        instructions[index] = cursor[0]
+        instructions[index] = reader.offset
     return body.shape[0]
 
 
@@ -280,8 +206,14 @@ def intern(
     for index in range(start.shape[0]):
         length = end[index] - start[index]
         value = cython.cast(cython.ulonglong, kind[index] * 2 + 1) % prime
-        for step in range(start[index], end[index]):
+        # Three bytes a step stay below the prime, so that no two groups are one number.
+        step = start[index]
+        while step + 3 <= end[index]:
+            value = (value * base + (data[step] | data[step + 1] << 8 | data[step + 2] << 16) + 1) % prime
+            step += 3
+        while step < end[index]:
             value = (value * base + data[step] + 1) % prime
+            step += 1
         slot = cython.cast(cython.longlong, value) & mask
         while slots[slot] >= 0:
             other = first[slots[slot]]

@@ -19,7 +19,7 @@ from .. import rules as kinds
 from .protocol import Fault
 
 if not cython.compiled:
-    from .reads import fixed
+    from .reads import Reader
 
 CFA_NONE = cython.declare(cython.int, int(kinds.CfaKind.NONE))
 CFA_REGISTER = cython.declare(cython.int, int(kinds.CfaKind.REGISTER))
@@ -298,56 +298,71 @@ def encode(
                 at += width
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def decode_one(
+    reader: Reader,
+    start_size: cython.int,
+    at: cython.longlong,
+    start: cython.ulonglong[::1],
+    info: cython.uchar[::1],
+    words: cython.int[:, ::1],
+) -> cython.void:
+    """Read one FRE into the columns at index `at`."""
+    value: cython.longlong
+    word: cython.int
+    number: cython.int
+    width: cython.int
+    start[at] = reader.fixed(start_size)
+    info[at] = cython.cast(cython.uchar, reader.fixed(1))
+    number = info[at] >> COUNT_SHIFT & COUNT_MASK
+    width = info[at] >> SIZE_SHIFT & SIZE_MASK
+    words[at, 0] = words[at, 1] = words[at, 2] = 0
+    if reader.fault:
+        return
+    if width > SIZE_4B:
+        reader.fault = BAD_OFFSET_SIZE
+        return
+    if number < 1 or number > MAX_WORDS:
+        reader.fault = BAD_OFFSET_COUNT
+        return
+    width = 1 << width
+    for word in range(number):
+        value = cython.cast(cython.longlong, reader.fixed(width))
+        if value >> (8 * width - 1):
+            value -= cython.cast(cython.longlong, 1) << 8 * width
+        words[at, word] = cython.cast(cython.int, value)
+
+
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def decode(
-    data: cython.const[cython.uchar][::1],
-    big: cython.int,
+    reader: Reader,
     block_offset: cython.const[cython.longlong][::1],
     block_fres: cython.const[cython.longlong][::1],
     start_size: cython.const[cython.uchar][::1],
     start: cython.ulonglong[::1],
     info: cython.uchar[::1],
     words: cython.int[:, ::1],
-    cursor: cython.longlong[::1],
 ) -> cython.longlong:
     """Read `block_fres` FREs at each `block_offset`; return how many blocks were read (all, but for a fault).
 
-    Columns get one element an FRE, blocks behind one another; words that an FRE does not have are 0.
+    Columns get one element an FRE, blocks behind one another; words that an FRE does not have are 0. At a
+    fault the reader stands where the FRE starts.
     """
     block: cython.longlong
     index: cython.longlong
+    at: cython.longlong
     count: cython.longlong = 0
-    end: cython.longlong = data.shape[0]
-    value: cython.longlong
-    word: cython.int
-    number: cython.int
-    width: cython.int
     for block in range(block_offset.shape[0]):
-        cursor[0] = block_offset[block]
+        reader.offset = block_offset[block]
         for index in range(block_fres[block]):
-            start[count] = fixed(data, cursor, end, start_size[block], big)
-            info[count] = cython.cast(cython.uchar, fixed(data, cursor, end, 1, big))
-            if cursor[1]:
-                return block
-            if index and start[count] <= start[count - 1]:
-                cursor[1] = FRES_DESCEND
-            number = info[count] >> COUNT_SHIFT & COUNT_MASK
-            width = info[count] >> SIZE_SHIFT & SIZE_MASK
-            if width > SIZE_4B:
-                cursor[1] = BAD_OFFSET_SIZE
-            elif number < 1 or number > MAX_WORDS:
-                cursor[1] = BAD_OFFSET_COUNT
-            if cursor[1]:
-                return block
-            width = 1 << width
-            words[count, 0] = words[count, 1] = words[count, 2] = 0
-            for word in range(number):
-                value = cython.cast(cython.longlong, fixed(data, cursor, end, width, big))
-                if value >> (8 * width - 1):
-                    value -= cython.cast(cython.longlong, 1) << 8 * width
-                words[count, word] = cython.cast(cython.int, value)
-            if cursor[1]:
+            at = reader.offset
+            decode_one(reader, start_size[block], count, start, info, words)
+            if index and not reader.fault and start[count] <= start[count - 1]:
+                reader.fault = FRES_DESCEND
+            if reader.fault:
+                reader.offset = at
                 return block
             count += 1
     return block_offset.shape[0]

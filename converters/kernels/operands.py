@@ -14,7 +14,7 @@ from ..rules import MAX_REGISTER as MAX_REGISTER_VALUE
 from .protocol import Fault
 
 if not cython.compiled:
-    from .reads import fixed, sleb, uleb
+    from .reads import Reader
 
 INLINE_MASK = cython.declare(cython.int, callframe.INLINE_MASK)
 
@@ -32,6 +32,7 @@ OP_SIZE = cython.declare(cython.int, int(callframe.Operand.SIZE))
 
 MAX_REGISTER = cython.declare(cython.ulonglong, MAX_REGISTER_VALUE)
 MAX_OFFSET = cython.declare(cython.longlong, MAX_OFFSET_VALUE)
+SMALL = cython.declare(cython.longlong, 1 << 30)  # products of smaller numbers need no check
 
 BLOCK_PAST_END = cython.declare(cython.int, int(Fault.BLOCK_PAST_END))
 OFFSET_TOO_LARGE = cython.declare(cython.int, int(Fault.OFFSET_TOO_LARGE))
@@ -41,12 +42,19 @@ REGISTER_TOO_LARGE = cython.declare(cython.int, int(Fault.REGISTER_TOO_LARGE))
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def factored(value: cython.longlong, factor: cython.longlong, cursor: cython.longlong[::1]) -> cython.longlong:
+def factored(reader: Reader, value: cython.longlong, factor: cython.longlong) -> cython.longlong:
     """`value * factor`, where that is an offset."""
-    size: cython.longlong = value if value >= 0 else -value
-    unit: cython.longlong = factor if factor >= 0 else -factor
-    if value < -MAX_OFFSET or size > MAX_OFFSET or (unit > 1 and size > MAX_OFFSET // unit):
-        cursor[1] = OFFSET_TOO_LARGE
+    size: cython.longlong
+    unit: cython.longlong
+    if -SMALL <= value <= SMALL and -SMALL <= factor <= SMALL:
+        return value * factor
+    if value < -MAX_OFFSET or value > MAX_OFFSET:
+        reader.fault = OFFSET_TOO_LARGE
+        return 0
+    size = value if value >= 0 else -value
+    unit = factor if factor >= 0 else -factor
+    if unit > 1 and size > MAX_OFFSET // unit:
+        reader.fault = OFFSET_TOO_LARGE
         return 0
     return value * factor
 
@@ -54,48 +62,40 @@ def factored(value: cython.longlong, factor: cython.longlong, cursor: cython.lon
 @cython.cfunc
 @cython.exceptval(check=False)
 def operand(
-    data: cython.const[cython.uchar][::1],
-    cursor: cython.longlong[::1],
-    end: cython.longlong,
-    big: cython.int,
-    kind: cython.int,
-    byte: cython.int,
-    code_factor: cython.longlong,
-    data_factor: cython.longlong,
+    reader: Reader, kind: cython.int, byte: cython.int, code_factor: cython.longlong, data_factor: cython.longlong
 ) -> cython.longlong:
-    """One operand with its factor applied; for a block its size, with cursor[2] at its first byte."""
+    """One operand with its factor applied; of a block the size, with the reader behind the block."""
     value: cython.ulonglong
     if kind == OP_INLINE_DELTA:
-        return factored(byte & INLINE_MASK, code_factor, cursor)
+        return factored(reader, byte & INLINE_MASK, code_factor)
     if kind == OP_INLINE_REGISTER:
         return byte & INLINE_MASK
     if kind == OP_SIGNED_FACTORED:
-        return factored(sleb(data, cursor, end), data_factor, cursor)
+        return factored(reader, reader.sleb(), data_factor)
     if OP_DELTA1 <= kind <= OP_DELTA8:
-        value = fixed(data, cursor, end, 1 << (kind - OP_DELTA1), big)
+        value = reader.fixed(1 << (kind - OP_DELTA1))
     else:
-        value = uleb(data, cursor, end)
-    if kind == OP_SIZE or cursor[1]:
+        value = reader.uleb()
+    if kind == OP_SIZE or reader.fault:
         return 0
     if kind == OP_REGISTER:
         if value > MAX_REGISTER:
-            cursor[1] = REGISTER_TOO_LARGE
+            reader.fault = REGISTER_TOO_LARGE
             return 0
         return cython.cast(cython.longlong, value)
     if kind == OP_BLOCK:
-        if value > cython.cast(cython.ulonglong, end - cursor[0]):
-            cursor[1] = BLOCK_PAST_END
+        if value > cython.cast(cython.ulonglong, reader.end - reader.offset):
+            reader.fault = BLOCK_PAST_END
             return 0
-        cursor[2] = cursor[0]
-        cursor[0] += cython.cast(cython.longlong, value)
+        reader.offset += cython.cast(cython.longlong, value)
         return cython.cast(cython.longlong, value)
     if value > cython.cast(cython.ulonglong, MAX_OFFSET):
-        cursor[1] = OFFSET_TOO_LARGE
+        reader.fault = OFFSET_TOO_LARGE
         return 0
     if kind == OP_FACTORED:
-        return factored(cython.cast(cython.longlong, value), data_factor, cursor)
+        return factored(reader, cython.cast(cython.longlong, value), data_factor)
     if kind == OP_NEGATED_FACTORED:
-        return factored(-cython.cast(cython.longlong, value), data_factor, cursor)
+        return factored(reader, -cython.cast(cython.longlong, value), data_factor)
     if kind == OP_OFFSET:
         return cython.cast(cython.longlong, value)
-    return factored(cython.cast(cython.longlong, value), code_factor, cursor)
+    return factored(reader, cython.cast(cython.longlong, value), code_factor)

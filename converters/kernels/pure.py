@@ -21,7 +21,7 @@ def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-cfunc = ccall = inline = nogil = _unchanged
+cfunc = ccall = inline = cclass = _unchanged
 
 
 def exceptval(*_: Any, **__: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -20,13 +20,12 @@ from .protocol import STATE_SIZE as STATE_WIDTH
 from .protocol import Fault, Filled, State
 
 if not cython.compiled:
-    from .entries import pointer
     from .operands import operand
+    from .reads import Reader
 
 PRIMARY_MASK = cython.declare(cython.int, callframe.PRIMARY_MASK)
 
 OP_NONE = cython.declare(cython.int, int(callframe.Operand.NONE))
-OP_ADDRESS = cython.declare(cython.int, int(callframe.Operand.ADDRESS))
 
 DO_ADVANCE = cython.declare(cython.int, int(callframe.Effect.ADVANCE))
 DO_SET_LOCATION = cython.declare(cython.int, int(callframe.Effect.SET_LOCATION))
@@ -89,339 +88,336 @@ REMEMBERED = cython.declare(cython.int, int(Filled.REMEMBERED))
 FULL = cython.declare(cython.int, int(Filled.FULL))
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def set_rule(
-    state: cython.longlong[::1],
-    live: cython.longlong[:, ::1],
-    register: cython.longlong,
-    kind: cython.longlong,
-    value: cython.longlong,
-    cursor: cython.longlong[::1],
-) -> cython.void:
-    """Give a register a rule among the live ones, which are sorted by register; UNSPECIFIED takes its rule away."""
-    count: cython.longlong = state[RULE_COUNT]
-    at: cython.longlong = count
-    index: cython.longlong
-    while at > 0 and live[at - 1, 0] >= register:
-        at -= 1
-    state[CHANGED] = 1
-    if at < count and live[at, 0] == register:
-        if kind == RULE_UNSPECIFIED:
-            for index in range(at, count - 1):
-                live[index, 0] = live[index + 1, 0]
-                live[index, 1] = live[index + 1, 1]
-                live[index, 2] = live[index + 1, 2]
-            state[RULE_COUNT] = count - 1
-            return
-    elif kind == RULE_UNSPECIFIED:
-        return
-    else:
-        if count >= MAX_LIVE_RULES:
-            cursor[1] = TOO_MANY_RULES
-            return
-        for index in range(count, at, -1):
-            live[index, 0] = live[index - 1, 0]
-            live[index, 1] = live[index - 1, 1]
-            live[index, 2] = live[index - 1, 2]
-        state[RULE_COUNT] = count + 1
-    live[at, 0] = register
-    live[at, 1] = kind
-    live[at, 2] = value
+@cython.cclass
+class Interpreter:
+    """Instruction streams into rows. Use: the constructor, `set_columns`, `interpret`, and again as columns grow.
 
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def store_rules(
-    state: cython.longlong[::1],
-    live: cython.longlong[:, ::1],
-    filled: cython.longlong[::1],
-    rule_register: cython.ushort[::1],
-    rule_kind: cython.uchar[::1],
-    rule_value: cython.longlong[::1],
-) -> cython.int:
-    """Append the live rules, if they changed, and let the state name the slice; 0 where they do not fit."""
-    at: cython.longlong = filled[RULES]
-    index: cython.longlong
-    if not state[CHANGED]:
-        return 1
-    if at + state[RULE_COUNT] > rule_register.shape[0]:
-        filled[FULL] = RULES
-        return 0
-    for index in range(state[RULE_COUNT]):
-        rule_register[at + index] = cython.cast(cython.ushort, live[index, 0])
-        rule_kind[at + index] = cython.cast(cython.uchar, live[index, 1])
-        rule_value[at + index] = live[index, 2]
-    state[FIRST_RULE] = at
-    state[CHANGED] = 0
-    filled[RULES] = at + state[RULE_COUNT]
-    return 1
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def load_state(
-    saved: cython.longlong[:, ::1],
-    number: cython.longlong,
-    state: cython.longlong[::1],
-    live: cython.longlong[:, ::1],
-    rule_register: cython.ushort[::1],
-    rule_kind: cython.uchar[::1],
-    rule_value: cython.longlong[::1],
-) -> cython.void:
-    """Make a saved state the one under construction."""
-    index: cython.longlong
-    first: cython.longlong
-    for index in range(STATE_SIZE):
-        state[index] = saved[number, index]
-    first = state[FIRST_RULE]
-    for index in range(state[RULE_COUNT]):
-        live[index, 0] = rule_register[first + index]
-        live[index, 1] = rule_kind[first + index]
-        live[index, 2] = rule_value[first + index]
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def initial_rule(
-    initial: cython.longlong[:, ::1],
-    number: cython.longlong,
-    register: cython.longlong,
-    rule_register: cython.ushort[::1],
-) -> cython.longlong:
-    """The index of the rule that a CIE's initial instructions gave a register; -1 for none."""
-    index: cython.longlong
-    first: cython.longlong = initial[number, FIRST_RULE]
-    for index in range(first, first + initial[number, RULE_COUNT]):
-        if rule_register[index] == register:
-            return index
-    return -1
-
-
-@cython.ccall
-@cython.exceptval(-1, check=False)
-def interpret(
-    data: cython.const[cython.uchar][::1],
-    big: cython.int,
-    sizes: cython.const[cython.uchar][::1],
-    bases: cython.ulonglong[::1],
-    instructions: cython.const[cython.uchar][:, ::1],
-    tracks_ra_state: cython.int,
-    start: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
-    location: cython.const[cython.ulonglong][::1],
-    cie: cython.const[cython.longlong][::1],
-    code_factor: cython.const[cython.longlong][::1],
-    data_factor: cython.const[cython.longlong][::1],
-    address_encoding: cython.const[cython.uchar][::1],
-    address_size: cython.const[cython.uchar][::1],
-    initial: cython.longlong[:, ::1],
-    final: cython.longlong[:, ::1],
-    remembered: cython.longlong[:, ::1],
-    first_run: cython.longlong,
-    last_row: cython.longlong[::1],
-    is_absolute: cython.uchar[::1],
-    row_offset: cython.ulonglong[::1],
-    row_cfa_kind: cython.uchar[::1],
-    row_cfa_register: cython.ushort[::1],
-    row_cfa_offset: cython.longlong[::1],
-    row_ra_state: cython.uchar[::1],
-    row_first_rule: cython.longlong[::1],
-    row_rule_count: cython.ushort[::1],
-    rule_register: cython.ushort[::1],
-    rule_kind: cython.uchar[::1],
-    rule_value: cython.longlong[::1],
-    expression_start: cython.longlong[::1],
-    expression_size: cython.longlong[::1],
-    live: cython.longlong[:, ::1],
-    state: cython.longlong[::1],
-    filled: cython.longlong[::1],
-    cursor: cython.longlong[::1],
-) -> cython.longlong:
-    """Interpret runs from `first_run` on; return the next one to do (all done: how many there are).
-
-    A run is the instructions data[start:end] on top of the state `initial[cie]`, for a function at
-    `location`. `last_row` gets the row count behind each run, `is_absolute` whether DW_CFA_set_loc
-    occurred, `final` (where it has rows: one a run) the state it ends in. Rows that would start where
-    another does replace it. Where a column is full, the run is undone and returned. At a fault cursor[1]
-    names it, cursor[0] is the instruction's offset in `data`.
+    `instructions` has effect and operand kinds for each opcode (`Operand.NONE`: none); the factor and encoding
+    columns are indexed by CIE. `filled` counts what the columns hold; `filled[FULL]` says which had no room.
     """
-    run: cython.longlong
-    at: cython.longlong
-    limit: cython.longlong
-    number: cython.longlong
-    depth: cython.longlong
-    pc: cython.longlong  # offset from the function's start
-    next_pc: cython.longlong
-    first: cython.longlong
-    second: cython.longlong
-    index: cython.longlong
-    address: cython.ulonglong
-    byte: cython.int
-    opcode: cython.int
-    effect: cython.int
-    rows_before: cython.longlong
-    rules_before: cython.longlong
-    expressions_before: cython.longlong
-    row: cython.longlong
-    is_last: cython.int
-    for run in range(first_run, start.shape[0]):
-        rows_before, rules_before, expressions_before = filled[ROWS], filled[RULES], filled[EXPRESSIONS]
-        number = cie[run]
-        load_state(initial, number, state, live, rule_register, rule_kind, rule_value)
-        limit = end[run]
-        cursor[0] = start[run]
-        is_absolute[run] = 0
-        depth = pc = next_pc = 0
-        is_last = 0
-        while True:
-            at = cursor[0]
-            first = second = 0
-            if at >= limit:
-                is_last = 1
-                effect = DO_ADVANCE
+
+    def __init__(
+        self,
+        reader: Reader,
+        instructions: cython.const[cython.uchar][:, ::1],
+        tracks_ra_state: cython.int,
+        code_factor: cython.const[cython.longlong][::1],
+        data_factor: cython.const[cython.longlong][::1],
+        address_encoding: cython.const[cython.uchar][::1],
+        address_size: cython.const[cython.uchar][::1],
+        live: cython.longlong[:, ::1],
+        state: cython.longlong[::1],
+        filled: cython.longlong[::1],
+    ) -> None:
+        self.reader = reader
+        self.instructions = instructions
+        self.tracks_ra_state = tracks_ra_state
+        self.code_factor = code_factor
+        self.data_factor = data_factor
+        self.address_encoding = address_encoding
+        self.address_size = address_size
+        self.live = live
+        self.state = state
+        self.filled = filled
+
+    def set_columns(
+        self,
+        row_offset: cython.ulonglong[::1],
+        row_cfa_kind: cython.uchar[::1],
+        row_cfa_register: cython.ushort[::1],
+        row_cfa_offset: cython.longlong[::1],
+        row_ra_state: cython.uchar[::1],
+        row_first_rule: cython.longlong[::1],
+        row_rule_count: cython.ushort[::1],
+        rule_register: cython.ushort[::1],
+        rule_kind: cython.uchar[::1],
+        rule_value: cython.longlong[::1],
+        expression_start: cython.longlong[::1],
+        expression_size: cython.longlong[::1],
+        remembered: cython.longlong[:, ::1],
+    ) -> None:
+        """The columns to fill; called anew whenever they have grown."""
+        self.row_offset = row_offset
+        self.row_cfa_kind = row_cfa_kind
+        self.row_cfa_register = row_cfa_register
+        self.row_cfa_offset = row_cfa_offset
+        self.row_ra_state = row_ra_state
+        self.row_first_rule = row_first_rule
+        self.row_rule_count = row_rule_count
+        self.rule_register = rule_register
+        self.rule_kind = rule_kind
+        self.rule_value = rule_value
+        self.expression_start = expression_start
+        self.expression_size = expression_size
+        self.remembered = remembered
+
+    def set_rule(self, register: cython.longlong, kind: cython.longlong, value: cython.longlong) -> cython.void:
+        """Give a register a rule among the live ones, which are sorted by register; UNSPECIFIED takes its rule away."""
+        count: cython.longlong = self.state[RULE_COUNT]
+        at: cython.longlong = count
+        index: cython.longlong
+        while at > 0 and self.live[at - 1, 0] >= register:
+            at -= 1
+        self.state[CHANGED] = 1
+        if at < count and self.live[at, 0] == register:
+            if kind == RULE_UNSPECIFIED:
+                for index in range(at, count - 1):
+                    self.live[index, 0] = self.live[index + 1, 0]
+                    self.live[index, 1] = self.live[index + 1, 1]
+                    self.live[index, 2] = self.live[index + 1, 2]
+                self.state[RULE_COUNT] = count - 1
+                return
+        elif kind == RULE_UNSPECIFIED:
+            return
+        else:
+            if count >= MAX_LIVE_RULES:
+                self.reader.fault = TOO_MANY_RULES
+                return
+            for index in range(count, at, -1):
+                self.live[index, 0] = self.live[index - 1, 0]
+                self.live[index, 1] = self.live[index - 1, 1]
+                self.live[index, 2] = self.live[index - 1, 2]
+            self.state[RULE_COUNT] = count + 1
+        self.live[at, 0] = register
+        self.live[at, 1] = kind
+        self.live[at, 2] = value
+
+    def store_rules(self) -> cython.int:
+        """Append the live rules, if they changed, and let the state name the slice; 0 where they do not fit."""
+        at: cython.longlong = self.filled[RULES]
+        index: cython.longlong
+        if not self.state[CHANGED]:
+            return 1
+        if at + self.state[RULE_COUNT] > self.rule_register.shape[0]:
+            self.filled[FULL] = RULES
+            return 0
+        for index in range(self.state[RULE_COUNT]):
+            self.rule_register[at + index] = cython.cast(cython.ushort, self.live[index, 0])
+            self.rule_kind[at + index] = cython.cast(cython.uchar, self.live[index, 1])
+            self.rule_value[at + index] = self.live[index, 2]
+        self.state[FIRST_RULE] = at
+        self.state[CHANGED] = 0
+        self.filled[RULES] = at + self.state[RULE_COUNT]
+        return 1
+
+    def load_state(self, saved: cython.longlong[:, ::1], number: cython.longlong) -> cython.void:
+        """Make a saved state the one under construction."""
+        index: cython.longlong
+        first: cython.longlong
+        for index in range(STATE_SIZE):
+            self.state[index] = saved[number, index]
+        first = self.state[FIRST_RULE]
+        for index in range(self.state[RULE_COUNT]):
+            self.live[index, 0] = self.rule_register[first + index]
+            self.live[index, 1] = self.rule_kind[first + index]
+            self.live[index, 2] = self.rule_value[first + index]
+
+    def restore_rule(self, number: cython.longlong, register: cython.longlong) -> cython.void:
+        """Give a register the rule that the CIE's initial instructions gave it, or none."""
+        index: cython.longlong
+        first: cython.longlong = self.initial[number, FIRST_RULE]
+        for index in range(first, first + self.initial[number, RULE_COUNT]):
+            if self.rule_register[index] == register:
+                self.set_rule(register, self.rule_kind[index], self.rule_value[index])
+                return
+        self.set_rule(register, RULE_UNSPECIFIED, 0)
+
+    def store_row(self, pc: cython.longlong) -> cython.int:
+        """Append the row that starts at `pc`; 0 where a column is full."""
+        row: cython.longlong = self.filled[ROWS]
+        if row >= self.row_offset.shape[0]:
+            self.filled[FULL] = ROWS
+            return 0
+        if not self.store_rules():
+            return 0
+        self.row_offset[row] = cython.cast(cython.ulonglong, pc)
+        self.row_cfa_kind[row] = cython.cast(cython.uchar, self.state[CFA_KIND])
+        self.row_cfa_register[row] = cython.cast(cython.ushort, self.state[CFA_REGISTER_NUMBER])
+        self.row_cfa_offset[row] = self.state[
+            CFA_EXPRESSION_INDEX if self.state[CFA_KIND] == CFA_EXPRESSION else CFA_OFFSET_BYTES
+        ]
+        self.row_ra_state[row] = cython.cast(cython.uchar, self.state[RA_STATE])
+        self.row_first_rule[row] = self.state[FIRST_RULE]
+        self.row_rule_count[row] = cython.cast(cython.ushort, self.state[RULE_COUNT])
+        self.filled[ROWS] = row + 1
+        return 1
+
+    def store_expression(self, size: cython.longlong) -> cython.longlong:
+        """Note the block of `size` bytes that ends where the reader stands; its index, or -1 where none fits."""
+        index: cython.longlong = self.filled[EXPRESSIONS]
+        if index >= self.expression_start.shape[0]:
+            self.filled[FULL] = EXPRESSIONS
+            return -1
+        self.expression_start[index] = self.reader.offset - size
+        self.expression_size[index] = size
+        self.filled[EXPRESSIONS] = index + 1
+        return index
+
+    def apply(
+        self, effect: cython.int, first: cython.longlong, second: cython.longlong, number: cython.longlong
+    ) -> cython.int:
+        """Change the row under construction, its location apart; 0 where a column is full. `number` is the CIE's."""
+        index: cython.longlong
+        if effect == DO_CFA_OFFSET:
+            self.state[CFA_OFFSET_BYTES] = first
+        elif effect == DO_OFFSET:
+            self.set_rule(first, RULE_OFFSET, second)
+        elif effect == DO_CFA_REGISTER:
+            # Before any CFA rule the offset is 0.
+            self.state[CFA_KIND] = CFA_REGISTER
+            self.state[CFA_REGISTER_NUMBER] = first
+        elif effect == DO_CFA:
+            self.state[CFA_KIND] = CFA_REGISTER
+            self.state[CFA_REGISTER_NUMBER] = first
+            self.state[CFA_OFFSET_BYTES] = second
+        elif effect == DO_RESTORE:
+            self.restore_rule(number, first)
+        elif effect == DO_REMEMBER_STATE:
+            if self.depth >= self.remembered.shape[0]:
+                self.filled[FULL] = REMEMBERED
+                return 0
+            if not self.store_rules():
+                return 0
+            for index in range(STATE_SIZE):
+                self.remembered[self.depth, index] = self.state[index]
+            self.depth += 1
+        elif effect == DO_RESTORE_STATE:
+            if self.depth == 0:
+                self.reader.fault = NOTHING_REMEMBERED
             else:
-                byte = data[at]
-                opcode = byte & PRIMARY_MASK
-                if opcode == 0:
-                    opcode = byte
-                cursor[0] = at + 1
-                effect = instructions[opcode, 0]
-                if instructions[opcode, 1] == OP_ADDRESS:
-                    address = pointer(
-                        data, cursor, limit, address_encoding[number], sizes, address_size[number], big, bases
-                    )
-                    if address_size[number] < 8:
-                        address &= (cython.cast(cython.ulonglong, 1) << 8 * address_size[number]) - 1
-                    if address < location[run] or address - location[run] > cython.cast(cython.ulonglong, MAX_OFFSET):
-                        cursor[1] = cursor[1] or MOVES_BACK
-                    else:
-                        first = cython.cast(cython.longlong, address - location[run])
-                elif instructions[opcode, 1] != OP_NONE:
-                    first = operand(
-                        data,
-                        cursor,
-                        limit,
-                        big,
-                        instructions[opcode, 1],
-                        byte,
-                        code_factor[number],
-                        data_factor[number],
-                    )
-                    if instructions[opcode, 2] != OP_NONE and not cursor[1]:
-                        second = operand(
-                            data, cursor, limit, big, instructions[opcode, 2], byte,
-                            code_factor[number], data_factor[number],
-                        )  # fmt: skip
+                self.depth -= 1
+                self.load_state(self.remembered, self.depth)
+        elif effect == DO_UNDEFINED:
+            self.set_rule(first, RULE_UNDEFINED, 0)
+        elif effect == DO_SAME_VALUE:
+            self.set_rule(first, RULE_SAME_VALUE, 0)
+        elif effect == DO_REGISTER:
+            self.set_rule(first, RULE_REGISTER, second)
+        elif effect == DO_VAL_OFFSET:
+            self.set_rule(first, RULE_VAL_OFFSET, second)
+        elif effect == DO_EXPRESSION or effect == DO_VAL_EXPRESSION:
+            index = self.store_expression(second)
+            if index < 0:
+                return 0
+            self.set_rule(first, RULE_EXPRESSION if effect == DO_EXPRESSION else RULE_VAL_EXPRESSION, index)
+        elif effect == DO_CFA_EXPRESSION:
+            index = self.store_expression(first)
+            if index < 0:
+                return 0
+            self.state[CFA_KIND] = CFA_EXPRESSION
+            self.state[CFA_EXPRESSION_INDEX] = index
+        elif effect == DO_NEGATE_RA_STATE or effect == DO_NEGATE_RA_STATE_WITH_PC:
+            if self.tracks_ra_state:
+                first = SIGNED_RA if effect == DO_NEGATE_RA_STATE else SIGNED_RA_WITH_PC
+                if self.state[RA_STATE] and self.state[RA_STATE] != first:
+                    self.reader.fault = MIXED_RA_STATES
+                self.state[RA_STATE] ^= first
+        elif effect == DO_UNKNOWN:
+            self.reader.fault = UNKNOWN_OPCODE
+        return 1
 
-                if cursor[1]:
-                    cursor[0] = at
-                    return run
+    def interpret(
+        self,
+        start: cython.const[cython.longlong][::1],
+        end: cython.const[cython.longlong][::1],
+        location: cython.const[cython.ulonglong][::1],
+        cie: cython.const[cython.longlong][::1],
+        initial: cython.longlong[:, ::1],
+        final: cython.longlong[:, ::1],
+        first_run: cython.longlong,
+        last_row: cython.longlong[::1],
+        is_absolute: cython.uchar[::1],
+    ) -> cython.longlong:
+        """Interpret runs from `first_run` on; return the next one to do (all done: how many there are).
 
-            # Arms, the frequent ones first.
+        A run is the instructions data[start:end] on top of the state `initial[cie]`, for a function at
+        `location`. `last_row` gets the row count behind each run, `is_absolute` whether DW_CFA_set_loc
+        occurred, `final` (where it has rows: one a run) the state it ends in. A row that starts where
+        another does replaces it. Where a column is full, the run is undone and returned. At a fault the
+        reader stands at the instruction.
+        """
+        run: cython.longlong
+        index: cython.longlong
+        number: cython.longlong
+        rows: cython.longlong
+        rules: cython.longlong
+        expressions: cython.longlong
+        self.initial = initial
+        for run in range(first_run, start.shape[0]):
+            rows, rules, expressions = self.filled[ROWS], self.filled[RULES], self.filled[EXPRESSIONS]
+            number = cie[run]
+            self.load_state(initial, number)
+            self.reader.offset = start[run]
+            self.reader.end = end[run]
+            self.depth = 0
+            self.is_absolute = 0
+            if not self.one_run(location[run], number):
+                self.filled[ROWS], self.filled[RULES], self.filled[EXPRESSIONS] = rows, rules, expressions
+                return run
+            is_absolute[run] = self.is_absolute
+            if final.shape[0]:
+                for index in range(STATE_SIZE):
+                    final[run, index] = self.state[index]
+            last_row[run] = self.filled[ROWS]
+        return start.shape[0]
+
+    def one_run(self, location: cython.ulonglong, number: cython.longlong) -> cython.int:
+        """Interpret the instructions between the reader and its end; 0 at a fault or where a column is full."""
+        reader: Reader = self.reader
+        code_factor: cython.longlong = self.code_factor[number]
+        data_factor: cython.longlong = self.data_factor[number]
+        at: cython.longlong
+        pc: cython.longlong = 0  # offset from the function's start
+        next_pc: cython.longlong = 0
+        first: cython.longlong
+        second: cython.longlong
+        byte: cython.int
+        opcode: cython.int
+        effect: cython.int
+        while reader.offset < reader.end:
+            at = reader.offset
+            byte = reader.data[at]
+            opcode = byte & PRIMARY_MASK or byte
+            reader.offset = at + 1
+            effect = self.instructions[opcode, 0]
+            first = second = 0
+            if effect == DO_SET_LOCATION:
+                next_pc = self.set_location(location, number)
+            elif self.instructions[opcode, 1] != OP_NONE:
+                first = operand(reader, self.instructions[opcode, 1], byte, code_factor, data_factor)
+                if self.instructions[opcode, 2] != OP_NONE and not reader.fault:
+                    second = operand(reader, self.instructions[opcode, 2], byte, code_factor, data_factor)
+            if reader.fault:
+                reader.offset = at
+                return 0
             if effect == DO_ADVANCE or effect == DO_SET_LOCATION:
-                if effect == DO_SET_LOCATION:
-                    is_absolute[run] = 1
-                    next_pc = first
-                else:
+                if effect == DO_ADVANCE:
                     next_pc = pc + first
                 if next_pc < pc:
-                    cursor[1] = MOVES_BACK
+                    reader.fault = MOVES_BACK
                 elif next_pc > MAX_OFFSET:
-                    cursor[1] = OFFSET_TOO_LARGE
-                elif next_pc > pc or is_last:
-                    row = filled[ROWS]
-                    filled[FULL] = ROWS
-                    if row >= row_offset.shape[0] or not store_rules(
-                        state, live, filled, rule_register, rule_kind, rule_value
-                    ):
-                        filled[ROWS], filled[RULES], filled[EXPRESSIONS] = rows_before, rules_before, expressions_before
-                        return run
-                    row_offset[row] = cython.cast(cython.ulonglong, pc)
-                    row_cfa_kind[row] = cython.cast(cython.uchar, state[CFA_KIND])
-                    row_cfa_register[row] = cython.cast(cython.ushort, state[CFA_REGISTER_NUMBER])
-                    row_cfa_offset[row] = (
-                        state[CFA_EXPRESSION_INDEX] if state[CFA_KIND] == CFA_EXPRESSION else state[CFA_OFFSET_BYTES]
-                    )
-                    row_ra_state[row] = cython.cast(cython.uchar, state[RA_STATE])
-                    row_first_rule[row] = state[FIRST_RULE]
-                    row_rule_count[row] = cython.cast(cython.ushort, state[RULE_COUNT])
-                    filled[ROWS] = row + 1
+                    reader.fault = OFFSET_TOO_LARGE
+                elif next_pc > pc:
+                    if not self.store_row(pc):
+                        return 0
                     pc = next_pc
-            elif effect == DO_CFA_OFFSET:
-                state[CFA_OFFSET_BYTES] = first
-            elif effect == DO_OFFSET:
-                set_rule(state, live, first, RULE_OFFSET, second, cursor)
-            elif effect == DO_CFA_REGISTER:
-                # Before any CFA rule the offset is 0.
-                state[CFA_KIND] = CFA_REGISTER
-                state[CFA_REGISTER_NUMBER] = first
-            elif effect == DO_CFA:
-                state[CFA_KIND] = CFA_REGISTER
-                state[CFA_REGISTER_NUMBER] = first
-                state[CFA_OFFSET_BYTES] = second
-            elif effect == DO_RESTORE:
-                index = initial_rule(initial, number, first, rule_register)
-                if index < 0:
-                    set_rule(state, live, first, RULE_UNSPECIFIED, 0, cursor)
-                else:
-                    set_rule(state, live, first, rule_kind[index], rule_value[index], cursor)
-            elif effect == DO_REMEMBER_STATE:
-                filled[FULL] = REMEMBERED
-                if depth >= remembered.shape[0] or not store_rules(
-                    state, live, filled, rule_register, rule_kind, rule_value
-                ):
-                    filled[ROWS], filled[RULES], filled[EXPRESSIONS] = rows_before, rules_before, expressions_before
-                    return run
-                for index in range(STATE_SIZE):
-                    remembered[depth, index] = state[index]
-                depth += 1
-            elif effect == DO_RESTORE_STATE:
-                if depth == 0:
-                    cursor[1] = NOTHING_REMEMBERED
-                else:
-                    depth -= 1
-                    load_state(remembered, depth, state, live, rule_register, rule_kind, rule_value)
-            elif effect == DO_UNDEFINED:
-                set_rule(state, live, first, RULE_UNDEFINED, 0, cursor)
-            elif effect == DO_SAME_VALUE:
-                set_rule(state, live, first, RULE_SAME_VALUE, 0, cursor)
-            elif effect == DO_REGISTER:
-                set_rule(state, live, first, RULE_REGISTER, second, cursor)
-            elif effect == DO_VAL_OFFSET:
-                set_rule(state, live, first, RULE_VAL_OFFSET, second, cursor)
-            elif effect == DO_EXPRESSION or effect == DO_VAL_EXPRESSION or effect == DO_CFA_EXPRESSION:
-                index = filled[EXPRESSIONS]
-                filled[FULL] = EXPRESSIONS
-                if index >= expression_start.shape[0]:
-                    filled[ROWS], filled[RULES], filled[EXPRESSIONS] = rows_before, rules_before, expressions_before
-                    return run
-                expression_start[index] = cursor[2]
-                expression_size[index] = cursor[0] - cursor[2]
-                filled[EXPRESSIONS] = index + 1
-                if effect == DO_CFA_EXPRESSION:
-                    state[CFA_KIND] = CFA_EXPRESSION
-                    state[CFA_EXPRESSION_INDEX] = index
-                else:
-                    set_rule(
-                        state, live, first,
-                        RULE_EXPRESSION if effect == DO_EXPRESSION else RULE_VAL_EXPRESSION, index, cursor,
-                    )  # fmt: skip
-            elif effect == DO_NEGATE_RA_STATE or effect == DO_NEGATE_RA_STATE_WITH_PC:
-                if tracks_ra_state:
-                    first = SIGNED_RA if effect == DO_NEGATE_RA_STATE else SIGNED_RA_WITH_PC
-                    if state[RA_STATE] and state[RA_STATE] != first:
-                        cursor[1] = MIXED_RA_STATES
-                    state[RA_STATE] ^= first
-            elif effect == DO_UNKNOWN:
-                cursor[1] = UNKNOWN_OPCODE
-            if cursor[1]:
-                cursor[0] = at
-                return run
-            if is_last:
-                break
-        if final.shape[0]:
-            for index in range(STATE_SIZE):
-                final[run, index] = state[index]
-        last_row[run] = filled[ROWS]
-    return start.shape[0]
+            elif not self.apply(effect, first, second, number):
+                return 0
+            if reader.fault:
+                reader.offset = at
+                return 0
+        return self.store_row(pc)
+
+    def set_location(self, location: cython.ulonglong, number: cython.longlong) -> cython.longlong:
+        """The operand of DW_CFA_set_loc, counted from the function's start; a fault where it is not behind that."""
+        size: cython.int = self.address_size[number]
+        address: cython.ulonglong = self.reader.pointer(self.address_encoding[number], size)
+        if size < 8:
+            address &= (cython.cast(cython.ulonglong, 1) << 8 * size) - 1
+        self.is_absolute = 1
+        if self.reader.fault:
+            return 0
+        if address < location or address - location > cython.cast(cython.ulonglong, MAX_OFFSET):
+            self.reader.fault = MOVES_BACK
+            return 0
+        return cython.cast(cython.longlong, address - location)
