@@ -8,18 +8,20 @@ two functions claim belongs to the one that starts first.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..schemas.section import ParseError
 from .refusals import Refusals
 from .rules import CfaKind, RaState
 from .unwind import CfaRule, FunctionFlag, RegisterRule, UnwindTable
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 # A few bytes can claim four gigabytes of one-byte blocks; the PLT of the largest binaries has 100,000 of 16.
-MAX_RANGES = 1 << 24
+MAX_RANGES = 1 << 20
 
 
 class RuleSet(NamedTuple):
@@ -121,7 +123,7 @@ def _ranges(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
     """Function, row, start and end of every range, in order of sections and addresses; disjoint."""
     functions = table.functions
-    order = np.lexsort((functions.origin, functions.start, functions.section))
+    order = np.lexsort((functions.start, functions.section))
     order = order[functions.size[order] > 0]
     size, run = functions.size[order], functions.run[order]
     start, section = functions.start[order], functions.section[order]
@@ -130,7 +132,7 @@ def _ranges(
     block = np.where(repetition > 0, repetition, size)
     blocks = (size // block + (size % block > 0)).astype(np.int64)
     per_function = count * blocks
-    if per_function.sum(dtype=np.float64) > MAX_RANGES and blocks.max() > 1:
+    if per_function[blocks > 1].sum(dtype=np.float64) > MAX_RANGES:
         raise ParseError(table.source, None, "func_rep_size", f"more than {MAX_RANGES} repetitive blocks to lay out")
     owner = np.repeat(np.arange(len(order)), per_function)
     rank = np.arange(len(owner)) - np.repeat(np.cumsum(per_function) - per_function, per_function)

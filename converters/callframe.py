@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..schemas.callframe import Cie, Dialect
 from ..schemas.pointers import DW_EH_PE, PointerBases, resolve
@@ -27,6 +26,8 @@ from .runs import CieColumns, RowBuilder, Streams, cut_runs, reader_of, refuse
 from .unwind import FunctionColumns, FunctionFlag, UnwindTable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ..schemas.entries import Augmentation
 
 # A factor beyond this is no unit of anything.

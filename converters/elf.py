@@ -1,7 +1,8 @@
 """ELF files, through pyelftools: which sections there are, and their bytes, memory-mapped.
 
-Strategy: pyelftools reads the headers; contents are views of one mapping, so that a large file costs what
-is looked at. Whatever pyelftools chokes on becomes a ParseError with the section's name.
+Strategy: pyelftools knows the headers; contents are views of one mapping, so that a large file costs what is
+looked at. Both header tables are walked here, with their bounds checked first: pyelftools' own sections follow
+links, and its counts may be anything. Whatever it chokes on becomes a ParseError.
 """
 
 from __future__ import annotations
@@ -9,21 +10,32 @@ from __future__ import annotations
 import mmap
 import os
 import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from elftools.common.exceptions import ELFError
-from elftools.elf.constants import SH_FLAGS
+from elftools.common.utils import struct_parse
+from elftools.elf.constants import SH_FLAGS, SHN_INDICES
 from elftools.elf.elffile import ELFFile
-from numpy.typing import NDArray
 
 from ..schemas.section import ByteOrder, ParseError, Section
 from .arch import Architecture, architecture_of
 
-# What pyelftools raises on hostile headers, besides its own errors: a name that is no UTF-8, an offset that no
-# seek takes, a number that no enumeration has.
-_HEADER_ERRORS = (ELFError, UnicodeDecodeError, OverflowError, ValueError, KeyError, TypeError, AttributeError)
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# What pyelftools raises on hostile headers, besides its own errors: an offset that no seek takes, a number that
+# no enumeration has.
+_HEADER_ERRORS = (ELFError, OverflowError, ValueError, KeyError, TypeError, AttributeError)
+
+# gABI: the number of program headers is then in section 0.
+PN_XNUM = 0xFFFF
+
+# The names that are looked for are shorter; one in a hostile file may be as long as the file.
+MAX_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,41 +109,83 @@ def open_elf(path: str | os.PathLike[str]) -> ElfImage:
     with Path(path).open("rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise ParseError("", None, "", "the file is empty")
-        data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        if bytes(data[:4]) != b"\x7fELF":
-            raise ParseError("", None, "", "not an ELF file")
-        try:
-            elf = ELFFile(file)
-            return ElfImage(
-                path=os.fspath(path),
-                type=elf["e_type"],
-                machine=elf["e_machine"],
-                address_size=elf.elfclass // 8,
-                byte_order="little" if elf.little_endian else "big",
-                load_address=_load_address(elf),
-                sections=tuple(_section_of(section, index) for index, section in enumerate(elf.iter_sections())),
-                data=data,
-            )
-        except _HEADER_ERRORS as error:
-            raise ParseError("", None, "ELF headers", str(error) or type(error).__name__) from error
+        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    if mapping[:4] != b"\x7fELF":
+        raise ParseError("", None, "", "not an ELF file")
+    try:
+        elf = ELFFile(mapping)
+        headers = list(_section_headers(elf, mapping))
+        return ElfImage(
+            path=os.fspath(path),
+            type=elf["e_type"],
+            machine=elf["e_machine"],
+            address_size=elf.elfclass // 8,
+            byte_order="little" if elf.little_endian else "big",
+            load_address=_load_address(elf, mapping, headers),
+            sections=_sections(elf, mapping, headers),
+            data=memoryview(mapping),
+        )
+    except _HEADER_ERRORS as error:
+        raise ParseError("", None, "ELF headers", str(error) or type(error).__name__) from error
 
 
-def _load_address(elf: ELFFile) -> int:
+Header = Mapping[str, Any]
+
+
+def _header_table(elf: ELFFile, mapping: mmap.mmap, prefix: str, layout: Any, count: int) -> Iterator[Header]:
+    """The first `count` headers of the table whose place the file header's `prefix` fields say (e_sh, e_ph)."""
+    offset, size = elf[f"{prefix}off"], elf[f"{prefix}entsize"]
+    if count and size < layout.sizeof():
+        raise ParseError("", None, f"{prefix}entsize", f"{size} bytes do not hold a header of {layout.sizeof()}")
+    if offset + count * size > len(mapping):
+        reason = f"{count} headers from {offset:#x} reach past the file's end at {len(mapping):#x}"
+        raise ParseError("", None, f"{prefix}num", reason)
+    return (struct_parse(layout, mapping, offset + index * size) for index in range(count))
+
+
+def _section_headers(elf: ELFFile, mapping: mmap.mmap) -> Iterator[Header]:
+    count = elf["e_shnum"]
+    if not elf["e_shoff"]:
+        return iter(())
+    if count == 0:
+        # gABI: more than 0xff00 sections; their number is in the first header.
+        count = next(_header_table(elf, mapping, "e_sh", elf.structs.Elf_Shdr, 1))["sh_size"]
+    return _header_table(elf, mapping, "e_sh", elf.structs.Elf_Shdr, count)
+
+
+def _load_address(elf: ELFFile, mapping: mmap.mmap, sections: list[Header]) -> int:
     """The address of the first PT_LOAD; 0 where there is none."""
-    return next((int(s["p_vaddr"]) for s in elf.iter_segments() if s["p_type"] == "PT_LOAD"), 0)
+    count = sections[0]["sh_info"] if elf["e_phnum"] == PN_XNUM and sections else elf["e_phnum"]
+    segments = _header_table(elf, mapping, "e_ph", elf.structs.Elf_Phdr, count)
+    return next((int(segment["p_vaddr"]) for segment in segments if segment["p_type"] == "PT_LOAD"), 0)
 
 
-def _section_of(section: object, index: int) -> ElfSection:
-    header = section.header  # type: ignore[attr-defined]
-    return ElfSection(
-        name=section.name,  # type: ignore[attr-defined]
-        type=header["sh_type"],
-        flags=header["sh_flags"],
-        address=header["sh_addr"],
-        file_offset=header["sh_offset"],
-        size=header["sh_size"],
-        index=index,
+def _sections(elf: ELFFile, mapping: mmap.mmap, headers: list[Header]) -> tuple[ElfSection, ...]:
+    """The sections with their names; all names are empty where the table of names is not to be had."""
+    names_index = elf["e_shstrndx"]
+    if names_index == SHN_INDICES.SHN_XINDEX and headers:
+        names_index = headers[0]["sh_link"]
+    start = end = 0
+    if 0 < names_index < len(headers):
+        start = headers[names_index]["sh_offset"]
+        end = min(start + headers[names_index]["sh_size"], len(mapping))
+    return tuple(
+        ElfSection(
+            name=_name_at(mapping, start + header["sh_name"], end),
+            type=header["sh_type"],
+            flags=header["sh_flags"],
+            address=header["sh_addr"],
+            file_offset=header["sh_offset"],
+            size=header["sh_size"],
+            index=index,
+        )
+        for index, header in enumerate(headers)
     )
+
+
+def _name_at(mapping: mmap.mmap, offset: int, end: int) -> str:
+    """The string at a file offset, up to its zero byte, `end`, or MAX_NAME bytes."""
+    return mapping[offset : min(end, offset + MAX_NAME)].partition(b"\0")[0].decode(errors="backslashreplace")
 
 
 def _decompressed(image: ElfImage, header: ElfSection) -> memoryview:
@@ -166,15 +220,24 @@ MAX_INFLATION = 1040
 
 def covered_bytes(image: ElfImage, start: NDArray[np.uint64], end: NDArray[np.uint64]) -> tuple[int, int]:
     """How many bytes of code the ranges start..end (addresses, in any order) cover, and how many there are."""
-    order = np.argsort(start, kind="stable")
-    start, reach = start[order], np.maximum.accumulate(end[order])
+    if np.any(start[1:] < start[:-1]):
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    reach = np.maximum.accumulate(end)
     # Each range but for what the ones before it reach: disjoint, so that sums are cover.
     begin = np.maximum(start, np.concatenate([np.zeros(1, np.uint64), reach])[:-1])
+    size = np.where(reach > begin, reach - begin, np.uint64(0))
+    before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(size, dtype=np.uint64)])
+
+    def below(address: int) -> int:
+        """Bytes covered below an address."""
+        last = int(np.searchsorted(begin, np.uint64(address), side="right")) - 1
+        return int(before[last]) + min(int(size[last]), address - int(begin[last])) if last >= 0 else 0
+
     covered = total = 0
     for section in image.sections:
         if section.is_code:
-            low, high = np.uint64(section.address), np.uint64(section.address + section.size)
-            inside = np.minimum(reach, high).astype(np.int64) - np.maximum(begin, low).astype(np.int64)
-            covered += int(inside[inside > 0].sum())
+            end_address = min(section.address + section.size, (1 << 64) - 1)
+            covered += below(end_address) - below(section.address)
             total += section.size
     return covered, total

@@ -7,9 +7,9 @@ blocks are one. Reading, a block becomes a run again, its few distinct rule sets
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..schemas import sframe
 from ..schemas.derive import bit_position
@@ -20,6 +20,9 @@ from .kernels import engine, views
 from .rules import CfaKind, RaState, RuleKind
 from .runs import ROWS_PER_BYTE, reader_of, refuse
 from .unwind import RowColumns, RuleColumns, UnwindTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
+import os
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .kernels import engine, views
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def intern(
@@ -20,6 +23,6 @@ def intern(
     run = np.empty(count, np.uint32)
     first = np.empty(count, np.int64)
     # A base nobody can foresee: ranges cannot be chosen to collide.
-    base = secrets.randbelow(1 << 30) + (1 << 29)
+    base = int.from_bytes(os.urandom(3), "little") + (1 << 29)
     runs = engine().entries.intern(*views(data), *views(start, end, kind), base, *views(slots, hashes, run, first))
     return run, first[:runs]

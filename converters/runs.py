@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..schemas import callframe
 from ..schemas.pointers import FORMAT_SIZES
@@ -21,6 +20,9 @@ from .kernels import engine, views
 from .kernels.protocol import STATE_SIZE, Fault, Filled
 from .rules import MAX_LIVE_RULES
 from .unwind import RowColumns, RuleColumns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # More rules than this for each byte of the section are an attack: real files have at most three.
 RULES_PER_BYTE = 64
@@ -99,8 +101,9 @@ class RowBuilder:
 
     def __init__(self, section: Section, cies: CieColumns, tracks_ra_state: bool) -> None:
         self._section = section
-        self._rows = [np.empty(1024, code) for code in ("u8", "u1", "u2", "i8", "u1", "i8", "u2")]
-        self._rules = [np.empty(1024, code) for code in ("u2", "u1", "i8")]
+        # No row without an instruction's byte or an entry's: this never fills. What is not touched costs no memory.
+        self._rows = [np.empty(len(section) + 1, code) for code in ("u8", "u1", "u2", "i8", "u1", "i8", "u2")]
+        self._rules = [np.empty(len(section) // 4 + 1024, code) for code in ("u2", "u1", "i8")]
         self._expressions = [np.empty(64, np.int64), np.empty(64, np.int64)]
         self._remembered = [np.empty((16, STATE_SIZE), np.int64)]
         self._filled = np.zeros(len(Filled), np.int64)
@@ -110,7 +113,7 @@ class RowBuilder:
             *views(instruction_table()),
             int(tracks_ra_state),
             *views(cies.code_factor, cies.data_factor, cies.address_encoding, cies.address_size),
-            *views(np.empty((MAX_LIVE_RULES + 1, 3), np.int64), np.zeros(STATE_SIZE, np.int64), self._filled),
+            *views(np.empty((MAX_LIVE_RULES + 1, 3), np.int64), self._filled),
         )
         count = len(cies.start)
         everything = Streams(cies.start, cies.end, np.zeros(count, np.uint64), np.arange(count), np.arange(count))
@@ -148,7 +151,9 @@ class RowBuilder:
         if columns is self._rules and len(columns[0]) > (RULES_PER_BYTE * len(self._section) + FREE_RULES):
             reason = f"more than {RULES_PER_BYTE} register rules for each byte of the section"
             raise ParseError(self._section, None, record, reason)
-        columns[:] = [np.concatenate([column, np.empty_like(column)]) for column in columns]
+        for index, column in enumerate(columns):
+            columns[index] = np.empty((2 * len(column), *column.shape[1:]), column.dtype)
+            columns[index][: len(column)] = column
 
     def rows(self) -> RowColumns:
         """All rows so far."""

@@ -8,10 +8,9 @@ share one block of FREs. Only the last step, `Encoded.at`, needs the section's a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..schemas import sframe
 from ..schemas.derive import bit_position, dtype_of
@@ -34,6 +33,9 @@ from .refusals import Reason, Refusals
 from .rules import RuleKind
 from .runs import cut_runs
 from .unwind import FunctionColumns, FunctionFlag, RuleColumns, UnwindTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Compact = Literal["none", "share"]
 
@@ -145,7 +147,7 @@ def _pieces(table: UnwindTable, split: Segments) -> tuple[_Pieces, Refusals]:
     """Every function's segments as address ranges, and those that are refused."""
     functions = table.functions
     whole = _whole_function_reasons(table, split)
-    order = np.lexsort((functions.origin, functions.start))
+    order = np.argsort(functions.start, kind="stable")
     order = order[functions.size[order] > 0]
     start, size = functions.start[order], functions.size[order]
     # What a function leaves over of the ones before it: a PC belongs to the one that starts first.

@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import IntFlag
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..schemas.pointers import DW_EH_PE
 from ..schemas.section import ByteOrder
 from .arch import Architecture
 from .rules import CfaKind, RaState, RuleKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class FunctionFlag(IntFlag):

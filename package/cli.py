@@ -7,7 +7,7 @@ Strategy: results go to standard output or `-o`, everything said about them to s
 from __future__ import annotations
 
 import argparse
-import json
+import io
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +23,10 @@ DONE, DIFFERENT, WRONG = 0, 1, 2
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A file name need not be text; it is printed as it came.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="surrogateescape")
     options = _parser().parse_args(arguments)
     try:
         code: int = options.run(options)
@@ -90,6 +94,8 @@ def _info(options: argparse.Namespace) -> int:
         print(engine().name)
     if options.file is None:
         return DONE if options.engine else options.command.error("FILE is missing")
+    import json
+
     from .jobs import describe
 
     found = describe(options.file)
@@ -135,8 +141,12 @@ def _sframe(options: argparse.Namespace) -> int:
 
     if options.address and not options.section:
         options.command.error("--address goes with --section")
-    if options.output and Path(options.output).exists() and Path(options.output).samefile(options.file):
-        options.command.error(f"{options.output} is the input itself: say --in-place")
+    for written in filter(None, (options.output, options.section, options.report)):
+        if Path(written).exists() and Path(written).samefile(options.file):
+            hint = ": say --in-place" if written == options.output else ""
+            options.command.error(f"{written} is the input itself{hint}")
+    if options.report and Path(options.report).resolve() == Path(options.output or options.section or "").resolve():
+        options.command.error(f"{options.report} cannot be both the result and the report")
     if options.section:
         report = write_sframe_section(
             options.file, options.section, options.address, options.sframe_version, options.compact
@@ -145,6 +155,8 @@ def _sframe(options: argparse.Namespace) -> int:
         target = options.file if options.in_place else options.output
         report = write_sframe(options.file, target, options.sframe_version, options.compact)
     if options.report:
+        import json
+
         from .writers.files import write_bytes
 
         write_bytes(Path(options.report), json.dumps(asdict(report), indent=2).encode() + b"\n")

@@ -11,13 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from .converters.elf import ElfImage, covered_bytes, open_elf
+from .converters.elf import ElfImage, ElfSection, covered_bytes, open_elf
 from .converters.reading import supported_architecture, table_of_image, table_of_section
 from .converters.refusals import Reason, Refusals
 from .converters.sframe import Compact, Encoded, section_version, sframe_from_table
 from .converters.unwind import UnwindTable
-from .schemas import engine
-from .schemas.eh_frame_hdr import EhFrameHdr
 from .schemas.section import ParseError
 from .schemas.sframe import PT_GNU_SFRAME, SECTION_ALIGNMENT, SHT_GNU_SFRAME
 
@@ -120,17 +118,17 @@ def _report(
     replaced: tuple[int, ...],
 ) -> SframeReport:
     covered, code = covered_bytes(image, encoded.start, encoded.start + encoded.fdes["func_size"].astype(np.uint64))
-    touched = np.unique(refusals.function)
-    said = np.unique(encoded.function)
-    whole = np.setdiff1d(said, touched)
+    is_said, is_refused = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_)
+    is_said[encoded.function] = True
+    is_refused[refusals.function] = True
     return SframeReport(
         file=image.path,
         output=output,
         version=encoded.version,
         compact=compact,
         functions=len(table),
-        converted=len(whole),
-        partial=len(said) - len(whole),
+        converted=int((is_said & ~is_refused).sum()),
+        partial=int((is_said & is_refused).sum()),
         refused=_count_reasons(refusals),
         code_bytes=code,
         covered_bytes=covered,
@@ -193,21 +191,28 @@ def describe(path: str | os.PathLike[str]) -> FileInfo:
     """What unwind information an ELF file has. A broken section is described by its fault. Raises as `read_elf`."""
     image = open_elf(path)
     architecture = supported_architecture(image)
-    found = tuple(_describe(image, name, index) for name in UNWIND_SECTIONS for index in range(len(image.named(name))))
+    headers = [header for name in UNWIND_SECTIONS for header in image.named(name)]
+    readable = (header for header in headers if header.file_offset + header.size <= len(image.data))
+    if sum(header.size for header in readable if not header.is_nobits) > len(image.data):
+        # A thousand headers that name the same megabyte would be a thousand megabytes to read.
+        raise ParseError("", None, "section headers", "the sections of unwind information are larger than the file")
+    found = tuple(_describe(image, header) for header in headers)
     empty = np.zeros(0, np.uint64)
     code = covered_bytes(image, empty, empty)[1]
     return FileInfo(image.path, str(image.type), architecture.name, image.byte_order, code, found)
 
 
-def _describe(image: ElfImage, name: str, index: int) -> SectionInfo:
-    header = image.named(name)[index]
-    about = SectionInfo(name, header.address, header.size)
+def _describe(image: ElfImage, header: ElfSection) -> SectionInfo:
+    about = SectionInfo(header.name, header.address, header.size)
     try:
         section = image.contents(header)
-        if name == ".eh_frame_hdr":
+        if header.name == ".eh_frame_hdr":
+            from .schemas import engine
+            from .schemas.eh_frame_hdr import EhFrameHdr
+
             hdr, _ = engine.parse(EhFrameHdr, section, 0, len(section))
             return replace(about, version=hdr.version, functions=None if hdr.fde_count is None else int(hdr.fde_count))
-        if name == ".sframe":
+        if header.name == ".sframe":
             about = replace(about, version=section_version(section))
         table = table_of_section(image, section)
     except ParseError as error:

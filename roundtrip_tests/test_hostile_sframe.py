@@ -119,7 +119,7 @@ def test_function_that_reaches_past_the_address_space() -> None:
 
 FRES = [
     pytest.param(40, "03000000", 54, "the record ends inside a value", id="one FRE more than there is"),
-    pytest.param(44, "02", 48, "the record ends inside a value", id="wider starts than written"),
+    pytest.param(44, "02", 54, "the record ends inside a value", id="wider starts than written"),
     pytest.param(49, "00", 48, "an FRE has 1 to 3 stack offsets", id="no offsets"),
     pytest.param(49, "09", 48, "an FRE has 1 to 3 stack offsets", id="four offsets"),
     pytest.param(49, "1f", 48, "an FRE has 1 to 3 stack offsets", id="fifteen offsets"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from . import engine
@@ -100,7 +101,9 @@ def parse_augmentation(cie: Cie, section: Section, offset: int, record: str = "C
     for index, letter in enumerate(cie.augmentation[1:], 1):
         # Data for one letter twice would have two meanings, and reading it again and again costs a square.
         if letter in cie.augmentation[1:index]:
-            raise ParseError(section, offset, f"{record}.augmentation", f"{cie.augmentation!r}: {chr(letter)!r} occurs twice")
+            raise ParseError(
+                section, offset, f"{record}.augmentation", f"{cie.augmentation!r}: {chr(letter)!r} occurs twice"
+            )
         match chr(letter):
             case "R" | "L":
                 if at >= end:
@@ -245,7 +248,8 @@ def parse_lsda(fde: Fde, section: Section, data_offset: int, layout: FdeFormat) 
     return engine.parse(LsdaPointer, section, data_offset, end, "FDE", **params)[0]
 
 
-def _operand_record(operand: Operand) -> type:
+@cache
+def _operand_record(operand: Operand) -> type[Any]:
     """A record of one operand, so that the engine parses it as it parses any field."""
 
     @record
@@ -253,9 +257,6 @@ def _operand_record(operand: Operand) -> type:
         value: Any = wire(OPERAND_KINDS[operand], f"operand {operand.name}")
 
     return Stored
-
-
-_OPERAND_RECORDS = {operand: _operand_record(operand) for operand in OPERAND_KINDS}
 
 
 def parse_instructions(
@@ -279,7 +280,7 @@ def parse_instructions(
             if operand in INLINE_OPERANDS:
                 operands.append(byte & INLINE_MASK)
             else:
-                declared: type[Any] = _OPERAND_RECORDS[operand]
+                declared: type[Any] = _operand_record(operand)
                 stream.seek(offset - start)
                 stored, offset = engine.parse_stream(declared, section, stream, start, name, **params)
                 operands.append(stored.value)
@@ -308,7 +309,7 @@ def build_instructions(
                     raise BuildError("", None, name, f"{value} does not fit the low six bits of an opcode")
                 head |= value
             else:
-                stored = _OPERAND_RECORDS[operand](value)
+                stored = _operand_record(operand)(value)
                 params = {"address_encoding": address_encoding, "address_size": address_size}
                 tail += engine.build(stored, byte_order, name, **params)
         data += bytes([head]) + tail

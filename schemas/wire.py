@@ -12,14 +12,13 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 R = TypeVar("R")
 Depends = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Integer:
+class Integer(NamedTuple):
     """A fixed-width integer in the section's byte order. `size` in bytes; `allowed` empty: any value."""
 
     size: int
@@ -33,82 +32,70 @@ class Integer:
         return (-(1 << bits - 1), (1 << bits - 1) - 1) if self.signed else (0, (1 << bits) - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Bits:
+class Bits(NamedTuple):
     """One byte that is a record of bit fields; `record`'s fields are declared from bit 7 down to bit 0."""
 
     record: type
 
 
-@dataclass(frozen=True, slots=True)
-class BitField:
+class BitField(NamedTuple):
     """`width` bits of a `Bits` record."""
 
     width: int
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(NamedTuple):
     """An integer whose width the context tells: `size(this)` is 1, 2, 4 or 8 bytes."""
 
     size: Depends
     signed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Leb:
+class Leb(NamedTuple):
     """A LEB128 integer (DWARF5 7.6), held as a `Leb128` with its width."""
 
     signed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NulTerminated:
+class NulTerminated(NamedTuple):
     """Bytes up to a zero byte, which is not part of the value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sized:
+class Sized(NamedTuple):
     """`size(this)` bytes."""
 
     size: Depends
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """An unsigned LEB128 length, then that many bytes: held as a `LebBlock`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
+class Rest(NamedTuple):
     """All bytes up to the record's end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Nested:
+class Nested(NamedTuple):
     """A declared record as a field."""
 
     record: type
 
 
-@dataclass(frozen=True, slots=True)
-class Many:
+class Many(NamedTuple):
     """`count(this)` values of one kind, held as a tuple."""
 
     kind: Kind
     count: Depends
 
 
-@dataclass(frozen=True, slots=True)
-class When:
+class When(NamedTuple):
     """Present only where `condition(this)` holds; None elsewhere."""
 
     kind: Kind
     condition: Depends
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
+class Either(NamedTuple):
     """One kind where `condition(this)` holds, the other elsewhere."""
 
     condition: Depends
@@ -116,15 +103,13 @@ class Either:
     no: Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(NamedTuple):
     """No bytes: something the reader knew before (`value(this)`), kept because the record means nothing without it."""
 
     value: Depends
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
+class Pointer(NamedTuple):
     """A DW_EH_PE-encoded value as stored (nothing is added): an int, or a `Leb128` in the LEB formats.
 
     `encoding(this)` is the DW_EH_PE byte; DW_EH_PE_omit takes no bytes and is None. `always_unsigned` drops
@@ -221,8 +206,7 @@ def record(cls: type[R]) -> type[R]:
     return dataclass(frozen=True, slots=True)(cls)
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredField:
+class DeclaredField(NamedTuple):
     """One field of a record as declared."""
 
     name: str

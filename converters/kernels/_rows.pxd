@@ -11,10 +11,17 @@ cdef class Interpreter:
     cdef const unsigned char[::1] address_encoding
     cdef const unsigned char[::1] address_size
     cdef long long[:, ::1] live
-    cdef long long[::1] state
     cdef long long[::1] filled
     cdef long long[:, ::1] initial
     cdef long long depth
+    cdef long long cfa_kind
+    cdef long long cfa_register
+    cdef long long cfa_offset
+    cdef long long cfa_expression
+    cdef long long ra_state
+    cdef long long first_rule
+    cdef long long rule_count
+    cdef int changed
     cdef int is_absolute
 
     cdef unsigned long long[::1] row_offset
@@ -34,6 +41,7 @@ cdef class Interpreter:
     cdef void set_rule(self, long long register, long long kind, long long value) noexcept
     cdef int store_rules(self) noexcept
     cdef void load_state(self, long long[:, ::1] saved, long long number) noexcept
+    cdef void save_state(self, long long[:, ::1] saved, long long number) noexcept
     cdef void restore_rule(self, long long number, long long register) noexcept
     cdef int store_row(self, long long pc) noexcept
     cdef long long store_expression(self, long long size) noexcept

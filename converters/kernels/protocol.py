@@ -60,7 +60,7 @@ class Filled(IntEnum):
 
 
 class State(IntEnum):
-    """A row under construction, as the row kernel keeps it: one array, so that remembering is a copy."""
+    """A state that the row kernel has saved: for DW_CFA_remember_state, and as what FDEs of a CIE start from."""
 
     CFA_KIND = 0
     CFA_REGISTER = 1
@@ -69,7 +69,6 @@ class State(IntEnum):
     RA_STATE = 4
     FIRST_RULE = 5
     RULE_COUNT = 6
-    CHANGED = 7  # the live rules differ from the slice
 
 
 STATE_SIZE = len(State)

@@ -16,7 +16,6 @@ except ImportError:
 
 from ...schemas import callframe
 from .. import rules as kinds
-from .protocol import STATE_SIZE as STATE_WIDTH
 from .protocol import Fault, Filled, State
 
 if not cython.compiled:
@@ -78,8 +77,6 @@ CFA_EXPRESSION_INDEX = cython.declare(cython.int, int(State.CFA_EXPRESSION))
 RA_STATE = cython.declare(cython.int, int(State.RA_STATE))
 FIRST_RULE = cython.declare(cython.int, int(State.FIRST_RULE))
 RULE_COUNT = cython.declare(cython.int, int(State.RULE_COUNT))
-CHANGED = cython.declare(cython.int, int(State.CHANGED))
-STATE_SIZE = cython.declare(cython.int, STATE_WIDTH)
 
 ROWS = cython.declare(cython.int, int(Filled.ROWS))
 RULES = cython.declare(cython.int, int(Filled.RULES))
@@ -106,7 +103,6 @@ class Interpreter:
         address_encoding: cython.const[cython.uchar][::1],
         address_size: cython.const[cython.uchar][::1],
         live: cython.longlong[:, ::1],
-        state: cython.longlong[::1],
         filled: cython.longlong[::1],
     ) -> None:
         self.reader = reader
@@ -117,7 +113,6 @@ class Interpreter:
         self.address_encoding = address_encoding
         self.address_size = address_size
         self.live = live
-        self.state = state
         self.filled = filled
 
     def set_columns(
@@ -153,19 +148,19 @@ class Interpreter:
 
     def set_rule(self, register: cython.longlong, kind: cython.longlong, value: cython.longlong) -> cython.void:
         """Give a register a rule among the live ones, which are sorted by register; UNSPECIFIED takes its rule away."""
-        count: cython.longlong = self.state[RULE_COUNT]
+        count: cython.longlong = self.rule_count
         at: cython.longlong = count
         index: cython.longlong
         while at > 0 and self.live[at - 1, 0] >= register:
             at -= 1
-        self.state[CHANGED] = 1
+        self.changed = 1
         if at < count and self.live[at, 0] == register:
             if kind == RULE_UNSPECIFIED:
                 for index in range(at, count - 1):
                     self.live[index, 0] = self.live[index + 1, 0]
                     self.live[index, 1] = self.live[index + 1, 1]
                     self.live[index, 2] = self.live[index + 1, 2]
-                self.state[RULE_COUNT] = count - 1
+                self.rule_count = count - 1
                 return
         elif kind == RULE_UNSPECIFIED:
             return
@@ -177,7 +172,7 @@ class Interpreter:
                 self.live[index, 0] = self.live[index - 1, 0]
                 self.live[index, 1] = self.live[index - 1, 1]
                 self.live[index, 2] = self.live[index - 1, 2]
-            self.state[RULE_COUNT] = count + 1
+            self.rule_count = count + 1
         self.live[at, 0] = register
         self.live[at, 1] = kind
         self.live[at, 2] = value
@@ -186,31 +181,46 @@ class Interpreter:
         """Append the live rules, if they changed, and let the state name the slice; 0 where they do not fit."""
         at: cython.longlong = self.filled[RULES]
         index: cython.longlong
-        if not self.state[CHANGED]:
+        if not self.changed:
             return 1
-        if at + self.state[RULE_COUNT] > self.rule_register.shape[0]:
+        if at + self.rule_count > self.rule_register.shape[0]:
             self.filled[FULL] = RULES
             return 0
-        for index in range(self.state[RULE_COUNT]):
+        for index in range(self.rule_count):
             self.rule_register[at + index] = cython.cast(cython.ushort, self.live[index, 0])
             self.rule_kind[at + index] = cython.cast(cython.uchar, self.live[index, 1])
             self.rule_value[at + index] = self.live[index, 2]
-        self.state[FIRST_RULE] = at
-        self.state[CHANGED] = 0
-        self.filled[RULES] = at + self.state[RULE_COUNT]
+        self.first_rule = at
+        self.changed = 0
+        self.filled[RULES] = at + self.rule_count
         return 1
 
     def load_state(self, saved: cython.longlong[:, ::1], number: cython.longlong) -> cython.void:
         """Make a saved state the one under construction."""
         index: cython.longlong
         first: cython.longlong
-        for index in range(STATE_SIZE):
-            self.state[index] = saved[number, index]
-        first = self.state[FIRST_RULE]
-        for index in range(self.state[RULE_COUNT]):
+        self.cfa_kind = saved[number, CFA_KIND]
+        self.cfa_register = saved[number, CFA_REGISTER_NUMBER]
+        self.cfa_offset = saved[number, CFA_OFFSET_BYTES]
+        self.cfa_expression = saved[number, CFA_EXPRESSION_INDEX]
+        self.ra_state = saved[number, RA_STATE]
+        self.rule_count = saved[number, RULE_COUNT]
+        self.changed = 0
+        self.first_rule = first = saved[number, FIRST_RULE]
+        for index in range(self.rule_count):
             self.live[index, 0] = self.rule_register[first + index]
             self.live[index, 1] = self.rule_kind[first + index]
             self.live[index, 2] = self.rule_value[first + index]
+
+    def save_state(self, saved: cython.longlong[:, ::1], number: cython.longlong) -> cython.void:
+        """Save the state under construction, whose rules are stored."""
+        saved[number, CFA_KIND] = self.cfa_kind
+        saved[number, CFA_REGISTER_NUMBER] = self.cfa_register
+        saved[number, CFA_OFFSET_BYTES] = self.cfa_offset
+        saved[number, CFA_EXPRESSION_INDEX] = self.cfa_expression
+        saved[number, RA_STATE] = self.ra_state
+        saved[number, FIRST_RULE] = self.first_rule
+        saved[number, RULE_COUNT] = self.rule_count
 
     def restore_rule(self, number: cython.longlong, register: cython.longlong) -> cython.void:
         """Give a register the rule that the CIE's initial instructions gave it, or none."""
@@ -231,14 +241,12 @@ class Interpreter:
         if not self.store_rules():
             return 0
         self.row_offset[row] = cython.cast(cython.ulonglong, pc)
-        self.row_cfa_kind[row] = cython.cast(cython.uchar, self.state[CFA_KIND])
-        self.row_cfa_register[row] = cython.cast(cython.ushort, self.state[CFA_REGISTER_NUMBER])
-        self.row_cfa_offset[row] = self.state[
-            CFA_EXPRESSION_INDEX if self.state[CFA_KIND] == CFA_EXPRESSION else CFA_OFFSET_BYTES
-        ]
-        self.row_ra_state[row] = cython.cast(cython.uchar, self.state[RA_STATE])
-        self.row_first_rule[row] = self.state[FIRST_RULE]
-        self.row_rule_count[row] = cython.cast(cython.ushort, self.state[RULE_COUNT])
+        self.row_cfa_kind[row] = cython.cast(cython.uchar, self.cfa_kind)
+        self.row_cfa_register[row] = cython.cast(cython.ushort, self.cfa_register)
+        self.row_cfa_offset[row] = self.cfa_expression if self.cfa_kind == CFA_EXPRESSION else self.cfa_offset
+        self.row_ra_state[row] = cython.cast(cython.uchar, self.ra_state)
+        self.row_first_rule[row] = self.first_rule
+        self.row_rule_count[row] = cython.cast(cython.ushort, self.rule_count)
         self.filled[ROWS] = row + 1
         return 1
 
@@ -259,17 +267,17 @@ class Interpreter:
         """Change the row under construction, its location apart; 0 where a column is full. `number` is the CIE's."""
         index: cython.longlong
         if effect == DO_CFA_OFFSET:
-            self.state[CFA_OFFSET_BYTES] = first
+            self.cfa_offset = first
         elif effect == DO_OFFSET:
             self.set_rule(first, RULE_OFFSET, second)
         elif effect == DO_CFA_REGISTER:
             # Before any CFA rule the offset is 0.
-            self.state[CFA_KIND] = CFA_REGISTER
-            self.state[CFA_REGISTER_NUMBER] = first
+            self.cfa_kind = CFA_REGISTER
+            self.cfa_register = first
         elif effect == DO_CFA:
-            self.state[CFA_KIND] = CFA_REGISTER
-            self.state[CFA_REGISTER_NUMBER] = first
-            self.state[CFA_OFFSET_BYTES] = second
+            self.cfa_kind = CFA_REGISTER
+            self.cfa_register = first
+            self.cfa_offset = second
         elif effect == DO_RESTORE:
             self.restore_rule(number, first)
         elif effect == DO_REMEMBER_STATE:
@@ -278,8 +286,7 @@ class Interpreter:
                 return 0
             if not self.store_rules():
                 return 0
-            for index in range(STATE_SIZE):
-                self.remembered[self.depth, index] = self.state[index]
+            self.save_state(self.remembered, self.depth)
             self.depth += 1
         elif effect == DO_RESTORE_STATE:
             if self.depth == 0:
@@ -304,14 +311,14 @@ class Interpreter:
             index = self.store_expression(first)
             if index < 0:
                 return 0
-            self.state[CFA_KIND] = CFA_EXPRESSION
-            self.state[CFA_EXPRESSION_INDEX] = index
+            self.cfa_kind = CFA_EXPRESSION
+            self.cfa_expression = index
         elif effect == DO_NEGATE_RA_STATE or effect == DO_NEGATE_RA_STATE_WITH_PC:
             if self.tracks_ra_state:
                 first = SIGNED_RA if effect == DO_NEGATE_RA_STATE else SIGNED_RA_WITH_PC
-                if self.state[RA_STATE] and self.state[RA_STATE] != first:
+                if self.ra_state and self.ra_state != first:
                     self.reader.fault = MIXED_RA_STATES
-                self.state[RA_STATE] ^= first
+                self.ra_state ^= first
         elif effect == DO_UNKNOWN:
             self.reader.fault = UNKNOWN_OPCODE
         return 1
@@ -337,7 +344,6 @@ class Interpreter:
         reader stands at the instruction.
         """
         run: cython.longlong
-        index: cython.longlong
         number: cython.longlong
         rows: cython.longlong
         rules: cython.longlong
@@ -356,8 +362,7 @@ class Interpreter:
                 return run
             is_absolute[run] = self.is_absolute
             if final.shape[0]:
-                for index in range(STATE_SIZE):
-                    final[run, index] = self.state[index]
+                self.save_state(final, run)
             last_row[run] = self.filled[ROWS]
         return start.shape[0]
 

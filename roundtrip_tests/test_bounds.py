@@ -1,0 +1,276 @@
+"""Time and memory stay proportional to the input: attempts at amplification, each in a process of its own with limits.
+
+Strategy: a case is a few lines that make bytes and read them; the child gets CPU seconds and address space above what
+it has after the imports, and prints what came out: a number, or the error.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+MEGABYTE = 1 << 20
+
+# In the child: the limits count from here, when numpy and construct are loaded.
+PRELUDE = """
+import os, resource
+from unwindkit import FormatError, by_pc, from_sframe, to_sframe
+from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.callframe import table_from_cfi
+from unwindkit.schemas import engine, entries
+from unwindkit.schemas.callframe import EH_FRAME
+from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
+from unwindkit.schemas.section import Section
+
+def entry(body):
+    return len(body).to_bytes(4, "little") + body
+
+CIE = entry(bytes.fromhex("00000000 01 00 01 78 10 0c0708 9001"))
+
+def fde(at, instructions, start=0x1000):
+    header = (at + 4).to_bytes(4, "little") + start.to_bytes(8, "little") + (1 << 40).to_bytes(8, "little")
+    return entry(header + instructions)
+
+def table(data, architecture="x86_64"):
+    return table_from_cfi(Section.of(".eh_frame", data), EH_FRAME, ARCHITECTURES[architecture])
+
+def sframe(fdes, fres, count):
+    import struct
+    head = bytes.fromhex("e2de 02 00 03 00 f8 00") + struct.pack("<IIIII", count, 0, len(fres), 0, len(fdes))
+    return head + fdes + fres
+
+def limited(megabytes, seconds):
+    pages = int(open("/proc/self/statm").read().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (megabytes << 20),) * 2)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limit = int(used.ru_utime + used.ru_stime + 0.999) + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+
+table(CIE + fde(len(CIE), b"")), from_sframe(sframe(b"", b"", 0))
+"""
+
+
+def run(code: str, megabytes: int, seconds: int) -> str:
+    """What the child prints. It fails where it needs more than the limits allow."""
+    program = f"{PRELUDE}\n{textwrap.dedent(code).replace('LIMITS', f'limited({megabytes}, {seconds})')}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.strip()
+
+
+def compiled_only() -> None:
+    """Sizes here are for the compiled kernels; the pure ones take the same way, a hundred times slower."""
+    pytest.importorskip("unwindkit.converters.kernels._rows", reason="the compiled kernels were not built")
+
+
+CASES = [
+    pytest.param(
+        """
+        data = CIE + fde(len(CIE), bytes.fromhex("0a") * MEGABYTE)
+        LIMITS
+        print(len(table(data).rows.offset))
+        """,
+        *(400, 4, "1"),
+        id="a million remembered states",
+    ),
+    pytest.param(
+        """
+        data = CIE + fde(len(CIE), bytes.fromhex("0a 8601") * (MEGABYTE // 4) + bytes.fromhex("0b") * (MEGABYTE // 4))
+        LIMITS
+        print(len(table(data).rows.offset))
+        """,
+        *(400, 4, "1"),
+        id="deep states, each with other rules",
+    ),
+    pytest.param(
+        """
+        rules = b"".join(bytes([7, 0x80 | n & 0x7F, n >> 7]) for n in range(256))
+        data = CIE + fde(len(CIE), rules + bytes.fromhex("8001 41 8002 41") * (MEGABYTE // 6))
+        LIMITS
+        try:
+            table(data)
+        except FormatError as error:
+            print(error)
+        """,
+        *(2500, 6, ".eh_frame: FDE[0].instructions: more than 64 register rules for each byte of the section"),
+        id="256 live rules and a row every three bytes",
+    ),
+    pytest.param(
+        """
+        rules = b"".join(bytes([7, 0x80 | n & 0x7F, n >> 7]) for n in range(256))
+        data = CIE + fde(len(CIE), rules + bytes.fromhex("0a 0b") * (MEGABYTE // 2))
+        LIMITS
+        print(len(table(data).rows.offset))
+        """,
+        *(100, 4, "1"),
+        id="256 live rules saved and restored",
+    ),
+    pytest.param(
+        """
+        data = CIE + fde(len(CIE), bytes.fromhex("41") * (4 * MEGABYTE))
+        LIMITS
+        print(len(table(data).rows.offset))
+        """,
+        *(800, 4, str(4 * MEGABYTE + 1)),
+        id="a row every byte",
+    ),
+    pytest.param(
+        """
+        data = CIE + fde(len(CIE), bytes.fromhex("10 06 00 41") * (MEGABYTE // 4))
+        LIMITS
+        print(len(table(data).expressions))
+        """,
+        *(300, 4, str(MEGABYTE // 4)),
+        id="an expression every four bytes",
+    ),
+    pytest.param(
+        """
+        data = bytearray(CIE)
+        for number in range(MEGABYTE // 24):
+            data += fde(len(data), b"", number << 41 & (1 << 63) - 1)
+        LIMITS
+        found = table(bytes(data))
+        print(len(found), len(found.run_rows))
+        """,
+        *(200, 4, f"{MEGABYTE // 24} 2"),
+        id="functions without instructions",
+    ),
+    pytest.param(
+        """
+        sizes = (bytes([0x2E, 0x80 | n & 0x7F, n >> 7]) for n in range(4000))  # GNU_args_size: 4000 different CIEs
+        data = bytearray(b"".join(entry(bytes.fromhex("00000000 01 00 01 78 10") + size) for size in sizes))
+        for number in range(4000):
+            data += entry((len(data) + 4 - number * 16).to_bytes(4, "little") + bytes(16))
+        LIMITS
+        print(len(table(bytes(data))))
+        """,
+        *(200, 10, "4000"),
+        id="a CIE of its own for each function",
+    ),
+    pytest.param(
+        """
+        LIMITS
+        for data in (bytes(4 * MEGABYTE), b"\\xff" * (4 * MEGABYTE)):
+            try:
+                print(len(table(data)))
+            except FormatError as error:
+                print(error)
+        """,
+        *(400, 2, "0\n.eh_frame+0x0: entry[0].length: the length reaches past the section's end"),
+        id="megabytes of zeros and of ones",
+    ),
+    pytest.param(
+        """
+        cie = entry(bytes(4) + bytes.fromhex("01 7a") + b"q" * MEGABYTE + bytes.fromhex("00 01 78 10 00"))
+        LIMITS
+        try:
+            table(cie + entry((len(cie) + 4).to_bytes(4, "little") + bytes(17)))
+        except FormatError as error:
+            print(error.section, error.offset, error.record)
+        """,
+        *(200, 4, ".eh_frame 0 CIE[0].augmentation"),
+        id="an augmentation of a megabyte",
+    ),
+    pytest.param(
+        """
+        cie = entry(bytes(4) + bytes.fromhex("01 7a") + b"P" * MEGABYTE + bytes.fromhex("00 01 78 10 808040") + b"\\xff" * MEGABYTE)
+        LIMITS
+        try:
+            table(cie + entry((len(cie) + 4).to_bytes(4, "little") + bytes(17)))
+        except FormatError as error:
+            print(error.section, error.offset, error.record)
+        """,
+        *(200, 4, ".eh_frame 0 CIE[0].augmentation"),
+        id="a million personalities",
+    ),
+    pytest.param(
+        """
+        cie = entry(bytes.fromhex("00000000 01 00") + b"\\x80" * MEGABYTE + bytes.fromhex("00 78 10"))
+        data = cie + entry((len(cie) + 4).to_bytes(4, "little") + bytes(16) + b"\\x0e" + b"\\x80" * MEGABYTE + b"\\x00")
+        LIMITS
+        print(len(table(data)))
+        """,
+        *(200, 6, "1"),
+        id="LEB128 padded with a megabyte",
+    ),
+    pytest.param(
+        """
+        data = bytes.fromhex("8601") * 50000
+        LIMITS
+        print(len(entries.parse_instructions(Section.of("test", data), 0, len(data))))
+        """,
+        *(200, 6, "50000"),
+        id="the reference engine and many instructions",
+    ),
+    pytest.param(
+        """
+        data = bytes.fromhex("01 1b 04 3b 00000000 ffffffffffffff7f") + bytes(8 * 10000)
+        LIMITS
+        try:
+            engine.parse(EhFrameHdr, Section.of(".eh_frame_hdr", data), 0, len(data))
+        except FormatError as error:
+            print(error.section, error.record)
+        """,
+        *(200, 6, ".eh_frame_hdr EhFrameHdr.table"),
+        id="a table without end",
+    ),
+    pytest.param(
+        """
+        # Every FDE starts one FRE further into the same FREs.
+        import struct
+        count, size = 20000, 60000
+        fres = b"".join(struct.pack("<HBb", n, 3, 8) for n in range(size))
+        fdes = b"".join(struct.pack("<iIIIBBH", n, 1 << 30, 4 * n, size - n, 1, 0, 0) for n in range(count))
+        data = sframe(fdes, fres, count)
+        LIMITS
+        try:
+            from_sframe(data)
+        except FormatError as error:
+            print(error)
+        """,
+        *(300, 4, ".sframe: header.num_fdes: FDEs name 1000010000 FREs in a sub-section of 240000 bytes"),
+        id="FDEs that name overlapping FREs",
+    ),
+    pytest.param(
+        """
+        # Every FDE names all FREs, and each cuts them at another end.
+        import struct
+        count, size = 20000, 60000
+        fres = b"".join(struct.pack("<HBb", n, 3, 8) for n in range(size))
+        fdes = b"".join(struct.pack("<iIIIBBH", 0, 20001 + n, 0, size, 1, 0, 0) for n in range(count))
+        data = sframe(fdes, fres, count)
+        LIMITS
+        try:
+            from_sframe(data)
+        except FormatError as error:
+            print(error)
+        """,
+        *(300, 4, ".sframe: FDE[127]: more than 4 rows for each byte of the section"),
+        id="FDEs that cut the same FREs everywhere",
+    ),
+    pytest.param(
+        """
+        import struct
+        fdes = struct.pack("<iIIIBBH", 0x1000, 0xFFFFFFFF, 0, 1, 0x10, 1, 0)
+        data = sframe(fdes, bytes.fromhex("00 03 08"), 1)
+        LIMITS
+        found = from_sframe(data)
+        try:
+            by_pc(found)
+        except FormatError as error:
+            print(error.record)
+        print(len(to_sframe(found)[0]))
+        """,
+        *(100, 2, "func_rep_size\n51"),
+        id="a repetitive block of one byte over four gigabytes",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "megabytes", "seconds", "expected"), CASES)
+def test_amplification(code: str, megabytes: int, seconds: int, expected: str) -> None:
+    compiled_only()
+    assert run(f"MEGABYTE = {MEGABYTE}\n{textwrap.dedent(code)}", megabytes, seconds) == expected

@@ -1,0 +1,241 @@
+"""Mutated sections and files: only ParseError may come out, and both engines say the same.
+
+Strategy: seeds are small (made by hand, with every instruction, or cut from a real file), mutations are drawn from
+random numbers with a fixed seed, so that a failure is there again the next time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unwindkit import ParseError, by_pc, describe, from_sframe, read_elf, to_sframe
+from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.callframe import table_from_cfi
+from unwindkit.converters.elf import open_elf
+from unwindkit.converters.rules import RaState
+from unwindkit.converters.unwind import Function, UnwindTable, table_of
+from unwindkit.schemas import engine, entries
+from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
+from unwindkit.schemas.section import ByteOrder, Section
+from unwindkit.schemas.sframe import SframeSection
+
+from .conftest import engine_in_use
+from .handmade import ENCODED_CIE, PLAIN_CIE, X86_64_START, Fde, at, eh_frame, entry, octets, on, row
+from .real_files import REAL_FILES
+from .test_vectors_cfi import EXAMPLES
+from .tiny_elf import CFI, CODE, Content, tiny_elf
+
+SEEDS = range(4)
+# Bytes that mean something in these formats: lengths, LEB128 ends, opcodes, extremes.
+TELLING = [0x00, 0x01, 0x02, 0x04, 0x0A, 0x0B, 0x0C, 0x0F, 0x10, 0x16, 0x1B, 0x2D, 0x40, 0x41, 0x7F, 0x80, 0x9B, 0xFF]
+
+
+def mutated(random_: random.Random, data: bytes) -> bytes:
+    """Some bytes of `data` flipped, replaced, moved, repeated or taken away."""
+    changed = bytearray(data)
+    for _ in range(random_.choice([1, 1, 1, 2, 3, 8])):
+        if not changed:
+            break
+        where, other = random_.randrange(len(changed)), random_.randrange(len(changed))
+        size = random_.choice([1, 1, 2, 4, 8, 20])
+        match random_.randrange(6):
+            case 0:
+                changed[where] ^= 1 << random_.randrange(8)
+            case 1:
+                changed[where] = random_.choice(TELLING)
+            case 2:
+                changed[where : where + size] = changed[other : other + size]
+            case 3:
+                del changed[where : where + size]
+            case 4:
+                changed[where:where] = bytes(random_.choice(TELLING) for _ in range(size))
+            case 5:
+                changed[where : where + size] = random_.choice([b"\xff", b"\x00", b"\x80"]) * size
+    return bytes(changed)
+
+
+def outcome(read: Callable[[], UnwindTable]) -> object:
+    """The rules by PC, or the error's text."""
+    try:
+        return by_pc(read())
+    except ParseError as error:
+        return str(error)
+
+
+def agree(read: Callable[[], UnwindTable], data: bytes) -> None:
+    """Both engines give the same, and nothing but ParseError leaves."""
+    with engine_in_use("pure"):
+        pure = outcome(read)
+    with engine_in_use("compiled"):
+        compiled = outcome(read)
+    assert pure == compiled, data.hex()
+
+
+def fde_tails() -> list[str]:
+    """Instruction streams that hold every opcode once, and usual ones."""
+    every = " ".join(text for text, opcode, _ in EXAMPLES if opcode.name not in ("set_loc", "restore_state"))
+    return [
+        every.replace("0a", "0a 0b", 1),
+        "41 0e10 8602 43 0d06 4a 0c0708",
+        "0a 44 0e18 0a 44 8303 0b 44 c3 0b",
+        "01 1010000000000000 0e20",
+        "2d 44 2d",
+        "0f 02 7708 44 10 06 02 7600 44 16 03 01 30",
+    ]
+
+
+def cfi_seeds() -> list[tuple[str, Dialect, ByteOrder, int, bytes]]:
+    """Architecture, dialect, byte order, address size and bytes."""
+    fdes = [Fde(0x1000 * number, 0x40, tail) for number, tail in enumerate(fde_tails(), 1)]
+    plain = eh_frame(f"{PLAIN_CIE} {X86_64_START}", *fdes)
+    zplr = octets("15000000 00000000 01 7a504c5200 01 78 10 07 9b 10000000 1b 1b")
+    zplr += octets("11000000 1d000000 e0ffffff 20000000 04 80000000 11000000 32000000 2b000000 20000000 04 00000000")
+    aligned = entry(bytes(4) + octets(f"{ENCODED_CIE} 50 000000"))
+    aligned += entry(octets("18000000 00000000 0040000000000000 1000000000000000 00 41 0e10"))
+    version_4 = entry(octets("ffffffff 04 00 04 02 01 78 8001 0c 07 08"), "big")
+    version_4 += entry(octets("00000000 1234 00001000 00000040 41 0e 10 82 01 01 00001004 0e 18"), "big")
+    wide = octets("ffffffff 0900000000000000 00000000 01 00 01 78 10")
+    wide += octets("ffffffff 1700000000000000 21000000 0010000000000000 2000000000000000 0c0708")
+    return [
+        ("x86_64", EH_FRAME, "little", 8, plain),
+        ("aarch64", EH_FRAME, "little", 8, eh_frame(f"{PLAIN_CIE} 0c 1f 00", *fdes)),
+        ("x86_64", EH_FRAME, "little", 8, zplr + bytes(4)),
+        ("x86", EH_FRAME, "little", 4, aligned),
+        ("mips", DEBUG_FRAME, "big", 4, version_4),
+        ("x86_64", EH_FRAME, "little", 8, wide),
+    ]
+
+
+ADDRESSES = (0, 0x1234, 0x7FFFFFFFFFFFFFF8, 0xFFFFFFFFFFFFFFF0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("number", range(6))
+def test_mutated_call_frame_information(seed: int, number: int) -> None:
+    architecture, dialect, order, address_size, data = cfi_seeds()[number]
+    random_ = random.Random(f"cfi {number} {seed}")
+    for _ in range(150):
+        changed = mutated(random_, data)
+        section = Section.of(dialect.name, changed, random_.choice(ADDRESSES), order, address_size)
+        agree(lambda: table_from_cfi(section, dialect, ARCHITECTURES[architecture]), changed)  # noqa: B023
+        reference_reads(section, dialect)
+
+
+def reference_reads(section: Section, dialect: Dialect) -> None:
+    """The reference engine raises nothing else either, and what it reads it builds again."""
+    try:
+        found = entries.parse_section(section, dialect)
+        for _, one in found:
+            if isinstance(one, entries.Fde):
+                instructions = Section.of("instructions", one.instructions, 0, section.byte_order, section.address_size)
+                entries.parse_instructions(instructions, 0, len(instructions))
+    except ParseError:
+        return
+    assert entries.build_section(found, dialect, section) == section.data
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_call_frame_information_cut_anywhere(number: int) -> None:
+    architecture, dialect, order, address_size, data = cfi_seeds()[number]
+    for size in range(len(data)):
+        section = Section.of(dialect.name, data[:size], 0, order, address_size)
+        agree(lambda: table_from_cfi(section, dialect, ARCHITECTURES[architecture]), data[:size])  # noqa: B023
+        reference_reads(section, dialect)
+
+
+def real_eh_frame() -> Section:
+    """The first entries of a real `.eh_frame`."""
+    image = open_elf(REAL_FILES[0])
+    section = image.contents(image.named(".eh_frame")[0])
+    ends = [offset for offset, _ in entries.parse_section(section, EH_FRAME) if offset <= 1500]
+    return replace(section, data=section.data[: ends[-1]])
+
+
+@pytest.mark.skipif(not REAL_FILES, reason="none of the real files is here")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_mutated_real_eh_frame(seed: int) -> None:
+    real = real_eh_frame()
+    architecture = open_elf(REAL_FILES[0]).architecture
+    assert architecture is not None
+    random_ = random.Random(f"real {seed}")
+    for _ in range(100):
+        section = replace(real, data=memoryview(mutated(random_, bytes(real.data))))
+        agree(lambda: table_from_cfi(section, EH_FRAME, architecture), bytes(section.data))  # noqa: B023
+
+
+def sframe_seeds() -> list[bytes]:
+    """A section of each ABI, and one with repetitive blocks."""
+    ra_rows = (row(0, on(31, 0)), row(8, on(31, 16), at(29, -16), at(30, -8), ra_state=RaState.SIGNED), row(12, on(29, 300)))
+    x86_rows = (row(0, on(7, 8), at(16, -8)), row(1, on(7, 300), at(6, -16), at(16, -8)), row(4, on(6, 16), at(16, -8)))
+    s390x_rows = (row(0, on(15, 160)), row(6, on(15, 320), at(11, -72), at(14, -48)))
+    seeds = []
+    for name, column, rows in (("x86_64", 16, x86_rows), ("aarch64", 30, ra_rows), ("s390x", 14, s390x_rows)):
+        functions = [
+            Function(0x1000, 0x40, rows, return_column=column),
+            Function(0x2000, 0x400, rows[:1], return_column=column),
+            Function(0x3000, 0x20000, rows, return_column=column),
+            Function(0x30000, 0x40, rows[:2], return_column=column, repetition=16),
+        ]
+        seeds.append(to_sframe(table_of(ARCHITECTURES[name], functions), section_address=0x400)[0])
+    return seeds
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("number", range(3))
+def test_mutated_sframe(seed: int, number: int) -> None:
+    data = sframe_seeds()[number]
+    random_ = random.Random(f"sframe {number} {seed}")
+    for _ in range(250):
+        changed, address = mutated(random_, data), random_.choice(ADDRESSES)
+        agree(lambda: from_sframe(changed, address), changed)  # noqa: B023
+        section = Section.of(".sframe", changed)
+        try:
+            found, _ = engine.parse(SframeSection, section, 0, len(section))
+        except ParseError:
+            continue
+        assert engine.build(found) == changed
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_sframe_cut_anywhere(number: int) -> None:
+    data = sframe_seeds()[number]
+    for size in range(len(data)):
+        agree(lambda: from_sframe(data[:size]), data[:size])  # noqa: B023
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_mutated_eh_frame_hdr(seed: int) -> None:
+    data = octets("01 1b 03 3b 34000000 03000000 00f0ffff 4c000000 20000000 64000000 80000000 7c000000")
+    random_ = random.Random(f"hdr {seed}")
+    for _ in range(500):
+        changed = mutated(random_, data)
+        section = Section.of(".eh_frame_hdr", changed, random_.choice(ADDRESSES), random_.choice(["little", "big"]))
+        try:
+            found, _ = engine.parse(EhFrameHdr, section, 0, len(section))
+        except ParseError:
+            continue
+        assert engine.build(found, section.byte_order, address=section.address) == changed
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_mutated_elf_headers(seed: int, tmp_path: Path) -> None:
+    data = bytes(tiny_elf(CODE, CFI, Content(".debug_frame", CFI.data, flags=0), Content(".sframe", sframe_seeds()[0])))
+    headers = [*range(0x80), *range(len(data) - 6 * 64, len(data))]
+    random_ = random.Random(f"elf {seed}")
+    path = tmp_path / "file"
+    for _ in range(400):
+        changed = bytearray(data)
+        for _ in range(random_.choice([1, 1, 2, 4])):
+            where = random_.choice(headers)
+            changed[where] = random_.choice([random_.randrange(256), changed[where] ^ 1 << random_.randrange(8), 0xFF])
+        path.write_bytes(changed)
+        for reader in (read_elf, describe, lambda path: by_pc(read_elf(path, ".sframe"))):
+            try:
+                reader(path)
+            except ParseError as error:
+                assert str(error)
