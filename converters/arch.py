@@ -29,7 +29,10 @@ class SframeAbi:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """One architecture. Registers are DWARF numbers; `address_size` in bytes; `byte_order` the usual one."""
+    """One architecture. Registers are DWARF numbers; `address_size` in bytes; `byte_order` the usual one.
+
+    `program_counter` is what an expression calls the PC, where it can.
+    """
 
     name: str
     machine: str
@@ -38,6 +41,7 @@ class Architecture:
     stack_pointer: int
     frame_pointer: int
     return_address: int
+    program_counter: int | None = None
     signs_return_addresses: bool = False
     sframe: SframeAbi | None = None
 
@@ -47,7 +51,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     for architecture in (
         Architecture("x86", "EM_386", 4, "little", 4, 5, 8),
         Architecture(
-            "x86_64", "EM_X86_64", 8, "little", 7, 6, 16,
+            "x86_64", "EM_X86_64", 8, "little", 7, 6, 16, program_counter=16,
             sframe=SframeAbi(SFRAME_ABI.AMD64_ENDIAN_LITTLE, fixed_ra_offset=-8),
         ),
         Architecture("arm", "EM_ARM", 4, "little", 13, 11, 14),

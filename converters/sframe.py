@@ -30,6 +30,7 @@ from .fre_blocks import (
     split_runs,
 )
 from .refusals import Reason, Refusals
+from .repetition import split_repetitive, unroll
 from .rules import RuleKind
 from .runs import cut_runs
 from .unwind import FunctionColumns, FunctionFlag, RuleColumns, UnwindTable
@@ -113,10 +114,13 @@ def sframe_from_table(table: UnwindTable, version: int = 2, compact: Compact = "
         raise BuildError(".sframe", None, "version", f"version {version} is not written (2 is)")
     if compact not in ("none", "share"):
         raise BuildError(".sframe", None, "compact", f"{compact!r} is neither 'none' nor 'share'")
+    table, parent = split_repetitive(table)
     rows = project_rows(table)
     split = split_runs(table, rows)
     pieces, refusals = _pieces(table, split)
-    return _assemble(table, rows, split, pieces, compact), refusals
+    encoded = _assemble(table, rows, split, pieces, compact)
+    # Parts of one function are that function to whoever asked.
+    return replace(encoded, function=parent[encoded.function]), replace(refusals, function=parent[refusals.function])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,9 +226,12 @@ def _assemble(table: UnwindTable, rows: SframeRows, split: Segments, pieces: _Pi
 def project(table: UnwindTable) -> UnwindTable:
     """What SFrame V2 keeps of a table: the rules of CFA, RA and FP, and the key that signs return addresses.
 
+    A CFA expression of the PC modulo a block (the lazy PLT's) stands as the rows that it means.
+
     A rule of another register is gone; "same value" for FP or RA is no rule; personality, LSDA, signal
     frames and memory tagging have no place. For rows that are refused the projection says nothing useful.
     """
+    table = unroll(table)
     rules, architecture = table.rules, table.architecture
     says_nothing = np.isin(rules.kind, (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE))
     kept = np.isin(rules.register, (architecture.frame_pointer, architecture.return_address)) & ~says_nothing

@@ -9,9 +9,9 @@ slices too: rows with equal rules share one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import IntFlag
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -207,6 +207,42 @@ class UnwindTable:
     def __iter__(self) -> Iterator[Function]:
         """Every function as an object (slow: for tests and messages)."""
         return (self.function(index) for index in range(len(self)))
+
+
+def concatenate(first: UnwindTable, second: UnwindTable) -> UnwindTable:
+    """The functions of two tables of one architecture, the second's behind the first's."""
+    rows, rules = second.rows, second.rules
+    is_expression = (rules.kind == RuleKind.EXPRESSION) | (rules.kind == RuleKind.VAL_EXPRESSION)
+    shift = len(first.expressions)
+    rows = replace(
+        rows,
+        cfa_offset=rows.cfa_offset + np.where(rows.cfa_kind == CfaKind.EXPRESSION, shift, 0),
+        first_rule=rows.first_rule + len(first.rules.register),
+    )
+    rules = replace(rules, value=rules.value + np.where(is_expression, shift, 0))
+    runs = np.uint32(len(first.run_rows) - 1)
+    functions = replace(second.functions, run=second.functions.run + runs)
+    return replace(
+        first,
+        functions=_joined(first.functions, functions),
+        run_rows=np.concatenate([first.run_rows, second.run_rows[1:] + first.run_rows[-1]]),
+        rows=_joined(first.rows, rows),
+        rules=_joined(first.rules, rules),
+        expressions=first.expressions + second.expressions,
+    )
+
+
+def select(functions: FunctionColumns, which: NDArray[np.int64]) -> FunctionColumns:
+    """Some functions."""
+    return FunctionColumns(*(getattr(functions, field.name)[which] for field in fields(FunctionColumns)))
+
+
+Columns = TypeVar("Columns", FunctionColumns, RowColumns, RuleColumns)
+
+
+def _joined(first: Columns, second: Columns) -> Columns:
+    pairs = ((getattr(first, field.name), getattr(second, field.name)) for field in fields(type(first)))
+    return type(first)(*map(np.concatenate, pairs))
 
 
 class _Interned:

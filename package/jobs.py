@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .converters.elf import ElfImage, ElfSection, covered_bytes, open_elf
+from .converters.plt import with_uncovered_plt
 from .converters.reading import supported_architecture, table_of_image, table_of_section
 from .converters.refusals import Reason, Refusals
 from .converters.sframe import Compact, Encoded, section_version, sframe_from_table
@@ -70,7 +71,7 @@ def write_sframe(
     """
     image = open_elf(path)
     _refuse_without_code(image)
-    table = table_of_image(image)
+    table = with_uncovered_plt(image, table_of_image(image))
     encoded, refusals = sframe_from_table(table, version, compact)
     from .writers.elf import LoadedSection, write_section
 
@@ -90,7 +91,7 @@ def write_sframe_section(
 ) -> SframeReport:
     """Write the bytes of the section alone, for the virtual address `address`, from which its starts count."""
     image = open_elf(path)
-    table = table_of_image(image)
+    table = with_uncovered_plt(image, table_of_image(image))
     encoded, refusals = sframe_from_table(table, version, compact)
     data = encoded.at(address)
     from .writers.files import write_bytes

@@ -48,7 +48,9 @@ def eh_frame(cie: str, *fdes: Fde, byte_order: ByteOrder = "little") -> bytes:
     data = entry(bytes(4) + octets(cie), byte_order)
     for fde in fdes:
         pointer = len(data) + 4
-        header = b"".join(value.to_bytes(size, byte_order) for value, size in ((pointer, 4), (fde.start, 8), (fde.size, 8)))
+        header = b"".join(
+            value.to_bytes(size, byte_order) for value, size in ((pointer, 4), (fde.start, 8), (fde.size, 8))
+        )
         data += entry(header + octets(fde.tail), byte_order)
     return data
 
@@ -71,7 +73,9 @@ def debug_frame_table(data: bytes, architecture: str, byte_order: ByteOrder, add
     return table_of_bytes(data, architecture, 0, byte_order, DEBUG_FRAME, address_size)
 
 
-def rows_of(instructions: str, cie: str = PLAIN_CIE, size: int = 0x100, architecture: str = "x86_64") -> tuple[Row, ...]:
+def rows_of(
+    instructions: str, cie: str = PLAIN_CIE, size: int = 0x100, architecture: str = "x86_64"
+) -> tuple[Row, ...]:
     """The rows of one function at 0x1000 with these instructions."""
     return only(table_of_bytes(eh_frame(cie, Fde(0x1000, size, instructions)), architecture)).rows
 

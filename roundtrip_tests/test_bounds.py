@@ -176,7 +176,8 @@ CASES = [
     ),
     pytest.param(
         """
-        cie = entry(bytes(4) + bytes.fromhex("01 7a") + b"P" * MEGABYTE + bytes.fromhex("00 01 78 10 808040") + b"\\xff" * MEGABYTE)
+        letters, data = b"P" * MEGABYTE, b"\\xff" * MEGABYTE
+        cie = entry(bytes(4) + b"\\x01z" + letters + bytes.fromhex("00 01 78 10 808040") + data)
         LIMITS
         try:
             table(cie + entry((len(cie) + 4).to_bytes(4, "little") + bytes(17)))

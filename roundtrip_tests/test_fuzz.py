@@ -170,7 +170,11 @@ def test_mutated_real_eh_frame(seed: int) -> None:
 
 def sframe_seeds() -> list[bytes]:
     """A section of each ABI, and one with repetitive blocks."""
-    ra_rows = (row(0, on(31, 0)), row(8, on(31, 16), at(29, -16), at(30, -8), ra_state=RaState.SIGNED), row(12, on(29, 300)))
+    ra_rows = (
+        row(0, on(31, 0)),
+        row(8, on(31, 16), at(29, -16), at(30, -8), ra_state=RaState.SIGNED),
+        row(12, on(29, 300)),
+    )
     x86_rows = (row(0, on(7, 8), at(16, -8)), row(1, on(7, 300), at(6, -16), at(16, -8)), row(4, on(6, 16), at(16, -8)))
     s390x_rows = (row(0, on(15, 160)), row(6, on(15, 320), at(11, -72), at(14, -48)))
     seeds = []

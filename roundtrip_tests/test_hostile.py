@@ -70,7 +70,12 @@ ENTRIES = [
         id="64-bit length of 0 is no terminator",
     ),
     pytest.param(
-        "03000000 110000", 13, "entry[1].length", "the length does not hold the id", "entry[1].length", id="no room for the id"
+        "03000000 110000",
+        13,
+        "entry[1].length",
+        "the length does not hold the id",
+        "entry[1].length",
+        id="no room for the id",
     ),
 ]
 
@@ -163,21 +168,21 @@ def test_broken_cie(cie: str, offset: int, field: str) -> None:
 
 MEANINGS = [
     # faults of a CIE that parses: its offset is the entry's, or that of the augmentation data
-    pytest.param("01 00 81808080 04 78 10", 0, "code_alignment_factor", "1073741825 is no unit of bytes", id="code factor"),
-    pytest.param("01 00 01 ffffffff7b 10", 0, "data_alignment_factor", "-1073741825 is no unit of bytes", id="data factor"),
-    pytest.param("03 00 01 78 808004", 0, "return_address_register", "65536 is no register", id="return register"),
-    pytest.param("03 00 01 78 ffffffffffffffffff01", 0, "return_address_register", "18446744073709551615 is no register", id="RA"),
-    pytest.param("01 7a785200 01 78 10 01 1b", 0, "augmentation", "b'zxR': 'x' is not known", id="unknown letter"),
-    pytest.param("01 5200 01 78 10", 0, "augmentation", "b'R': 'R' is not known", id="a letter without z"),
-    pytest.param("01 7a525200 01 78 10 02 1b1b", 0, "augmentation", "b'zRR': 'R' occurs twice", id="a letter twice"),
-    pytest.param("01 7a5200 01 78 10 00", 16, "augmentation_data", "no byte left for 'R'", id="no byte for R"),
-    pytest.param("01 7a4c5200 01 78 10 01 1b", 18, "augmentation_data", "no byte left for 'R'", id="one byte for two letters"),
-    pytest.param("01 7a5200 01 78 10 01 0d", 16, "fde_encoding", "0x0d is not a defined encoding", id="format"),
-    pytest.param("01 7a5200 01 78 10 01 6b", 16, "fde_encoding", "0x6b is not a defined encoding", id="application"),
-    pytest.param("01 7a5200 01 78 10 01 ff", 0, "augmentation", "R is 0xff, which does not say where an FDE starts", id="omit"),
-    pytest.param("01 7a5200 01 78 10 01 9b", 0, "augmentation", "R is 0x9b, which does not say where an FDE starts", id="indirect"),
-    pytest.param("01 7a4c00 01 78 10 01 0e", 16, "lsda_encoding", "0x0e is not a defined encoding", id="LSDA"),
-]  # fmt: skip
+    ("01 00 81808080 04 78 10", 0, "code_alignment_factor", "1073741825 is no unit of bytes"),
+    ("01 00 01 ffffffff7b 10", 0, "data_alignment_factor", "-1073741825 is no unit of bytes"),
+    ("03 00 01 78 808004", 0, "return_address_register", "65536 is no register"),
+    ("03 00 01 78 ffffffffffffffffff01", 0, "return_address_register", "18446744073709551615 is no register"),
+    ("01 7a785200 01 78 10 01 1b", 0, "augmentation", "b'zxR': 'x' is not known"),
+    ("01 5200 01 78 10", 0, "augmentation", "b'R': 'R' is not known"),
+    ("01 7a525200 01 78 10 02 1b1b", 0, "augmentation", "b'zRR': 'R' occurs twice"),
+    ("01 7a5200 01 78 10 00", 16, "augmentation_data", "no byte left for 'R'"),
+    ("01 7a4c5200 01 78 10 01 1b", 18, "augmentation_data", "no byte left for 'R'"),
+    ("01 7a5200 01 78 10 01 0d", 16, "fde_encoding", "0x0d is not a defined encoding"),
+    ("01 7a5200 01 78 10 01 6b", 16, "fde_encoding", "0x6b is not a defined encoding"),
+    ("01 7a5200 01 78 10 01 ff", 0, "augmentation", "R is 0xff, which does not say where an FDE starts"),
+    ("01 7a5200 01 78 10 01 9b", 0, "augmentation", "R is 0x9b, which does not say where an FDE starts"),
+    ("01 7a4c00 01 78 10 01 0e", 16, "lsda_encoding", "0x0e is not a defined encoding"),
+]
 
 
 @pytest.mark.usefixtures("kernels")
@@ -221,9 +226,14 @@ FDES = [
     pytest.param("03", "00100000", "the record ends inside a value", id="no range"),
     pytest.param("03", "00100000 10000000", "the record ends inside a value", id="no augmentation length"),
     pytest.param("03", "00100000 10000000 80", "the record ends inside a value", id="cut augmentation length"),
-    pytest.param("03", "00100000 10000000 05 000000", "the augmentation data reaches past the record's end", id="too long"),
     pytest.param(
-        "03", "00100000 10000000 ffffffffffffffffff01", "the augmentation data reaches past the record's end", id="2**64 - 1"
+        "03", "00100000 10000000 05 000000", "the augmentation data reaches past the record's end", id="too long"
+    ),
+    pytest.param(
+        "03",
+        "00100000 10000000 ffffffffffffffffff01",
+        "the augmentation data reaches past the record's end",
+        id="2**64 - 1",
     ),
     pytest.param("03", "00100000 10000000 02 0000", "the record ends inside a value", id="LSDA of four bytes in two"),
     pytest.param("01", "8080808080808080808002 10 00", "a LEB128 does not fit 64 bits", id="location beyond 64 bits"),
@@ -291,7 +301,7 @@ INSTRUCTIONS = [
     ("01 ff0f000000000000", "the location moves back"),  # one before the start
     ("44 01 0310000000000000", "the location moves back"),
     ("01 ffffffffffffffff", "the location moves back"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.usefixtures("kernels")
@@ -340,7 +350,10 @@ def test_fault_in_the_second_of_two_functions_names_it() -> None:
 @pytest.mark.parametrize("data", ["", "00000000", "00000000 00000000"])
 def test_empty_sections_and_terminators_have_no_functions(data: str) -> None:
     assert len(table_of_bytes(octets(data))) == 0
-    assert all(isinstance(found, entries.Terminator) for _, found in entries.parse_section(Section.of(".eh_frame", octets(data)), EH_FRAME))
+    assert all(
+        isinstance(found, entries.Terminator)
+        for _, found in entries.parse_section(Section.of(".eh_frame", octets(data)), EH_FRAME)
+    )
 
 
 @pytest.mark.parametrize("order", ["little", "big"])

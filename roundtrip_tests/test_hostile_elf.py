@@ -113,7 +113,11 @@ CONTENTS = [
     ({"sh_size": MAX}, "sh_size", "reaches to 0x1000000000000017f in a file of 0x2eb bytes"),
     ({"sh_size": 0x2EC - 0x180}, "sh_size", "reaches to 0x2ec in a file of 0x2eb bytes"),
     ({"sh_offset": 1 << 63}, "sh_size", "reaches to 0x8000000000000045 in a file of 0x2eb bytes"),
-    ({"sh_type": NOBITS}, "sh_type", "is NOBITS: this is a file of debugging information alone; its other half has the bytes"),
+    (
+        {"sh_type": NOBITS},
+        "sh_type",
+        "is NOBITS: this is a file of debugging information alone; its other half has the bytes",
+    ),
     ({"sh_flags": ALLOC | COMPRESSED}, "ch_type", "compression 14 is not supported (zlib is)"),
 ]
 
@@ -159,9 +163,15 @@ def test_cover_of_kernel_addresses_beside_sections_at_low_ones(path: Path) -> No
 
 
 @pytest.mark.parametrize("section", [1, 2, 3])
-@pytest.mark.parametrize("fields", [{"sh_name": 0xFFFFFFFF}, {"sh_link": 0xFFFF}, {"sh_info": 0xFFFFFFFF}, {"sh_entsize": 0}])
-@pytest.mark.parametrize("kind", [1, 2, 4, 5, 6, 7, 9, 11, 17, 19, 0x6FFFFFF6, 0x6FFFFFFD, 0x6FFFFFFE, 0x70000001, MAX >> 32])
-def test_section_headers_that_do_not_matter_do_no_harm(path: Path, section: int, fields: dict[str, int], kind: int) -> None:
+@pytest.mark.parametrize(
+    "fields", [{"sh_name": 0xFFFFFFFF}, {"sh_link": 0xFFFF}, {"sh_info": 0xFFFFFFFF}, {"sh_entsize": 0}]
+)
+@pytest.mark.parametrize(
+    "kind", [1, 2, 4, 5, 6, 7, 9, 11, 17, 19, 0x6FFFFFF6, 0x6FFFFFFD, 0x6FFFFFFE, 0x70000001, MAX >> 32]
+)
+def test_section_headers_that_do_not_matter_do_no_harm(
+    path: Path, section: int, fields: dict[str, int], kind: int
+) -> None:
     """Symbol tables that link to themselves, hashes without buckets: only the table and its names are asked for."""
     path.write_bytes(patched(tiny_elf(), section=section, sh_type=kind, **fields))
     if section == 2 and "sh_name" in fields:
@@ -203,14 +213,18 @@ def test_section_asked_for_by_name(path: Path) -> None:
 
 def test_empty_eh_frame_gives_way_to_debug_frame(path: Path) -> None:
     empty = Content(".eh_frame", bytes(4))
-    debug = Content(".debug_frame", bytes.fromhex("09000000 ffffffff 03 00 01 78 10 14000000 00000000") + bytes(16), flags=0)
+    debug = Content(
+        ".debug_frame", bytes.fromhex("09000000 ffffffff 03 00 01 78 10 14000000 00000000") + bytes(16), flags=0
+    )
     path.write_bytes(tiny_elf(CODE, empty, debug))
     assert (len(read_elf(path)), read_elf(path).source) == (1, ".debug_frame")
     path.write_bytes(tiny_elf(CODE, empty))
     assert len(read_elf(path)) == 0
 
 
-@pytest.mark.parametrize("data", [b"\x7fEL", b"MZ" + bytes(100), b"!<arch>\n", b"\x7fELF", b"\x7fELF\x02\x01\x01" + bytes(9)])
+@pytest.mark.parametrize(
+    "data", [b"\x7fEL", b"MZ" + bytes(100), b"!<arch>\n", b"\x7fELF", b"\x7fELF\x02\x01\x01" + bytes(9)]
+)
 def test_file_that_is_no_elf_or_ends_in_its_header(path: Path, data: bytes) -> None:
     assert place(refused(path, data))[:2] == ("", None)
 
@@ -231,7 +245,9 @@ def compressed(data: bytes, size: int, kind: int = 1, head: int = 24) -> bytearr
     return tiny_elf(CODE, Content(".debug_frame", chdr + data, flags=COMPRESSED))
 
 
-FRAME = bytes.fromhex("09000000 ffffffff 03 00 01 78 10 14000000 00000000") + bytes(8) + bytes.fromhex("1000000000000000")
+FRAME = (
+    bytes.fromhex("09000000 ffffffff 03 00 01 78 10 14000000 00000000") + bytes(8) + bytes.fromhex("1000000000000000")
+)
 
 
 def test_compressed_section(path: Path) -> None:
@@ -242,14 +258,26 @@ def test_compressed_section(path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "place_of_fault", "reason"),
     [
-        (compressed(zlib.compress(FRAME), len(FRAME) - 1), (8, "ch_size"), "says 0x24 bytes, the data has more than 0x24"),
+        (
+            compressed(zlib.compress(FRAME), len(FRAME) - 1),
+            (8, "ch_size"),
+            "says 0x24 bytes, the data has more than 0x24",
+        ),
         (compressed(zlib.compress(FRAME), len(FRAME) + 1), (8, "ch_size"), "says 0x26 bytes, the data has 0x25"),
         (compressed(zlib.compress(FRAME), MAX), (8, "ch_size"), "says 0xffffffffffffffff bytes, the data has 0x25"),
         (compressed(zlib.compress(FRAME), 0), (8, "ch_size"), "says 0x0 bytes, the data has more than 0x0"),
         (compressed(zlib.compress(FRAME, 0)[:-8], len(FRAME)), (8, "ch_size"), "says 0x25 bytes, the data has 0x21"),
         (compressed(b"", 0, head=23), (0, "Chdr"), "23 bytes do not hold a compression header of 24"),
-        (compressed(zlib.compress(FRAME), len(FRAME), kind=3), (0, "ch_type"), "compression 3 is not supported (zlib is)"),
-        (compressed(b"\xff" * 20, 100), (24, "compressed data"), "Error -3 while decompressing data: incorrect header check"),
+        (
+            compressed(zlib.compress(FRAME), len(FRAME), kind=3),
+            (0, "ch_type"),
+            "compression 3 is not supported (zlib is)",
+        ),
+        (
+            compressed(b"\xff" * 20, 100),
+            (24, "compressed data"),
+            "Error -3 while decompressing data: incorrect header check",
+        ),
     ],
 )
 def test_compressed_section_that_lies(path: Path, data: bytes, place_of_fault: tuple[int, str], reason: str) -> None:

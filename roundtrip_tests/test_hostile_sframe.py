@@ -52,38 +52,32 @@ def test_the_section_that_the_cases_change_is_good() -> None:
 @pytest.mark.parametrize("size", range(len(GOOD)))
 def test_section_cut_anywhere(size: int) -> None:
     error = refused(GOOD[:size])
-    expected = "preamble" if size < 4 else "header" if size < 28 else "header.num_fdes" if size < 48 else "header.fre_len"
+    expected = (
+        "preamble" if size < 4 else "header" if size < 28 else "header.num_fdes" if size < 48 else "header.fre_len"
+    )
     assert place(error) == (".sframe", 0, expected)
 
 
 HEADERS = [
-    pytest.param(0, "e2df", 0, "header.magic", "e2df is not 0xdee2", id="magic"),
-    pytest.param(0, "0000", 0, "header.magic", "0000 is not 0xdee2", id="no magic"),
-    pytest.param(2, "01", 2, "header.version", "version 1 is not known (2 is)", id="version 1"),
-    pytest.param(2, "03", 2, "header.version", "version 3 is not known (2 is)", id="version 3"),
-    pytest.param(2, "ff", 2, "header.version", "version 255 is not known (2 is)", id="version 255"),
-    pytest.param(4, "00", 4, "header.abi_arch", "0 is not known", id="ABI 0"),
-    pytest.param(4, "05", 4, "header.abi_arch", "5 is not known", id="ABI 5"),
-    pytest.param(4, "04", 4, "header.abi_arch", "is s390x's, in a little-endian section", id="ABI of the other byte order"),
-    pytest.param(5, "f0", 5, "header.cfa_fixed_fp_offset", "is -16, in x86_64 it is 0", id="fixed FP"),
-    pytest.param(6, "00", 6, "header.cfa_fixed_ra_offset", "is 0, in x86_64 it is -8", id="no fixed RA"),
-    pytest.param(
-        7, "ff", 0, "header.num_fdes", "the sub-section reaches to 0x12f, the section to 0x36", id="auxiliary header"
-    ),
-    pytest.param(
-        8, "ffffffff", 0, "header.num_fdes", "the sub-section reaches to 0x1400000008, the section to 0x36", id="num_fdes"
-    ),
+    (0, "e2df", 0, "header.magic", "e2df is not 0xdee2"),
+    (0, "0000", 0, "header.magic", "0000 is not 0xdee2"),
+    (2, "01", 2, "header.version", "version 1 is not known (2 is)"),
+    (2, "03", 2, "header.version", "version 3 is not known (2 is)"),
+    (2, "ff", 2, "header.version", "version 255 is not known (2 is)"),
+    (4, "00", 4, "header.abi_arch", "0 is not known"),
+    (4, "05", 4, "header.abi_arch", "5 is not known"),
+    (4, "04", 4, "header.abi_arch", "is s390x's, in a little-endian section"),
+    (5, "f0", 5, "header.cfa_fixed_fp_offset", "is -16, in x86_64 it is 0"),
+    (6, "00", 6, "header.cfa_fixed_ra_offset", "is 0, in x86_64 it is -8"),
+    (7, "ff", 0, "header.num_fdes", "the sub-section reaches to 0x12f, the section to 0x36"),
+    (8, "ffffffff", 0, "header.num_fdes", "the sub-section reaches to 0x1400000008, the section to 0x36"),
     # 20 * 0xcccccccd is 4 modulo 2**32
-    pytest.param(
-        8, "cdcccccc", 0, "header.num_fdes", "the sub-section reaches to 0x1000000020, the section to 0x36", id="overflow"
-    ),
-    pytest.param(16, "07000000", 0, "header.fre_len", "the sub-section reaches to 0x37, the section to 0x36", id="fre_len"),
-    pytest.param(
-        16, "ffffffff", 0, "header.fre_len", "the sub-section reaches to 0x10000002f, the section to 0x36", id="huge fre_len"
-    ),
-    pytest.param(20, "ffffffff", 0, "header.num_fdes", "the sub-section reaches to 0x10000002f, the section to 0x36", id="fdeoff"),
-    pytest.param(24, "ffffffff", 0, "header.fre_len", "the sub-section reaches to 0x100000021, the section to 0x36", id="freoff"),
-]  # fmt: skip
+    (8, "cdcccccc", 0, "header.num_fdes", "the sub-section reaches to 0x1000000020, the section to 0x36"),
+    (16, "07000000", 0, "header.fre_len", "the sub-section reaches to 0x37, the section to 0x36"),
+    (16, "ffffffff", 0, "header.fre_len", "the sub-section reaches to 0x10000002f, the section to 0x36"),
+    (20, "ffffffff", 0, "header.num_fdes", "the sub-section reaches to 0x10000002f, the section to 0x36"),
+    (24, "ffffffff", 0, "header.fre_len", "the sub-section reaches to 0x100000021, the section to 0x36"),
+]
 
 
 @pytest.mark.parametrize(("where", "text", "offset", "record", "reason"), HEADERS)
@@ -94,7 +88,9 @@ def test_header_that_lies(where: int, text: str, offset: int, record: str, reaso
 
 
 FDES = [
-    pytest.param(36, "06000000", "func_start_fre_off", "lies past the FRE sub-section of 0x6 bytes", id="FREs at the end"),
+    pytest.param(
+        36, "06000000", "func_start_fre_off", "lies past the FRE sub-section of 0x6 bytes", id="FREs at the end"
+    ),
     pytest.param(36, "ffffffff", "func_start_fre_off", "lies past the FRE sub-section of 0x6 bytes", id="FREs far out"),
     pytest.param(44, "03", "func_info.fretype", "the FRE type is none of the three", id="FRE type 3"),
     pytest.param(44, "0f", "func_info.fretype", "the FRE type is none of the three", id="FRE type 15"),
@@ -214,7 +210,9 @@ def test_reference_engine_names_the_field(where: int, text: str, field: str) -> 
     assert caught.value.record == f"SframeSection.{field}"
 
 
-@pytest.mark.parametrize(("text", "field"), [("00 63", "offsets"), ("00 43 000000", "offsets"), ("00", "info"), ("", "start_address")])
+@pytest.mark.parametrize(
+    ("text", "field"), [("00 63", "offsets"), ("00 43 000000", "offsets"), ("00", "info"), ("", "start_address")]
+)
 def test_reference_engine_refuses_a_broken_fre(text: str, field: str) -> None:
     data = octets(text)
     with pytest.raises(ParseError) as caught:

@@ -25,7 +25,7 @@ COMPACT = pytest.mark.parametrize("compact", ["share", "none"])
 
 
 def lazy_plt(path: Path) -> list[tuple[int, int]]:
-    """The PLT, whose rows are expressions that readelf does not evaluate."""
+    """The PLT, whose rows are expressions that readelf does not evaluate: test_plt.py judges them."""
     with path.open("rb") as file:
         section = ELFFile(file).get_section_by_name(".plt")
         return [(section["sh_addr"], section["sh_addr"] + section["sh_size"])] if section else []
@@ -36,7 +36,9 @@ def judged(path: Path, output: Path, compact: str) -> tuple[Comparison, SframeRe
     report = write_sframe(path, output, compact=compact)
     found = compare(frame_rows(path), sframe_rows(output), lazy_plt(path))
     assert not found.differences, "\n".join(map(str, found.differences[:10]))
-    assert found.functions == report.functions
+    assert found.bytes_ambiguous == 0
+    # A PLT that no call frame information covers is recognised by its bytes: two functions at most.
+    assert found.functions <= report.functions <= found.functions + 2
     return found, report
 
 
@@ -54,7 +56,7 @@ def test_rows_of_real_files_agree_at_every_pc(path: str, compact: str, tmp_path:
     found, report = judged(Path(path), output, compact)
     # All but a handful of functions can be said (libc: 9 of 3,713), and the rest is not left out by mistake.
     assert found.rows_compared > 0.99 * found.rows
-    assert found.bytes_compared == report.covered_bytes
+    assert found.bytes_compared + found.bytes_excepted == report.covered_bytes
     assert report.converted + report.partial >= 0.99 * report.functions
 
 

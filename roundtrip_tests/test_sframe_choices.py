@@ -60,7 +60,9 @@ def function(*rows: Row, start: int = 0x1000, size: int = 0x40, **fields: int) -
     return Function(start, size, rows, **{"return_column": 16} | fields)  # type: ignore[arg-type]
 
 
-def encode(*functions: Function, architecture: str = "x86_64", compact: Compact = "share") -> tuple[list[Written], list[Refusal]]:
+def encode(
+    *functions: Function, architecture: str = "x86_64", compact: Compact = "share"
+) -> tuple[list[Written], list[Refusal]]:
     """FDEs and refusals of a table of these functions."""
     data, refusals = to_sframe(table_of(ARCHITECTURES[architecture], functions), compact=compact)
     return written(data), [refusals[index] for index in range(len(refusals))]
@@ -193,7 +195,13 @@ def test_the_fde_is_split_around_a_row_that_cannot_be_said(
 
 
 def test_refusals_at_both_ends_and_of_several_reasons() -> None:
-    rows = (row(0, NO_CFA), row(4, on(3, 0), SAVED_RA), row(6, on(3, 8), SAVED_RA), row(8, sp(8), SAVED_RA), row(12, sp(8)))
+    rows = (
+        row(0, NO_CFA),
+        row(4, on(3, 0), SAVED_RA),
+        row(6, on(3, 8), SAVED_RA),
+        row(8, sp(8), SAVED_RA),
+        row(12, sp(8)),
+    )
     (fde,), refusals = encode(function(*rows))
     assert (fde.start, fde.size) == (0x1008, 4)
     assert refusals == [
@@ -221,7 +229,9 @@ def test_refusals_at_both_ends_and_of_several_reasons() -> None:
 def test_what_other_abis_cannot_say(
     architecture: str, reason: Reason, cfa: CfaRule, registers: tuple[RegisterRule, ...], ra_state: RaState
 ) -> None:
-    one = Function(0x1000, 16, (Row(0, cfa, registers, ra_state),), return_column=ARCHITECTURES[architecture].return_address)
+    one = Function(
+        0x1000, 16, (Row(0, cfa, registers, ra_state),), return_column=ARCHITECTURES[architecture].return_address
+    )
     data, refusals = to_sframe(table_of(ARCHITECTURES[architecture], [one]))
     assert int.from_bytes(data[8:12], ARCHITECTURES[architecture].byte_order) == 0
     assert [refusals[0]] == [Refusal(0, 0x1000, 0x1010, reason)]
@@ -280,11 +290,18 @@ def test_fdes_are_sorted_by_start_and_counted_from_their_own_fields() -> None:
 
 def test_equal_rows_name_the_same_fres_where_the_start_width_is_equal() -> None:
     rows = (ENTRY, row(1, sp(16), SAVED_RA))
-    functions = [function(*rows, start=0x1000 * index, size=size) for index, size in ((1, 16), (2, 255), (3, 256), (4, 9))]
+    functions = [
+        function(*rows, start=0x1000 * index, size=size) for index, size in ((1, 16), (2, 255), (3, 256), (4, 9))
+    ]
     shared, _ = encode(*functions)
     assert [(fde.fre_offset, fde.fre_count, fde.info) for fde in shared] == [(0, 2, 0), (0, 2, 0), (6, 2, 1), (0, 2, 0)]
     plain, _ = encode(*functions, compact="none")
-    assert [(fde.fre_offset, fde.fre_count, fde.info) for fde in plain] == [(0, 2, 0), (6, 2, 0), (12, 2, 1), (20, 2, 0)]
+    assert [(fde.fre_offset, fde.fre_count, fde.info) for fde in plain] == [
+        (0, 2, 0),
+        (6, 2, 0),
+        (12, 2, 1),
+        (20, 2, 0),
+    ]
 
 
 def test_runs_that_differ_only_in_what_sframe_does_not_keep_share_fres() -> None:

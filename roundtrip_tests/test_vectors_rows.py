@@ -205,7 +205,11 @@ def test_nested_remember_and_restore() -> None:
 
 def test_restored_state_includes_a_cfa_expression() -> None:
     rows = rows_of("0f 01 30  0a  41  0c 07 08  41  0b")
-    assert [row.cfa for row in rows] == [CfaRule(CfaKind.EXPRESSION, 0, b"0"), sp(8), CfaRule(CfaKind.EXPRESSION, 0, b"0")]
+    assert [row.cfa for row in rows] == [
+        CfaRule(CfaKind.EXPRESSION, 0, b"0"),
+        sp(8),
+        CfaRule(CfaKind.EXPRESSION, 0, b"0"),
+    ]
 
 
 def test_restore_takes_the_initial_rule_not_the_one_before() -> None:
@@ -295,7 +299,10 @@ def test_equal_bytes_share_a_run_unless_set_loc_names_an_address() -> None:
 
 
 def test_equal_bytes_of_different_cies_do_not_share() -> None:
-    one, other = eh_frame(PLAIN_CIE, Fde(0x1000, 16, "0c0708 8602")), eh_frame("01 00 01 7c 10", Fde(0x2000, 16, "0c0708 8602"))
+    one, other = (
+        eh_frame(PLAIN_CIE, Fde(0x1000, 16, "0c0708 8602")),
+        eh_frame("01 00 01 7c 10", Fde(0x2000, 16, "0c0708 8602")),
+    )
     table = table_of_bytes(one + other)
     assert [function.rows[0].registers for function in table] == [(at(6, -16),), (at(6, -8),)]
     twice = table_of_bytes(one + one)

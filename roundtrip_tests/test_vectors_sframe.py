@@ -249,8 +249,8 @@ def test_aarch64_tracks_ra_before_fp_and_its_signature(name: str, abi: int, orde
         0c 06 10 f8 f0     # +12: from FP
         10 05 10 f8        # +16: RA alone
     """)
-    assert list(from_sframe(data))[0].rows == rows
-    assert list(from_sframe(data))[0].flags == FunctionFlag.PAUTH_B_KEY
+    (found,) = from_sframe(data)
+    assert (found.rows, found.flags) == (rows, FunctionFlag.PAUTH_B_KEY)
 
 
 # A PLT entry of 16 bytes, repeated: PC % 16, rows at 0 and 11.

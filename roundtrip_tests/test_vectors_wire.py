@@ -116,7 +116,8 @@ def test_leb128_too_wide_for_its_width_is_not_built() -> None:
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize(
-    ("value", "text"), [case for case in UNSIGNED if case[0] < 1 << 61] + [(v, t) for c, v, t in PADDED if c is Unsigned]
+    ("value", "text"),
+    [case for case in UNSIGNED if case[0] < 1 << 61] + [(v, t) for c, v, t in PADDED if c is Unsigned],
 )
 def test_kernels_read_unsigned_leb128(value: int, text: str) -> None:
     (row,) = rows_of(f"0d 07  0e {text}")  # def_cfa_register r7, def_cfa_offset
@@ -125,7 +126,8 @@ def test_kernels_read_unsigned_leb128(value: int, text: str) -> None:
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize(
-    ("value", "text"), [case for case in SIGNED if abs(case[0]) < 1 << 61] + [(v, t) for c, v, t in PADDED if c is Signed]
+    ("value", "text"),
+    [case for case in SIGNED if abs(case[0]) < 1 << 61] + [(v, t) for c, v, t in PADDED if c is Signed],
 )
 def test_kernels_read_signed_leb128(value: int, text: str) -> None:
     (row,) = rows_of(f"0d 07  13 {text}")  # def_cfa_register r7, def_cfa_offset_sf in units of -8

@@ -287,7 +287,7 @@ def parse(cls: type[R], section: Section, offset: int, end: int, record: str = "
 def parse_stream(
     cls: type[R], section: Section, stream: io.BytesIO, offset: int, record: str = "", **params: Any
 ) -> tuple[R, int]:
-    """As `parse`, where `stream` stands, which is a copy of the section from `offset` on: for many records of one copy."""
+    """As `parse`, where `stream` stands, a copy of the section from `offset` on: for many records of one copy."""
     params = {"address": section.address + offset, "address_size": section.address_size} | params
     try:
         value: R = struct_of(cls, section.byte_order).parse_stream(stream, **params)

@@ -114,6 +114,10 @@ class Interpreter:
         self.address_size = address_size
         self.live = live
         self.filled = filled
+        self.depth = 0
+        self.is_absolute = 0
+        self.cfa_kind = self.cfa_register = self.cfa_offset = self.cfa_expression = 0
+        self.ra_state = self.first_rule = self.rule_count = self.changed = 0
 
     def set_columns(
         self,

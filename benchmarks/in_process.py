@@ -1,0 +1,73 @@
+"""One conversion inside a process that has its modules loaded: prints functions, rows and seconds as JSON.
+
+Strategy: each measurement is a new process, so that no run profits from another's memory. Loading the
+modules is not timed: a program that converts many files pays for it once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .measure import ROOT, median
+
+
+@dataclass(frozen=True, slots=True)
+class InProcess:
+    """read_elf and to_sframe of one file: medians, in seconds. `rows` counts those of every function."""
+
+    name: str
+    runs: int
+    functions: int
+    rows: int
+    read_seconds: float
+    encode_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """Both together."""
+        return self.read_seconds + self.encode_seconds
+
+    @property
+    def rows_per_second(self) -> float:
+        """Rows of every function, shared or not, by the time of reading and encoding."""
+        return self.rows / self.seconds
+
+
+def convert_in_process(name: str, path: str, runs: int) -> InProcess:
+    """Measure `runs` new processes after one to warm up. Raises CalledProcessError where the file is refused."""
+    command = (sys.executable, "-m", "benchmarks.in_process", path)
+    found: list[dict[str, float]] = []
+    for _ in range(runs + 1):
+        done = subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=os.environ)
+        found.append(json.loads(done.stdout))
+
+    def middle(key: str) -> float:
+        return median([run[key] for run in found[1:]])
+
+    counts: Sequence[int] = int(found[0]["functions"]), int(found[0]["rows"])
+    return InProcess(name, runs, *counts, middle("read_seconds"), middle("encode_seconds"))
+
+
+def main(path: str) -> None:
+    """The child: convert once and say what it took."""
+    import numpy as np
+    from unwindkit import read_elf, to_sframe
+
+    start = time.perf_counter()
+    table = read_elf(path)
+    middle = time.perf_counter()
+    to_sframe(table)
+    end = time.perf_counter()
+    rows = int(np.diff(table.run_rows)[table.functions.run].sum())
+    figures = {"functions": len(table), "rows": rows, "read_seconds": middle - start, "encode_seconds": end - middle}
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,94 @@
+"""The files that are measured: found on this machine, or fetched from Debian into `.oracles/inputs`.
+
+Strategy: apt knows the mirror and checks the signatures; nothing is installed, `dpkg -x` unpacks beside the system.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from .measure import ROOT, Skipped
+
+CACHE = ROOT / ".oracles" / "inputs"
+_MULTIARCH = f"{platform.machine()}-linux-gnu"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A file by its name here. `patterns` are relative to / and to the unpacked `package` (None: not fetched);
+    `command` is looked for on PATH; a `small` file is given to slow peers too."""
+
+    name: str
+    patterns: tuple[str, ...] = ()
+    package: str | None = None
+    command: str | None = None
+    small: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An input that is there. `size` in bytes; `sha256` tells versions apart."""
+
+    name: str
+    path: Path
+    size: int
+    sha256: str
+    small: bool
+
+
+def _library(name: str) -> tuple[str, ...]:
+    return (f"usr/lib/{_MULTIARCH}/{name}", f"lib/{_MULTIARCH}/{name}", f"usr/lib64/{name}", f"lib64/{name}")
+
+
+INPUTS = (
+    Input("libLLVM", (*_library("libLLVM-14.so.1"), "usr/lib/llvm-14/lib/libLLVM-14.so.1"), "libllvm14"),
+    Input("libxul", tuple(f"usr/lib*/{name}/libxul.so" for name in ("firefox-esr", "firefox")), "firefox-esr"),
+    Input("node", command="node"),
+    Input("libstdc++", _library("libstdc++.so.6"), "libstdc++6"),
+    Input("libc", _library("libc.so.6"), "libc6", small=True),
+)
+
+
+def find(wanted: Input, fetch: bool) -> Found | Skipped:
+    """The input, fetched where it is not there and `fetch` allows the network."""
+    path = next(_places(wanted), None)
+    if path is None and fetch and wanted.package:
+        try:
+            _fetch(wanted.package)
+        except (subprocess.CalledProcessError, OSError) as error:
+            said = getattr(error, "stderr", None) or str(error).encode()
+            last = said.decode(errors="replace").strip().rpartition("\n")[2]
+            return Skipped(wanted.name, f"package {wanted.package} is not to be had: {last}")
+        path = next(_places(wanted), None)
+    if path is None:
+        where = f"not on this machine; package {wanted.package}" if wanted.package else f"no {wanted.command} on PATH"
+        return Skipped(wanted.name, where + (" is fetched with --fetch" if wanted.package and not fetch else ""))
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Found(wanted.name, path, path.stat().st_size, digest, wanted.small)
+
+
+def _places(wanted: Input) -> Iterator[Path]:
+    """Where it is, links resolved: on PATH, in the system, in what was fetched before."""
+    if wanted.command and (on_path := shutil.which(wanted.command)):
+        yield Path(on_path).resolve()
+    roots = [Path("/"), *([CACHE / wanted.package] if wanted.package else [])]
+    for root in roots:
+        for pattern in wanted.patterns:
+            yield from (path.resolve() for path in sorted(root.glob(pattern)) if path.exists())
+
+
+def _fetch(package: str) -> None:
+    """Unpack a Debian package into its folder of the cache."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=CACHE) as folder:
+        subprocess.run(["apt-get", "-qq", "download", package], cwd=folder, check=True, capture_output=True)
+        for archive in Path(folder).glob("*.deb"):
+            subprocess.run(["dpkg", "-x", archive, CACHE / package], check=True, capture_output=True)

@@ -1,0 +1,81 @@
+"""The programs that unwindkit is measured against: each prints every row of a file's `.eh_frame`.
+
+Strategy: a peer that is absent is a `Skipped` with the reason; `programs` has what runs on one input.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+from .inputs import Found
+from .measure import ROOT, Program, Skipped, version_line
+
+READELF = "readelf 2.47"
+_ROWS = ("-wNF",)  # N: no links to debug files are followed, so that all read the same bytes
+
+
+def readelf_of_oracles() -> Program | Skipped:
+    """binutils 2.47 as roundtrip_tests/oracles.py finds it: unpacked, run with its own loader and libraries."""
+    root = Path(os.environ.get("UNWINDKIT_ORACLES") or ROOT / ".oracles" / "forky")
+    loader = next(root.glob("usr/lib/*-linux-gnu/ld*.so.?"), None)
+    path = root / "usr/bin/readelf"
+    if loader is None or not path.exists():
+        reason = "no usr/bin/readelf with its loader in UNWINDKIT_ORACLES or .oracles/forky (see docs/testing.md)"
+        return Skipped(READELF, reason)
+    command = (str(loader), "--library-path", str(loader.parent), "--argv0", str(path), str(path))
+    return _versioned(Program(READELF, (*command, *_ROWS)), *command, "--version")
+
+
+def readelf_of_system() -> Program | Skipped:
+    """The readelf on PATH."""
+    return _on_path("readelf (system)", "readelf", *_ROWS)
+
+
+def llvm_dwarfdump() -> Program | Skipped:
+    """LLVM's, on PATH; it prints instructions and rows."""
+    return _on_path("llvm-dwarfdump", "llvm-dwarfdump", "--eh-frame")
+
+
+def pyelftools() -> Program:
+    """The library that we open ELF files with, decoding every entry."""
+    command = (sys.executable, "-m", "benchmarks.pyelftools_rows")
+    return Program("pyelftools", command, version=metadata.version("pyelftools"))
+
+
+def _on_path(name: str, program: str, *options: str) -> Program | Skipped:
+    path = shutil.which(program)
+    if path is None:
+        return Skipped(name, f"no {program} on PATH")
+    return _versioned(Program(name, (path, *options)), path, "--version")
+
+
+def _versioned(program: Program, *command: str) -> Program | Skipped:
+    """The program with what it says of its version."""
+    try:
+        return replace(program, version=version_line(*command))
+    except (subprocess.CalledProcessError, OSError) as error:
+        return Skipped(program.name, f"does not run: {error}")
+
+
+def all_peers(quick: bool) -> tuple[list[Program], list[Skipped]]:
+    """Those that are there, and why the others are not. Quick: one readelf, the system's where 2.47 is absent."""
+    oracle = readelf_of_oracles()
+    if quick:
+        found = [oracle] if isinstance(oracle, Program) else [oracle, readelf_of_system()]
+    else:
+        found = [oracle, readelf_of_system(), llvm_dwarfdump(), pyelftools()]
+    programs = [peer for peer in found if isinstance(peer, Program)]
+    return programs, [peer for peer in found if isinstance(peer, Skipped)]
+
+
+def on_input(peers: list[Program], found: Found) -> tuple[list[Program], list[Skipped]]:
+    """The peers' commands for one file; the slow ones get small files alone."""
+    slow = [peer for peer in peers if peer.name == "pyelftools" and not found.small]
+    programs = [replace(peer, command=(*peer.command, str(found.path))) for peer in peers if peer not in slow]
+    return programs, [Skipped(f"{peer.name} on {found.name}", "too slow for a file of this size") for peer in slow]

@@ -1,0 +1,44 @@
+"""The command line in a process of its own, and the program that it is tried on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+DONE, DIFFERENT, WRONG = 0, 1, 2
+
+
+def unwindkit(
+    *arguments: str | Path, pure: bool = False, before: Callable[[], object] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command."""
+    environment = os.environ | {"UNWINDKIT_PURE": "1" if pure else "0", "PYTHONWARNINGS": "error"}
+    command = [sys.executable, "-m", "unwindkit", *map(str, arguments)]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        check=False,
+        env=environment,
+        preexec_fn=before,
+    )
+
+
+def refuses(file: Path, *arguments: str | Path, says: str = "") -> None:
+    """Exit 2, one line that names the file, nothing on standard output, nothing left behind."""
+    before = sorted(file.parent.rglob("*"))
+    done = unwindkit(*arguments)
+    assert (done.returncode, done.stdout) == (WRONG, "")
+    assert done.stderr == f"unwindkit: {file}: {says}\n"
+    assert sorted(file.parent.rglob("*")) == before
+
+
+def build_program(folder: Path) -> Path:
+    """A program that prints "it runs", made by the system's compiler."""
+    (folder / "main.c").write_text('#include <stdio.h>\nint main(void) { puts("it runs"); return 0; }\n')
+    subprocess.run(["gcc", "-g", "-O2", "-fasynchronous-unwind-tables", "main.c", "-o", "main"], cwd=folder, check=True)
+    return folder / "main"

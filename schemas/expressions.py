@@ -1,0 +1,196 @@
+"""DWARF expressions: the operations and how their operands are stored (DWARF5 2.5 and 7.7.1).
+
+Strategy: one table of operations; the reference engine parses and builds them by it. Families of 32
+(`lit`, `reg`, `breg`) stand in it once, by their first opcode.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from . import engine
+from .section import BuildError, ParseError, Section
+from .wire import (
+    I8,
+    I16,
+    I32,
+    I64,
+    SLEB,
+    U8,
+    U16,
+    U32,
+    U64,
+    ULEB,
+    Block,
+    Kind,
+    Leb128,
+    LebBlock,
+    Variable,
+    record,
+    wire,
+)
+
+_ADDRESS = Variable(lambda this: this._params.address_size)
+_OFFSET = Variable(lambda this: this._params.offset_size)
+
+# Opcode -> name without DW_OP_, operands.
+OPERATIONS: dict[int, tuple[str, tuple[Kind, ...]]] = {
+    0x03: ("addr", (_ADDRESS,)),
+    0x06: ("deref", ()),
+    0x08: ("const1u", (U8,)),
+    0x09: ("const1s", (I8,)),
+    0x0A: ("const2u", (U16,)),
+    0x0B: ("const2s", (I16,)),
+    0x0C: ("const4u", (U32,)),
+    0x0D: ("const4s", (I32,)),
+    0x0E: ("const8u", (U64,)),
+    0x0F: ("const8s", (I64,)),
+    0x10: ("constu", (ULEB,)),
+    0x11: ("consts", (SLEB,)),
+    0x12: ("dup", ()),
+    0x13: ("drop", ()),
+    0x14: ("over", ()),
+    0x15: ("pick", (U8,)),
+    0x16: ("swap", ()),
+    0x17: ("rot", ()),
+    0x18: ("xderef", ()),
+    0x19: ("abs", ()),
+    0x1A: ("and", ()),
+    0x1B: ("div", ()),
+    0x1C: ("minus", ()),
+    0x1D: ("mod", ()),
+    0x1E: ("mul", ()),
+    0x1F: ("neg", ()),
+    0x20: ("not", ()),
+    0x21: ("or", ()),
+    0x22: ("plus", ()),
+    0x23: ("plus_uconst", (ULEB,)),
+    0x24: ("shl", ()),
+    0x25: ("shr", ()),
+    0x26: ("shra", ()),
+    0x27: ("xor", ()),
+    0x28: ("bra", (I16,)),
+    0x29: ("eq", ()),
+    0x2A: ("ge", ()),
+    0x2B: ("gt", ()),
+    0x2C: ("le", ()),
+    0x2D: ("lt", ()),
+    0x2E: ("ne", ()),
+    0x2F: ("skip", (I16,)),
+    0x90: ("regx", (ULEB,)),
+    0x91: ("fbreg", (SLEB,)),
+    0x92: ("bregx", (ULEB, SLEB)),
+    0x93: ("piece", (ULEB,)),
+    0x94: ("deref_size", (U8,)),
+    0x95: ("xderef_size", (U8,)),
+    0x96: ("nop", ()),
+    0x97: ("push_object_address", ()),
+    0x98: ("call2", (U16,)),
+    0x99: ("call4", (U32,)),
+    0x9A: ("call_ref", (_OFFSET,)),
+    0x9B: ("form_tls_address", ()),
+    0x9C: ("call_frame_cfa", ()),
+    0x9D: ("bit_piece", (ULEB, ULEB)),
+    0x9E: ("implicit_value", (Block(),)),
+    0x9F: ("stack_value", ()),
+    0xA0: ("implicit_pointer", (_OFFSET, SLEB)),
+    0xA1: ("addrx", (ULEB,)),
+    0xA2: ("constx", (ULEB,)),
+    0xA3: ("entry_value", (Block(),)),
+    0xA5: ("regval_type", (ULEB, ULEB)),
+    0xA6: ("deref_type", (U8, ULEB)),
+    0xA7: ("xderef_type", (U8, ULEB)),
+    0xA8: ("convert", (ULEB,)),
+    0xA9: ("reinterpret", (ULEB,)),
+}  # fmt: skip
+
+# First opcode of a family of 32 -> name, operands; the number is opcode - first.
+FAMILIES: dict[int, tuple[str, tuple[Kind, ...]]] = {0x30: ("lit", ()), 0x50: ("reg", ()), 0x70: ("breg", (SLEB,))}
+FAMILY_SIZE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation; `name` without DW_OP_, of a family with its number (`breg7`). `operands` as stored.
+
+    `offset` is that of its opcode in the expression, `end` that behind its operands, which branches count from.
+    """
+
+    name: str
+    operands: tuple[int | Leb128 | LebBlock, ...] = ()
+    offset: int = 0
+    end: int = 0
+
+    def __str__(self) -> str:
+        """As an assembler listing has it."""
+        values = (
+            operand.data.hex() if isinstance(operand, LebBlock) else str(int(operand)) for operand in self.operands
+        )
+        return " ".join([f"DW_OP_{self.name}", *values])
+
+
+@cache
+def _by_opcode() -> dict[int, tuple[str, tuple[Kind, ...]]]:
+    """Every opcode, families laid out."""
+    found = dict(OPERATIONS)
+    for first, (name, operands) in FAMILIES.items():
+        found |= {first + number: (f"{name}{number}", operands) for number in range(FAMILY_SIZE)}
+    return found
+
+
+@cache
+def _by_name() -> dict[str, tuple[int, tuple[Kind, ...]]]:
+    return {name: (opcode, operands) for opcode, (name, operands) in _by_opcode().items()}
+
+
+@cache
+def _operand_record(kind: Kind) -> type[Any]:
+    """A record of one operand, so that the engine reads it as it reads any field."""
+
+    @record
+    class Stored:
+        value: Any = wire(kind, "operand")
+
+    return Stored
+
+
+def parse_expression(expression: Section, offset_size: int = 4) -> tuple[Operation, ...]:
+    """The operations of an expression. Raises ParseError at an unknown opcode or a cut operand."""
+    found: list[Operation] = []
+    at = 0
+    while at < len(expression):
+        opcode, start = expression.data[at], at
+        if opcode not in _by_opcode():
+            raise ParseError(expression, at, f"operation[{len(found)}]", f"the opcode {opcode:#04x} is not defined")
+        name, kinds = _by_opcode()[opcode]
+        at += 1
+        operands = []
+        for kind in kinds:
+            place = f"operation[{len(found)}]"
+            stored, at = engine.parse(
+                _operand_record(kind), expression, at, len(expression), place, offset_size=offset_size
+            )
+            operands.append(stored.value)
+        found.append(Operation(name, tuple(operands), start, at))
+    return tuple(found)
+
+
+def build_expression(operations: tuple[Operation, ...], like: Section, offset_size: int = 4) -> bytes:
+    """The bytes of operations; byte order and address size are `like`'s. Raises BuildError."""
+    data = bytearray()
+    for index, operation in enumerate(operations):
+        if operation.name not in _by_name():
+            raise BuildError(like, None, f"operation[{index}]", f"DW_OP_{operation.name} is not defined")
+        opcode, kinds = _by_name()[operation.name]
+        data.append(opcode)
+        if len(kinds) != len(operation.operands):
+            raise BuildError(like, None, f"operation[{index}]", f"{len(operation.operands)} operands, not {len(kinds)}")
+        for kind, value in zip(kinds, operation.operands, strict=True):
+            stored = _operand_record(kind)(value)
+            place = f"operation[{index}]"
+            data += engine.build(
+                stored, like.byte_order, place, address_size=like.address_size, offset_size=offset_size
+            )
+    return bytes(data)
