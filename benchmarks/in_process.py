@@ -7,14 +7,13 @@ modules is not timed: a program that converts many files pays for it once.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
-from .measure import ROOT, median
+from .measure import ROOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +43,14 @@ def convert_in_process(name: str, path: str, runs: int) -> InProcess:
     command = (sys.executable, "-m", "benchmarks.in_process", path)
     found: list[dict[str, float]] = []
     for _ in range(runs + 1):
-        done = subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=os.environ)
+        done = subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
         found.append(json.loads(done.stdout))
 
     def middle(key: str) -> float:
         return median([run[key] for run in found[1:]])
 
-    counts: Sequence[int] = int(found[0]["functions"]), int(found[0]["rows"])
-    return InProcess(name, runs, *counts, middle("read_seconds"), middle("encode_seconds"))
+    functions, rows = int(found[0]["functions"]), int(found[0]["rows"])
+    return InProcess(name, runs, functions, rows, middle("read_seconds"), middle("encode_seconds"))
 
 
 def main(path: str) -> None:

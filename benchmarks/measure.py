@@ -1,26 +1,26 @@
 """Whole processes: their time and peak memory, several programs in turn.
 
-Strategy: wait4 tells what one process used. Programs alternate (A B A B ...), so that a machine that slows
-down slows all of them; medians are taken; a first run of each warms the page cache and does not count.
-This module imports little: a child's peak memory is never below its parent's at the fork.
+Strategy: the launcher, a process of its own for each run, tells what one program used. Programs alternate
+(A B A B ...), so that a machine that slows down slows all of them; medians are taken; a first run of each warms
+the page cache and does not count.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import resource
+import signal
 import subprocess
-import threading
-import time
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
+from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
-TIME_LIMIT = 120.0  # seconds: a peer that needs more for a file is not worth n runs
-KIB = 1024
+LAUNCHER = Path(__file__).with_name("launcher.py")
+CPU_LIMIT = 120  # seconds: a peer that needs more for a file is not worth n runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,21 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one process used: seconds, and bytes of peak resident memory."""
+    """What one process used: seconds, and bytes of peak resident memory; a peak below `floor` cannot be told."""
 
     wall: float
     user: float
     system: float
     peak: int
+    floor: int
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Medians of `runs` runs, each column by itself; `fastest` and `slowest` are of `wall`."""
+    """Medians of `runs` runs, each column by itself; `fastest` and `slowest` are of `wall`.
+
+    A `peak` of no more than `floor` says only that.
+    """
 
     program: str
     runs: int
@@ -63,22 +67,11 @@ class Measured:
     user: float
     system: float
     peak: int
+    floor: int
 
 
 class RunError(Exception):
     """A measured program failed or took too long."""
-
-
-def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of the two middle ones (the statistics module costs 3 MB: see above)."""
-    ordered = sorted(values)
-    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
-    return (low + high) / 2
-
-
-def memory_floor() -> int:
-    """Peak memory of this process so far, in bytes: a child's is shown no lower (Linux keeps it across exec)."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB
 
 
 def environment_of(program: Program) -> dict[str, str]:
@@ -86,26 +79,20 @@ def environment_of(program: Program) -> dict[str, str]:
     return os.environ | {"LC_ALL": "C"} | dict(program.environment)
 
 
-def run_once(program: Program, limit: float = TIME_LIMIT) -> Usage:
-    """Run it to its end, its output thrown away. Raises RunError where it fails or takes more than `limit` seconds."""
-    with TemporaryFile() as errors:
-        start = time.perf_counter()
-        process = subprocess.Popen(
-            program.command, stdout=subprocess.DEVNULL, stderr=errors, cwd=ROOT, env=environment_of(program)
-        )
-        stop = threading.Timer(limit, process.kill)
-        stop.start()
-        _, status, used = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - start
-        stop.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)  # Popen is not to wait for it again
-        if wall >= limit:
-            raise RunError(f"took more than {limit:.0f} s")
-        if process.returncode:
-            errors.seek(0)
-            last = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
-            raise RunError(f"ended with {process.returncode}: {last[:200]}")
-    return Usage(wall, used.ru_utime, used.ru_stime, used.ru_maxrss * KIB)
+def run_once(program: Program, limit: int = CPU_LIMIT) -> Usage:
+    """Run it to its end. Raises RunError where it fails or needs more than `limit` seconds of processor time."""
+    launch = (sys.executable, "-I", "-S", str(LAUNCHER), str(limit), *program.command)
+    done = subprocess.run(launch, capture_output=True, cwd=ROOT, env=environment_of(program), check=False)
+    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
+    if done.returncode:
+        raise RunError(f"does not start: {said}")
+    figures = json.loads(done.stdout)
+    exit_code = figures.pop("exit_code")
+    if exit_code == -signal.SIGXCPU:
+        raise RunError(f"needs more than {limit} s")
+    if exit_code:
+        raise RunError(f"ended with {exit_code}: {said}")
+    return Usage(**figures)
 
 
 def alternate(programs: Sequence[Program], runs: int) -> tuple[list[Measured], list[Skipped]]:
@@ -136,6 +123,7 @@ def _medians(name: str, usages: Sequence[Usage]) -> Measured:
         user=median([usage.user for usage in usages]),
         system=median([usage.system for usage in usages]),
         peak=int(median([usage.peak for usage in usages])),
+        floor=max(usage.floor for usage in usages),
     )
 
 

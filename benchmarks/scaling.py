@@ -4,7 +4,7 @@ Strategy: an FDE is kept but for its CIE pointer and its start, which count from
 whole and come first. Fewer functions than the source has are taken from all over it. Personality and LSDA
 addresses, relative too, lead nowhere: nobody follows them here. Code is a NOBITS section, so the file stays small.
 
-Run as `python -m benchmarks.scaling SOURCE COUNT OUT`: a process of its own, so that the one that measures stays small.
+Run as `python -m benchmarks.scaling SOURCE COUNT OUT`: its memory is given back before anything is measured.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from roundtrip_tests.tiny_elf import ALLOC, EXECINSTR, NOBITS, PROGBITS, Content, patched, tiny_elf
 from unwindkit.converters.elf import open_elf
 from unwindkit.schemas.callframe import EH_FRAME
 from unwindkit.schemas.entries import parse_augmentation, parse_cie
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import Section
 
+from roundtrip_tests.tiny_elf import ALLOC, EXECINSTR, HEADER, NOBITS, Content, patched, tiny_elf
+
 _WORD = 4  # bytes of an initial length, an id, and a start or size as sdata4
 _EXTENDED = 0xFFFF_FFFF  # initial length of a 64-bit entry
 _FDE = struct.Struct("<IIiI")  # length, CIE pointer, start, size: what an FDE begins with where starts are pcrel sdata4
 _ALIGNMENT = 16  # of functions
+_PAGE = 0x1000
+_ADDRESS = 0x1000  # of the section
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +101,14 @@ def repeated_elf(source: Path, count: int) -> bytes:
     if not bodies:
         raise ValueError(f"{source}: no FDE with pcrel sdata4 starts")
     wanted = chosen(bodies, count)
-    code_flags = ALLOC | EXECINSTR
-    text = Content(".text", type=NOBITS, flags=code_flags)
-    address = _address_of_first(tiny_elf(Content(EH_FRAME.name), text))
     size = sum(map(len, cies)) + sum(_FDE.size + len(body.tail) for body in wanted) + _WORD
-    code = (address + size + 0xFFF) & ~0xFFF
-    section, end = build_section(cies, wanted, address, code)
-    elf = tiny_elf(Content(EH_FRAME.name, section, PROGBITS), text, e_machine=struct.unpack_from("<H", image.data, 18)[0])
+    code = -(-(_ADDRESS + size) // _PAGE) * _PAGE
+    section, end = build_section(cies, wanted, _ADDRESS, code)
+    place, kind = HEADER["e_machine"]
+    (machine,) = struct.unpack_from(f"<{kind}", image.data, place)
+    text = Content(".text", type=NOBITS, flags=ALLOC | EXECINSTR)
+    elf = patched(tiny_elf(Content(EH_FRAME.name, section), text, e_machine=machine), section=1, sh_addr=_ADDRESS)
     return bytes(patched(elf, section=2, sh_addr=code, sh_size=end - code))
-
-
-def _address_of_first(elf: bytes) -> int:
-    """The address of a small file's first section, read back from its header."""
-    offset = struct.unpack_from("<Q", elf, 40)[0]
-    return int(struct.unpack_from("<Q", elf, offset + 64 + 16)[0])
 
 
 if __name__ == "__main__":

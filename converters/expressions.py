@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..schemas.expressions import Operation, parse_expression
+from ..schemas.expressions import FAMILIES, OPERATIONS, Operation, parse_expression
 from ..schemas.section import ByteOrder, ParseError, Section
 from ..schemas.wire import LebBlock
 
 # Loops by DW_OP_skip and DW_OP_bra end here; no compiler's expression comes near.
 MAX_STEPS = 10_000
 MAX_STACK = 1_000
-MAX_NODES = 1_000
+# Trees are walked by recursion.
+MAX_NODES = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +176,8 @@ def _apply(
         stack.append(_binary("plus", stack.pop(), Constant(_operand(operation) & mask), mask))
     elif name in ("deref", "deref_size"):
         size = address_size if name == "deref" else _operand(operation)
+        if not 0 < size <= address_size:
+            raise ExpressionError(f"DW_OP_deref_size of {size} bytes, where an address has {address_size}")
         stack.append(memory(stack.pop(), size))
     elif name in _STACK:
         _STACK[name](stack, operation)
@@ -308,7 +311,8 @@ def register_offset(node: Node, address_size: int = 8) -> tuple[int, int] | None
 def by_residue(node: Node, program_counter: int, address_size: int = 8) -> tuple[int, tuple[int, ...]] | None:
     """A register and the offset for each PC modulo 2**k, where the tree is register + f(PC & (2**k - 1)); else None.
 
-    The number of offsets is the smallest power of two that serves, and at most 256.
+    The number of offsets is the smallest power of two that serves, and at most 256. Raises ExpressionError where
+    f has no value.
     """
     mask = (1 << 8 * address_size) - 1
     masks = _pc_masks(node, program_counter)
@@ -378,10 +382,22 @@ def _substitute(node: Node, number: int, value: int, mask: int) -> Node:
     return node
 
 
+# The lazy PLT's has 11 bytes.
+MAX_MASKED_SIZE = 250
+_BREG0, _BREGX = (opcode for opcode, (name, _) in {**FAMILIES, **OPERATIONS}.items() if name in ("breg", "bregx"))
+
+
+def names_register(expression: bytes, number: int) -> bool:
+    """Whether an expression may read a register, told by its bytes alone: false is certain, true is not."""
+    return _BREG0 + number in expression or _BREGX in expression
+
+
 def masked_offsets(
     expression: bytes, program_counter: int, byte_order: ByteOrder = "little", address_size: int = 8
 ) -> tuple[int, tuple[int, ...]] | None:
-    """As `by_residue`, for an expression's bytes; None also where they cannot be read."""
+    """As `by_residue`, for an expression's bytes; None also where they cannot be read, or are long."""
+    if len(expression) > MAX_MASKED_SIZE:
+        return None
     try:
         return by_residue(simplify(parse(expression, byte_order, address_size), address_size), program_counter)
     except (ParseError, ExpressionError):

@@ -15,7 +15,7 @@ from ..schemas import sframe
 from ..schemas.derive import bit_position
 from ..schemas.section import BuildError, ParseError, Section
 from .arch import Architecture, SframeAbi
-from .interning import intern
+from .interning import random_base
 from .kernels import engine, views
 from .rules import CfaKind, RaState, RuleKind
 from .runs import ROWS_PER_BYTE, reader_of, refuse
@@ -23,6 +23,10 @@ from .unwind import RowColumns, RuleColumns, UnwindTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+# Up to here FDEs may name the same bytes from different starts; beyond, a real section names few twice.
+FREE_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,16 +131,19 @@ class Blocks:
         return out
 
 
-def merge_equal(encode: Blocks, block: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Blocks of different runs whose bytes are equal: the ones to keep, by first use, and each FDE's among them."""
-    starts, ends = encode.offsets(), encode.ends()
-    number, first = intern(encode.encode(), starts, ends, encode.counts())
-    used = number[block]
-    order, position = np.unique(used, return_index=True)
-    by_use = np.argsort(position, kind="stable")
-    place = np.empty(len(first), np.int64)
-    place[order[by_use]] = np.arange(len(by_use))
-    return first[order[by_use]], place[used]
+def share_blocks(blocks: Blocks) -> NDArray[np.int64]:
+    """For each block the one whose bytes it uses: an equal one, one that begins with it, or itself."""
+    count = len(blocks.segment)
+    slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
+    hashes, host = np.empty(count, np.uint64), np.empty(count, np.int64)
+    split, rows = blocks.split, blocks.rows
+    engine().sharing.Sharing(
+        *views(blocks.segment, blocks.width, blocks.table.rows.offset, rows.info, rows.words),
+        *views(split.start, split.fres, split.rows),
+        random_base(),
+        *views(slots, hashes, host),
+    ).share()
+    return host
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,7 +161,7 @@ def rows_of_blocks(
 ) -> tuple[NDArray[np.int64], RowColumns, RuleColumns]:
     """`run_rows`, rows and rules of a table whose runs are the blocks; PCs before a first FRE get a row without CFA."""
     total = int(blocks.count.sum())
-    if total > ROWS_PER_BYTE * len(fres):
+    if total > max(FREE_ROWS, ROWS_PER_BYTE * len(fres)):
         reason = f"FDEs name {total} FREs in a sub-section of {len(fres)} bytes"
         raise ParseError(section, None, "header.num_fdes", reason)
     start = np.empty(total, np.uint64)

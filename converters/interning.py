@@ -22,7 +22,12 @@ def intern(
     hashes = np.empty(count, np.uint64)
     run = np.empty(count, np.uint32)
     first = np.empty(count, np.int64)
-    # A base nobody can foresee: ranges cannot be chosen to collide.
-    base = int.from_bytes(os.urandom(3), "little") + (1 << 29)
-    runs = engine().entries.intern(*views(data), *views(start, end, kind), base, *views(slots, hashes, run, first))
+    runs = engine().entries.intern(
+        *views(data), *views(start, end, kind), random_base(), *views(slots, hashes, run, first)
+    )
     return run, first[:runs]
+
+
+def random_base() -> int:
+    """A base for hashes below 2**31 that nobody can foresee: no input can be chosen to collide."""
+    return int.from_bytes(os.urandom(3), "little") + (1 << 29)

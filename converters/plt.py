@@ -24,22 +24,28 @@ _NOPS = rb"(?:\x66*\x90|\x0f\x1f\x00|\x0f\x1f\x40.|\x66*\x0f\x1f\x44.{2}|\x66*(?
 
 
 class Stub(NamedTuple):
-    """One kind of entry: its size in bytes, what it looks like, the offset behind its push (0: it pushes nothing)."""
+    """One kind of entry: its size in bytes, what it looks like, the CFA's offset from SP at its start, and the
+    offsets in it behind each push."""
 
     size: int
     pattern: re.Pattern[bytes]
-    pushed: int
+    cfa_offset: int
+    pushes: tuple[int, ...]
 
 
-def _stub(size: int, code: bytes, pushed: int = 0) -> Stub:
-    return Stub(size, re.compile(rb"(?s)" + code + _NOPS + rb"\Z"), pushed)
+def _stub(size: int, code: bytes, *pushes: int, cfa_offset: int = 8) -> Stub:
+    return Stub(size, re.compile(rb"(?s)" + code + _NOPS + rb"\Z"), cfa_offset, pushes)
 
 
-# push GOT+8(%rip); jmp *GOT+16(%rip)
-HEADER = _stub(16, rb"\xff\x35.{4}(?:\xf2)?\xff\x25.{4}", 6)
+# The first entry: push GOT+8(%rip); jmp *GOT+16(%rip). An entry has pushed its index before; mold's is in r11.
+HEADERS = (
+    _stub(16, rb"\xff\x35.{4}(?:\xf2)?\xff\x25.{4}", 6, cfa_offset=16),
+    _stub(32, _ENDBR + rb"\x41\x53\xff\x35.{4}\xff\x25.{4}", 6, 12),
+)
 LAZY = (
     _stub(16, _JUMP + rb"\x68.{4}\xe9.{4}", 11),
     _stub(16, _ENDBR + rb"\x68.{4}(?:\xf2)?\xe9.{4}", 9),
+    _stub(16, _ENDBR + rb"\x41\xbb.{4}" + _JUMP),
 )
 DIRECT = (
     _stub(8, _JUMP),
@@ -55,9 +61,10 @@ def with_uncovered_plt(image: ElfImage, table: UnwindTable) -> UnwindTable:
         return table
     found: list[Function] = []
     start, end = table.functions.start, table.functions.start + table.functions.size
-    for header in image.sections:
+    # A linker makes one section of a name; a thousand headers could name the same bytes.
+    for header in (image.named(name)[0] for name in SECTIONS if len(image.named(name)) == 1):
         is_covered = np.any((start < header.address + header.size) & (end > header.address))
-        if header.name in SECTIONS and header.is_code and not header.is_nobits and not is_covered:
+        if header.is_code and not header.is_nobits and not is_covered:
             data = bytes(image.contents(header).data)
             found += plt_functions(header.name, header.address, data, table.architecture)
     return concatenate(table, table_of(table.architecture, found)) if found else table
@@ -67,23 +74,25 @@ def plt_functions(name: str, address: int, data: bytes, architecture: Architectu
     """What a PLT section's bytes say: its first entry, if it has one, and all others as one repetitive function."""
     found = []
     at = 0
-    if name == ".plt" and HEADER.pattern.match(data[: HEADER.size]):
-        found.append(_function(architecture, address, HEADER.size, HEADER, 0, first=16))
-        at = HEADER.size
+    for stub in HEADERS:
+        if name == ".plt" and stub.pattern.match(data[: stub.size]):
+            found.append(_function(architecture, address, stub.size, stub, 0))
+            at = stub.size
+            break
     for stub in SECTIONS[name]:
         entries = [data[start : start + stub.size] for start in range(at, len(data), stub.size)]
         if entries and all(len(entry) == stub.size and stub.pattern.match(entry) for entry in entries):
             block = stub.size if (address + at) % stub.size == 0 else 0
-            if block or not stub.pushed:
+            if block or not stub.pushes:
                 found.append(_function(architecture, address + at, len(data) - at, stub, block))
             return found
     return found if at == len(data) else []
 
 
-def _function(architecture: Architecture, start: int, size: int, stub: Stub, block: int, first: int = 8) -> Function:
+def _function(architecture: Architecture, start: int, size: int, stub: Stub, block: int) -> Function:
     saved = (RegisterRule(architecture.return_address, RuleKind.OFFSET, -8),)
-    offsets = {0: first} | ({stub.pushed: first + 8} if stub.pushed else {})
     rows = tuple(
-        Row(at, CfaRule(CfaKind.REGISTER, architecture.stack_pointer, offset), saved) for at, offset in offsets.items()
+        Row(at, CfaRule(CfaKind.REGISTER, architecture.stack_pointer, stub.cfa_offset + 8 * pushed), saved)
+        for pushed, at in enumerate((0, *stub.pushes))
     )
     return Function(start, size, rows, return_column=architecture.return_address, repetition=block)

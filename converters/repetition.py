@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 # SFrame's func_rep_size is one byte.
 MAX_BLOCK = 128
-# A PLT of 30,000 entries; more rows than that are no PLT's.
+# Rows of all functions laid out. A PLT of 30,000 entries has fewer; a few bytes of an attack can claim any size.
 MAX_UNROLLED = 1 << 16
+# Distinct expressions looked at that name the PC: a linker writes one.
+MAX_EXPRESSIONS = 16
 
 # For the row that starts there, register and offset by residue.
 Masked = tuple[int, tuple[int, ...]]
@@ -64,32 +66,54 @@ def unroll(table: UnwindTable) -> UnwindTable:
 
 def _touched(table: UnwindTable) -> dict[int, dict[int, Masked]]:
     """The functions with such a row, and for each of these rows, by its offset, what its expression says."""
+    said = _masked_rows(table)
+    if not said:
+        return {}
+    functions = table.functions
+    users = np.isin(functions.run, list(said)) & (functions.repetition == 0) & _stands_alone(table)
+    touched: dict[int, dict[int, Masked]] = {}
+    left = MAX_UNROLLED
+    for index in np.flatnonzero(users).tolist():
+        masked = said[int(functions.run[index])]
+        size = int(functions.size[index])
+        needed = sum(size // len(offsets) * _changes(offsets) for _, offsets in masked.values())
+        if needed <= left:
+            touched[index] = masked
+            left -= needed
+    return touched
+
+
+def _masked_rows(table: UnwindTable) -> dict[int, dict[int, Masked]]:
+    """By run, and by the offset of the row in it, what such an expression says."""
     pc = table.architecture.program_counter
     rows = np.flatnonzero(table.rows.cfa_kind == CfaKind.EXPRESSION)
     if pc is None or not len(rows):
         return {}
-    from .expressions import masked_offsets
+    from .expressions import masked_offsets, names_register
 
     said: dict[int, dict[int, Masked]] = {}
-    known: dict[int, Masked | None] = {}
+    known: dict[bytes, Masked | None] = {}
     runs = np.searchsorted(table.run_rows, rows, side="right") - 1
     for row, run in zip(rows.tolist(), runs.tolist(), strict=True):
-        number = int(table.rows.cfa_offset[row])
-        if number not in known:
-            known[number] = masked_offsets(table.expressions[number], pc, table.byte_order, table.address_size)
-        found = known[number]
+        expression = table.expressions[int(table.rows.cfa_offset[row])]
+        if expression not in known and len(known) < MAX_EXPRESSIONS and names_register(expression, pc):
+            known[expression] = masked_offsets(expression, pc, table.byte_order, table.address_size)
+        found = known.get(expression)
         if found is not None:
             said.setdefault(run, {})[int(table.rows.offset[row])] = found
-    is_plain = table.functions.repetition == 0
-    users = np.flatnonzero(np.isin(table.functions.run, list(said)) & is_plain)
-    return {index: said[int(table.functions.run[index])] for index in users.tolist() if _is_small(table, index, said)}
+    return said
 
 
-def _is_small(table: UnwindTable, index: int, said: dict[int, dict[int, Masked]]) -> bool:
-    """Whether the function could be laid out: a few bytes can claim any size."""
-    size = int(table.functions.size[index])
-    blocks = said[int(table.functions.run[index])].values()
-    return all(size // len(offsets) * _changes(offsets) <= MAX_UNROLLED for _, offsets in blocks)
+def _stands_alone(table: UnwindTable) -> NDArray[np.bool_]:
+    """Which functions have bytes, and share none with another: whose a PC is must not depend on how one is split."""
+    start, end = table.functions.start, table.functions.start + table.functions.size
+    has_bytes = np.flatnonzero(table.functions.size)
+    order = has_bytes[np.argsort(start[has_bytes], kind="stable")]
+    reach = np.maximum.accumulate(end[order])
+    is_apart = start[order][1:] >= reach[:-1]
+    alone = np.zeros(len(table), np.bool_)
+    alone[order] = np.append(True, is_apart)[: len(order)] & np.append(is_apart, True)[: len(order)]
+    return alone
 
 
 def _changes(offsets: tuple[int, ...]) -> int:
@@ -138,11 +162,11 @@ def _laid_out(function: Function, at: int, end: int, row: Row, masked: dict[int,
 
 def _steps(row: Row, register: int, offsets: tuple[int, ...], residue: int, size: int) -> tuple[Row, ...]:
     """A row wherever the offset changes in `size` bytes, of which the first has that residue."""
-    found: list[Row] = []
-    before = None
-    for at in range(size):
-        offset = offsets[(residue + at) % len(offsets)]
-        if offset != before:
-            found.append(replace(row, offset=at, cfa=CfaRule(CfaKind.REGISTER, register, offset)))
-        before = offset
-    return tuple(found)
+    block = len(offsets)
+    # Bytes from the first one, whose PC has `residue`; offsets[-1] stands before offsets[0].
+    changes = [at for at in range(block) if offsets[(residue + at) % block] != offsets[(residue + at) % block - 1]]
+    starts = [base + at for base in range(0, size, block) for at in changes] if changes else []
+    return tuple(
+        replace(row, offset=at, cfa=CfaRule(CfaKind.REGISTER, register, offsets[(residue + at) % block]))
+        for at in [0, *(at for at in starts if 0 < at < size)]
+    )

@@ -24,9 +24,9 @@ from .fre_blocks import (
     Segments,
     SframeRows,
     abi_of,
-    merge_equal,
     project_rows,
     rows_of_blocks,
+    share_blocks,
     split_runs,
 )
 from .refusals import Reason, Refusals
@@ -195,14 +195,17 @@ def _assemble(table: UnwindTable, rows: SframeRows, split: Segments, pieces: _Pi
         _, first, block = np.unique(key, return_index=True, return_inverse=True)
     else:
         first = block = np.arange(len(key))
-    encode = Blocks(table, rows, split, pieces.segment[first], widths[types[first]])
+    blocks = Blocks(table, rows, split, pieces.segment[first], widths[types[first]])
+    kept, place = np.arange(len(first)), np.arange(len(first))
     if compact == "share":
-        kept, block = merge_equal(encode, block)
-        encode = encode.select(kept)
+        host = share_blocks(blocks)
+        kept, place = _by_first_use(host[block], len(host))
+        place = place[host]
+    stored = blocks.select(kept)
     fdes = np.zeros(len(pieces.start), dtype_of(sframe.FuncDescEntry, table.byte_order))
     fdes["func_size"] = pieces.size
-    fdes["func_start_fre_off"] = encode.offsets()[block]
-    fdes["func_num_fres"] = encode.counts()[block]
+    fdes["func_start_fre_off"] = stored.offsets()[place[block]]
+    fdes["func_num_fres"] = blocks.counts()[block]
     is_masked = (repetition > 0).astype(np.uint8) * np.uint8(SFRAME_FDE_TYPE.PCMASK)
     has_b_key = table.functions.flags[pieces.function] & FunctionFlag.PAUTH_B_KEY > 0
     fdes["func_info"] = (
@@ -218,9 +221,18 @@ def _assemble(table: UnwindTable, rows: SframeRows, split: Segments, pieces: _Pi
         function=pieces.function,
         start=pieces.start,
         fdes=fdes,
-        fres=encode.encode(),
-        num_fres=int(encode.counts().sum()),
+        fres=stored.encode(),
+        num_fres=int(stored.counts().sum()),
     )
+
+
+def _by_first_use(used: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The blocks among `count` that occur in `used`, by first occurrence, and the place of each block among them."""
+    kept, position = np.unique(used, return_index=True)
+    kept = kept[np.argsort(position, kind="stable")]
+    place = np.zeros(count, np.int64)
+    place[kept] = np.arange(len(kept))
+    return kept, place
 
 
 def project(table: UnwindTable) -> UnwindTable:

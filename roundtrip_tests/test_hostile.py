@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from unwindkit import ParseError
 from unwindkit.schemas import engine, entries
-from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect, Terminator
 from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
 from unwindkit.schemas.section import ByteOrder, Section
 
@@ -351,7 +351,7 @@ def test_fault_in_the_second_of_two_functions_names_it() -> None:
 def test_empty_sections_and_terminators_have_no_functions(data: str) -> None:
     assert len(table_of_bytes(octets(data))) == 0
     assert all(
-        isinstance(found, entries.Terminator)
+        isinstance(found, Terminator)
         for _, found in entries.parse_section(Section.of(".eh_frame", octets(data)), EH_FRAME)
     )
 

@@ -37,7 +37,7 @@ def _path(tmp_path: Path) -> Path:
     return tmp_path / "file"
 
 
-def refused(path: Path, data: bytes) -> ParseError:
+def refused(path: Path, data: bytes | bytearray) -> ParseError:
     """The error that reading the table gives."""
     path.write_bytes(data)
     with pytest.raises(ParseError) as caught:

@@ -6,6 +6,7 @@ Strategy: one table of operations; the reference engine parses and builds them b
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -159,6 +160,7 @@ def _operand_record(kind: Kind) -> type[Any]:
 def parse_expression(expression: Section, offset_size: int = 4) -> tuple[Operation, ...]:
     """The operations of an expression. Raises ParseError at an unknown opcode or a cut operand."""
     found: list[Operation] = []
+    stream = io.BytesIO(expression.data)
     at = 0
     while at < len(expression):
         opcode, start = expression.data[at], at
@@ -167,10 +169,11 @@ def parse_expression(expression: Section, offset_size: int = 4) -> tuple[Operati
         name, kinds = _by_opcode()[opcode]
         at += 1
         operands = []
+        stream.seek(at)
         for kind in kinds:
             place = f"operation[{len(found)}]"
-            stored, at = engine.parse(
-                _operand_record(kind), expression, at, len(expression), place, offset_size=offset_size
+            stored, at = engine.parse_stream(
+                _operand_record(kind), expression, stream, 0, place, offset_size=offset_size
             )
             operands.append(stored.value)
         found.append(Operation(name, tuple(operands), start, at))

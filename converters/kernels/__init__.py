@@ -27,6 +27,7 @@ class Engine:
     entries: ModuleType
     rows: ModuleType
     fres: ModuleType
+    sharing: ModuleType
 
 
 def views(*columns: NDArray[Any]) -> tuple[memoryview, ...]:
@@ -40,7 +41,7 @@ def load(name: str) -> Engine:
     prefix = "_" if name == "compiled" else ""
     modules = {
         kernel: importlib.import_module(f".{prefix}{kernel}", __name__)
-        for kernel in ("reads", "entries", "rows", "fres")
+        for kernel in ("reads", "entries", "rows", "fres", "sharing")
     }
     return Engine(name, **modules)
 

@@ -1,0 +1,124 @@
+"""The command: finds inputs and peers, measures, prints the tables and writes them as Markdown and JSON."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from .cases import SCALES, Results, compare, pure_fallback, scaling, section_size
+from .in_process import convert_in_process
+from .inputs import INPUTS, Found, find
+from .machine import describe_machine
+from .measure import ROOT, Program, RunError, Skipped
+from .peers import all_peers
+from .report import Run, as_json, as_markdown
+
+PURE, SCALING = "pure", "scaling"
+PURE_INPUT = "libLLVM"
+SCALING_INPUTS = ("libLLVM", "libstdc++", "libc")  # the first that is there
+QUICK_INPUT = "libc"
+NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_INPUT} against readelf alone (-n 3)")
+    parser.add_argument("--only", action="append", choices=NAMES, metavar="NAME", help=f"one of {', '.join(NAMES)}")
+    parser.add_argument("-n", type=int, dest="runs", metavar="RUNS", help="runs that count, of each (default 5)")
+    parser.add_argument("--fetch", action="store_true", help="let apt-get download inputs that are not here")
+    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "results", metavar="DIR")
+    options = parser.parse_args()
+    if options.quick and options.only:
+        parser.error("--quick is one case already")
+    if options.runs is not None and options.runs < 1:
+        parser.error("-n counts from 1")
+    options.runs = options.runs or (3 if options.quick else 5)
+    options.only = [QUICK_INPUT] if options.quick else options.only or list(NAMES)
+    return options
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _measure_input(found: Found, peers: list[Program], runs: int, results: Results) -> Results:
+    """The results with one more input. What refuses it is skipped, not fatal to the others."""
+    _say(f"{found.name}: against {', '.join(peer.name for peer in peers) or 'no peer'}")
+    comparison, skipped = compare(found, peers, runs)
+    results = replace(results, skipped=(*results.skipped, *skipped))
+    if comparison is None:
+        return results
+    return replace(
+        results,
+        comparisons=(*results.comparisons, comparison),
+        sizes=(*results.sizes, section_size(found)),
+        in_process=(*results.in_process, convert_in_process(found.name, str(found.path), runs)),
+    )
+
+
+def _measure_pure(found: Found, runs: int, results: Results) -> Results:
+    _say(f"{PURE}: {found.name} without compiled kernels")
+    comparison, skipped = pure_fallback(found, runs)
+    pure = () if comparison is None else (comparison,)
+    return replace(results, pure=pure, skipped=(*results.skipped, *skipped))
+
+
+def _measure_scaling(source: Found, runs: int, results: Results) -> Results:
+    _say(f"{SCALING}: {', '.join(f'{count:,}' for count in SCALES)} functions of {source.name}")
+    try:
+        steps = scaling(source, SCALES, runs)
+    except (subprocess.CalledProcessError, RunError) as error:
+        return replace(results, skipped=(*results.skipped, Skipped(SCALING, str(error))))
+    return replace(results, scaling=steps, scaling_source=source.name)
+
+
+def _find_inputs(only: Sequence[str], fetch: bool) -> tuple[dict[str, Found], list[Skipped]]:
+    """The inputs that the chosen parts need, and why some are not there."""
+    needed = set(only)
+    if PURE in only:
+        needed.add(PURE_INPUT)
+    if SCALING in only:
+        needed.update(SCALING_INPUTS)
+    found = [find(wanted, fetch) for wanted in INPUTS if wanted.name in needed]
+    inputs = {item.name: item for item in found if isinstance(item, Found)}
+    return inputs, [item for item in found if isinstance(item, Skipped)]
+
+
+def _measure(only: Sequence[str], inputs: dict[str, Found], peers: list[Program], runs: int) -> Results:
+    results = Results()
+    for name, found in inputs.items():
+        if name in only:
+            results = _measure_input(found, peers, runs, results)
+    if PURE in only and PURE_INPUT in inputs:
+        results = _measure_pure(inputs[PURE_INPUT], runs, results)
+    source = next((inputs[name] for name in SCALING_INPUTS if name in inputs), None)
+    if SCALING in only and source:
+        results = _measure_scaling(source, runs, results)
+    return results
+
+
+def main() -> None:
+    """Measure what was asked for; tables on standard output, progress on standard error."""
+    options = _options()
+    machine = describe_machine()
+    inputs, missing = _find_inputs(options.only, options.fetch)
+    peers, absent = all_peers(options.quick)
+    results = _measure(options.only, inputs, peers, options.runs)
+    results = replace(results, skipped=(*missing, *absent, *results.skipped))
+    load = round(os.getloadavg()[0], 2)
+    run = Run(machine, options.runs, tuple(inputs.values()), tuple(peers), results, load)
+    options.output.mkdir(parents=True, exist_ok=True)
+    text = as_markdown(run)
+    (options.output / "results.md").write_text(text, encoding="utf-8")
+    (options.output / "results.json").write_text(as_json(run), encoding="utf-8")
+    print(text, end="")
+    _say(f"written: {options.output}/results.md and results.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""What is measured: each part gives its figures as records, and what it could not measure as `Skipped`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from .in_process import InProcess, convert_in_process
+from .inputs import Found
+from .measure import ROOT, Measured, Program, RunError, Skipped, alternate
+from .peers import on_input
+
+SCALES = (1_000, 10_000, 100_000, 1_000_000)
+_UNWINDKIT = (sys.executable, "-m", "unwindkit")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One input converted by unwindkit (the first of `measured`) and read by the peers."""
+
+    name: str
+    measured: tuple[Measured, ...]
+
+    def ratio(self, peer: Measured) -> float:
+        """unwindkit's time by the peer's: below 1 is faster."""
+        return self.measured[0].wall / peer.wall
+
+    def cpu_ratio(self, peer: Measured) -> float:
+        """The same for user and system time, which a busy machine disturbs less."""
+        ours = self.measured[0]
+        return (ours.user + ours.system) / (peer.user + peer.system)
+
+
+@dataclass(frozen=True, slots=True)
+class SectionSize:
+    """Bytes of `.sframe` by `--compact`, and of the `.eh_frame` that it was made from."""
+
+    name: str
+    eh_frame: int
+    none: int
+    share: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A generated input: the whole process, and the conversion alone."""
+
+    functions: int
+    eh_frame: int
+    process: Measured
+    in_process: InProcess
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All figures of one run; `scaling_source` is the input whose functions were repeated."""
+
+    comparisons: tuple[Comparison, ...] = ()
+    sizes: tuple[SectionSize, ...] = ()
+    in_process: tuple[InProcess, ...] = ()
+    pure: tuple[Comparison, ...] = ()
+    scaling: tuple[Step, ...] = ()
+    scaling_source: str = ""
+    skipped: tuple[Skipped, ...] = ()
+
+
+def conversion(path: Path, folder: Path, name: str = "unwindkit") -> Program:
+    """The command that is measured: a whole process from the file to the bytes of the section."""
+    return Program(name, (*_UNWINDKIT, "sframe", str(path), "--section", str(folder / "out.bin")))
+
+
+def compare(found: Found, peers: list[Program], runs: int) -> tuple[Comparison | None, list[Skipped]]:
+    """unwindkit and the peers on one input, in turn; no comparison where unwindkit itself fails."""
+    programs, slow = on_input(peers, found)
+    with TemporaryDirectory() as folder:
+        ours = conversion(found.path, Path(folder))
+        measured, failed = alternate([ours, *programs], runs)
+    skipped = slow + [Skipped(f"{skip.name} on {found.name}", skip.reason) for skip in failed]
+    if not measured or measured[0].program != ours.name:
+        return None, skipped
+    return Comparison(found.name, tuple(measured)), skipped
+
+
+def section_size(found: Found) -> SectionSize:
+    """Sizes by `--compact`. Raises CalledProcessError where the file is refused."""
+    none, share = (_report(found.path, compact) for compact in ("none", "share"))
+    return SectionSize(found.name, share["cfi_bytes"], none["sframe_bytes"], share["sframe_bytes"])
+
+
+def _report(path: Path, compact: str = "share") -> dict[str, int]:
+    """The figures that `unwindkit sframe --report` writes."""
+    with TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        options = ("--compact", compact, "--report", str(report))
+        command = (*conversion(path, Path(folder)).command, *options)
+        subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+        figures: dict[str, int] = json.loads(report.read_text())
+    return figures
+
+
+def pure_fallback(found: Found, runs: int) -> tuple[Comparison | None, list[Skipped]]:
+    """The compiled kernels and the uncompiled ones on one input, in turn."""
+    with TemporaryDirectory() as folder:
+        compiled = conversion(found.path, Path(folder))
+        pure = Program("unwindkit, uncompiled", compiled.command, (("UNWINDKIT_PURE", "1"),))
+        measured, skipped = alternate([compiled, pure], runs)
+    return (Comparison(found.name, tuple(measured)) if len(measured) == 2 else None), skipped
+
+
+def scaling(source: Found, counts: Sequence[int], runs: int) -> tuple[Step, ...]:
+    """Files of growing numbers of functions, each made by a process of its own. Raises CalledProcessError."""
+    steps = []
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for count in counts:
+            path = folder / f"{count}.elf"
+            maker = (sys.executable, "-m", "benchmarks.scaling", str(source.path), str(count), str(path))
+            subprocess.run(maker, check=True, capture_output=True, cwd=ROOT)
+            measured, failed = alternate([conversion(path, folder)], runs)
+            if failed:
+                raise RunError(failed[0].reason)
+            inside = convert_in_process(path.stem, str(path), runs)
+            steps.append(Step(inside.functions, _report(path)["cfi_bytes"], measured[0], inside))
+            path.unlink()
+    return tuple(steps)

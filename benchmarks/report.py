@@ -1,0 +1,156 @@
+"""Results as Markdown and as JSON.
+
+Strategy: every table is a heading and rows of text; one function pads them, so that the terminal shows the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from .cases import Comparison, Results, Step
+from .inputs import Found
+from .machine import Machine
+from .measure import Measured, Program
+
+_MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All that is written. `load_after`: the average over a minute."""
+
+    machine: Machine
+    runs: int
+    inputs: tuple[Found, ...]
+    peers: tuple[Program, ...]
+    results: Results
+    load_after: float
+
+
+def as_json(run: Run) -> str:
+    """Everything, with derived figures beside the measured ones."""
+    document = asdict(run)
+    # Commands and folders are this machine's business; names and versions are the result.
+    document["inputs"] = [{"name": f.name, "file": f.path.name, "size": f.size, "sha256": f.sha256} for f in run.inputs]
+    document["peers"] = [{"name": peer.name, "version": peer.version} for peer in run.peers]
+    for part in ("comparisons", "pure"):
+        for comparison, record in zip(getattr(run.results, part), document["results"][part], strict=True):
+            for measured, figures in zip(comparison.measured, record["measured"], strict=True):
+                figures |= {"ratio": comparison.ratio(measured), "cpu_ratio": comparison.cpu_ratio(measured)}
+    for inside, figures in zip(run.results.in_process, document["results"]["in_process"], strict=True):
+        figures["rows_per_second"] = inside.rows_per_second
+    return json.dumps(document, indent=2) + "\n"
+
+
+def as_markdown(run: Run) -> str:
+    """The tables, each with a heading; parts that were not measured are left out."""
+    results = run.results
+    parts = [_preamble(run)]
+    if results.comparisons:
+        parts.append("## From the file to the section, whole process\n\n" + _comparisons(results.comparisons))
+    if results.sizes:
+        heading = ("input", ".eh_frame", "none", "share", "none / .eh_frame", "share / .eh_frame")
+        rows = [
+            (
+                s.name,
+                f"{s.eh_frame:,}",
+                f"{s.none:,}",
+                f"{s.share:,}",
+                *(f"{v / s.eh_frame:.3f}" for v in (s.none, s.share)),
+            )
+            for s in results.sizes
+        ]
+        parts.append("## Size of the section by `--compact`, bytes\n\n" + _table(heading, rows))
+    if results.in_process:
+        heading = ("input", "functions", "rows", "read_elf", "to_sframe", "million rows a second")
+        rows = [
+            (i.name, f"{i.functions:,}", f"{i.rows:,}", _seconds(i.read_seconds), _seconds(i.encode_seconds),
+             f"{i.rows_per_second / 1e6:.2f}")
+            for i in results.in_process
+        ]  # fmt: skip
+        parts.append("## In process: read_elf and to_sframe\n\n" + _table(heading, rows))
+    if results.pure:
+        parts.append("## Without compiled kernels\n\n" + _comparisons(results.pure))
+    if results.scaling:
+        parts.append(f"## Growth: functions of {results.scaling_source}, repeated\n\n" + _growth(results.scaling))
+    if results.skipped:
+        parts.append("## Skipped\n\n" + "\n".join(f"- {skip.name}: {skip.reason}" for skip in results.skipped))
+    return "\n\n".join(parts) + "\n"
+
+
+def _preamble(run: Run) -> str:
+    machine = run.machine
+    lines = [
+        "# Benchmarks",
+        "",
+        f"- {machine.date}, load {machine.load:.2f} before and {run.load_after:.2f} after; medians of {run.runs}",
+        f"- {machine.processor}, {machine.processors} processors, {machine.memory / 1e9:.0f} GB; {machine.system}",
+        f"- {machine.python}, numpy {machine.numpy}, unwindkit {machine.unwindkit} with {machine.engine} kernels",
+        *(f"- {peer.name}: {peer.version}" for peer in run.peers),
+        *(f"- {f.name}: {f.path.name}, {f.size:,} bytes, SHA-256 {f.sha256[:12]}" for f in run.inputs),
+    ]
+    return "\n".join(lines)
+
+
+def _comparisons(comparisons: Sequence[Comparison]) -> str:
+    heading = (
+        "input",
+        "program",
+        "time",
+        "fastest - slowest",
+        "user + system",
+        "peak memory",
+        "first's time / its",
+        "CPU",
+    )
+    rows = [
+        (c.name, *_measured(m), f"{c.ratio(m):.2f}", f"{c.cpu_ratio(m):.2f}") for c in comparisons for m in c.measured
+    ]
+    return _table(heading, rows)
+
+
+def _measured(found: Measured) -> tuple[str, str, str, str, str]:
+    spread = f"{found.fastest:.3f} - {found.slowest:.3f} s"
+    peak = _megabytes(found.peak) if found.peak > found.floor else f"under {_megabytes(found.floor)}"
+    return found.program, _seconds(found.wall), spread, _seconds(found.user + found.system), peak
+
+
+def _growth(steps: Sequence[Step]) -> str:
+    heading = ("functions", ".eh_frame", "whole process", "times", "in process", "times", "peak memory")
+    return _table(heading, _growth_rows(steps))
+
+
+def _growth_rows(steps: Sequence[Step]) -> Iterator[tuple[str, ...]]:
+    before: Step | None = None
+    for step in steps:
+        process, inside = step.process.wall, step.in_process.seconds
+        grown = ("", "")
+        if before:
+            grown = (f"{process / before.process.wall:.1f}", f"{inside / before.in_process.seconds:.1f}")
+        peak = _megabytes(step.process.peak)
+        yield f"{step.functions:,}", f"{step.eh_frame:,}", _seconds(process), grown[0], _seconds(inside), grown[1], peak
+        before = step
+
+
+def _table(heading: Sequence[str], rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]]) -> str:
+    """A Markdown table, padded; columns but the names' are aligned right."""
+    lines = [tuple(heading), *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heading))]
+    right = [column > 0 and heading[column] != "program" for column in range(len(heading))]
+
+    def row(cells: Sequence[str]) -> str:
+        padded = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True))
+        return f"| {' | '.join(padded)} |"
+
+    rule = ("-" * (w - 1) + (":" if r else "-") for w, r in zip(widths, right, strict=True))
+    return "\n".join([row(lines[0]), f"| {' | '.join(rule)} |", *map(row, lines[1:])])
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3f} s"
+
+
+def _megabytes(value: int) -> str:
+    return f"{value / _MB:.0f} MB"

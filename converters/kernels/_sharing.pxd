@@ -1,0 +1,20 @@
+cdef class Sharing:
+    cdef const long long[::1] segment
+    cdef const unsigned char[::1] width
+    cdef const unsigned long long[::1] offset
+    cdef const unsigned char[::1] info
+    cdef const int[:, ::1] words
+    cdef const unsigned long long[::1] segment_start
+    cdef const long long[::1] segment_fres
+    cdef const long long[::1] fres
+    cdef unsigned long long base
+    cdef long long[::1] slots
+    cdef unsigned long long[::1] hashes
+    cdef long long[::1] host
+
+    cdef long long first(self, long long block) noexcept
+    cdef long long count(self, long long block) noexcept
+    cdef unsigned long long mix(self, unsigned long long value, long long block, long long index) noexcept
+    cdef int begins_with(self, long long block, long long other, long long count) noexcept
+    cdef long long find(self, unsigned long long value, long long block, long long count) noexcept
+    cpdef void share(self)
