@@ -13,7 +13,7 @@ from pathlib import Path
 from .cases import SCALES, Results, compare, pure_fallback, scaling, section_size
 from .in_process import convert_in_process
 from .inputs import INPUTS, Found, find
-from .machine import describe_machine
+from .machine import describe_machine, package_digest
 from .measure import ROOT, Program, RunError, Skipped
 from .peers import all_peers
 from .report import Run, as_json, as_markdown
@@ -110,6 +110,8 @@ def main() -> None:
     peers, absent = all_peers(options.quick)
     results = _measure(options.only, inputs, peers, options.runs)
     results = replace(results, skipped=(*missing, *absent, *results.skipped))
+    if package_digest() != machine.unwindkit_sha256:
+        sys.exit("benchmarks: the installed unwindkit changed while it was measured: the figures are of no one build")
     load = round(os.getloadavg()[0], 2)
     run = Run(machine, options.runs, tuple(inputs.values()), tuple(peers), results, load)
     options.output.mkdir(parents=True, exist_ok=True)

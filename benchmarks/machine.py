@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
@@ -10,6 +11,7 @@ import sys
 import time
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from .measure import ROOT
@@ -17,7 +19,7 @@ from .measure import ROOT
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Processor, memory in bytes, and versions; `load` is the average over a minute before the run."""
+    """Processor, memory in bytes, and versions; `unwindkit_sha256` is of the installed files; `load` is the average over a minute before the run."""
 
     date: str
     processor: str
@@ -29,6 +31,7 @@ class Machine:
     numpy: str
     unwindkit: str
     engine: str
+    unwindkit_sha256: str
 
 
 def describe_machine() -> Machine:
@@ -44,6 +47,7 @@ def describe_machine() -> Machine:
         numpy=metadata.version("numpy"),
         unwindkit=metadata.version("unwindkit"),
         engine=_engine(),
+        unwindkit_sha256=package_digest(),
     )
 
 
@@ -51,6 +55,18 @@ def _engine() -> str:
     """Which kernels conversions run on: compiled or pure."""
     command = (sys.executable, "-m", "unwindkit", "info", "--engine")
     return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout.strip()
+
+
+def package_digest() -> str:
+    """SHA-256 of the installed package's sources and compiled modules: a version number does not tell builds apart."""
+    found = find_spec("unwindkit")
+    if found is None or not found.submodule_search_locations:
+        raise ModuleNotFoundError("unwindkit is not installed for this interpreter")
+    folder = Path(found.submodule_search_locations[0])
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".so")):
+        digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _field(path: str, pattern: str) -> str:

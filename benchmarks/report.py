@@ -87,7 +87,8 @@ def _preamble(run: Run) -> str:
         "",
         f"- {machine.date}, load {machine.load:.2f} before and {run.load_after:.2f} after; medians of {run.runs}",
         f"- {machine.processor}, {machine.processors} processors, {machine.memory / 1e9:.0f} GB; {machine.system}",
-        f"- {machine.python}, numpy {machine.numpy}, unwindkit {machine.unwindkit} with {machine.engine} kernels",
+        f"- {machine.python}, numpy {machine.numpy}, unwindkit {machine.unwindkit} with {machine.engine} kernels "
+        f"(SHA-256 {machine.unwindkit_sha256[:12]})",
         *(f"- {peer.name}: {peer.version}" for peer in run.peers),
         *(f"- {f.name}: {f.path.name}, {f.size:,} bytes, SHA-256 {f.sha256[:12]}" for f in run.inputs),
     ]

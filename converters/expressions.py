@@ -344,17 +344,16 @@ def _pc_masks(node: Node, program_counter: int) -> set[int] | None:
         case Memory(address, _):
             return None if _pc_masks(address, program_counter) != set() else set()
         case Binary("and", inner, Constant(value)) | Binary("and", Constant(value), inner):
-            if program_counter in _registers(inner):
-                # f(PC + c) & mask depends on PC & mask alone.
-                is_mask = value & (value + 1) == 0 and value < MAX_RESIDUES
-                is_sum = register_offset(inner) is not None
-                return {value} if is_mask and is_sum else None
+            # f(PC + c) & mask depends on PC & mask alone.
+            found = register_offset(inner)
+            if found is not None and found[0] == program_counter:
+                return {value} if value & (value + 1) == 0 and value < MAX_RESIDUES else None
             return _pc_masks(inner, program_counter)
         case Unary(_, inner):
             return _pc_masks(inner, program_counter)
         case Binary(_, left, right):
-            found = _pc_masks(left, program_counter), _pc_masks(right, program_counter)
-            return None if found[0] is None or found[1] is None else found[0] | found[1]
+            former, latter = _pc_masks(left, program_counter), _pc_masks(right, program_counter)
+            return None if former is None or latter is None else former | latter
 
 
 def _registers(node: Node) -> set[int]:
@@ -399,6 +398,7 @@ def masked_offsets(
     if len(expression) > MAX_MASKED_SIZE:
         return None
     try:
-        return by_residue(simplify(parse(expression, byte_order, address_size), address_size), program_counter)
+        tree = simplify(parse(expression, byte_order, address_size), address_size)
+        return by_residue(tree, program_counter, address_size)
     except (ParseError, ExpressionError):
         return None

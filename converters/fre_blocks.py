@@ -15,7 +15,7 @@ from ..schemas import sframe
 from ..schemas.derive import bit_position
 from ..schemas.section import BuildError, ParseError, Section
 from .arch import Architecture, SframeAbi
-from .interning import random_base
+from .interning import random_keys
 from .kernels import engine, views
 from .rules import CfaKind, RaState, RuleKind
 from .runs import ROWS_PER_BYTE, reader_of, refuse
@@ -135,13 +135,12 @@ def share_blocks(blocks: Blocks) -> NDArray[np.int64]:
     """For each block the one whose bytes it uses: an equal one, one that begins with it, or itself."""
     count = len(blocks.segment)
     slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
-    hashes, host = np.empty(count, np.uint64), np.empty(count, np.int64)
+    host = np.empty(count, np.int64)
     split, rows = blocks.split, blocks.rows
     engine().sharing.Sharing(
         *views(blocks.segment, blocks.width, blocks.table.rows.offset, rows.info, rows.words),
         *views(split.start, split.fres, split.rows),
-        random_base(),
-        *views(slots, hashes, host),
+        *views(random_keys(5), np.empty(len(split.rows), np.uint32), slots, host),
     ).share()
     return host
 

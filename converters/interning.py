@@ -31,3 +31,9 @@ def intern(
 def random_base() -> int:
     """A base for hashes below 2**31 that nobody can foresee: no input can be chosen to collide."""
     return int.from_bytes(os.urandom(3), "little") + (1 << 29)
+
+
+def random_keys(count: int) -> NDArray[np.uint64]:
+    """`count` odd numbers of 64 bits and a `random_base`, for hashes of several columns."""
+    odd = np.frombuffer(os.urandom(8 * count), np.uint64) | np.uint64(1)
+    return np.append(odd, np.uint64(random_base()))

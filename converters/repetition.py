@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .rules import CfaKind
-from .unwind import CfaRule, Function, Row, UnwindTable, concatenate, select, table_of
+from .unwind import CfaRule, Function, Row, UnwindTable, concatenate, table_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +22,7 @@ MAX_BLOCK = 128
 # Rows of all functions laid out. A PLT of 30,000 entries has fewer; a few bytes of an attack can claim any size.
 MAX_UNROLLED = 1 << 16
 # Distinct expressions looked at that name the PC: a linker writes one.
-MAX_EXPRESSIONS = 16
+MAX_EXPRESSIONS = 8
 
 # For the row that starts there, register and offset by residue.
 Masked = tuple[int, tuple[int, ...]]
@@ -38,14 +38,17 @@ def split_repetitive(table: UnwindTable) -> tuple[UnwindTable, NDArray[np.int64]
     everything = np.arange(len(table))
     if not touched:
         return table, everything
-    kept = np.setdiff1d(everything, list(touched))
     parts, parents = [], []
     for index, masked in touched.items():
-        for part in _parts(table.function(index), masked):
-            parts.append(part)
-            parents.append(index)
-    rest = replace(table, functions=select(table.functions, kept))
-    return concatenate(rest, table_of(table.architecture, parts)), np.concatenate([kept, parents]).astype(np.int64)
+        found = _parts(table.function(index), masked)
+        parts += found
+        parents += [index] * len(found)
+    both = concatenate(table, table_of(table.architecture, parts))
+    # The whole stays, and covers nothing: its parts do.
+    size = both.functions.size.copy()
+    size[list(touched)] = 0
+    split = replace(both, functions=replace(both.functions, size=size))
+    return split, np.concatenate([everything, np.array(parents, np.int64)])
 
 
 def unroll(table: UnwindTable) -> UnwindTable:

@@ -192,15 +192,17 @@ def _assemble(table: UnwindTable, rows: SframeRows, split: Segments, pieces: _Pi
     widths = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
     key = pieces.segment * len(widths) + types
     if compact == "share":
-        _, first, block = np.unique(key, return_index=True, return_inverse=True)
+        first, block = _by_first_use(key, len(split.reason) * len(widths))
+        block = block[key]
     else:
         first = block = np.arange(len(key))
     blocks = Blocks(table, rows, split, pieces.segment[first], widths[types[first]])
     kept, place = np.arange(len(first)), np.arange(len(first))
     if compact == "share":
         host = share_blocks(blocks)
-        kept, place = _by_first_use(host[block], len(host))
-        place = place[host]
+        used = host[block]
+        first, place = _by_first_use(used, len(host))
+        kept, place = used[first], place[host]
     stored = blocks.select(kept)
     fdes = np.zeros(len(pieces.start), dtype_of(sframe.FuncDescEntry, table.byte_order))
     fdes["func_size"] = pieces.size
@@ -226,13 +228,15 @@ def _assemble(table: UnwindTable, rows: SframeRows, split: Segments, pieces: _Pi
     )
 
 
-def _by_first_use(used: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The blocks among `count` that occur in `used`, by first occurrence, and the place of each block among them."""
-    kept, position = np.unique(used, return_index=True)
-    kept = kept[np.argsort(position, kind="stable")]
-    place = np.zeros(count, np.int64)
-    place[kept] = np.arange(len(kept))
-    return kept, place
+def _by_first_use(numbers: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each number first occurs, in that order, and for each number below `limit` its place in that order."""
+    first_use = np.full(limit, -1, np.int64)
+    # Of several assignments to one element the last stays: going backwards, the first use.
+    first_use[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    first = np.flatnonzero(first_use[numbers] == np.arange(len(numbers)))
+    place = np.zeros(limit, np.int64)
+    place[numbers[first]] = np.arange(len(first))
+    return first, place
 
 
 def project(table: UnwindTable) -> UnwindTable:

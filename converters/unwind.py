@@ -232,11 +232,6 @@ def concatenate(first: UnwindTable, second: UnwindTable) -> UnwindTable:
     )
 
 
-def select(functions: FunctionColumns, which: NDArray[np.int64]) -> FunctionColumns:
-    """Some functions."""
-    return FunctionColumns(*(getattr(functions, field.name)[which] for field in fields(FunctionColumns)))
-
-
 Columns = TypeVar("Columns", FunctionColumns, RowColumns, RuleColumns)
 
 

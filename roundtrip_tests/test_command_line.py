@@ -207,7 +207,7 @@ def test_output_that_is_the_input_itself(tiny: Path, option: str) -> None:
     old = tiny.read_bytes()
     link = tiny.with_name("link")
     link.symlink_to(tiny.name)
-    rest = ["--section", tiny.with_name("out.bin")] if option == "--report" else []
+    rest: list[str | Path] = ["--section", tiny.with_name("out.bin")] if option == "--report" else []
     for output in (tiny, link, tiny.parent / "." / "tiny"):
         done = unwindkit("sframe", tiny, option, output, *rest)
         assert done.returncode == WRONG
@@ -245,7 +245,7 @@ def test_write_that_fails_leaves_the_old_file_alone(copy: Path, option: str) -> 
     out = copy.with_name("out")
     out.write_text("old")
     old = copy.read_bytes()
-    arguments = ["-o", out] if option == "-o" else [option]
+    arguments: list[str | Path] = ["-o", out] if option == "-o" else [option]
     done = unwindkit("sframe", copy, *arguments, before=no_large_files)
     assert (done.returncode, done.stdout) == (WRONG, "")
     assert len(done.stderr.splitlines()) == 1

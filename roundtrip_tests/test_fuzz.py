@@ -18,7 +18,7 @@ from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.elf import open_elf
 from unwindkit.converters.rules import RaState
 from unwindkit.converters.unwind import Function, UnwindTable, table_of
-from unwindkit.schemas import engine, entries
+from unwindkit.schemas import callframe, engine, entries
 from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
 from unwindkit.schemas.section import ByteOrder, Section
@@ -131,7 +131,7 @@ def reference_reads(section: Section, dialect: Dialect) -> None:
     try:
         found = entries.parse_section(section, dialect)
         for _, one in found:
-            if isinstance(one, entries.Fde):
+            if isinstance(one, callframe.Fde):
                 instructions = Section.of("instructions", one.instructions, 0, section.byte_order, section.address_size)
                 entries.parse_instructions(instructions, 0, len(instructions))
     except ParseError:

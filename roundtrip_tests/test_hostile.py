@@ -194,6 +194,12 @@ def test_cie_that_means_nothing(cie: str, offset: int, field: str, reason: str) 
 
 
 @pytest.mark.usefixtures("kernels")
+def test_factors_at_their_limits() -> None:
+    (first, second) = rows_of("8601 41", "01 00 8080808004 808080807c 10", size=1 << 40)  # 2**30 and -2**30
+    assert (first.registers[0].value, second.offset) == (-(1 << 30), 1 << 30)
+
+
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize(
     ("data", "offset"),
     [("01 7a5000 01 78 10 03 1b0000", 19), ("01 7a5000 01 78 10 01 0f", 17), ("01 7a5000 01 78 10 00", 16)],

@@ -7,14 +7,13 @@ cdef class Sharing:
     cdef const unsigned long long[::1] segment_start
     cdef const long long[::1] segment_fres
     cdef const long long[::1] fres
-    cdef unsigned long long base
+    cdef const unsigned long long[::1] keys
+    cdef unsigned int[::1] hashes
     cdef long long[::1] slots
-    cdef unsigned long long[::1] hashes
     cdef long long[::1] host
 
+    cdef void hash_segments(self) noexcept
     cdef long long first(self, long long block) noexcept
-    cdef long long count(self, long long block) noexcept
-    cdef unsigned long long mix(self, unsigned long long value, long long block, long long index) noexcept
     cdef int begins_with(self, long long block, long long other, long long count) noexcept
-    cdef long long find(self, unsigned long long value, long long block, long long count) noexcept
+    cdef long long find(self, long long block, long long count) noexcept
     cpdef void share(self)

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Which blocks of FREs can use another's bytes: equal blocks, and those that another begins with.
 
-Strategy: blocks are hashed FRE by FRE, so that every beginning of a block has a hash; the hash table holds
+Strategy: segments are hashed FRE by FRE, so that every beginning of a block has a hash; the hash table holds
 whole blocks, and what a hash finds is compared. Nothing is encoded for it.
 """
 
@@ -14,14 +14,17 @@ except ImportError:
 
 # A Mersenne prime: products of two numbers below it fit 64 bits.
 PRIME = cython.declare(cython.ulonglong, 0x7FFFFFFF)
+ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+WORD = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 
 @cython.cclass
 class Sharing:
-    """Blocks by segment and start width (kernels/fres.py says what the columns hold), and the hash table over them.
+    """Blocks by segment and start width, and the hash table over them; kernels/fres.py says what columns hold.
 
-    `slots`, all -1, is the open hash table: its length a power of two above twice the blocks. `base`, below
-    2**31, is drawn anew for each use: an adversary cannot choose blocks that collide.
+    `keys` are five odd numbers of 64 bits and one below 2**30, drawn anew for each use: an adversary cannot
+    choose blocks that collide. `hashes` has an element an FRE. `slots`, all -1, is the open hash table: its
+    length a power of two above twice the blocks. `host` is the result.
     """
 
     def __init__(
@@ -34,9 +37,9 @@ class Sharing:
         segment_start: cython.const[cython.ulonglong][::1],
         segment_fres: cython.const[cython.longlong][::1],
         fres: cython.const[cython.longlong][::1],
-        base: cython.ulonglong,
+        keys: cython.const[cython.ulonglong][::1],
+        hashes: cython.uint[::1],
         slots: cython.longlong[::1],
-        hashes: cython.ulonglong[::1],
         host: cython.longlong[::1],
     ) -> None:
         self.segment = segment
@@ -47,41 +50,53 @@ class Sharing:
         self.segment_start = segment_start
         self.segment_fres = segment_fres
         self.fres = fres
-        self.base = base
-        self.slots = slots
+        self.keys = keys
         self.hashes = hashes
+        self.slots = slots
         self.host = host
+
+    def hash_segments(self) -> cython.void:
+        """Give each FRE the hash of its segment's beginning up to and with it."""
+        number: cython.longlong
+        index: cython.longlong = 0
+        row: cython.longlong
+        value: cython.ulonglong
+        mixed: cython.ulonglong
+        base: cython.ulonglong = self.keys[5]
+        for number in range(self.segment_fres.shape[0]):
+            value = 1
+            while index < self.segment_fres[number]:
+                row = self.fres[index]
+                mixed = (
+                    (self.offset[row] - self.segment_start[number]) * self.keys[0]
+                    + cython.cast(cython.ulonglong, self.words[row, 0] & WORD) * self.keys[1]
+                    + cython.cast(cython.ulonglong, self.words[row, 1] & WORD) * self.keys[2]
+                    + cython.cast(cython.ulonglong, self.words[row, 2] & WORD) * self.keys[3]
+                    + self.info[row] * self.keys[4]
+                ) & ALL_ONES
+                value = (value * base + (mixed >> 34)) % PRIME
+                self.hashes[index] = cython.cast(cython.uint, value)
+                index += 1
 
     def first(self, block: cython.longlong) -> cython.longlong:
         """The index of a block's first FRE in `fres`."""
         number: cython.longlong = self.segment[block]
         return self.segment_fres[number - 1] if number else 0
 
-    def count(self, block: cython.longlong) -> cython.longlong:
-        """FREs of a block."""
-        return self.segment_fres[self.segment[block]] - self.first(block)
-
-    def mix(self, value: cython.ulonglong, block: cython.longlong, index: cython.longlong) -> cython.ulonglong:
-        """A hash with one FRE more."""
-        row: cython.longlong = self.fres[self.first(block) + index]
-        start: cython.ulonglong = self.offset[row] - self.segment_start[self.segment[block]]
-        word: cython.ulonglong = cython.cast(cython.ulonglong, self.words[row, 0] & 0xFFFFFFFF)
-        value = (value * self.base + (start & 0x3FFFFFFF) + 1) % PRIME
-        value = (value * self.base + (word << 8 | self.info[row]) % PRIME) % PRIME
-        word = cython.cast(cython.ulonglong, self.words[row, 1] & 0xFFFFFFFF)
-        return (value * self.base + (word ^ (self.words[row, 2] & 0xFFFF) << 16) % PRIME) % PRIME
-
     def begins_with(self, block: cython.longlong, other: cython.longlong, count: cython.longlong) -> cython.int:
         """Whether the first `count` FREs of both are equal."""
+        at: cython.longlong = self.first(block)
+        other_at: cython.longlong = self.first(other)
+        start: cython.ulonglong = self.segment_start[self.segment[block]]
+        other_start: cython.ulonglong = self.segment_start[self.segment[other]]
         index: cython.longlong
         one: cython.longlong
         two: cython.longlong
         for index in range(count):
-            one = self.fres[self.first(block) + index]
-            two = self.fres[self.first(other) + index]
+            one = self.fres[at + index]
+            two = self.fres[other_at + index]
             if (
-                self.offset[one] - self.segment_start[self.segment[block]]
-                != self.offset[two] - self.segment_start[self.segment[other]]
+                self.offset[one] - start != self.offset[two] - other_start
                 or self.info[one] != self.info[two]
                 or self.words[one, 0] != self.words[two, 0]
                 or self.words[one, 1] != self.words[two, 1]
@@ -90,17 +105,20 @@ class Sharing:
                 return 0
         return 1
 
-    def find(self, value: cython.ulonglong, block: cython.longlong, count: cython.longlong) -> cython.longlong:
+    def find(self, block: cython.longlong, count: cython.longlong) -> cython.longlong:
         """The slot of the block that is the first `count` FREs of `block`, or the free one where it would be."""
         mask: cython.longlong = self.slots.shape[0] - 1
-        slot: cython.longlong = cython.cast(cython.longlong, value) & mask
+        value: cython.longlong = self.hashes[self.first(block) + count - 1]
+        slot: cython.longlong = value & mask
         other: cython.longlong
+        last: cython.longlong
         while self.slots[slot] >= 0:
             other = self.slots[slot]
+            last = self.segment_fres[self.segment[other]] - 1
             if (
-                self.hashes[other] == value
+                self.hashes[last] == value
                 and self.width[other] == self.width[block]
-                and self.count(other) == count
+                and last + 1 - self.first(other) == count
                 and self.begins_with(block, other, count)
             ):
                 break
@@ -110,27 +128,21 @@ class Sharing:
     def share(self) -> cython.void:
         """Give each block in `host` the block whose bytes it uses: itself, or one that is equal or begins with it."""
         block: cython.longlong
-        index: cython.longlong
+        other: cython.longlong
+        count: cython.longlong
         slot: cython.longlong
-        value: cython.ulonglong
+        self.hash_segments()
         for block in range(self.segment.shape[0]):
-            value = self.width[block]
-            for index in range(self.count(block)):
-                value = self.mix(value, block, index)
-            self.hashes[block] = value
-            slot = self.find(value, block, self.count(block))
+            slot = self.find(block, self.segment_fres[self.segment[block]] - self.first(block))
             if self.slots[slot] < 0:
                 self.slots[slot] = block
             self.host[block] = self.slots[slot]
         for block in range(self.segment.shape[0]):
-            if self.host[block] != block:
-                continue
-            value = self.width[block]
-            for index in range(self.count(block) - 1):
-                value = self.mix(value, block, index)
-                slot = self.find(value, block, index + 1)
-                if self.slots[slot] >= 0 and self.host[self.slots[slot]] == self.slots[slot]:
-                    self.host[self.slots[slot]] = block
+            if self.host[block] == block:
+                for count in range(1, self.segment_fres[self.segment[block]] - self.first(block)):
+                    other = self.slots[self.find(block, count)]
+                    if other >= 0 and self.host[other] == other:
+                        self.host[other] = block
         # A host may have found one itself: each step leads to a longer block.
         for block in range(self.segment.shape[0]):
             while self.host[self.host[block]] != self.host[block]:
