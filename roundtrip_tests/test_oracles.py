@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from . import compiled, oracles
-from .oracles import ARCHITECTURES, Kind, RowText, SframeText
+from . import compiled, oracles, referee
+from .oracles import ARCHITECTURES, RowText, SframeText
+from .referee import Kind
 
 AMD64, AARCH64, S390X = ARCHITECTURES[62], ARCHITECTURES[183], ARCHITECTURES[22]
 
@@ -98,7 +99,7 @@ def rows_of(columns: oracles.FrameRows | oracles.SframeRows, function: int) -> l
 
 
 def differences(cfi: str, sframe: str, **options: list[tuple[int, int]]) -> list[tuple[Kind, int, int]]:
-    found = oracles.compare(frame_of(cfi), oracles.parse_sframe_rows(sframe), **options).differences
+    found = referee.compare(frame_of(cfi), oracles.parse_sframe_rows(sframe), **options).differences
     return [(difference.kind, difference.start, difference.end) for difference in found]
 
 
@@ -166,7 +167,7 @@ def test_undefined_ends_with_another_rule_and_comes_back_when_the_cie_says_so() 
 
 def test_cie_with_another_return_column_makes_its_functions_unsayable() -> None:
     frame = frame_of(CFI.replace("ra=16", "ra=3"))
-    assert {oracles.sayable(frame.texts[text], AMD64) for text in frame.text} == {None}
+    assert {referee.sayable(frame.texts[text], AMD64) for text in frame.text} == {None}
 
 
 def test_signed_return_address_is_known_from_the_instructions() -> None:
@@ -277,7 +278,7 @@ def test_two_sframe_sections_are_an_error() -> None:
     ],
 )
 def test_sayable_rows_and_their_text(architecture: oracles.Architecture, row: RowText, text: str | None) -> None:
-    said = oracles.sayable(row, architecture)
+    said = referee.sayable(row, architecture)
     assert (said and str(said)) == text
 
 
@@ -285,7 +286,7 @@ def test_sayable_rows_and_their_text(architecture: oracles.Architecture, row: Ro
 
 
 def test_equal_tables_have_no_difference_and_everything_is_counted() -> None:
-    result = oracles.compare(frame_of(CFI), oracles.parse_sframe_rows(SFRAME))
+    result = referee.compare(frame_of(CFI), oracles.parse_sframe_rows(SFRAME))
     assert result.differences == ()
     # The row at 0x1010 lies past its function; 4 of 40 bytes have a CFA expression.
     assert (result.functions, result.rows, result.rows_compared) == (3, 8, 7)
@@ -358,7 +359,7 @@ def test_overlapping_functions_are_judged_only_where_they_agree() -> None:
     cfi = CFI.replace("00000080 ZERO terminator\n", second)
     wrong = SFRAME.replace("1000  sp+8 ", "1000  sp+9 ").replace("sp+16 ", "sp+17 ")
     assert differences(cfi, wrong) == [(Kind.WRONG, 0x1000, 0x1001)]
-    assert oracles.compare(frame_of(cfi), oracles.parse_sframe_rows(SFRAME)).bytes_ambiguous == 3
+    assert referee.compare(frame_of(cfi), oracles.parse_sframe_rows(SFRAME)).bytes_ambiguous == 3
 
 
 PLT = """
@@ -399,7 +400,7 @@ def test_pcmask_function_is_compared_in_every_block(
 ) -> None:
     sframe = masked_plt(place, second_cfa)
     assert sframe.repetition_block.tolist() == [16]
-    found = [(d.kind, d.start, d.end) for d in oracles.compare(frame_of(PLT), sframe).differences]
+    found = [(d.kind, d.start, d.end) for d in referee.compare(frame_of(PLT), sframe).differences]
     assert [d for d in found if d[0] is not Kind.MISSING or d in expected] == expected
 
 
@@ -485,10 +486,10 @@ def test_binutils_own_sframe_is_right_but_for_what_v3_alone_can_say(tmp_path: Pa
     in_r10 = int(sframe.start[4]) + 3
     lazy = [(plt + 16, plt + 27), (plt + 27, plt + 32)]
     expected = [*lazy, (in_r10, in_r10 + 1)]
-    result = oracles.compare(frame, sframe)
+    result = referee.compare(frame, sframe)
     assert [(d.kind, d.start, d.end) for d in result.differences] == [(Kind.UNSAYABLE, *at) for at in expected]
     assert (result.functions, result.bytes_unsayable, result.bytes_ambiguous) == (4, 16 + 1, 0)
-    result = oracles.compare(frame, sframe, excepted=[(plt, plt + len(code))])
+    result = referee.compare(frame, sframe, excepted=[(plt, plt + len(code))])
     assert [(d.kind, d.start, d.found) for d in result.differences] == [(Kind.UNSAYABLE, in_r10, "r10+8 u f")]
     assert (result.bytes_excepted, result.rows - result.rows_compared) == (16, 2)
 
@@ -507,7 +508,7 @@ def test_every_wrong_byte_in_the_rows_of_a_function_is_found(tmp_path: Path) -> 
             changed = oracles.sframe_rows(path)
         except oracles.OracleError:
             continue
-        assert oracles.compare(frame, changed).differences != oracles.compare(frame, known).differences, hex(offset)
+        assert referee.compare(frame, changed).differences != referee.compare(frame, known).differences, hex(offset)
 
 
 @pytest.mark.oracle
@@ -546,7 +547,7 @@ def test_compiled_program_prints_the_same_under_every_flag_set(flags: compiled.F
 def test_compiled_program_has_rows_of_every_kind(flags: compiled.FlagSet, build_folder: Path) -> None:
     frame = oracles.frame_rows(compiled.build(build_folder, flags))
     assert {255, 256, 65535, 65536} <= set((frame.end - frame.start).tolist())
-    unsayable = {str(text) for text in frame.texts if oracles.sayable(text, frame.architecture) is None}
+    unsayable = {str(text) for text in frame.texts if referee.sayable(text, frame.architecture) is None}
     by_hand = {"exp u c-8", "rsp+8 r11 (r11) c-8", "r10+8 u c-8", "rsp+8 u undefined", "rsp+8 undefined c-8"}
     assert unsayable >= by_hand | {"rsp+8 v-24 c-8", "rsp+8 exp c-8", "rsp+8 vexp c-8", "rsp+8 u c-24", "no CFA u u"}
     bases = {text.cfa.partition("+")[0] for text in frame.texts}

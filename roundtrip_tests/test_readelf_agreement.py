@@ -16,8 +16,9 @@ from unwindkit import write_sframe
 from unwindkit.jobs import SframeReport
 
 from . import compiled
-from .oracles import Comparison, compare, frame_rows, sframe_rows
+from .oracles import frame_rows, sframe_rows
 from .real_files import REAL_FILES
+from .referee import Comparison, compare
 
 pytestmark = pytest.mark.oracle
 
