@@ -19,7 +19,10 @@ from .measure import ROOT
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Processor, memory in bytes, and versions; `unwindkit_sha256` is of the installed files; `load` is the average over a minute before the run."""
+    """Processor, memory in bytes, and versions; `load` is the average over a minute before the run.
+
+    `unwindkit_sha256` is of the installed files (`package_digest`).
+    """
 
     date: str
     processor: str

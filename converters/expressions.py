@@ -14,10 +14,9 @@ from ..schemas.expressions import FAMILIES, OPERATIONS, Operation, parse_express
 from ..schemas.section import ByteOrder, ParseError, Section
 from ..schemas.wire import LebBlock
 
-# Loops by DW_OP_skip and DW_OP_bra end here; no compiler's expression comes near.
+# Loops by DW_OP_skip and DW_OP_bra end here, and trees are walked by recursion; no compiler's expression comes near.
 MAX_STEPS = 10_000
 MAX_STACK = 1_000
-# Trees are walked by recursion.
 MAX_NODES = 250
 
 
@@ -223,19 +222,17 @@ def _signed(value: int, mask: int) -> int:
     return value - mask - 1 if value > mask >> 1 else value
 
 
+def _divisor(value: int) -> int:
+    if value == 0:
+        raise ExpressionError("a division by zero")
+    return value
+
+
 def _divide(left: int, right: int, mask: int) -> int:
     """Signed division, towards zero (DWARF5 2.5.1.4)."""
-    if right == 0:
-        raise ExpressionError("a division by zero")
-    dividend, divisor = _signed(left, mask), _signed(right, mask)
+    dividend, divisor = _signed(left, mask), _signed(_divisor(right), mask)
     quotient = abs(dividend) // abs(divisor)
     return quotient if (dividend < 0) == (divisor < 0) else -quotient
-
-
-def _modulo(left: int, right: int, mask: int) -> int:
-    if right == 0:
-        raise ExpressionError("a division by zero")
-    return left % right
 
 
 # Operands are unsigned numbers below mask + 1; results are cut to that. Comparisons are signed (DWARF5 2.5.1.5).
@@ -243,7 +240,7 @@ _BINARY: dict[str, Callable[[int, int, int], int]] = {
     "and": lambda left, right, mask: left & right,
     "div": _divide,
     "minus": lambda left, right, mask: left - right,
-    "mod": _modulo,
+    "mod": lambda left, right, mask: left % _divisor(right),
     "mul": lambda left, right, mask: left * right,
     "or": lambda left, right, mask: left | right,
     "plus": lambda left, right, mask: left + right,
@@ -381,8 +378,7 @@ def _substitute(node: Node, number: int, value: int, mask: int) -> Node:
     return node
 
 
-# The lazy PLT's has 11 bytes.
-MAX_MASKED_SIZE = 250
+MAX_MASKED_SIZE = 250  # the lazy PLT's has 11 bytes
 _BREG0, _BREGX = (opcode for opcode, (name, _) in {**FAMILIES, **OPERATIONS}.items() if name in ("breg", "bregx"))
 
 

@@ -63,8 +63,9 @@ def with_uncovered_plt(image: ElfImage, table: UnwindTable) -> UnwindTable:
     start, end = table.functions.start, table.functions.start + table.functions.size
     # A linker makes one section of a name; a thousand headers could name the same bytes.
     for header in (image.named(name)[0] for name in SECTIONS if len(image.named(name)) == 1):
-        is_covered = np.any((start < header.address + header.size) & (end > header.address))
-        if header.is_code and not header.is_nobits and not is_covered:
+        is_address = header.address + header.size < 1 << 64
+        is_covered = is_address and np.any((start < header.address + header.size) & (end > header.address))
+        if is_address and header.is_code and not header.is_nobits and not is_covered:
             data = bytes(image.contents(header).data)
             found += plt_functions(header.name, header.address, data, table.architecture)
     return concatenate(table, table_of(table.architecture, found)) if found else table

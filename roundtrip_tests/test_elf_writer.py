@@ -246,6 +246,7 @@ def test_no_section_index_changes_and_the_new_one_is_last(built: Built, tmp_path
 
 # --- replacing ---
 
+
 def test_second_write_is_in_place_and_lengths_may_change(built: Built, tmp_path: Path) -> None:
     program = tmp_path / "program"
     first = write_section(built(DEBUG), program, sframe(3000))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from elftools.elf.elffile import ELFFile
 from unwindkit import write_sframe
 from unwindkit.jobs import write_sframe_section
 
@@ -145,3 +146,18 @@ def test_a_section_with_an_entry_that_is_not_known_is_left_alone(section: str, f
     sframe = apart(changed)
     covered = {name for name, found in plt_sections(changed).items() if any(sframe.fre(pc) for pc in found)}
     assert covered == EVERY_KIND - {section}
+
+
+@pytest.mark.parametrize("address", [(1 << 64) - 8, (1 << 64) - 64])
+def test_a_section_at_the_end_of_the_address_space_is_left_alone(address: int, folder: Path) -> None:
+    program = linked(folder, UNCOVERED[0])
+    size = len(plt_sections(program)[".plt"])
+    with program.open("rb") as file:
+        elf = ELFFile(file)
+        header = elf["e_shoff"] + elf.get_section_index(".plt") * elf["e_shentsize"]
+    data = bytearray(program.read_bytes())
+    data[header + 16 : header + 24] = address.to_bytes(8, "little")  # sh_addr
+    changed = program.with_suffix(f".{address:x}")
+    changed.write_bytes(data)
+    assert size == 64
+    assert all(0 <= fde.start < 1 << 32 for fde in apart(changed).fdes)

@@ -179,7 +179,8 @@ def refuse_unsuitable(before: Tables, file_size: int, name: str) -> None:
         if segment.type == PT.LOAD and segment.filesz > segment.memsz:
             raise ParseError("", None, f"program header[{index}]", "has a p_filesz above its p_memsz")
     for index, one in enumerate(before.sections):
-        stored = 0 if one.type in (SHT.NULL, SHT.NOBITS) else one.size
+        # The first header's too: lief reads what it names, though it names nothing.
+        stored = 0 if one.type == SHT.NOBITS else one.size
         if (stored and one.offset + stored > file_size) or one.address + one.size > ADDRESS_LIMIT:
             raise ParseError("", None, f"section header[{index}]", "leaves the file or the address space")
         if one.link >= len(before.sections):
