@@ -79,14 +79,15 @@ def table_from_cfi(
     if len(own):
         run[own] = len(first) + np.arange(len(own), dtype=np.uint32)
         run_rows = np.concatenate([run_rows, builder.interpret(streams.select(own))[0]])
-    run, run_rows, rows = cut_runs(section, run, functions.size, run_rows, builder.rows())
+    run, run_rows, repeated = cut_runs(section, run, functions.size, run_rows, builder.rows().offset)
+    builder.repeat_rows(repeated)
     columns = {field.name: getattr(functions, field.name) for field in fields(FunctionColumns)} | {"run": run}
     return UnwindTable(
         architecture=architecture,
         byte_order=section.byte_order,
         functions=FunctionColumns(**columns),
         run_rows=run_rows,
-        rows=rows,
+        rows=builder.rows(),
         rules=builder.rules(),
         expressions=builder.expressions(),
         load_address=load_address,

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..schemas import sframe
 from ..schemas.derive import bit_position
-from ..schemas.section import BuildError, ParseError, Section
+from ..schemas.section import BuildError, ByteOrder, ParseError, Section
 from .arch import Architecture, SframeAbi
 from .interning import random_keys
 from .kernels import engine, views
@@ -31,8 +31,9 @@ FREE_ROWS = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SframeRows:
-    """Each row of the table in SFrame: a reason (0: none), the FRE info byte, three words."""
+    """Each row in SFrame: its offset in its function, a reason (0: none), the FRE info byte, three words."""
 
+    offset: NDArray[np.uint64]
     reason: NDArray[np.uint8]
     info: NDArray[np.uint8]
     words: NDArray[np.int32]
@@ -68,26 +69,32 @@ def _abi_vector(architecture: Architecture) -> NDArray[np.int64]:
     return np.array([*registers, *offsets, abi.has_register_slots], np.int64)
 
 
-def project_rows(table: UnwindTable) -> SframeRows:
-    count = len(table.rows.offset)
-    projected = SframeRows(np.empty(count, np.uint8), np.empty(count, np.uint8), np.empty((count, 3), np.int32))
-    rows, rules = table.rows, table.rules
-    columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state, rows.first_rule, rows.rule_count)
-    engine().fres.project(
-        *views(_abi_vector(table.architecture)),
-        *views(*columns, rules.register, rules.kind, rules.value),
-        *views(projected.reason, projected.info, projected.words),
-    )
-    return projected
+def project_rows(tables: tuple[UnwindTable, ...]) -> SframeRows:
+    """All rows of some tables of one architecture, behind one another, in SFrame."""
+    count = sum(len(table.rows.offset) for table in tables)
+    reason, info, words = np.empty(count, np.uint8), np.empty(count, np.uint8), np.empty((count, 3), np.int32)
+    end = 0
+    for table in tables:
+        rows, rules = table.rows, table.rules
+        start, end = end, end + len(rows.offset)
+        columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state, rows.first_rule, rows.rule_count)
+        engine().fres.project(
+            *views(_abi_vector(table.architecture), *columns, rules.register, rules.kind, rules.value),
+            *views(reason[start:end], info[start:end], words[start:end]),
+        )
+    offset = tables[0].rows.offset if len(tables) == 1 else np.concatenate([table.rows.offset for table in tables])
+    return SframeRows(offset, reason, info, words)
 
 
-def split_runs(table: UnwindTable, rows: SframeRows) -> Segments:
-    count, runs = len(rows.reason), len(table.run_rows)
-    first = np.empty(runs, np.int64)
+def split_runs(tables: tuple[UnwindTable, ...], rows: SframeRows) -> Segments:
+    """The runs of some tables, numbered on from one to the next, as segments of `project_rows`'s rows."""
+    run_rows = tables[0].run_rows
+    for table in tables[1:]:
+        run_rows = np.concatenate([run_rows, table.run_rows[1:] + run_rows[-1]])
+    count = len(rows.reason)
+    first = np.empty(len(run_rows), np.int64)
     columns = [np.empty(count, code) for code in ("u1", "u8", "i8", "i8", "i8")]
-    kept = engine().fres.segments(
-        *views(table.run_rows, table.rows.offset, rows.reason, rows.info, rows.words, first, *columns)
-    )
+    kept = engine().fres.segments(*views(run_rows, rows.offset, rows.reason, rows.info, rows.words, first, *columns))
     segments = int(first[-1])
     reason, start, fres, size = (column[:segments] for column in columns[:4])
     return Segments(first, reason, start, fres, size, columns[4][:kept])
@@ -97,7 +104,7 @@ def split_runs(table: UnwindTable, rows: SframeRows) -> Segments:
 class Blocks:
     """Blocks to be written: the segment and the width of start addresses of each."""
 
-    table: UnwindTable
+    byte_order: ByteOrder
     rows: SframeRows
     split: Segments
     segment: NDArray[np.int64]
@@ -123,9 +130,9 @@ class Blocks:
         """The bytes of all blocks."""
         ends = self.ends()
         out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
-        columns = (self.segment, self.width, self.table.rows.offset, self.rows.info, self.rows.words)
+        columns = (self.segment, self.width, self.rows.offset, self.rows.info, self.rows.words)
         engine().fres.encode(
-            int(self.table.byte_order == "big"),
+            int(self.byte_order == "big"),
             *views(*columns, self.split.start, self.split.fres, self.split.rows, out),
         )
         return out
@@ -134,13 +141,14 @@ class Blocks:
 def share_blocks(blocks: Blocks) -> NDArray[np.int64]:
     """For each block the one whose bytes it uses: an equal one, one that begins with it, or itself."""
     count = len(blocks.segment)
-    slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
+    slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int32)
+    marks = np.zeros(len(slots), np.uint8)
     host = np.empty(count, np.int64)
     split, rows = blocks.split, blocks.rows
     engine().sharing.Sharing(
-        *views(blocks.segment, blocks.width, blocks.table.rows.offset, rows.info, rows.words),
+        *views(blocks.segment, blocks.width, rows.offset, rows.info, rows.words),
         *views(split.start, split.fres, split.rows),
-        *views(random_keys(5), np.empty(len(split.rows), np.uint32), slots, host),
+        *views(random_keys(5), np.empty(len(split.rows), np.uint32), slots, marks, host),
     ).share()
     return host
 

@@ -18,7 +18,7 @@ def intern(
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Number the byte ranges data[start:end], equal ones (of equal `kind`) alike, and give the first of each number."""
     count = len(start)
-    slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
+    slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int32)
     hashes = np.empty(count, np.uint64)
     run = np.empty(count, np.uint32)
     first = np.empty(count, np.int64)

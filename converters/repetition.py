@@ -6,13 +6,13 @@ own with a repetition block (what SFrame says as PCMASK); `unroll` lays the bloc
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .rules import CfaKind
-from .unwind import CfaRule, Function, Row, UnwindTable, concatenate, table_of
+from .unwind import CfaRule, Function, FunctionColumns, Row, UnwindTable, concatenate, joined_functions, table_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,8 +28,18 @@ MAX_EXPRESSIONS = 8
 Masked = tuple[int, tuple[int, ...]]
 
 
-def split_repetitive(table: UnwindTable) -> tuple[UnwindTable, NDArray[np.int64]]:
-    """The table with functions split where such expressions begin and end, and the function each one comes from.
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """Functions, some of them split. `tables` hold their runs, numbered on from one table to the next; `parent` is
+    the function of the whole table that each comes from. One that was split is there too, and covers nothing."""
+
+    functions: FunctionColumns
+    tables: tuple[UnwindTable, ...]
+    parent: NDArray[np.int64]
+
+
+def split_repetitive(table: UnwindTable) -> Split:
+    """The table's functions, split where such expressions begin and end. No row of the table is copied.
 
     Readers disagree whether a block counts from its FDE's start or from address 0 (the text says the latter), so
     a part that does not start at a multiple of its block is laid out as ordinary rows.
@@ -37,18 +47,17 @@ def split_repetitive(table: UnwindTable) -> tuple[UnwindTable, NDArray[np.int64]
     touched = _touched(table)
     everything = np.arange(len(table))
     if not touched:
-        return table, everything
-    parts, parents = [], []
+        return Split(table.functions, (table,), everything)
+    parts: list[Function] = []
+    parents: list[int] = []
     for index, masked in touched.items():
         found = _parts(table.function(index), masked)
         parts += found
         parents += [index] * len(found)
-    both = concatenate(table, table_of(table.architecture, parts))
-    # The whole stays, and covers nothing: its parts do.
-    size = both.functions.size.copy()
-    size[list(touched)] = 0
-    split = replace(both, functions=replace(both.functions, size=size))
-    return split, np.concatenate([everything, np.array(parents, np.int64)])
+    split = table_of(table.architecture, parts)
+    functions = joined_functions(table, split)
+    functions.size[list(touched)] = 0
+    return Split(functions, (table, split), np.concatenate([everything, np.array(parents, np.int64)]))
 
 
 def unroll(table: UnwindTable) -> UnwindTable:

@@ -7,7 +7,7 @@ state; the states they end in are what FDEs start from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -151,9 +151,23 @@ class RowBuilder:
         if columns is self._rules and len(columns[0]) > (RULES_PER_BYTE * len(self._section) + FREE_RULES):
             reason = f"more than {RULES_PER_BYTE} register rules for each byte of the section"
             raise ParseError(self._section, None, record, reason)
+        self._grow_columns(columns)
+
+    @staticmethod
+    def _grow_columns(columns: list[NDArray[Any]]) -> None:
         for index, column in enumerate(columns):
             columns[index] = np.empty((2 * len(column), *column.shape[1:]), column.dtype)
             columns[index][: len(column)] = column
+
+    def repeat_rows(self, which: NDArray[np.int64]) -> None:
+        """Append copies of some rows: into the room that the columns have, so that the others need not move."""
+        count = int(self._filled[Filled.ROWS])
+        end = count + len(which)
+        while end > len(self._rows[0]):
+            self._grow_columns(self._rows)
+        for column in self._rows:
+            column[count:end] = column[which]
+        self._filled[Filled.ROWS] = end
 
     def rows(self) -> RowColumns:
         """All rows so far."""
@@ -175,23 +189,23 @@ def cut_runs(
     run: NDArray[np.uint32],
     reach: NDArray[np.uint64],
     run_rows: NDArray[np.int64],
-    rows: RowColumns,
-) -> tuple[NDArray[np.uint32], NDArray[np.int64], RowColumns]:
+    offset: NDArray[np.uint64],
+) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
     """Give each function that ends before its run does a run of the rows below `reach` (one at least).
 
-    `reach` is in bytes from the function's start. Returns the functions' runs, `run_rows` and the rows; raises
-    ParseError where the cut rows are out of proportion to the section.
+    `reach` is in bytes from the function's start, `offset` the rows'. Returns the functions' runs, `run_rows`, and
+    which rows have to be repeated behind the others; raises ParseError where these are out of proportion.
     """
     if not len(run):
-        return run, run_rows, rows
-    too_long = np.flatnonzero((rows.offset[run_rows[1:] - 1][run] >= reach) & (np.diff(run_rows)[run] > 1))
+        return run, run_rows, np.zeros(0, np.int64)
+    too_long = np.flatnonzero((offset[run_rows[1:] - 1][run] >= reach) & (np.diff(run_rows)[run] > 1))
     pieces: dict[tuple[int, int], int] = {}
     taken: list[NDArray[np.int64]] = []
     left = ROWS_PER_BYTE * len(section)
     run = run.copy()
     for function in too_long.tolist():
         first, last = run_rows[run[function]], run_rows[run[function] + 1]
-        kept = max(1, int(np.searchsorted(rows.offset[first:last], reach[function])))
+        kept = max(1, int(np.searchsorted(offset[first:last], reach[function])))
         key = (int(run[function]), kept)
         if key not in pieces:
             pieces[key] = len(run_rows) - 1 + len(pieces)
@@ -202,7 +216,6 @@ def cut_runs(
             taken.append(np.arange(first, first + kept))
         run[function] = pieces[key]
     if not taken:
-        return run, run_rows, rows
-    order = np.concatenate([np.arange(run_rows[-1]), *taken])
+        return run, run_rows, np.zeros(0, np.int64)
     run_rows = np.concatenate([run_rows, run_rows[-1] + np.cumsum([len(piece) for piece in taken])])
-    return run, run_rows, RowColumns(*(getattr(rows, field.name)[order] for field in fields(RowColumns)))
+    return run, run_rows, np.concatenate(taken)

@@ -7,7 +7,7 @@ share one block of FREs. Only the last step, `Encoded.at`, needs the section's a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -33,7 +33,7 @@ from .refusals import Reason, Refusals
 from .repetition import split_repetitive, unroll
 from .rules import RuleKind
 from .runs import cut_runs
-from .unwind import FunctionColumns, FunctionFlag, RuleColumns, UnwindTable
+from .unwind import FunctionColumns, FunctionFlag, RowColumns, RuleColumns, UnwindTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,12 +114,13 @@ def sframe_from_table(table: UnwindTable, version: int = 2, compact: Compact = "
         raise BuildError(".sframe", None, "version", f"version {version} is not written (2 is)")
     if compact not in ("none", "share"):
         raise BuildError(".sframe", None, "compact", f"{compact!r} is neither 'none' nor 'share'")
-    table, parent = split_repetitive(table)
-    rows = project_rows(table)
-    split = split_runs(table, rows)
-    pieces, refusals = _pieces(table, split)
-    encoded = _assemble(table, rows, split, pieces, compact)
+    whole = split_repetitive(table)
+    rows = project_rows(whole.tables)
+    split = split_runs(whole.tables, rows)
+    pieces, refusals = _pieces(whole.functions, table.architecture, split)
+    encoded = _assemble(table, whole.functions, rows, split, pieces, compact)
     # Parts of one function are that function to whoever asked.
+    parent = whole.parent
     return replace(encoded, function=parent[encoded.function]), replace(refusals, function=parent[refusals.function])
 
 
@@ -133,11 +134,12 @@ class _Pieces:
     size: NDArray[np.uint64]
 
 
-def _whole_function_reasons(table: UnwindTable, split: Segments) -> NDArray[np.uint8]:
+def _whole_function_reasons(
+    functions: FunctionColumns, architecture: Architecture, split: Segments
+) -> NDArray[np.uint8]:
     """For each function why none of it can be said, or 0."""
-    functions = table.functions
-    reason = np.zeros(len(table), np.uint8)
-    reason[functions.return_column != table.architecture.return_address] = Reason.RETURN_COLUMN
+    reason = np.zeros(len(functions.start), np.uint8)
+    reason[functions.return_column != architecture.return_address] = Reason.RETURN_COLUMN
     reason[functions.segment != 0] = Reason.SEGMENT
     reason[functions.size > MAX_FUNCTION_SIZE] = Reason.TOO_LARGE
     # A block is looked up as a whole: one that has a gap cannot be split around it.
@@ -147,10 +149,9 @@ def _whole_function_reasons(table: UnwindTable, split: Segments) -> NDArray[np.u
     return reason
 
 
-def _pieces(table: UnwindTable, split: Segments) -> tuple[_Pieces, Refusals]:
+def _pieces(functions: FunctionColumns, architecture: Architecture, split: Segments) -> tuple[_Pieces, Refusals]:
     """Every function's segments as address ranges, and those that are refused."""
-    functions = table.functions
-    whole = _whole_function_reasons(table, split)
+    whole = _whole_function_reasons(functions, architecture, split)
     order = np.argsort(functions.start, kind="stable")
     order = order[functions.size[order] > 0]
     start, size = functions.start[order], functions.size[order]
@@ -186,8 +187,15 @@ def _fre_types(pieces: _Pieces, repetition: NDArray[np.uint16]) -> NDArray[np.ui
     return types
 
 
-def _assemble(table: UnwindTable, rows: SframeRows, split: Segments, pieces: _Pieces, compact: Compact) -> Encoded:
-    repetition = table.functions.repetition[pieces.function]
+def _assemble(
+    table: UnwindTable,
+    functions: FunctionColumns,
+    rows: SframeRows,
+    split: Segments,
+    pieces: _Pieces,
+    compact: Compact,
+) -> Encoded:
+    repetition = functions.repetition[pieces.function]
     types = _fre_types(pieces, repetition)
     widths = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
     key = pieces.segment * len(widths) + types
@@ -196,7 +204,7 @@ def _assemble(table: UnwindTable, rows: SframeRows, split: Segments, pieces: _Pi
         block = block[key]
     else:
         first = block = np.arange(len(key))
-    blocks = Blocks(table, rows, split, pieces.segment[first], widths[types[first]])
+    blocks = Blocks(table.byte_order, rows, split, pieces.segment[first], widths[types[first]])
     kept, place = np.arange(len(first)), np.arange(len(first))
     if compact == "share":
         host = share_blocks(blocks)
@@ -209,7 +217,7 @@ def _assemble(table: UnwindTable, rows: SframeRows, split: Segments, pieces: _Pi
     fdes["func_start_fre_off"] = stored.offsets()[place[block]]
     fdes["func_num_fres"] = blocks.counts()[block]
     is_masked = (repetition > 0).astype(np.uint8) * np.uint8(SFRAME_FDE_TYPE.PCMASK)
-    has_b_key = table.functions.flags[pieces.function] & FunctionFlag.PAUTH_B_KEY > 0
+    has_b_key = functions.flags[pieces.function] & FunctionFlag.PAUTH_B_KEY > 0
     fdes["func_info"] = (
         types << bit_position(sframe.FdeInfo, "fretype")[0]
         | is_masked << bit_position(sframe.FdeInfo, "fdetype")[0]
@@ -296,7 +304,9 @@ def table_from_sframe(section: Section) -> UnwindTable:
     run_rows, rows, rules = rows_of_blocks(section, fres, fres_offset, blocks, architecture)
     functions = _functions(section, header, fdes, fdes_offset, architecture)
     reach = np.where(functions.repetition > 0, functions.repetition.astype(np.uint64), functions.size)
-    runs, run_rows, rows = cut_runs(section, run.reshape(-1).astype(np.uint32), reach, run_rows, rows)
+    runs, run_rows, repeated = cut_runs(section, run.reshape(-1).astype(np.uint32), reach, run_rows, rows.offset)
+    columns = [getattr(rows, field.name) for field in fields(RowColumns)]
+    rows = RowColumns(*(np.append(column, column[repeated]) for column in columns))
     return UnwindTable(
         architecture=architecture,
         byte_order=section.byte_order,

@@ -220,16 +220,20 @@ def concatenate(first: UnwindTable, second: UnwindTable) -> UnwindTable:
         first_rule=rows.first_rule + len(first.rules.register),
     )
     rules = replace(rules, value=rules.value + np.where(is_expression, shift, 0))
-    runs = np.uint32(len(first.run_rows) - 1)
-    functions = replace(second.functions, run=second.functions.run + runs)
     return replace(
         first,
-        functions=_joined(first.functions, functions),
+        functions=joined_functions(first, second),
         run_rows=np.concatenate([first.run_rows, second.run_rows[1:] + first.run_rows[-1]]),
         rows=_joined(first.rows, rows),
         rules=_joined(first.rules, rules),
         expressions=first.expressions + second.expressions,
     )
+
+
+def joined_functions(first: UnwindTable, second: UnwindTable) -> FunctionColumns:
+    """The functions of both tables, the second's runs numbered behind the first's; a copy."""
+    runs = np.uint32(len(first.run_rows) - 1)
+    return _joined(first.functions, replace(second.functions, run=second.functions.run + runs))
 
 
 Columns = TypeVar("Columns", FunctionColumns, RowColumns, RuleColumns)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from .jobs import FileInfo, SframeReport
 
 DONE, DIFFERENT, WRONG = 0, 1, 2
+
+# NumPy's linear algebra starts a thread a core when it is loaded; nothing here asks for any.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import time
 from pathlib import Path
 
 
@@ -14,16 +14,19 @@ def write_bytes(path: Path, data: bytes) -> None:
     """
     target = path.resolve()
     mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".unwindkit-")
+    name = target.with_name(f".unwindkit-{os.getpid()}-{time.monotonic_ns():x}")
+    file = name.open("xb")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(mode)
-        Path(name).replace(target)
+            if target.exists():
+                # Else a crash could leave the new name with neither content; a new file costs no one anything.
+                file.flush()
+                os.fsync(file.fileno())
+        name.chmod(mode)
+        name.replace(target)
     finally:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
 
 
 def _umask() -> int:

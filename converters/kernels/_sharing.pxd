@@ -9,7 +9,8 @@ cdef class Sharing:
     cdef const long long[::1] fres
     cdef const unsigned long long[::1] keys
     cdef unsigned int[::1] hashes
-    cdef long long[::1] slots
+    cdef int[::1] slots
+    cdef unsigned char[::1] marks
     cdef long long[::1] host
 
     cdef void hash_segments(self) noexcept

@@ -183,7 +183,7 @@ def intern(
     end: cython.const[cython.longlong][::1],
     kind: cython.const[cython.longlong][::1],
     base: cython.ulonglong,
-    slots: cython.longlong[::1],
+    slots: cython.int[::1],
     hashes: cython.ulonglong[::1],
     run: cython.uint[::1],
     first: cython.longlong[::1],
@@ -225,7 +225,7 @@ def intern(
                     break
             slot = slot + 1 & mask
         if slots[slot] < 0:
-            slots[slot] = count
+            slots[slot] = cython.cast(cython.int, count)
             first[count] = index
             hashes[count] = value
             count += 1

@@ -24,7 +24,8 @@ class Sharing:
 
     `keys` are five odd numbers of 64 bits and one below 2**30, drawn anew for each use: an adversary cannot
     choose blocks that collide. `hashes` has an element an FRE. `slots`, all -1, is the open hash table: its
-    length a power of two above twice the blocks. `host` is the result.
+    length a power of two above twice the blocks; `marks`, all 0 and of such a length in bytes, a filter of
+    bits before it. `host` is the result.
     """
 
     def __init__(
@@ -39,7 +40,8 @@ class Sharing:
         fres: cython.const[cython.longlong][::1],
         keys: cython.const[cython.ulonglong][::1],
         hashes: cython.uint[::1],
-        slots: cython.longlong[::1],
+        slots: cython.int[::1],
+        marks: cython.uchar[::1],
         host: cython.longlong[::1],
     ) -> None:
         self.segment = segment
@@ -53,6 +55,7 @@ class Sharing:
         self.keys = keys
         self.hashes = hashes
         self.slots = slots
+        self.marks = marks
         self.host = host
 
     def hash_segments(self) -> cython.void:
@@ -106,7 +109,7 @@ class Sharing:
         return 1
 
     def find(self, block: cython.longlong, count: cython.longlong) -> cython.longlong:
-        """The slot of the block that is the first `count` FREs of `block`, or the free one where it would be."""
+        """The slot of the block that is the first `count` FREs of `block` and hosts itself, or a free one."""
         mask: cython.longlong = self.slots.shape[0] - 1
         value: cython.longlong = self.hashes[self.first(block) + count - 1]
         slot: cython.longlong = value & mask
@@ -117,6 +120,7 @@ class Sharing:
             last = self.segment_fres[self.segment[other]] - 1
             if (
                 self.hashes[last] == value
+                and self.host[other] == other
                 and self.width[other] == self.width[block]
                 and last + 1 - self.first(other) == count
                 and self.begins_with(block, other, count)
@@ -131,15 +135,30 @@ class Sharing:
         other: cython.longlong
         count: cython.longlong
         slot: cython.longlong
+        first: cython.longlong
+        last: cython.longlong
+        index: cython.longlong
+        value: cython.longlong
+        mask: cython.longlong = self.marks.shape[0] - 1
         self.hash_segments()
         for block in range(self.segment.shape[0]):
+            self.host[block] = block
             slot = self.find(block, self.segment_fres[self.segment[block]] - self.first(block))
             if self.slots[slot] < 0:
-                self.slots[slot] = block
+                self.slots[slot] = cython.cast(cython.int, block)
+                value = self.hashes[self.segment_fres[self.segment[block]] - 1]
+                self.marks[value >> 3 & mask] |= 1 << (value & 7)
             self.host[block] = self.slots[slot]
         for block in range(self.segment.shape[0]):
-            if self.host[block] == block:
-                for count in range(1, self.segment_fres[self.segment[block]] - self.first(block)):
+            if self.host[block] != block:
+                continue
+            first = self.first(block)
+            last = self.segment_fres[self.segment[block]] - 1
+            for index in range(first, last):
+                # Nearly all beginnings are no block: the marks, which a cache holds, say so without a look-up.
+                value = self.hashes[index]
+                if self.marks[value >> 3 & mask] >> (value & 7) & 1:
+                    count = index + 1 - first
                     other = self.slots[self.find(block, count)]
                     if other >= 0 and self.host[other] == other:
                         self.host[other] = block
