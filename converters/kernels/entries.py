@@ -225,9 +225,9 @@ def intern(
                     break
             slot = slot + 1 & mask
         if slots[slot] < 0:
-            slots[slot] = cython.cast(cython.int, count)
+            slots[slot] = count
             first[count] = index
             hashes[count] = value
             count += 1
-        run[index] = cython.cast(cython.uint, slots[slot])
+        run[index] = slots[slot]
     return count

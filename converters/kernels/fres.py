@@ -172,18 +172,18 @@ def project(
                 offset = offset // abi[ALIGNMENT]
                 if offset < -INT32_MAX - 1 or offset > INT32_MAX:
                     why = why or CFA_OFFSET_REASON
-        reason[row] = cython.cast(cython.uchar, why)
+        reason[row] = why
         words[row, 0] = words[row, 1] = words[row, 2] = 0
         info[row] = 0
         if why:
             continue
-        words[row, 0] = cython.cast(cython.int, offset)
+        words[row, 0] = offset
         count = 1
         if not abi[FIXED_RA] and (ra != RA_INVALID or fp != NOTHING):
-            words[row, count] = cython.cast(cython.int, ra)
+            words[row, count] = ra
             count += 1
         if fp != NOTHING:
-            words[row, count] = cython.cast(cython.int, fp)
+            words[row, count] = fp
             count += 1
         size = SIZE_1B
         for index in range(count):
@@ -314,7 +314,7 @@ def decode_one(
     number: cython.int
     width: cython.int
     start[at] = reader.fixed(start_size)
-    info[at] = cython.cast(cython.uchar, reader.fixed(1))
+    info[at] = reader.fixed(1)
     number = info[at] >> COUNT_SHIFT & COUNT_MASK
     width = info[at] >> SIZE_SHIFT & SIZE_MASK
     words[at, 0] = words[at, 1] = words[at, 2] = 0
@@ -331,7 +331,7 @@ def decode_one(
         value = cython.cast(cython.longlong, reader.fixed(width))
         if value >> (8 * width - 1):
             value -= cython.cast(cython.longlong, 1) << 8 * width
-        words[at, word] = cython.cast(cython.int, value)
+        words[at, word] = value
 
 
 @cython.ccall

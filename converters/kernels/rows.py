@@ -191,8 +191,8 @@ class Interpreter:
             self.filled[FULL] = RULES
             return 0
         for index in range(self.rule_count):
-            self.rule_register[at + index] = cython.cast(cython.ushort, self.live[index, 0])
-            self.rule_kind[at + index] = cython.cast(cython.uchar, self.live[index, 1])
+            self.rule_register[at + index] = self.live[index, 0]
+            self.rule_kind[at + index] = self.live[index, 1]
             self.rule_value[at + index] = self.live[index, 2]
         self.first_rule = at
         self.changed = 0
@@ -245,12 +245,12 @@ class Interpreter:
         if not self.store_rules():
             return 0
         self.row_offset[row] = cython.cast(cython.ulonglong, pc)
-        self.row_cfa_kind[row] = cython.cast(cython.uchar, self.cfa_kind)
-        self.row_cfa_register[row] = cython.cast(cython.ushort, self.cfa_register)
+        self.row_cfa_kind[row] = self.cfa_kind
+        self.row_cfa_register[row] = self.cfa_register
         self.row_cfa_offset[row] = self.cfa_expression if self.cfa_kind == CFA_EXPRESSION else self.cfa_offset
-        self.row_ra_state[row] = cython.cast(cython.uchar, self.ra_state)
+        self.row_ra_state[row] = self.ra_state
         self.row_first_rule[row] = self.first_rule
-        self.row_rule_count[row] = cython.cast(cython.ushort, self.rule_count)
+        self.row_rule_count[row] = self.rule_count
         self.filled[ROWS] = row + 1
         return 1
 

@@ -72,13 +72,13 @@ class Sharing:
                 row = self.fres[index]
                 mixed = (
                     (self.offset[row] - self.segment_start[number]) * self.keys[0]
-                    + cython.cast(cython.ulonglong, self.words[row, 0] & WORD) * self.keys[1]
-                    + cython.cast(cython.ulonglong, self.words[row, 1] & WORD) * self.keys[2]
-                    + cython.cast(cython.ulonglong, self.words[row, 2] & WORD) * self.keys[3]
+                    + (self.words[row, 0] & WORD) * self.keys[1]
+                    + (self.words[row, 1] & WORD) * self.keys[2]
+                    + (self.words[row, 2] & WORD) * self.keys[3]
                     + self.info[row] * self.keys[4]
                 ) & ALL_ONES
                 value = (value * base + (mixed >> 34)) % PRIME
-                self.hashes[index] = cython.cast(cython.uint, value)
+                self.hashes[index] = value
                 index += 1
 
     def first(self, block: cython.longlong) -> cython.longlong:
@@ -145,7 +145,7 @@ class Sharing:
             self.host[block] = block
             slot = self.find(block, self.segment_fres[self.segment[block]] - self.first(block))
             if self.slots[slot] < 0:
-                self.slots[slot] = cython.cast(cython.int, block)
+                self.slots[slot] = block
                 value = self.hashes[self.segment_fres[self.segment[block]] - 1]
                 self.marks[value >> 3 & mask] |= 1 << (value & 7)
             self.host[block] = self.slots[slot]
