@@ -22,11 +22,11 @@ _ROWS = ("-wNF",)  # N: no links to debug files are followed, so that all read t
 
 def readelf_of_oracles() -> Program | Skipped:
     """binutils 2.47 as roundtrip_tests/oracles.py finds it: unpacked, run with its own loader and libraries."""
-    root = Path(os.environ.get("UNWINDKIT_ORACLES") or ROOT / ".oracles" / "forky")
+    root = Path(os.environ.get("UNWINDKIT_ORACLES") or ROOT / ".oracles") / "forky"
     loader = next(root.glob("usr/lib/*-linux-gnu/ld*.so.?"), None)
     path = root / "usr/bin/readelf"
     if loader is None or not path.exists():
-        reason = "no usr/bin/readelf with its loader in UNWINDKIT_ORACLES or .oracles/forky (see docs/testing.md)"
+        reason = "no usr/bin/readelf with its loader in forky of UNWINDKIT_ORACLES or .oracles (see docs/testing.md)"
         return Skipped(READELF, reason)
     command = (str(loader), "--library-path", str(loader.parent), "--argv0", str(path), str(path))
     return _versioned(Program(READELF, (*command, *_ROWS)), *command, "--version")

@@ -16,7 +16,8 @@ class SframeAbi:
     """What SFrame prescribes for an ABI. Offsets in bytes from the CFA; None: tracked row by row.
 
     `sp_value_offset` is the caller's SP, from the CFA. A stored CFA offset is (offset - `cfa_adjustment`) /
-    `cfa_alignment`. `has_register_slots`: an RA or FP word may name a register.
+    `cfa_alignment`. `has_register_slots`: an RA or FP word may name a register. `sp_is_saved`: functions save
+    the SP with other registers; what they save is that same value.
     """
 
     abi_arch: SFRAME_ABI
@@ -25,6 +26,7 @@ class SframeAbi:
     cfa_adjustment: int = 0
     cfa_alignment: int = 1
     has_register_slots: bool = False
+    sp_is_saved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             "s390x", "EM_S390", 8, "big", 15, 11, 14,
             sframe=SframeAbi(
                 SFRAME_ABI.S390X_ENDIAN_BIG, fixed_ra_offset=None, sp_value_offset=-160, cfa_adjustment=160,
-                cfa_alignment=8, has_register_slots=True,
+                cfa_alignment=8, has_register_slots=True, sp_is_saved=True,
             ),
         ),
     )

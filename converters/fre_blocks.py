@@ -66,7 +66,7 @@ def _abi_vector(architecture: Architecture) -> NDArray[np.int64]:
     abi = abi_of(architecture)
     registers = (architecture.stack_pointer, architecture.frame_pointer, architecture.return_address)
     offsets = (abi.fixed_ra_offset or 0, abi.sp_value_offset, abi.cfa_adjustment, abi.cfa_alignment)
-    return np.array([*registers, *offsets, abi.has_register_slots], np.int64)
+    return np.array([*registers, *offsets, abi.has_register_slots, abi.sp_is_saved], np.int64)
 
 
 def project_rows(tables: tuple[UnwindTable, ...]) -> SframeRows:

@@ -6,8 +6,8 @@ has no words for it; `compare` cuts the address space at every PC where either s
 piece. What `-wNF` does not print (DW_CFA_undefined looks like "no rule", signed return addresses are not
 shown) comes from `-wNf`, the instructions; the repetition block of PLT functions from the section's bytes.
 
-The programs are found in $UNWINDKIT_ORACLES, a folder made by Debian's `forky` binutils with its own loader and
-libraries; the default is `.oracles/forky` in the repository.
+The programs are found in $UNWINDKIT_ORACLES (default: `.oracles` in the repository), which has a folder a Debian
+suite: `forky` and `trixie` with binutils, their own loader and libraries; `sid-ARCH` with binaries to read.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ class OracleError(Exception):
 # --- programs ---------------------------------------------------------------------------------------------
 
 
-def oracle_root() -> Path:
-    return Path(os.environ.get("UNWINDKIT_ORACLES") or Path(__file__).resolve().parents[1] / ".oracles" / "forky")
+def oracle_root(suite: str = "forky") -> Path:
+    parent = os.environ.get("UNWINDKIT_ORACLES") or Path(__file__).resolve().parents[1] / ".oracles"
+    return Path(parent) / suite
 
 
-def run_oracle(program: str, *arguments: str | Path) -> str:
-    """The standard output of a program from the oracles' folder, run with its own loader and libraries."""
-    root = oracle_root()
+def run_oracle(program: str, *arguments: str | Path, suite: str = "forky") -> str:
+    """The standard output of a program from a suite's folder, run with its own loader and libraries."""
+    root = oracle_root(suite)
     loader = next(root.glob("usr/lib/*-linux-gnu/ld*.so.?"), None)
     path = root / "usr/bin" / program
     if loader is None or not path.exists():

@@ -72,6 +72,7 @@ SP_VALUE = cython.declare(cython.int, 4)
 ADJUSTMENT = cython.declare(cython.int, 5)
 ALIGNMENT = cython.declare(cython.int, 6)
 REGISTER_SLOTS = cython.declare(cython.int, 7)
+SP_IS_SAVED = cython.declare(cython.int, 8)
 
 
 @cython.cfunc
@@ -131,7 +132,10 @@ def project(
                 elif rule_register[rule] == abi[FP]:
                     fp_kind, fp = rule_kind[rule], rule_value[rule]
                 elif rule_register[rule] == abi[SP] and rule_kind[rule] != RULE_UNSPECIFIED:
-                    if rule_kind[rule] != RULE_VAL_OFFSET or rule_value[rule] != abi[SP_VALUE]:
+                    if rule_kind[rule] == RULE_VAL_OFFSET:
+                        if rule_value[rule] != abi[SP_VALUE]:
+                            rules_reason = SP_RULE
+                    elif not abi[SP_IS_SAVED] or (rule_kind[rule] != RULE_OFFSET and rule_kind[rule] != RULE_REGISTER):
                         rules_reason = SP_RULE
             if ra_kind == RULE_UNDEFINED:
                 rules_reason = RA_UNDEFINED
