@@ -8,25 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..schemas.section import ByteOrder
-from ..schemas.sframe import SFRAME_ABI
-
-
-@dataclass(frozen=True, slots=True)
-class SframeAbi:
-    """What SFrame prescribes for an ABI. Offsets in bytes from the CFA; None: tracked row by row.
-
-    `sp_value_offset` is the caller's SP, from the CFA. A stored CFA offset is (offset - `cfa_adjustment`) /
-    `cfa_alignment`. `has_register_slots`: an RA or FP word may name a register. `sp_is_saved`: functions save
-    the SP with other registers; what they save is that same value.
-    """
-
-    abi_arch: SFRAME_ABI
-    fixed_ra_offset: int | None
-    sp_value_offset: int = 0
-    cfa_adjustment: int = 0
-    cfa_alignment: int = 1
-    has_register_slots: bool = False
-    sp_is_saved: bool = False
+from ..schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS, SframeAbi
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +26,12 @@ class Architecture:
     frame_pointer: int
     return_address: int
     program_counter: int | None = None
-    signs_return_addresses: bool = False
     sframe: SframeAbi | None = None
+
+    @property
+    def signs_return_addresses(self) -> bool:
+        """Whether opcode 0x2d signs return addresses, and is no GNU_window_save."""
+        return self.sframe is not None and self.sframe.signs_return_addresses
 
 
 ARCHITECTURES: dict[str, Architecture] = {
@@ -54,16 +40,14 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture("x86", "EM_386", 4, "little", 4, 5, 8),
         Architecture(
             "x86_64", "EM_X86_64", 8, "little", 7, 6, 16, program_counter=16,
-            sframe=SframeAbi(SFRAME_ABI.AMD64_ENDIAN_LITTLE, fixed_ra_offset=-8),
+            sframe=SFRAME_ABIS[SFRAME_ABI.AMD64_ENDIAN_LITTLE],
         ),
         Architecture("arm", "EM_ARM", 4, "little", 13, 11, 14),
         Architecture(
-            "aarch64", "EM_AARCH64", 8, "little", 31, 29, 30, signs_return_addresses=True,
-            sframe=SframeAbi(SFRAME_ABI.AARCH64_ENDIAN_LITTLE, fixed_ra_offset=None),
+            "aarch64", "EM_AARCH64", 8, "little", 31, 29, 30, sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_LITTLE],
         ),
         Architecture(
-            "aarch64_be", "EM_AARCH64", 8, "big", 31, 29, 30, signs_return_addresses=True,
-            sframe=SframeAbi(SFRAME_ABI.AARCH64_ENDIAN_BIG, fixed_ra_offset=None),
+            "aarch64_be", "EM_AARCH64", 8, "big", 31, 29, 30, sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_BIG],
         ),
         Architecture("mips", "EM_MIPS", 4, "big", 29, 30, 31),
         Architecture("mips64", "EM_MIPS", 8, "big", 29, 30, 31),
@@ -71,13 +55,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture("ppc64", "EM_PPC64", 8, "little", 1, 31, 65),
         Architecture("riscv32", "EM_RISCV", 4, "little", 2, 8, 1),
         Architecture("riscv64", "EM_RISCV", 8, "little", 2, 8, 1),
-        Architecture(
-            "s390x", "EM_S390", 8, "big", 15, 11, 14,
-            sframe=SframeAbi(
-                SFRAME_ABI.S390X_ENDIAN_BIG, fixed_ra_offset=None, sp_value_offset=-160, cfa_adjustment=160,
-                cfa_alignment=8, has_register_slots=True, sp_is_saved=True,
-            ),
-        ),
+        Architecture("s390x", "EM_S390", 8, "big", 15, 11, 14, sframe=SFRAME_ABIS[SFRAME_ABI.S390X_ENDIAN_BIG]),
     )
 }  # fmt: skip
 

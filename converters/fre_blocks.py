@@ -14,7 +14,8 @@ import numpy as np
 from ..schemas import sframe
 from ..schemas.derive import bit_position
 from ..schemas.section import BuildError, ByteOrder, ParseError, Section
-from .arch import Architecture, SframeAbi
+from ..schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT, SframeAbi
+from .arch import Architecture
 from .interning import random_keys
 from .kernels import engine, views
 from .rules import CfaKind, RaState, RuleKind
@@ -24,6 +25,10 @@ from .unwind import RowColumns, RuleColumns, UnwindTable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+
+Slots = tuple["NDArray[np.int64]", "NDArray[np.bool_]"]
+
+MAX_WORDS = 3
 
 # Up to here FDEs may name the same bytes from different starts; beyond, a real section names few twice.
 FREE_ROWS = 1 << 20
@@ -163,52 +168,80 @@ class FreBlocks:
     fde: NDArray[np.int64]
 
 
-def rows_of_blocks(
-    section: Section, fres: memoryview, fres_offset: int, blocks: FreBlocks, architecture: Architecture
-) -> tuple[NDArray[np.int64], RowColumns, RuleColumns]:
-    """`run_rows`, rows and rules of a table whose runs are the blocks; PCs before a first FRE get a row without CFA."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Fres:
+    """Frame row entries as stored: `start` u64, from the function's start; `info` u8, the FRE info word; `words`
+    i32, three an FRE, those that it does not have 0.
+    """
+
+    start: NDArray[np.uint64]
+    info: NDArray[np.uint8]
+    words: NDArray[np.int32]
+
+    def bits(self, name: str) -> NDArray[np.uint8]:
+        """One field of the info word."""
+        shift, mask = bit_position(sframe.FreInfo, name)
+        return self.info >> np.uint8(shift) & np.uint8(mask)
+
+    def slots(self, fixed_ra: int, fixed_fp: int) -> tuple[Slots, Slots]:
+        """Where RA and FP are saved: each the words and which FREs have one (ABI/arch-specific Definition).
+
+        `fixed_ra` and `fixed_fp` are the header's: offsets from the CFA that no FRE repeats.
+        """
+        count, wide = self.bits("fre_offset_count"), self.words.astype(np.int64)
+        always = np.ones(len(self.info), np.bool_)
+        ra = wide[:, 1], (count > 1) & (wide[:, 1] != sframe.RA_OFFSET_INVALID)
+        fp = wide[:, 2], count > 2
+        if fixed_ra != sframe.FIXED_OFFSET_INVALID:
+            ra, fp = (np.full(len(always), fixed_ra, np.int64), always), (wide[:, 1], count > 1)
+        if fixed_fp != sframe.FIXED_OFFSET_INVALID:
+            fp = np.full(len(always), fixed_fp, np.int64), always
+        return ra, fp
+
+    def cfa_offsets(self, abi: SframeAbi) -> NDArray[np.int64]:
+        """The CFA's offset from its base register, in bytes."""
+        return self.words[:, 0].astype(np.int64) * abi.cfa_alignment + abi.cfa_adjustment
+
+
+def fres_of_blocks(
+    section: Section, fres: memoryview, fres_offset: int, blocks: FreBlocks, *, strict: bool = True
+) -> Fres:
+    """The FREs of some blocks, behind one another. `strict`: they ascend, and each has a CFA."""
     total = int(blocks.count.sum())
     if total > max(FREE_ROWS, ROWS_PER_BYTE * len(fres)):
         reason = f"FDEs name {total} FREs in a sub-section of {len(fres)} bytes"
         raise ParseError(section, None, "header.num_fdes", reason)
-    start = np.empty(total, np.uint64)
-    info = np.empty(total, np.uint8)
-    words = np.empty((total, 3), np.int32)
+    found = Fres(np.empty(total, np.uint64), np.empty(total, np.uint8), np.empty((total, MAX_WORDS), np.int32))
     reader = reader_of(section, fres)
-    columns = (blocks.offset, blocks.count, blocks.width, start, info, words)
-    done = engine().fres.decode(reader, *views(*columns))
+    columns = (blocks.offset, blocks.count, blocks.width, found.start, found.info, found.words)
+    done = engine().fres.decode(reader, int(strict), *views(*columns))
     if reader.fault:
         refuse(section, f"FDE[{blocks.fde[done]}].FRE", reader, fres_offset)
-    rows, rules = _rows_of_words(start, info, words, architecture)
+    return found
+
+
+def rows_of_blocks(
+    fres: Fres, blocks: FreBlocks, architecture: Architecture
+) -> tuple[NDArray[np.int64], RowColumns, RuleColumns]:
+    """`run_rows`, rows and rules of a table whose runs are the blocks; PCs before a first FRE get a row without CFA."""
+    rows, rules = rows_of_fres(fres, architecture)
     run_rows, rows = _fill_gaps(np.concatenate([np.zeros(1, np.int64), np.cumsum(blocks.count)]), rows)
     return run_rows, rows, rules
 
 
-def _bits(info: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:
-    shift, mask = bit_position(sframe.FreInfo, name)
-    return info >> np.uint8(shift) & np.uint8(mask)
-
-
-def _rows_of_words(
-    start: NDArray[np.uint64], info: NDArray[np.uint8], words: NDArray[np.int32], architecture: Architecture
-) -> tuple[RowColumns, RuleColumns]:
+def rows_of_fres(fres: Fres, architecture: Architecture) -> tuple[RowColumns, RuleColumns]:
+    """A row for each FRE, in their order, and the rules that the rows share."""
     abi = abi_of(architecture)
-    count = _bits(info, "fre_offset_count")
-    is_sp = _bits(info, "fre_cfa_base_reg_id") == sframe.SFRAME_BASE_REG.SP
-    wide = words.astype(np.int64)
-    if abi.fixed_ra_offset is None:
-        ra, has_ra = wide[:, 1], (count > 1) & (words[:, 1] != sframe.RA_OFFSET_INVALID)
-        fp, has_fp = wide[:, 2], count > 2
-    else:
-        ra, has_ra = np.full(len(info), abi.fixed_ra_offset, np.int64), np.ones(len(info), np.bool_)
-        fp, has_fp = wide[:, 1], count > 1
-    first_rule, rule_count, rules = _rules_of(architecture, abi, (ra, has_ra), (fp, has_fp))
+    is_sp = fres.bits("fre_cfa_base_reg_id") == sframe.SFRAME_BASE_REG.SP
+    # Every ABI tracks FP; a header that says otherwise was refused.
+    ra, fp = fres.slots(abi.fixed_ra_offset or sframe.FIXED_OFFSET_INVALID, sframe.FIXED_OFFSET_INVALID)
+    first_rule, rule_count, rules = _rules_of(architecture, abi, ra, fp)
     rows = RowColumns(
-        offset=start,
-        cfa_kind=np.full(len(info), CfaKind.REGISTER, np.uint8),
+        offset=fres.start,
+        cfa_kind=np.full(len(fres.info), CfaKind.REGISTER, np.uint8),
         cfa_register=np.where(is_sp, architecture.stack_pointer, architecture.frame_pointer).astype(np.uint16),
-        cfa_offset=wide[:, 0] * abi.cfa_alignment + abi.cfa_adjustment,
-        ra_state=_bits(info, "fre_mangled_ra_p") * np.uint8(RaState.SIGNED),
+        cfa_offset=fres.cfa_offsets(abi),
+        ra_state=fres.bits("fre_mangled_ra_p") * np.uint8(RaState.SIGNED),
         first_rule=first_rule,
         rule_count=rule_count,
     )
@@ -218,8 +251,8 @@ def _rows_of_words(
 def _rules_of(
     architecture: Architecture,
     abi: SframeAbi,
-    ra: tuple[NDArray[np.int64], NDArray[np.bool_]],
-    fp: tuple[NDArray[np.int64], NDArray[np.bool_]],
+    ra: Slots,
+    fp: Slots,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16], RuleColumns]:
     """First rule and rule count of each row, and the rules: one slice for each distinct pair of FP and RA."""
     sets = np.stack([np.where(fp[1], fp[0], 0), fp[1], np.where(ra[1], ra[0], 0), ra[1]], axis=1)
@@ -230,9 +263,9 @@ def _rules_of(
     register = np.tile(np.array([architecture.frame_pointer, architecture.return_address], np.uint16), len(distinct))
     kind = np.full(len(value), RuleKind.OFFSET, np.uint8)
     if abi.has_register_slots:
-        is_register = value & 1 == 1
+        is_register = value & SLOT_REGISTER_MARK > 0
         kind[is_register] = RuleKind.REGISTER
-        value = np.where(is_register, value >> 1, value)
+        value = np.where(is_register, value >> SLOT_REGISTER_SHIFT, value)
     count = present.reshape(-1, 2).sum(axis=1)
     first = np.cumsum(count) - count
     of_row = of_row.reshape(-1)

@@ -1,4 +1,4 @@
-"""SFrame V2 and the table, both directions (the SFrame Format, version 2, errata 1).
+"""SFrame and the table, both directions: V1 and V2 read, V2 (errata 1) written (the SFrame Format).
 
 Strategy: rows become words once a run (kernels/fres.py); each function then takes the segments of its run
 as FDEs: ranges that can be said, split around those that cannot. FDEs with equal segments and start widths
@@ -17,13 +17,13 @@ from ..schemas.derive import bit_position, dtype_of
 from ..schemas.pointers import DW_EH_PE
 from ..schemas.section import BuildError, ByteOrder, ParseError, Section
 from ..schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_VERSION
-from .arch import Architecture, architecture_of_abi
+from .arch import Architecture
 from .fre_blocks import (
     Blocks,
-    FreBlocks,
     Segments,
     SframeRows,
     abi_of,
+    fres_of_blocks,
     project_rows,
     rows_of_blocks,
     share_blocks,
@@ -33,6 +33,7 @@ from .refusals import Reason, Refusals
 from .repetition import split_repetitive, unroll
 from .rules import RuleKind
 from .runs import cut_runs
+from .sframe_section import SframeColumns, checked, sframe_columns
 from .unwind import FunctionColumns, FunctionFlag, RowColumns, RuleColumns, UnwindTable
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Encoded:
 
     architecture: Architecture
     byte_order: ByteOrder
-    version: int
+    version: SFRAME_VERSION
+    compact: Compact
     function: NDArray[np.int64]
     start: NDArray[np.uint64]
     fdes: NDArray[np.void]
@@ -69,7 +71,9 @@ class Encoded:
         """The section for a virtual address. Raises BuildError where a start is beyond the field's range."""
         if not 0 <= section_address < 1 << 64:
             raise BuildError(".sframe", None, "section_address", f"{section_address:#x} is no address")
-        fields = sframe.HEADER_SIZE + np.arange(len(self.fdes), dtype=np.uint64) * np.uint64(sframe.FDE_SIZE)
+        fields = sframe.HEADER_SIZE + np.arange(len(self.fdes), dtype=np.uint64) * np.uint64(
+            sframe.FDE_SIZES[self.version]
+        )
         fields += np.uint64(section_address)
         distance = (self.start - fields).astype(np.int64)
         limit = 1 << 31
@@ -97,19 +101,22 @@ class Encoded:
 
 
 def to_sframe(
-    table: UnwindTable, version: int = 2, section_address: int = 0, compact: Compact = "share"
+    table: UnwindTable, version: int = 2, section_address: int = 0, compact: Compact | None = None
 ) -> tuple[bytes, Refusals]:
     """The table as an `.sframe` section for the virtual address `section_address`, and what could not be said.
 
-    Architecture and byte order are the table's. Raises BuildError for an architecture or version that the
-    format does not have, and for a start beyond the field's range.
+    Architecture and byte order are the table's. `compact`: "share", where functions with equal rows name the same
+    FREs, or "none"; without one, "share", but "none" where the table is big-endian: libsframe on a host of the other
+    byte order, as most are, refuses a section whose FREs are named twice. Raises BuildError for an architecture or
+    version that the format does not have, and for a start beyond the field's range.
     """
     encoded, refusals = sframe_from_table(table, version, compact)
     return encoded.at(section_address), refusals
 
 
-def sframe_from_table(table: UnwindTable, version: int = 2, compact: Compact = "share") -> tuple[Encoded, Refusals]:
+def sframe_from_table(table: UnwindTable, version: int = 2, compact: Compact | None = None) -> tuple[Encoded, Refusals]:
     """As `to_sframe`, but for the address."""
+    compact = compact or ("none" if table.byte_order == "big" else "share")
     if version != SFRAME_VERSION.V2:
         raise BuildError(".sframe", None, "version", f"version {version} is not written (2 is)")
     if compact not in ("none", "share"):
@@ -228,6 +235,7 @@ def _assemble(
         architecture=table.architecture,
         byte_order=table.byte_order,
         version=SFRAME_VERSION.V2,
+        compact=compact,
         function=pieces.function,
         start=pieces.start,
         fdes=fdes,
@@ -283,34 +291,18 @@ def from_sframe(data: bytes | memoryview, section_address: int = 0) -> UnwindTab
 
 def table_from_sframe(section: Section) -> UnwindTable:
     """As `from_sframe`. The byte order is told by the magic number."""
-    section = replace(section, byte_order=_byte_order(section))
-    version = section_version(section)
-    if version != SFRAME_VERSION.V2:
-        raise ParseError(section, 2, "header.version", f"version {version} is not known (2 is)")
-    if len(section) < sframe.HEADER_SIZE:
-        reason = f"{len(section)} bytes do not hold a header of {sframe.HEADER_SIZE}"
-        raise ParseError(section, 0, "header", reason)
-    header = np.frombuffer(section.data[: sframe.HEADER_SIZE], dtype_of(sframe.Header, section.byte_order))[0]
-    architecture = _architecture(section, header)
-    fdes, fdes_offset, fres, fres_offset = _tiles(section, header)
-    _check_fdes(section, fdes, fdes_offset, header, len(fres))
-    shift, mask = bit_position(sframe.FdeInfo, "fretype")
-    types = fdes["func_info"] >> shift & mask
-    key = np.stack([fdes["func_start_fre_off"].astype(np.int64), fdes["func_num_fres"].astype(np.int64), types], axis=1)
-    distinct, first, run = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    widths = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
-    offsets, counts = (np.ascontiguousarray(distinct[:, column]) for column in (0, 1))
-    blocks = FreBlocks(offsets, counts, widths[distinct[:, 2]], first)
-    run_rows, rows, rules = rows_of_blocks(section, fres, fres_offset, blocks, architecture)
-    functions = _functions(section, header, fdes, fdes_offset, architecture)
-    reach = np.where(functions.repetition > 0, functions.repetition.astype(np.uint64), functions.size)
-    runs, run_rows, repeated = cut_runs(section, run.reshape(-1).astype(np.uint32), reach, run_rows, rows.offset)
-    columns = [getattr(rows, field.name) for field in fields(RowColumns)]
-    rows = RowColumns(*(np.append(column, column[repeated]) for column in columns))
+    columns = checked(sframe_columns(section))
+    blocks, run = columns.distinct_blocks()
+    fres = fres_of_blocks(columns.section, columns.fres, columns.fres_offset, blocks)
+    run_rows, rows, rules = rows_of_blocks(fres, blocks, columns.architecture)
+    reach = np.where(columns.repetition > 0, columns.repetition.astype(np.uint64), columns.size)
+    runs, run_rows, repeated = cut_runs(columns.section, run.astype(np.uint32), reach, run_rows, rows.offset)
+    row_columns = [getattr(rows, field.name) for field in fields(RowColumns)]
+    rows = RowColumns(*(np.append(column, column[repeated]) for column in row_columns))
     return UnwindTable(
-        architecture=architecture,
-        byte_order=section.byte_order,
-        functions=replace(functions, run=runs),
+        architecture=columns.architecture,
+        byte_order=columns.section.byte_order,
+        functions=_functions(columns, runs),
         run_rows=run_rows,
         rows=rows,
         rules=rules,
@@ -318,113 +310,19 @@ def table_from_sframe(section: Section) -> UnwindTable:
     )
 
 
-def section_version(section: Section) -> int:
-    """The version of an `.sframe` section, of whatever version. Raises ParseError."""
-    section = replace(section, byte_order=_byte_order(section))
-    return int(
-        np.frombuffer(section.data[: sframe.PREAMBLE_SIZE], dtype_of(sframe.Preamble, section.byte_order))[0]["version"]
-    )
-
-
-def _byte_order(section: Section) -> ByteOrder:
-    """What the magic number says (SFrame Magic Number and Endianness)."""
-    if len(section) < sframe.PREAMBLE_SIZE:
-        reason = f"{len(section)} bytes do not hold a preamble of {sframe.PREAMBLE_SIZE}"
-        raise ParseError(section, 0, "preamble", reason)
-    orders: tuple[ByteOrder, ByteOrder] = ("little", "big")
-    for order in orders:
-        if int.from_bytes(section.data[:2], order) == sframe.SFRAME_MAGIC:
-            return order
-    raise ParseError(section, 0, "header.magic", f"{bytes(section.data[:2]).hex()} is not {sframe.SFRAME_MAGIC:#x}")
-
-
-def _architecture(section: Section, header: np.void) -> Architecture:
-    """The ABI's; the header's fixed offsets have to be that ABI's, as rows are read by them."""
-    try:
-        architecture = architecture_of_abi(int(header["abi_arch"]))
-    except ValueError:
-        raise ParseError(section, 4, "header.abi_arch", f"{header['abi_arch']} is not known") from None
-    if architecture.byte_order != section.byte_order:
-        reason = f"is {architecture.name}'s, in a {section.byte_order}-endian section"
-        raise ParseError(section, 4, "header.abi_arch", reason)
-    fixed = sframe.FIXED_OFFSET_INVALID, abi_of(architecture).fixed_ra_offset or sframe.FIXED_OFFSET_INVALID
-    for offset, (name, expected) in enumerate(zip(("fp", "ra"), fixed, strict=True), 5):
-        found = header[f"cfa_fixed_{name}_offset"]
-        if found != expected:
-            reason = f"is {found}, in {architecture.name} it is {expected}"
-            raise ParseError(section, offset, f"header.cfa_fixed_{name}_offset", reason)
-    return architecture
-
-
-def _tiles(section: Section, header: np.void) -> tuple[NDArray[np.void], int, memoryview, int]:
-    """The FDEs, the bytes of the FREs, and the section offset of each sub-section."""
-    behind = sframe.HEADER_SIZE + int(header["auxhdr_len"])
-    fdes_offset, fres_offset = behind + int(header["fdeoff"]), behind + int(header["freoff"])
-    fdes_end = fdes_offset + int(header["num_fdes"]) * sframe.FDE_SIZE
-    for name, end in (("num_fdes", fdes_end), ("fre_len", fres_offset + int(header["fre_len"]))):
-        if end > len(section):
-            reason = f"the sub-section reaches to {end:#x}, the section to {len(section):#x}"
-            raise ParseError(section, 0, f"header.{name}", reason)
-    fdes = np.frombuffer(section.data[fdes_offset:fdes_end], dtype_of(sframe.FuncDescEntry, section.byte_order))
-    return fdes, fdes_offset, section.data[fres_offset : fres_offset + int(header["fre_len"])], fres_offset
-
-
-def _check_fdes(section: Section, fdes: NDArray[np.void], offset: int, header: np.void, fre_len: int) -> None:
-    """Refuse what no FDE may say, naming the first that does."""
-    info = fdes["func_info"]
-    start = _starts(section, header, fdes, offset)
-    fretype, fdetype = (info >> shift & mask for shift, mask in (bit_position(sframe.FdeInfo, n) for n in _INFO_BITS))
-    faults = {
-        "func_info.fretype": (fretype > SFRAME_FRE_TYPE.ADDR4, "the FRE type is none of the three"),
-        "func_rep_size": (
-            (fdetype == SFRAME_FDE_TYPE.PCMASK) & (fdes["func_rep_size"] == 0),
-            "a repetitive block of no bytes",
-        ),
-        "func_start_fre_off": (
-            fdes["func_start_fre_off"].astype(np.int64) + (fdes["func_num_fres"] > 0) > fre_len,
-            f"lies past the FRE sub-section of {fre_len:#x} bytes",
-        ),
-        "func_size": (fdes["func_size"] > ~start, "the function reaches past the address space"),
-    }
-    if header["flags"] & SFRAME_F.FDE_SORTED:
-        # Modulo the address space, as a section may be near its end.
-        descends = np.concatenate([np.zeros(1, np.bool_), np.diff(start.astype(np.int64)) < 0])[: len(fdes)]
-        faults["func_start_address"] = descends, "below the one before, in a section flagged as sorted"
-    for name, (is_wrong, reason) in faults.items():
-        wrong = np.flatnonzero(is_wrong)
-        if len(wrong):
-            raise ParseError(section, offset + int(wrong[0]) * sframe.FDE_SIZE, f"FDE[{wrong[0]}].{name}", reason)
-
-
-_INFO_BITS = ("fretype", "fdetype")
-
-
-def _starts(section: Section, header: np.void, fdes: NDArray[np.void], offset: int) -> NDArray[np.uint64]:
-    """The absolute start of each function (errata 1: counted from the field, or from the section's start)."""
-    base = np.full(len(fdes), section.address, np.uint64)
-    if header["flags"] & SFRAME_F.FDE_FUNC_START_PCREL:
-        base += np.arange(len(fdes), dtype=np.uint64) * np.uint64(sframe.FDE_SIZE) + np.uint64(offset)
-    return base + fdes["func_start_address"].astype(np.int64).astype(np.uint64)
-
-
-def _functions(
-    section: Section, header: np.void, fdes: NDArray[np.void], offset: int, architecture: Architecture
-) -> FunctionColumns:
-    """The functions, with `run` still to come."""
-    count = len(fdes)
-    shifts = (bit_position(sframe.FdeInfo, name)[0] for name in ("fdetype", "pauth_key"))
-    is_masked, has_b_key = (fdes["func_info"] >> shift & 1 for shift in shifts)
+def _functions(columns: SframeColumns, runs: NDArray[np.uint32]) -> FunctionColumns:
+    count = len(columns)
     return FunctionColumns(
-        start=_starts(section, header, fdes, offset),
-        size=fdes["func_size"].astype(np.uint64),
-        run=np.zeros(count, np.uint32),
+        start=columns.start,
+        size=columns.size,
+        run=runs,
         section=np.zeros(count, np.uint32),
         segment=np.zeros(count, np.uint64),
-        return_column=np.full(count, architecture.return_address, np.uint32),
-        repetition=fdes["func_rep_size"].astype(np.uint16) * is_masked,
-        flags=has_b_key.astype(np.uint8) * np.uint8(FunctionFlag.PAUTH_B_KEY),
+        return_column=np.full(count, columns.architecture.return_address, np.uint32),
+        repetition=columns.repetition,
+        flags=columns.bits("pauth_key") * np.uint8(FunctionFlag.PAUTH_B_KEY),
         personality_encoding=np.full(count, DW_EH_PE.omit, np.uint8),
         personality=np.zeros(count, np.uint64),
         lsda=np.zeros(count, np.uint64),
-        origin=np.arange(offset, offset + count * sframe.FDE_SIZE, sframe.FDE_SIZE, dtype=np.uint64),
+        origin=columns.origin,
     )

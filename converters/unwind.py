@@ -265,7 +265,7 @@ class _Interned:
 
 
 def table_of(
-    architecture: Architecture, functions: Iterable[Function], byte_order: ByteOrder | None = None
+    architecture: Architecture, functions: Iterable[Function], byte_order: ByteOrder | None = None, source: str = ""
 ) -> UnwindTable:
     """A table made of objects (slow: for tests and for tables made by hand). Functions with equal rows share a run."""
     kept = _Interned()
@@ -293,6 +293,7 @@ def table_of(
         rows=RowColumns(*_columns(rows, ("u8", "u1", "u2", "i8", "u1", "i8", "u2"))),
         rules=RuleColumns(*_columns(kept.rules, ("u2", "u1", "i8"))),
         expressions=tuple(kept.expressions),
+        source=source,
     )
 
 

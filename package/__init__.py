@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .converters.by_pc import RulesByPc, by_pc
+    from .converters.lookup import RowsAt, find_rows
     from .converters.reading import read_elf
     from .converters.refusals import Reason, Refusal, Refusals
     from .converters.sframe import from_sframe, project, to_sframe
+    from .converters.sframe_lookup import FresAt, find_fres
     from .converters.unwind import Function, FunctionFlag, Row, UnwindTable
-    from .jobs import describe, write_sframe
+    from .jobs import describe, remove_sframe, write_sframe
     from .schemas.section import BuildError, FormatError, ParseError
 
 _HOMES = {
     "BuildError": "schemas.section",
     "FormatError": "schemas.section",
+    "FresAt": "converters.sframe_lookup",
     "Function": "converters.unwind",
     "FunctionFlag": "converters.unwind",
     "ParseError": "schemas.section",
@@ -27,13 +30,17 @@ _HOMES = {
     "Refusal": "converters.refusals",
     "Refusals": "converters.refusals",
     "Row": "converters.unwind",
+    "RowsAt": "converters.lookup",
     "RulesByPc": "converters.by_pc",
     "UnwindTable": "converters.unwind",
     "by_pc": "converters.by_pc",
     "describe": "jobs",
+    "find_fres": "converters.sframe_lookup",
+    "find_rows": "converters.lookup",
     "from_sframe": "converters.sframe",
     "project": "converters.sframe",
     "read_elf": "converters.reading",
+    "remove_sframe": "jobs",
     "to_sframe": "converters.sframe",
     "write_sframe": "jobs",
 }
@@ -41,6 +48,7 @@ _HOMES = {
 __all__ = [
     "BuildError",
     "FormatError",
+    "FresAt",
     "Function",
     "FunctionFlag",
     "ParseError",
@@ -48,13 +56,17 @@ __all__ = [
     "Refusal",
     "Refusals",
     "Row",
+    "RowsAt",
     "RulesByPc",
     "UnwindTable",
     "by_pc",
     "describe",
+    "find_fres",
+    "find_rows",
     "from_sframe",
     "project",
     "read_elf",
+    "remove_sframe",
     "to_sframe",
     "write_sframe",
 ]

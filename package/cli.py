@@ -10,6 +10,7 @@ import argparse
 import io
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
         code: int = options.run(options)
     except FormatError as error:
         return _complain(f"{options.file}: {error}")
+    except BrokenPipeError:
+        # Whoever read has seen enough; Python would complain once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DIFFERENT
     except OSError as error:
         return _complain(f"{error.filename or options.file}: {error.strerror or error}")
     return code
@@ -51,6 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_info(commands)
     _add_sframe(commands)
+    _add_dump(commands)
+    _add_find(commands)
+    _add_remove(commands)
     return parser
 
 
@@ -83,12 +91,44 @@ def _add_sframe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument(
         "--compact",
         choices=("none", "share"),
-        default="share",
-        help="share: functions with equal rows name the same FREs (default); none: each has its own",
+        help="share: functions with equal rows name the same FREs; none: each has its own "
+        "(default: share, for big-endian targets none)",
     )
     command.add_argument("--report", metavar="R.json", help="write the figures as JSON")
     command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be converted whole")
     command.set_defaults(run=_sframe, command=command)
+
+
+def _add_dump(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("dump", help="print what sections hold, as GNU readelf 2.47 prints it")
+    command.add_argument("file", metavar="FILE")
+    command.add_argument("--sframe", action="store_true", help="every .sframe section, as readelf --sframe does")
+    command.add_argument("--json", action="store_true", help="as JSON, one object a section")
+    command.set_defaults(run=_dump, command=command)
+
+
+def _add_find(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("find", help="the row in force at a PC, from each source in the file")
+    command.add_argument("file", metavar="FILE")
+    command.add_argument("pcs", metavar="PC", nargs="+", type=_address, help="an address, 0x1234 or decimal")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.set_defaults(run=_find, command=command)
+
+
+def _add_remove(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("remove", help="take .sframe sections and the segment that names them out of a file")
+    command.add_argument("file", metavar="FILE")
+    output = command.add_mutually_exclusive_group(required=True)
+    output.add_argument("-o", dest="output", metavar="OUT", help="write the file without its .sframe here")
+    output.add_argument("--in-place", action="store_true", help="replace FILE itself")
+    command.set_defaults(run=_remove, command=command)
+
+
+def _address(text: str) -> int:
+    address = int(text, 0)
+    if not 0 <= address < 1 << 64:
+        raise ValueError(text)
+    return address
 
 
 def _info(options: argparse.Namespace) -> int:
@@ -146,9 +186,7 @@ def _sframe(options: argparse.Namespace) -> int:
     if options.address and not options.section:
         options.command.error("--address goes with --section")
     for written in filter(None, (options.output, options.section, options.report)):
-        if Path(written).exists() and Path(written).samefile(options.file):
-            hint = ": say --in-place" if written == options.output else ""
-            options.command.error(f"{written} is the input itself{hint}")
+        _refuse_the_input(options, written)
     if options.report and Path(options.report).resolve() == Path(options.output or options.section or "").resolve():
         options.command.error(f"{options.report} cannot be both the result and the report")
     if options.section:
@@ -168,6 +206,12 @@ def _sframe(options: argparse.Namespace) -> int:
     return DIFFERENT if options.strict and report.refused else DONE
 
 
+def _refuse_the_input(options: argparse.Namespace, written: str) -> None:
+    if Path(written).exists() and Path(written).samefile(options.file):
+        hint = ": say --in-place" if written == options.output else ""
+        options.command.error(f"{written} is the input itself{hint}")
+
+
 def _report_text(report: SframeReport) -> str:
     from .converters.refusals import Reason
 
@@ -183,3 +227,58 @@ def _report_text(report: SframeReport) -> str:
     if report.replaced_bytes:
         lines.append(f"  replaced an .sframe of {', '.join(f'{size:,}' for size in report.replaced_bytes)} bytes")
     return "\n".join(lines)
+
+
+def _dump(options: argparse.Namespace) -> int:
+    from .jobs import dump_sframe, plain_sframe
+
+    if not options.sframe:
+        options.command.error("say what to print: --sframe")
+    if options.json:
+        _print_json(plain_sframe(options.file))
+        return DONE
+    sys.stdout.flush()
+    for piece in dump_sframe(options.file):
+        sys.stdout.buffer.write(piece)
+    return DONE
+
+
+def _print_json(sections: Iterable[tuple[dict[str, object], Iterable[dict[str, object]]]]) -> None:
+    """An array of objects, written piece by piece: a large section is never whole in memory as objects."""
+    import json
+
+    before = "["
+    for header, functions in sections:
+        print(before, json.dumps(header)[:-1], ', "functions": [', sep="", end="")
+        for number, function in enumerate(functions):
+            print(",\n " if number else "\n ", json.dumps(function), sep="", end="")
+        print("]}", end="")
+        before = ",\n"
+    print("]")
+
+
+def _find(options: argparse.Namespace) -> int:
+    from .converters.found import find_in_file, found_plain, found_text
+
+    architecture, found = find_in_file(options.file, options.pcs)
+    if options.json:
+        import json
+
+        print(json.dumps([found_plain(architecture, one) for one in found], indent=2))
+    else:
+        print(found_text(architecture, found))
+    return DONE
+
+
+def _remove(options: argparse.Namespace) -> int:
+    from .jobs import remove_sframe
+
+    if options.output:
+        _refuse_the_input(options, options.output)
+    report = remove_sframe(options.file, options.file if options.in_place else options.output)
+    sizes = ", ".join(f"{size:,}" for size in report.removed)
+    sections = _count(len(report.removed), ".sframe section") + (f" of {sizes} bytes" if sizes else "")
+    print(
+        f"{options.output or options.file}: took out {sections}, {_count(report.segments, 'segment')}", file=sys.stderr
+    )
+    return DONE

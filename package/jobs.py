@@ -6,19 +6,26 @@ Strategy: converters and writers do not know each other; here they meet.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .converters.elf import ElfImage, ElfSection, covered_bytes, open_elf
 from .converters.plt import with_uncovered_plt
-from .converters.reading import supported_architecture, table_of_image, table_of_section
+from .converters.reading import refuse_relocatable, supported_architecture, table_of_image, table_of_section
 from .converters.refusals import Reason, Refusals
-from .converters.sframe import Compact, Encoded, section_version, sframe_from_table
+from .converters.sframe import Compact, Encoded, sframe_from_table
+from .converters.sframe_section import section_version
+from .converters.sframe_text import sframe_plain, sframe_text
 from .converters.unwind import UnwindTable
-from .schemas.section import ParseError
+from .schemas.section import ParseError, Section
 from .schemas.sframe import PT_GNU_SFRAME, SECTION_ALIGNMENT, SHT_GNU_SFRAME
+
+if TYPE_CHECKING:
+    from .writers.elf_remove import RemoveReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ def write_sframe(
     path: str | os.PathLike[str],
     out_path: str | os.PathLike[str],
     version: int = 2,
-    compact: Compact = "share",
+    compact: Compact | None = None,
 ) -> SframeReport:
     """Write `path` with an `.sframe` made from its call frame information to `out_path`; the two may be one file.
 
@@ -78,7 +85,7 @@ def write_sframe(
     section = LoadedSection(".sframe", SHT_GNU_SFRAME, PT_GNU_SFRAME, len(encoded), encoded.at, SECTION_ALIGNMENT)
     written = write_section(Path(path), Path(out_path), section)
     return _report(
-        image, table, encoded, refusals, os.fspath(out_path), compact, written.address, written.engine, written.replaced
+        image, table, encoded, refusals, os.fspath(out_path), written.address, written.engine, written.replaced
     )
 
 
@@ -87,7 +94,7 @@ def write_sframe_section(
     out_path: str | os.PathLike[str],
     address: int = 0,
     version: int = 2,
-    compact: Compact = "share",
+    compact: Compact | None = None,
 ) -> SframeReport:
     """Write the bytes of the section alone, for the virtual address `address`, from which its starts count."""
     image = open_elf(path)
@@ -97,7 +104,7 @@ def write_sframe_section(
     from .writers.files import write_bytes
 
     write_bytes(Path(out_path), data)
-    return _report(image, table, encoded, refusals, os.fspath(out_path), compact, address, None, ())
+    return _report(image, table, encoded, refusals, os.fspath(out_path), address, None, ())
 
 
 def _refuse_without_code(image: ElfImage) -> None:
@@ -113,7 +120,6 @@ def _report(
     encoded: Encoded,
     refusals: Refusals,
     output: str,
-    compact: str,
     address: int,
     writer: str | None,
     replaced: tuple[int, ...],
@@ -125,8 +131,8 @@ def _report(
     return SframeReport(
         file=image.path,
         output=output,
-        version=encoded.version,
-        compact=compact,
+        version=int(encoded.version),
+        compact=encoded.compact,
         functions=len(table),
         converted=int((is_said & ~is_refused).sum()),
         partial=int((is_said & is_refused).sum()),
@@ -152,6 +158,36 @@ def _count_reasons(refusals: Refusals) -> dict[str, RefusedCount]:
         if here.any():
             found[reason.name] = RefusedCount(int(here.sum()), int(sizes[here].sum()))
     return found
+
+
+def remove_sframe(path: str | os.PathLike[str], out_path: str | os.PathLike[str]) -> RemoveReport:
+    """Write `path` without its `.sframe` sections and PT_GNU_SFRAME to `out_path`; the two may be one file.
+
+    Raises OSError, ParseError where there is none or the file is broken, BuildError.
+    """
+    from .writers.elf_remove import remove_sections
+
+    return remove_sections(Path(path), Path(out_path), ".sframe", PT_GNU_SFRAME)
+
+
+def dump_sframe(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Every `.sframe` of an ELF file as GNU readelf 2.47 prints it, in pieces. Raises OSError and ParseError."""
+    for section in _sframe_sections(path):
+        yield from sframe_text(section)
+
+
+def plain_sframe(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], Iterator[dict[str, Any]]]]:
+    """Every `.sframe` of an ELF file as `sframe_plain` has it. Raises OSError and ParseError."""
+    return map(sframe_plain, _sframe_sections(path))
+
+
+def _sframe_sections(path: str | os.PathLike[str]) -> Iterator[Section]:
+    image = open_elf(path)
+    refuse_relocatable(image)
+    found = image.named(".sframe")
+    if not found:
+        raise ParseError(".sframe", None, "", "the file has no such section")
+    return map(image.contents, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +249,7 @@ def _describe(image: ElfImage, header: ElfSection) -> SectionInfo:
 
             hdr, _ = engine.parse(EhFrameHdr, section, 0, len(section))
             return replace(about, version=hdr.version, functions=None if hdr.fde_count is None else int(hdr.fde_count))
-        if header.name == ".sframe":
+        if header.name == ".sframe" and len(section):
             about = replace(about, version=section_version(section))
         table = table_of_section(image, section)
     except ParseError as error:

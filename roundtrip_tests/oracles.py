@@ -28,7 +28,24 @@ from elftools.elf.elffile import ELFFile
 
 U64 = npt.NDArray[np.uint64]
 Index = npt.NDArray[np.int64]
-READELF_VERSION = "2.47"
+READELF_VERSIONS = {"forky": "2.47", "trixie": "2.44"}
+# Large files of an architecture's packages, by package: what tests of real files read.
+SID_FILES = {
+    "libc6": "usr/lib/*-linux-gnu/libc.so.6",
+    "libstdc++6": "usr/lib/*-linux-gnu/libstdc++.so.6",
+    "perl-base": "usr/bin/perl",
+    "libsystemd-shared": "usr/lib/*-linux-gnu/systemd/libsystemd-shared-*.so",
+    "openjdk-21-jre-headless": "usr/lib/jvm/java-21-*/lib/server/libjvm.so",
+}
+# What each suite's folder has to hold.
+SUITES = {
+    "forky": ("usr/bin/readelf", "usr/bin/as", "usr/bin/ld"),
+    "trixie": (
+        *(f"usr/bin/{prefix}{program}" for prefix in ("", "aarch64-linux-gnu-") for program in ("as", "ld", "readelf")),
+        "usr/src/binutils/binutils-2.44.tar.xz",
+    ),
+    **dict.fromkeys(("sid-amd64", "sid-arm64", "sid-s390x"), tuple(SID_FILES.values())),
+}
 I32 = range(-(1 << 31), 1 << 31)
 
 
@@ -62,24 +79,30 @@ def run_oracle(program: str, *arguments: str | Path, suite: str = "forky") -> st
 
 @functools.cache
 def _absence(root: Path) -> str | None:
+    if missing := [path for path in SUITES[root.name] if next(root.glob(path), None) is None]:
+        return f"no {missing[0]} in {root}"
+    if root.name not in READELF_VERSIONS:
+        return None
     try:
-        version = run_oracle("readelf", "--version").partition("\n")[0]
+        version = run_oracle("readelf", "--version", suite=root.name).partition("\n")[0]
     except (OracleError, OSError) as error:
         return str(error)
     found = re.search(r"\b(\d+\.\d+)", version)
-    if found is None or found[1] != READELF_VERSION:
-        return f"readelf in {root} is {version!r}, not {READELF_VERSION}"
+    if found is None or found[1] != READELF_VERSIONS[root.name]:
+        return f"readelf in {root} is {version!r}, not {READELF_VERSIONS[root.name]}"
     return None
 
 
-def absence() -> str | None:
-    """Why the oracles cannot be used, or None."""
-    return _absence(oracle_root())
+def absent_suite(*suites: str) -> str | None:
+    """Why the oracles of some suites cannot be used, or None; readelf 2.47, of forky, is always needed."""
+    return next(filter(None, (_absence(oracle_root(suite)) for suite in ("forky", *suites))), None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test marked `oracle` where they are absent; fail it if UNWINDKIT_REQUIRE_ORACLES=1. For conftest.py."""
-    if item.get_closest_marker("oracle") is None or (reason := absence()) is None:
+    """Skip a test marked `oracle(*suites)` where one is absent, or fail it if UNWINDKIT_REQUIRE_ORACLES=1. For
+    conftest.py."""
+    marks = list(item.iter_markers("oracle"))
+    if not marks or (reason := absent_suite(*(suite for mark in marks for suite in mark.args))) is None:
         return
     if os.environ.get("UNWINDKIT_REQUIRE_ORACLES") == "1":
         pytest.fail(f"oracles are required: {reason}", pytrace=False)

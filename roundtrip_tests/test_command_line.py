@@ -13,7 +13,7 @@ import pytest
 
 from .commands import DIFFERENT, DONE, WRONG, build_program, refuses, unwindkit
 from .handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets
-from .tiny_elf import CODE, Content, tiny_elf
+from .tiny_elf import CFI, CODE, Content, tiny_elf
 
 
 @pytest.fixture(name="tiny")
@@ -79,14 +79,24 @@ def test_info_says_which_kernels_are_used(tiny: Path) -> None:
 
 def test_info_describes_a_broken_section_by_its_fault(tmp_path: Path) -> None:
     path = tmp_path / "broken"
-    path.write_bytes(tiny_elf(CODE, Content(".eh_frame", b"\xff\xff\xff\x0f"), Content(".sframe", b"")))
+    path.write_bytes(tiny_elf(CODE, Content(".eh_frame", b"\xff\xff\xff\x0f"), Content(".sframe", b"\xe2\xde")))
     done = unwindkit("info", path)
     assert done.returncode == DONE
     assert done.stdout.splitlines()[1:] == [
         ".eh_frame: 4 bytes at 0x1080",
         "  not readable: .eh_frame+0x0 (file 0x180): entry[0].length: the length reaches past the section's end",
-        ".sframe: 0 bytes at 0x1090",
-        "  not readable: .sframe+0x0 (file 0x190): preamble: 0 bytes do not hold a preamble of 4",
+        ".sframe: 2 bytes at 0x1090",
+        "  not readable: .sframe+0x0 (file 0x190): preamble: 2 bytes do not hold a preamble of 4",
+    ]
+
+
+def test_info_of_an_empty_sframe_is_no_fault_and_no_cover(tmp_path: Path) -> None:
+    path = tmp_path / "empty"
+    path.write_bytes(tiny_elf(CODE, CFI, Content(".sframe", b"")))
+    done = unwindkit("info", path)
+    assert done.stdout.splitlines()[-2:] == [
+        ".sframe: 0 bytes at 0x10d0",
+        "  0 functions, 0 rows, 0 distinct row runs, 0.00 % of code bytes covered",
     ]
 
 

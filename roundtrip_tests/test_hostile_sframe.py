@@ -61,9 +61,13 @@ def test_section_cut_anywhere(size: int) -> None:
 HEADERS = [
     (0, "e2df", 0, "header.magic", "e2df is not 0xdee2"),
     (0, "0000", 0, "header.magic", "0000 is not 0xdee2"),
-    (2, "01", 2, "header.version", "version 1 is not known (2 is)"),
-    (2, "03", 2, "header.version", "version 3 is not known (2 is)"),
-    (2, "ff", 2, "header.version", "version 255 is not known (2 is)"),
+    (2, "00", 2, "header.version", "version 0 is not known (1 and 2 are)"),
+    (2, "03", 2, "header.version", "version 3 is not known (1 and 2 are)"),
+    (2, "ff", 2, "header.version", "version 255 is not known (1 and 2 are)"),
+    # Version 1 has no PC-relative starts.
+    (2, "01", 3, "header.flags", "has the bits 0x4, which version 1 does not define"),
+    (3, "0d", 3, "header.flags", "has the bits 0x8, which version 2 does not define"),
+    (3, "85", 3, "header.flags", "has the bits 0x80, which version 2 does not define"),
     (4, "00", 4, "header.abi_arch", "0 is not known"),
     (4, "05", 4, "header.abi_arch", "5 is not known"),
     (4, "04", 4, "header.abi_arch", "is s390x's, in a little-endian section"),

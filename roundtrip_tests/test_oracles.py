@@ -419,11 +419,34 @@ def test_absent_oracles_skip_a_test_or_fail_it_where_they_are_required(
     request.node.add_marker("oracle")
     monkeypatch.setenv("UNWINDKIT_ORACLES", str(tmp_path))
     monkeypatch.delenv("UNWINDKIT_REQUIRE_ORACLES", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="no readelf"):
+    with pytest.raises(pytest.skip.Exception, match=r"no usr/bin/readelf in .*forky"):
         oracles.pytest_runtest_setup(request.node)
     monkeypatch.setenv("UNWINDKIT_REQUIRE_ORACLES", "1")
-    with pytest.raises(pytest.fail.Exception, match="no readelf"):
+    with pytest.raises(pytest.fail.Exception, match=r"no usr/bin/readelf in .*forky"):
         oracles.pytest_runtest_setup(request.node)
+
+
+@pytest.mark.oracle
+def test_a_test_can_need_suites_beside_forky(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "forky").symlink_to(oracles.oracle_root())
+    monkeypatch.setenv("UNWINDKIT_ORACLES", str(tmp_path))
+    monkeypatch.setenv("UNWINDKIT_REQUIRE_ORACLES", "1")
+    oracles.pytest_runtest_setup(request.node)
+    for suite in ("trixie", "sid-s390x"):
+        assert f"in {tmp_path / suite}" in str(oracles.absent_suite(suite))
+    # Of several marks, on the module and on the test, each counts.
+    request.node.add_marker(pytest.mark.oracle("sid-arm64"), append=False)
+    with pytest.raises(pytest.fail.Exception, match=r"no usr/lib/.*libc\.so\.6 in .*sid-arm64"):
+        oracles.pytest_runtest_setup(request.node)
+
+
+@pytest.mark.oracle("trixie")
+def test_binutils_of_another_version_is_not_the_oracle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "forky").symlink_to(oracles.oracle_root("trixie"))
+    monkeypatch.setenv("UNWINDKIT_ORACLES", str(tmp_path))
+    assert str(oracles.absent_suite()).endswith("2.44', not 2.47")
 
 
 # --- readelf, gas and ld ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""SFrame V2, errata 1: header, function descriptor entries, frame row entries (the SFrame Format, version 2).
+"""SFrame V1 and V2, errata 1: header, function descriptor entries, frame row entries (the SFrame Format).
 
 Strategy: every field, flag and bit of the text, each once. The section is three tiles behind one another;
 `SframeSection` keeps what lies between them, so that any section that parses builds back to its bytes.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Any
 
+from .sframe_abi import SFRAME_ABI
 from .wire import (
     I8,
     I32,
@@ -17,6 +18,7 @@ from .wire import (
     U32,
     BitField,
     Bits,
+    Either,
     Integer,
     Many,
     Nested,
@@ -49,13 +51,10 @@ class SFRAME_F(IntFlag):
     FDE_FUNC_START_PCREL = 0x4
 
 
-class SFRAME_ABI(IntEnum):
-    """ABI and architecture identifiers (SFrame ABI/arch Identifier)."""
-
-    AARCH64_ENDIAN_BIG = 1
-    AARCH64_ENDIAN_LITTLE = 2
-    AMD64_ENDIAN_LITTLE = 3
-    S390X_ENDIAN_BIG = 4
+FLAGS: dict[SFRAME_VERSION, SFRAME_F] = {
+    SFRAME_VERSION.V1: SFRAME_F.FDE_SORTED | SFRAME_F.FRAME_POINTER,
+    SFRAME_VERSION.V2: SFRAME_F.FDE_SORTED | SFRAME_F.FRAME_POINTER | SFRAME_F.FDE_FUNC_START_PCREL,
+}
 
 
 class SFRAME_FDE_TYPE(IntEnum):
@@ -117,7 +116,7 @@ class Header:
     """What applies to the whole section (SFrame Header)."""
 
     magic: int = wire(Integer(2, allowed=(SFRAME_MAGIC,)), "0xdee2; tells the byte order")
-    version: int = wire(Integer(1, allowed=(SFRAME_VERSION.V2,)), "2")
+    version: int = wire(Integer(1, allowed=tuple(SFRAME_VERSION)), "version of the section, `SFRAME_VERSION`")
     flags: int = wire(U8, "section-wide flags, `SFRAME_F`")
     abi_arch: int = wire(Integer(1, allowed=tuple(SFRAME_ABI)), "ABI and byte order, `SFRAME_ABI`")
     cfa_fixed_fp_offset: int = wire(I8, "fixed offset of FP from the CFA; 0: none")
@@ -154,6 +153,17 @@ class FuncDescEntry:
 
 
 @record
+class FuncDescEntryV1:
+    """The same in version 1, 17 bytes (Changes from Version 1 to Version 2)."""
+
+    func_start_address: int = wire(I32, "start of the function, from the section's start")
+    func_size: int = wire(U32, "size of the function in bytes")
+    func_start_fre_off: int = wire(U32, "offset of its first FRE, from the start of the FRE sub-section")
+    func_num_fres: int = wire(U32, "its FREs")
+    func_info: FdeInfo = wire(Bits(FdeInfo), "the FDE info word")
+
+
+@record
 class FreInfo:
     """The SFrame FRE info word, from bit 7 down."""
 
@@ -186,11 +196,24 @@ class FrameRowEntry:
 
 PREAMBLE_SIZE = fixed_size(Preamble)
 HEADER_SIZE = fixed_size(Header)
-FDE_SIZE = fixed_size(FuncDescEntry)
+FDE_RECORDS: dict[SFRAME_VERSION, type] = {SFRAME_VERSION.V1: FuncDescEntryV1, SFRAME_VERSION.V2: FuncDescEntry}
+FDE_SIZES = {version: fixed_size(entry) for version, entry in FDE_RECORDS.items()}
+
+# V1 has no func_rep_size: its only writer, GNU ld 2.40, means the entries of AMD64's .plt (libsframe 2.40: "the pltN
+# entry stub is 16 bytes").
+V1_REPETITION = 16
+
+
+def _is_v1(this: Any) -> bool:
+    return bool(this.header.version == SFRAME_VERSION.V1)
+
+
+def _num_fdes(this: Any) -> int:
+    return int(this.header.num_fdes)
 
 
 def _fdes_end(this: Any) -> int:
-    return int(this.header.fdeoff + this.header.num_fdes * FDE_SIZE)
+    return int(this.header.fdeoff + this.header.num_fdes * FDE_SIZES[this.header.version])
 
 
 @record
@@ -200,8 +223,9 @@ class SframeSection:
     header: Header = wire(Nested(Header), "the header")
     auxiliary_header: bytes = wire(Sized(lambda this: this.header.auxhdr_len), "ABI-specific")
     before_fdes: bytes = wire(Sized(lambda this: this.header.fdeoff), "bytes before the FDE sub-section")
-    fdes: tuple[FuncDescEntry, ...] = wire(
-        Many(Nested(FuncDescEntry), lambda this: this.header.num_fdes), "the FDE sub-section"
+    fdes: tuple[FuncDescEntry, ...] | tuple[FuncDescEntryV1, ...] = wire(
+        Either(_is_v1, Many(Nested(FuncDescEntryV1), _num_fdes), Many(Nested(FuncDescEntry), _num_fdes)),
+        "the FDE sub-section",
     )
     before_fres: bytes = wire(Sized(lambda this: this.header.freoff - _fdes_end(this)), "bytes between the two")
     fres: bytes = wire(Sized(lambda this: this.header.fre_len), "the FRE sub-section")

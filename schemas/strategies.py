@@ -1,4 +1,4 @@
-"""Hypothesis strategies for every declared record and for whole sections (extra `testing`).
+"""Hypothesis strategies for every declared record and for call frame sections (extra `testing`).
 
 Strategy: `records` draws a record field by field from its declaration, so that a field may depend on the
 ones before it, exactly as construct reads it. Only counts and encodings need to be told, because a
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from . import entries, sframe
+from . import entries
 from .callframe import (
     DW_CFA,
     INLINE_MASK,
@@ -269,21 +269,6 @@ def fdes(
         cie_pointer=cie_pointer,
         address_size=cie_format.address_size,
     )
-
-
-@st.composite
-def sframe_sections(draw: DrawFn) -> sframe.SframeSection:
-    """Whole V2 sections whose counts and offsets are true; what they say of functions need not make sense."""
-    count = draw(st.integers(0, 5))
-    gap, between = (draw(st.integers(0, 3)) for _ in range(2))
-    fre_len = draw(st.integers(0, MAX_BYTES))
-    header = {
-        "num_fdes": st.just(count),
-        "fdeoff": st.just(gap),
-        "freoff": st.just(gap + count * sframe.FDE_SIZE + between),
-        "fre_len": st.just(fre_len),
-    }
-    return draw(records(sframe.SframeSection, {"header": records(sframe.Header, header)}))
 
 
 @st.composite

@@ -11,11 +11,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
-import struct
-import tempfile
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
@@ -23,25 +20,24 @@ from typing import BinaryIO
 from ..schemas.section import BuildError, ParseError
 from .elf_check import ExpectedSection, check_added
 from .elf_tables import (
-    HEADER,
-    HEADER_SIZE,
     MAX_PAGE,
     MIN_PAGE,
     NULL_SECTION,
     PF,
     PT,
-    SECTION,
-    SEGMENT,
-    SEGMENT_SIZE,
     SHF,
     SHT,
     SectionHeader,
     Segment,
     Tables,
-    bytes_at,
+    around_program_headers,
+    is_alone,
+    put,
     read_tables,
     refuse_unsuitable,
+    write_tables,
 )
+from .files import rewriting, take_owner_and_mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +76,14 @@ def write_section(path: Path, out_path: Path, section: LoadedSection) -> WriteRe
     Links in `out_path` are followed; owner and mode are the input's. Raises ParseError if the input is not whole ELF,
     BuildError if it cannot be given the section; `out_path` is then as it was.
     """
-    target = out_path.resolve()
-    if target.exists() and not target.is_file():
-        raise BuildError("", None, "", f"{target} is not a regular file")
+    if out_path.exists() and not out_path.is_file():
+        raise BuildError("", None, "", f"{out_path.resolve()} is not a regular file")
     if section.size <= 0:
         raise BuildError(section.name, None, "sh_size", f"is {section.size}: there is nothing to load")
     with path.open("rb") as source:
         before = read_tables(source)
         refuse_unsuitable(before, os.fstat(source.fileno()).st_size, section.name)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".unwindkit-")
-        os.close(handle)
-        temporary = Path(name)
-        try:
+        with rewriting(out_path) as temporary:
             plan = _write_in_place(source, temporary, before, section)
             plan = plan or _write_by_lief(source, temporary, before, section)
             data = _finish(source, temporary, before, plan, section)
@@ -100,11 +92,6 @@ def write_section(path: Path, out_path: Path, section: LoadedSection) -> WriteRe
             )
             if faults := check_added(path, temporary, expected):
                 raise BuildError(section.name, None, "check", f"{plan.engine}, faults found: {'; '.join(faults)}")
-            _sync(temporary)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    _sync(target.parent)
     replaced = tuple(before.sections[index].size for index in before.indices_of(section.name))
     return WriteReport(plan.engine, plan.place.address, plan.place.offset, replaced)
 
@@ -131,7 +118,7 @@ def _write_in_place(source: BufferedReader, out_path: Path, before: Tables, sect
         load = next((one for one in before.loads if one.holds(old)), None)
         if load is None or not old.is_loaded or old.type == SHT.NOBITS or old.address % section.alignment:
             continue
-        alone = _is_alone(before, load, index)
+        alone = is_alone(before, load, index)
         excess = max(0, section.size - (load.filesz if alone else old.size))
         if load.flags & (PF.R | PF.W) != PF.R or (excess and not alone):
             continue
@@ -153,19 +140,6 @@ def _write_in_place(source: BufferedReader, out_path: Path, before: Tables, sect
         )
         return _Plan("in place", index, tables)
     return None
-
-
-def _is_alone(before: Tables, load: Segment, index: int) -> bool:
-    """Whether `load` holds that section and nothing else, and is the last one: what `write_section` leaves."""
-    others = (one for place, one in enumerate(before.sections) if place != index and one.is_loaded)
-    return (
-        load.vaddr == before.sections[index].address
-        and load.memsz == load.filesz
-        and all(one.vaddr <= load.vaddr for one in before.loads)
-        and not any(one.filesz and one.offset >= load.file_end for one in before.segments)
-        and not any(load.vaddr <= one.address < load.vaddr + load.memsz for one in others)
-        and not any(load.offset <= table < load.file_end for table in (before.phoff, before.shoff))
-    )
 
 
 def _write_by_lief(source: BufferedReader, out_path: Path, before: Tables, section: LoadedSection) -> _Plan:
@@ -262,24 +236,13 @@ def _finish(source: BufferedReader, out_path: Path, before: Tables, plan: _Plan,
     if len(data) != section.size:
         raise BuildError(section.name, None, "sh_size", f"{section.size} bytes were announced, {len(data)} came")
     tables = _tables_with(plan, section)
-    header = list(struct.unpack(tables.order + HEADER, bytes_at(source, "e_ident", 0, HEADER_SIZE)))
-    header[5:7] = tables.phoff, tables.shoff
-    header[10], header[12] = len(tables.segments), len(tables.sections)
     with out_path.open("r+b") as out:
         for old in (before.sections[index] for index in before.indices_of(section.name)):
             if old.type != SHT.NOBITS and any(load.holds(old) for load in before.loads):
-                _put(out, old.offset, bytes(old.size))
-        _put(out, plan.place.offset, data)
-        _put(out, 0, struct.pack(tables.order + HEADER, *header))
-        _put(out, tables.phoff, b"".join(struct.pack(tables.order + SEGMENT, *astuple(one)) for one in tables.segments))
-        _put(out, tables.shoff, b"".join(struct.pack(tables.order + SECTION, *astuple(one)) for one in tables.sections))
-        status = os.fstat(source.fileno())
-        mode = stat.S_IMODE(status.st_mode)
-        try:
-            os.fchown(out.fileno(), status.st_uid, status.st_gid)
-        except PermissionError:
-            mode &= ~(stat.S_ISUID | stat.S_ISGID)  # set-id for another owner would be another program
-        os.fchmod(out.fileno(), mode)
+                put(out, old.offset, bytes(old.size))
+        put(out, plan.place.offset, data)
+        write_tables(source, out, tables)
+        take_owner_and_mode(source, out)
     return data
 
 
@@ -297,27 +260,7 @@ def _tables_with(plan: _Plan, section: LoadedSection) -> Tables:
     segments = [one for one in tables.segments if one.type != section.segment_type]
     at = next((i for i, one in enumerate(tables.segments) if one.type == section.segment_type), len(segments))
     segments.insert(at, named)
-    return replace(tables, segments=_around_program_headers(segments, tables.phoff), sections=tuple(sections))
-
-
-def _around_program_headers(segments: list[Segment], phoff: int) -> tuple[Segment, ...]:
-    """Segments such that PT_PHDR is the program header table and a PT_LOAD holds it: lengthened if it ends before."""
-    size = len(segments) * SEGMENT_SIZE
-    before = [one for one in segments if one.type == PT.LOAD and one.offset <= phoff]
-    if not before:  # The headers are not loaded, nor is there a PT_PHDR.
-        return tuple(segments)
-    holder = max(before, key=lambda one: one.offset)
-    longer = max(holder.filesz, phoff + size - holder.offset)
-    if longer > holder.filesz:
-        segments[segments.index(holder)] = replace(holder, filesz=longer, memsz=longer)
-    vaddr = phoff + holder.vaddr - holder.offset
-    table = {"offset": phoff, "vaddr": vaddr, "paddr": vaddr, "filesz": size, "memsz": size}
-    return tuple(replace(one, **table) if one.type == PT.PHDR else one for one in segments)
-
-
-def _put(file: BinaryIO, offset: int, data: bytes) -> None:
-    file.seek(offset)
-    file.write(data)
+    return replace(tables, segments=around_program_headers(segments, tables.phoff), sections=tuple(sections))
 
 
 def _copy(source: BufferedReader, out: BinaryIO, offset: int, size: int) -> None:
@@ -326,12 +269,3 @@ def _copy(source: BufferedReader, out: BinaryIO, offset: int, size: int) -> None
     while size and (piece := source.read(min(size, 1 << 20))):
         out.write(piece)
         size -= len(piece)
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file, or a folder's entries, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

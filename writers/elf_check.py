@@ -10,9 +10,7 @@ in the file of what is not loaded; the bytes of a replaced section.
 
 from __future__ import annotations
 
-import mmap
-import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,15 +18,19 @@ from typing import Any
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.constants import P_FLAGS, SH_FLAGS
-from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_P_TYPE_BASE, ENUM_SH_TYPE_BASE
 
-CHUNK = 1 << 20
+from .elf_compare import (
+    KEPT_HEADER_FIELDS,
+    ElfTables,
+    changed,
+    difference,
+    mode_faults,
+    read_elf_tables,
+    type_name,
+)
+
 MIN_PAGE, MAX_PAGE = 0x1000, 0x10000  # smallest and largest page of the machines that run ELF64
-KEPT_HEADER_FIELDS = (
-    "e_ident", "e_type", "e_machine", "e_version", "e_entry", "e_flags", "e_ehsize", "e_phentsize", "e_shentsize",
-    "e_shstrndx",
-)  # fmt: skip
 # ELF64: e_phoff and e_shoff, e_phnum, e_shnum.
 CHANGED_HEADER_BYTES = ((32, 48), (56, 58), (60, 62))
 
@@ -49,8 +51,8 @@ def check_added(before: Path, after: Path, expected: ExpectedSection) -> tuple[s
     """Every fault of `after` as the file `before` with one loaded section added or replaced, a sentence each."""
     try:
         with before.open("rb") as first, after.open("rb") as second:
-            faults = [*_mode_faults(before, after)]
-            old, new = _read(first), _read(second)
+            faults = [*mode_faults(before, after)]
+            old, new = read_elf_tables(first), read_elf_tables(second)
             faults += _header_faults(old, new)
             faults += _section_faults(old, new, expected)
             faults += _segment_faults(old, new, expected)
@@ -63,49 +65,12 @@ def check_added(before: Path, after: Path, expected: ExpectedSection) -> tuple[s
     return tuple(faults)
 
 
-@dataclass(frozen=True, slots=True)
-class _Elf:
-    """One file: header fields by name, program headers, section names and headers, all bytes."""
-
-    header: Mapping[str, Any]
-    segments: Sequence[Mapping[str, Any]]
-    sections: Sequence[tuple[str, Mapping[str, Any]]]
-    data: mmap.mmap
-
-    def of_type(self, segment_type: int | str) -> list[Mapping[str, Any]]:
-        return [segment for segment in self.segments if segment["p_type"] == segment_type]
-
-    def table_range(self) -> tuple[int, int]:
-        """File offsets of the program header table's start and end."""
-        start = self.header["e_phoff"]
-        return start, start + self.header["e_phnum"] * self.header["e_phentsize"]
-
-
-def _read(file: Any) -> _Elf:
-    """Raises ELFError if the tables cannot be read."""
-    try:
-        elf = ELFFile(file)
-        segments = [segment.header for segment in elf.iter_segments()]
-        sections = [(section.name, section.header) for section in elf.iter_sections()]
-        return _Elf(elf.header, segments, sections, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError) as fault:  # an offset so large that no file can have it
-        raise ELFError(str(fault)) from fault
-
-
-def _mode_faults(before: Path, after: Path) -> Iterator[str]:
-    old, new = before.stat(), after.stat()
-    owner_kept = (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid)
-    dropped = 0 if owner_kept else stat.S_ISUID | stat.S_ISGID
-    if stat.S_IMODE(old.st_mode) & ~dropped != stat.S_IMODE(new.st_mode) & ~dropped:
-        yield f"the file's mode is {new.st_mode:o}, it was {old.st_mode:o}"
-
-
-def _header_faults(old: _Elf, new: _Elf) -> Iterator[str]:
+def _header_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
     for field in KEPT_HEADER_FIELDS:
-        yield from _changed("ELF header", field, old.header, new.header)
+        yield from changed("ELF header", field, old.header, new.header)
 
 
-def _section_faults(old: _Elf, new: _Elf, expected: ExpectedSection) -> Iterator[str]:
+def _section_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection) -> Iterator[str]:
     """Each section at its index with its header and bytes; a replaced one is the new section or an unused header."""
     for index, (name, _) in enumerate(old.sections):
         if index >= len(new.sections):
@@ -128,7 +93,7 @@ def _section_faults(old: _Elf, new: _Elf, expected: ExpectedSection) -> Iterator
         yield f"unexpected sections at the end of the table: {', '.join(added)}"
 
 
-def _kept_section_faults(old: _Elf, new: _Elf, index: int) -> Iterator[str]:
+def _kept_section_faults(old: ElfTables, new: ElfTables, index: int) -> Iterator[str]:
     (name, header), (_, new_header) = old.sections[index], new.sections[index]
     title = f"section [{index}] {name}"
     holds_names = index == old.header["e_shstrndx"]
@@ -136,20 +101,20 @@ def _kept_section_faults(old: _Elf, new: _Elf, index: int) -> Iterator[str]:
     changing = {"sh_name", *(["sh_offset"] if moves else []), *(["sh_size"] if holds_names else [])}
     for field in header:
         if index == 0 or field not in changing:
-            yield from _changed(title, field, header, new_header)
+            yield from changed(title, field, header, new_header)
     # Section names are compared one by one; but some linkers keep the symbols' names in the same table.
     if holds_names and not any(one["sh_link"] == index for _, one in old.sections):
         return
     if header["sh_type"] != "SHT_NOBITS":
-        place = _difference(old.data, header["sh_offset"], new.data, new_header["sh_offset"], header["sh_size"])
+        place = difference(old.data, header["sh_offset"], new.data, new_header["sh_offset"], header["sh_size"])
         if place is not None:
             entry = f", in entry {place // header['sh_entsize']}" if header["sh_entsize"] else ""
             yield f"{title}: bytes differ from {place:#x} on{entry}"
 
 
-def _segment_faults(old: _Elf, new: _Elf, expected: ExpectedSection) -> Iterator[str]:
+def _segment_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection) -> Iterator[str]:
     """Each program header as it was, but PT_PHDR, the one that names the section, and the longer PT_LOAD."""
-    own = ("PT_LOAD", "PT_PHDR", _name(ENUM_P_TYPE_BASE, expected.segment_type))
+    own = ("PT_LOAD", "PT_PHDR", type_name(ENUM_P_TYPE_BASE, expected.segment_type))
     others = [segment for segment in old.segments if segment["p_type"] not in own]
     new_others = [segment for segment in new.segments if segment["p_type"] not in own]
     if len(others) != len(new_others):
@@ -157,7 +122,7 @@ def _segment_faults(old: _Elf, new: _Elf, expected: ExpectedSection) -> Iterator
     for one, other in zip(others, new_others, strict=False):
         title = f"{one['p_type']} at {one['p_vaddr']:#x}"
         for field in one:
-            yield from _changed(title, field, one, other)
+            yield from changed(title, field, one, other)
         if one == other:
             yield from _segment_bytes_faults(title, one, old, new, expected)
     new_loads = {segment["p_vaddr"]: segment for segment in new.of_type("PT_LOAD")}
@@ -168,7 +133,7 @@ def _segment_faults(old: _Elf, new: _Elf, expected: ExpectedSection) -> Iterator
             yield f"{title}: is missing"
             continue
         for field in ("p_offset", "p_paddr", "p_flags", "p_align"):
-            yield from _changed(title, field, load, new_load)
+            yield from changed(title, field, load, new_load)
         yield from _length_faults(title, load, new_load, new, expected)
         yield from _segment_bytes_faults(title, load, old, new, expected)
     for load in new_loads.values():
@@ -179,18 +144,18 @@ def _segment_faults(old: _Elf, new: _Elf, expected: ExpectedSection) -> Iterator
             yield f"{late.pop()} comes after a PT_LOAD"
 
 
-def _new_load_faults(load: Mapping[str, Any], new: _Elf, expected: ExpectedSection) -> Iterator[str]:
+def _new_load_faults(load: Mapping[str, Any], new: ElfTables, expected: ExpectedSection) -> Iterator[str]:
     title, size = f"new PT_LOAD at {load['p_vaddr']:#x}", load["p_filesz"]
     ends = (expected.address + len(expected.data) - _shift(load), new.table_range()[1])
     if not _maps(load, expected) or load["p_offset"] + size not in ends:
         yield f"{title}: does not hold {expected.name}, or more than that and the program headers"
     wanted = {"p_flags": P_FLAGS.PF_R, "p_paddr": load["p_vaddr"], "p_memsz": size}
     for field in wanted:
-        yield from _changed(title, field, wanted, load, "should be")
+        yield from changed(title, field, wanted, load, "should be")
 
 
 def _length_faults(
-    title: str, load: Mapping[str, Any], new_load: Mapping[str, Any], new: _Elf, expected: ExpectedSection
+    title: str, load: Mapping[str, Any], new_load: Mapping[str, Any], new: ElfTables, expected: ExpectedSection
 ) -> Iterator[str]:
     growth = new_load["p_filesz"] - load["p_filesz"]
     if growth == 0 and new_load["p_memsz"] == load["p_memsz"]:
@@ -206,7 +171,7 @@ def _length_faults(
 
 
 def _segment_bytes_faults(
-    title: str, segment: Mapping[str, Any], old: _Elf, new: _Elf, expected: ExpectedSection
+    title: str, segment: Mapping[str, Any], old: ElfTables, new: ElfTables, expected: ExpectedSection
 ) -> Iterator[str]:
     """Compare what the file had for `segment`, but for the declared bytes; both files have it at the same offset."""
     skipped = list(CHANGED_HEADER_BYTES)
@@ -219,14 +184,14 @@ def _segment_bytes_faults(
     start, end = segment["p_offset"], segment["p_offset"] + segment["p_filesz"]
     for skip_start, skip_end in [*sorted(skipped), (end, end)]:
         size = min(skip_start, end) - start
-        place = _difference(old.data, start, new.data, start, size) if size > 0 else None
+        place = difference(old.data, start, new.data, start, size) if size > 0 else None
         if place is not None:
             yield f"{title}: the file's bytes differ at {start + place:#x}"
             return
         start = max(start, skip_end)
 
 
-def _program_header_faults(old: _Elf, new: _Elf) -> Iterator[str]:
+def _program_header_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
     start, end = new.table_range()
     holder = _load_at(new, start, end)
     if holder is None:
@@ -244,10 +209,10 @@ def _program_header_faults(old: _Elf, new: _Elf) -> Iterator[str]:
     for old_table, table in zip(old_tables, tables, strict=False):
         wanted = {**old_table, **moved}
         for field in wanted:
-            yield from _changed("PT_PHDR", field, wanted, table, "should be")
+            yield from changed("PT_PHDR", field, wanted, table, "should be")
 
 
-def _layout_faults(old: _Elf, new: _Elf) -> Iterator[str]:
+def _layout_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
     """What the kernel and ld.so ask of PT_LOADs: order, no overlap, congruence, whole pages."""
     loads, known = new.of_type("PT_LOAD"), {load["p_vaddr"] for load in old.of_type("PT_LOAD")}
     for load in loads:
@@ -270,24 +235,24 @@ def _layout_faults(old: _Elf, new: _Elf) -> Iterator[str]:
             yield f"PT_LOADs at {pair[0]:#x} and {pair[1]:#x} share a page"
 
 
-def _new_section_faults(new: _Elf, expected: ExpectedSection) -> Iterator[str]:
+def _new_section_faults(new: ElfTables, expected: ExpectedSection) -> Iterator[str]:
     title, size = f"the new {expected.name}", len(expected.data)
     found = [header for name, header in new.sections if name == expected.name]
-    named = new.of_type(_name(ENUM_P_TYPE_BASE, expected.segment_type))
+    named = new.of_type(type_name(ENUM_P_TYPE_BASE, expected.segment_type))
     if len(found) != 1 or len(named) != 1:
         yield f"{title}: there are {len(found)} sections and {len(named)} segments for it, not one each"
         return
     [header], [segment] = found, named
     start, end = header["sh_offset"], header["sh_offset"] + size
-    wanted = {"sh_type": _name(ENUM_SH_TYPE_BASE, expected.section_type), "sh_flags": SH_FLAGS.SHF_ALLOC}
+    wanted = {"sh_type": type_name(ENUM_SH_TYPE_BASE, expected.section_type), "sh_flags": SH_FLAGS.SHF_ALLOC}
     wanted |= {"sh_addr": expected.address, "sh_size": size, "sh_addralign": expected.alignment}
     wanted |= {"sh_link": 0, "sh_info": 0, "sh_entsize": 0}
     for field in wanted:
-        yield from _changed(title, field, wanted, header, "should be")
+        yield from changed(title, field, wanted, header, "should be")
     wanted = {"p_offset": start, "p_vaddr": expected.address, "p_paddr": expected.address, "p_filesz": size}
     wanted |= {"p_memsz": size, "p_flags": P_FLAGS.PF_R, "p_align": expected.alignment}
     for field in wanted:
-        yield from _changed(f"{title}: its segment", field, wanted, segment, "should be")
+        yield from changed(f"{title}: its segment", field, wanted, segment, "should be")
     if expected.address % expected.alignment:
         yield f"{title}: {expected.address:#x} is not aligned to {expected.alignment}"
     if new.data[start:end] != expected.data:
@@ -306,42 +271,18 @@ def _new_section_faults(new: _Elf, expected: ExpectedSection) -> Iterator[str]:
             yield f"{title}: overlaps {name}"
 
 
-def _trailer_faults(old: _Elf, new: _Elf) -> Iterator[str]:
+def _trailer_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
     """What follows all that the tables describe (an archive, a script's data) must still end the file."""
     tables = ((old.header["e_shoff"], old.header["e_shnum"] * old.header["e_shentsize"]), (old.table_range()[1], 0))
     ends = [offset + size for offset, size in tables]
     ends += [one["p_offset"] + one["p_filesz"] for one in old.segments]
     ends += [one["sh_offset"] + one["sh_size"] for _, one in old.sections if one["sh_type"] != "SHT_NOBITS"]
     size = len(old.data) - max(ends)
-    if size > 0 and _difference(old.data, max(ends), new.data, len(new.data) - size, size) is not None:
+    if size > 0 and difference(old.data, max(ends), new.data, len(new.data) - size, size) is not None:
         yield f"the last {size} bytes of the file, which no header describes, are not kept"
 
 
-def _changed(
-    title: str, field: str, old: Mapping[str, Any], new: Mapping[str, Any], verb: str = "was"
-) -> Iterator[str]:
-    if old[field] != new[field]:
-        shown = [f"{one:#x}" if isinstance(one, int) else str(one) for one in (new[field], old[field])]
-        yield f"{title}: {field} is {shown[0]}, {verb} {shown[1]}"
-
-
-def _difference(old: mmap.mmap, old_offset: int, new: mmap.mmap, new_offset: int, size: int) -> int | None:
-    """Where `size` bytes first differ, counted from their start; None if they do not."""
-    for start in range(0, size, CHUNK):
-        end = min(size, start + CHUNK)
-        one, two = old[old_offset + start : old_offset + end], new[new_offset + start : new_offset + end]
-        if one != two:
-            pairs = enumerate(zip(one, two, strict=False))
-            return start + next((place for place, (a, b) in pairs if a != b), min(len(one), len(two)))
-    return None
-
-
-def _name(names: Mapping[str, int], number: int) -> str | int:
-    """The type as pyelftools gives it: its name, or the number if it knows none."""
-    return next((name for name, value in names.items() if value == number), number)
-
-
-def _load_at(elf: _Elf, start: int, end: int) -> Mapping[str, Any] | None:
+def _load_at(elf: ElfTables, start: int, end: int) -> Mapping[str, Any] | None:
     """The PT_LOAD that has these bytes of the file."""
     loads = elf.of_type("PT_LOAD")
     return next((one for one in loads if one["p_offset"] <= start and end <= one["p_offset"] + one["p_filesz"]), None)

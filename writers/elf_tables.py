@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from enum import IntEnum, IntFlag
+from io import BufferedReader
 from typing import BinaryIO
 
 from ..schemas.section import BuildError, ParseError
@@ -194,3 +195,47 @@ def bytes_at(file: BinaryIO, record: str, offset: int, size: int) -> bytes:
         raise ParseError("", None, record, f"{offset:#x} to {offset + size:#x} leaves the file, which ends at {end:#x}")
     file.seek(offset)
     return file.read(size)
+
+
+def write_tables(source: BufferedReader, out: BinaryIO, tables: Tables) -> None:
+    """Write the two tables, and the file header of `source` with their places and counts."""
+    header = list(struct.unpack(tables.order + HEADER, bytes_at(source, "e_ident", 0, HEADER_SIZE)))
+    header[5:7] = tables.phoff, tables.shoff
+    header[10], header[12] = len(tables.segments), len(tables.sections)
+    put(out, 0, struct.pack(tables.order + HEADER, *header))
+    put(out, tables.phoff, b"".join(struct.pack(tables.order + SEGMENT, *astuple(one)) for one in tables.segments))
+    put(out, tables.shoff, b"".join(struct.pack(tables.order + SECTION, *astuple(one)) for one in tables.sections))
+
+
+def put(file: BinaryIO, offset: int, data: bytes) -> None:
+    """Write at a file offset."""
+    file.seek(offset)
+    file.write(data)
+
+
+def around_program_headers(segments: list[Segment], phoff: int) -> tuple[Segment, ...]:
+    """Segments such that PT_PHDR is the program header table and a PT_LOAD holds it: lengthened if it ends before."""
+    size = len(segments) * SEGMENT_SIZE
+    before = [one for one in segments if one.type == PT.LOAD and one.offset <= phoff]
+    if not before:  # The headers are not loaded, nor is there a PT_PHDR.
+        return tuple(segments)
+    holder = max(before, key=lambda one: one.offset)
+    longer = max(holder.filesz, phoff + size - holder.offset)
+    if longer > holder.filesz:
+        segments[segments.index(holder)] = replace(holder, filesz=longer, memsz=longer)
+    vaddr = phoff + holder.vaddr - holder.offset
+    table = {"offset": phoff, "vaddr": vaddr, "paddr": vaddr, "filesz": size, "memsz": size}
+    return tuple(replace(one, **table) if one.type == PT.PHDR else one for one in segments)
+
+
+def is_alone(before: Tables, load: Segment, index: int) -> bool:
+    """Whether `load` holds that section and nothing else, and is the last one: what `write_section` leaves."""
+    others = (one for place, one in enumerate(before.sections) if place != index and one.is_loaded)
+    return (
+        load.vaddr == before.sections[index].address
+        and load.memsz == load.filesz
+        and all(one.vaddr <= load.vaddr for one in before.loads)
+        and not any(one.filesz and one.offset >= load.file_end for one in before.segments)
+        and not any(load.vaddr <= one.address < load.vaddr + load.memsz for one in others)
+        and not any(load.offset <= table < load.file_end for table in (before.phoff, before.shoff))
+    )

@@ -28,6 +28,7 @@ class Engine:
     rows: ModuleType
     fres: ModuleType
     sharing: ModuleType
+    lookup: ModuleType
 
 
 def views(*columns: NDArray[Any]) -> tuple[memoryview, ...]:
@@ -41,7 +42,7 @@ def load(name: str) -> Engine:
     prefix = "_" if name == "compiled" else ""
     modules = {
         kernel: importlib.import_module(f".{prefix}{kernel}", __name__)
-        for kernel in ("reads", "entries", "rows", "fres", "sharing")
+        for kernel in ("reads", "entries", "rows", "fres", "sharing", "lookup")
     }
     return Engine(name, **modules)
 

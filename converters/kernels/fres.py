@@ -12,7 +12,7 @@ try:
 except ImportError:
     from . import pure as cython
 
-from ...schemas import sframe
+from ...schemas import sframe, sframe_abi
 from ...schemas.derive import bit_position
 from .. import refusals
 from .. import rules as kinds
@@ -57,6 +57,8 @@ SIZE_4B = cython.declare(cython.int, int(sframe.SFRAME_FRE_OFFSET.SIZE_4B))
 RA_INVALID = cython.declare(cython.longlong, sframe.RA_OFFSET_INVALID)
 NOTHING = cython.declare(cython.longlong, 1 << 40)  # no word at all
 MAX_WORDS = cython.declare(cython.int, 3)
+REGISTER_SHIFT = cython.declare(cython.int, sframe_abi.SLOT_REGISTER_SHIFT)
+REGISTER_MARK = cython.declare(cython.int, sframe_abi.SLOT_REGISTER_MARK)
 INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 BAD_OFFSET_SIZE = cython.declare(cython.int, int(Fault.BAD_OFFSET_SIZE))
@@ -82,9 +84,9 @@ def slot(kind: cython.int, value: cython.longlong, abi: cython.const[cython.long
     """The word that says where FP or RA is saved; NOTHING where none does."""
     if kind == RULE_OFFSET and -INT32_MAX - 1 <= value <= INT32_MAX:
         # Where slots may name registers, an odd offset would be one.
-        return NOTHING if abi[REGISTER_SLOTS] and value & 1 else value
+        return NOTHING if abi[REGISTER_SLOTS] and value & REGISTER_MARK else value
     if kind == RULE_REGISTER and abi[REGISTER_SLOTS]:
-        return value << 1 | 1
+        return value << REGISTER_SHIFT | REGISTER_MARK
     return NOTHING
 
 
@@ -168,13 +170,16 @@ def project(
         else:
             if cfa_register[row] == abi[FP]:
                 base = BASE_FP
-            offset = cfa_offset[row] - abi[ADJUSTMENT]
-            if offset % abi[ALIGNMENT]:
+            # Readers undo the adjustment in 32 bits.
+            if cfa_offset[row] < -INT32_MAX - 1 or cfa_offset[row] > INT32_MAX:
                 why = why or CFA_OFFSET_REASON
             else:
+                offset = cfa_offset[row] - abi[ADJUSTMENT]
+                if offset % abi[ALIGNMENT]:
+                    why = why or CFA_OFFSET_REASON
                 # Exact, so that C and Python agree on the sign.
                 offset = offset // abi[ALIGNMENT]
-                if offset < -INT32_MAX - 1 or offset > INT32_MAX:
+                if offset < -INT32_MAX - 1:
                     why = why or CFA_OFFSET_REASON
         reason[row] = why
         words[row, 0] = words[row, 1] = words[row, 2] = 0
@@ -307,12 +312,13 @@ def encode(
 def decode_one(
     reader: Reader,
     start_size: cython.int,
+    least: cython.int,
     at: cython.longlong,
     start: cython.ulonglong[::1],
     info: cython.uchar[::1],
     words: cython.int[:, ::1],
 ) -> cython.void:
-    """Read one FRE into the columns at index `at`."""
+    """Read one FRE, of `least` words or more, into the columns at index `at`."""
     value: cython.longlong
     word: cython.int
     number: cython.int
@@ -327,7 +333,7 @@ def decode_one(
     if width > SIZE_4B:
         reader.fault = BAD_OFFSET_SIZE
         return
-    if number < 1 or number > MAX_WORDS:
+    if number < least or number > MAX_WORDS:
         reader.fault = BAD_OFFSET_COUNT
         return
     width = 1 << width
@@ -342,6 +348,7 @@ def decode_one(
 @cython.exceptval(-1, check=False)
 def decode(
     reader: Reader,
+    strict: cython.int,
     block_offset: cython.const[cython.longlong][::1],
     block_fres: cython.const[cython.longlong][::1],
     start_size: cython.const[cython.uchar][::1],
@@ -351,8 +358,8 @@ def decode(
 ) -> cython.longlong:
     """Read `block_fres` FREs at each `block_offset`; return how many blocks were read (all, but for a fault).
 
-    Columns get one element an FRE, blocks behind one another; words that an FRE does not have are 0. At a
-    fault the reader stands where the FRE starts.
+    Columns get one element an FRE, blocks behind one another; words that an FRE does not have are 0. Where
+    `strict` is 0 FREs need not ascend, nor have a word. At a fault the reader stands where the FRE starts.
     """
     block: cython.longlong
     index: cython.longlong
@@ -362,8 +369,8 @@ def decode(
         reader.offset = block_offset[block]
         for index in range(block_fres[block]):
             at = reader.offset
-            decode_one(reader, start_size[block], count, start, info, words)
-            if index and not reader.fault and start[count] <= start[count - 1]:
+            decode_one(reader, start_size[block], strict, count, start, info, words)
+            if strict and index and not reader.fault and start[count] <= start[count - 1]:
                 reader.fault = FRES_DESCEND
             if reader.fault:
                 reader.offset = at

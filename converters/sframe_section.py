@@ -1,0 +1,219 @@
+"""An `.sframe` section as columns of what is stored: what the table, the look-up and the dump are made from.
+
+Strategy: here is all that a version changes, and every bound; whoever reads goes on with columns. `checked` adds
+what a reader has to insist on who is to look PCs up, and a dump has not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..schemas import sframe
+from ..schemas.derive import bit_position, dtype_of
+from ..schemas.section import ByteOrder, ParseError, Section
+from ..schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_VERSION
+from .arch import Architecture, architecture_of_abi
+from .fre_blocks import FreBlocks, abi_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SframeColumns:
+    """A section's header and, one element an FDE, what its FDEs say.
+
+    `start` u64, absolute; `size` u64, bytes; `fre_offset` i64, of its first FRE in `fres`; `num_fres` i64; `info` u8,
+    the FDE info word; `repetition` u16, 0 or the bytes of a PCMASK block; `origin` u64, the FDE's section offset.
+    `fres` is the FRE sub-section, `fres_offset` its section offset.
+    """
+
+    section: Section
+    header: np.void
+    version: SFRAME_VERSION
+    architecture: Architecture
+    start: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+    fre_offset: NDArray[np.int64]
+    num_fres: NDArray[np.int64]
+    info: NDArray[np.uint8]
+    repetition: NDArray[np.uint16]
+    origin: NDArray[np.uint64]
+    fres: memoryview
+    fres_offset: int
+
+    def __len__(self) -> int:
+        """How many FDEs."""
+        return len(self.start)
+
+    def bits(self, name: str) -> NDArray[np.uint8]:
+        """One field of the FDE info word."""
+        return _info_bits(self.info, name)
+
+    def widths(self) -> NDArray[np.uint8]:
+        """Bytes of a start address in each FDE's FREs."""
+        return _WIDTHS[self.bits("fretype")]
+
+    def blocks(self) -> FreBlocks:
+        """The FREs of each FDE, one block an FDE."""
+        return FreBlocks(self.fre_offset, self.num_fres, self.widths(), np.arange(len(self)))
+
+    def distinct_blocks(self) -> tuple[FreBlocks, NDArray[np.int64]]:
+        """The different blocks of FREs, and for each FDE the index of its own."""
+        # Two steps, as sorting single numbers is several times faster than sorting rows.
+        shape = self.num_fres * len(_WIDTHS) + self.bits("fretype")
+        _, rank = np.unique(shape, return_inverse=True)
+        _, first, block = np.unique(self.fre_offset << 32 | rank, return_index=True, return_inverse=True)
+        return FreBlocks(self.fre_offset[first], self.num_fres[first], self.widths()[first], first), block
+
+
+_WIDTHS = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
+
+
+def _info_bits(info: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:
+    shift, mask = bit_position(sframe.FdeInfo, name)
+    return info >> np.uint8(shift) & np.uint8(mask)
+
+
+def sframe_columns(section: Section) -> SframeColumns:
+    """Read a section of any version; the magic number tells the byte order. Raises ParseError."""
+    section, version = _identified(section)
+    if len(section) < sframe.HEADER_SIZE:
+        reason = f"{len(section)} bytes do not hold a header of {sframe.HEADER_SIZE}"
+        raise ParseError(section, 0, "header", reason)
+    header = np.frombuffer(section.data[: sframe.HEADER_SIZE], dtype_of(sframe.Header, section.byte_order))[0]
+    architecture = _architecture(section, header)
+    fdes_offset, fres_offset = _sub_sections(section, header, version)
+    size = sframe.FDE_SIZES[version]
+    end = fdes_offset + int(header["num_fdes"]) * size
+    fdes = np.frombuffer(section.data[fdes_offset:end], dtype_of(sframe.FDE_RECORDS[version], section.byte_order))
+    origin = np.arange(fdes_offset, end, size, dtype=np.uint64)
+    columns = SframeColumns(
+        section=section,
+        header=header,
+        version=version,
+        architecture=architecture,
+        start=_starts(section, header, fdes["func_start_address"], origin),
+        size=fdes["func_size"].astype(np.uint64),
+        fre_offset=fdes["func_start_fre_off"].astype(np.int64),
+        num_fres=fdes["func_num_fres"].astype(np.int64),
+        info=np.ascontiguousarray(fdes["func_info"]),
+        repetition=_repetitions(fdes, version),
+        origin=origin,
+        fres=section.data[fres_offset : fres_offset + int(header["fre_len"])],
+        fres_offset=fres_offset,
+    )
+    _refuse(
+        columns,
+        ("func_info.fretype", columns.bits("fretype") > SFRAME_FRE_TYPE.ADDR4, "the FRE type is none of the three"),
+        (
+            "func_start_fre_off",
+            columns.fre_offset + (columns.num_fres > 0) > len(columns.fres),
+            f"lies past the FRE sub-section of {len(columns.fres):#x} bytes",
+        ),
+    )
+    return columns
+
+
+def checked(columns: SframeColumns) -> SframeColumns:
+    """The same, refused where no PC can be looked up by it: flags, what the ABI fixes, order, blocks of no bytes."""
+    section, header, start = columns.section, columns.header, columns.start
+    if unknown := int(header["flags"]) & ~int(sframe.FLAGS[columns.version]):
+        reason = f"has the bits {unknown:#x}, which version {int(columns.version)} does not define"
+        raise ParseError(section, 3, "header.flags", reason)
+    fixed = sframe.FIXED_OFFSET_INVALID, abi_of(columns.architecture).fixed_ra_offset or sframe.FIXED_OFFSET_INVALID
+    for offset, (name, expected) in enumerate(zip(("fp", "ra"), fixed, strict=True), 5):
+        found = header[f"cfa_fixed_{name}_offset"]
+        if found != expected:
+            reason = f"is {found}, in {columns.architecture.name} it is {expected}"
+            raise ParseError(section, offset, f"header.cfa_fixed_{name}_offset", reason)
+    is_masked = columns.bits("fdetype") == SFRAME_FDE_TYPE.PCMASK
+    _refuse(
+        columns,
+        ("func_rep_size", is_masked & (columns.repetition == 0), "a repetitive block of no bytes"),
+        ("func_size", columns.size > ~start, "the function reaches past the address space"),
+    )
+    if header["flags"] & SFRAME_F.FDE_SORTED:
+        # Modulo the address space, as a section may be near its end.
+        descends = np.concatenate([np.zeros(1, np.bool_), np.diff(start.astype(np.int64)) < 0])[: len(start)]
+        _refuse(columns, ("func_start_address", descends, "below the one before, in a section flagged as sorted"))
+    return columns
+
+
+def _refuse(columns: SframeColumns, *faults: tuple[str, NDArray[np.bool_], str]) -> None:
+    """Raise ParseError for the first FDE that one of the faults, each a field, which FDEs and a reason, is true of."""
+    for name, is_wrong, reason in faults:
+        wrong = np.flatnonzero(is_wrong)
+        if len(wrong):
+            raise ParseError(columns.section, int(columns.origin[wrong[0]]), f"FDE[{wrong[0]}].{name}", reason)
+
+
+def section_version(section: Section) -> int:
+    """The version of an `.sframe` section, known or not. Raises ParseError."""
+    section = replace(section, byte_order=_byte_order(section))
+    preamble = section.data[: sframe.PREAMBLE_SIZE]
+    return int(np.frombuffer(preamble, dtype_of(sframe.Preamble, section.byte_order))[0]["version"])
+
+
+def _identified(section: Section) -> tuple[Section, SFRAME_VERSION]:
+    """The section with the byte order that it says itself, and its version, which is a known one."""
+    version = section_version(section)
+    if version not in tuple(SFRAME_VERSION):
+        known = " and ".join(str(int(one)) for one in SFRAME_VERSION)
+        raise ParseError(section, 2, "header.version", f"version {version} is not known ({known} are)")
+    return replace(section, byte_order=_byte_order(section)), SFRAME_VERSION(version)
+
+
+def _byte_order(section: Section) -> ByteOrder:
+    """What the magic number says (SFrame Magic Number and Endianness)."""
+    if len(section) < sframe.PREAMBLE_SIZE:
+        reason = f"{len(section)} bytes do not hold a preamble of {sframe.PREAMBLE_SIZE}"
+        raise ParseError(section, 0, "preamble", reason)
+    orders: tuple[ByteOrder, ByteOrder] = ("little", "big")
+    for order in orders:
+        if int.from_bytes(section.data[:2], order) == sframe.SFRAME_MAGIC:
+            return order
+    raise ParseError(section, 0, "header.magic", f"{bytes(section.data[:2]).hex()} is not {sframe.SFRAME_MAGIC:#x}")
+
+
+def _architecture(section: Section, header: np.void) -> Architecture:
+    """The ABI's."""
+    try:
+        architecture = architecture_of_abi(int(header["abi_arch"]))
+    except ValueError:
+        raise ParseError(section, 4, "header.abi_arch", f"{header['abi_arch']} is not known") from None
+    if architecture.byte_order != section.byte_order:
+        reason = f"is {architecture.name}'s, in a {section.byte_order}-endian section"
+        raise ParseError(section, 4, "header.abi_arch", reason)
+    return architecture
+
+
+def _sub_sections(section: Section, header: np.void, version: SFRAME_VERSION) -> tuple[int, int]:
+    """The section offsets of the FDEs and the FREs, all of which are there (SFrame Header)."""
+    behind = sframe.HEADER_SIZE + int(header["auxhdr_len"])
+    fdes_offset, fres_offset = behind + int(header["fdeoff"]), behind + int(header["freoff"])
+    fdes_end = fdes_offset + int(header["num_fdes"]) * sframe.FDE_SIZES[version]
+    for name, end in (("num_fdes", fdes_end), ("fre_len", fres_offset + int(header["fre_len"]))):
+        if end > len(section):
+            reason = f"the sub-section reaches to {end:#x}, the section to {len(section):#x}"
+            raise ParseError(section, 0, f"header.{name}", reason)
+    return fdes_offset, fres_offset
+
+
+def _starts(
+    section: Section, header: np.void, stored: NDArray[np.int32], origin: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """The absolute start of each function (errata 1: counted from the field, or from the section's start)."""
+    base = np.full(len(stored), section.address, np.uint64)
+    if header["flags"] & SFRAME_F.FDE_FUNC_START_PCREL:
+        base += origin
+    return base + stored.astype(np.int64).astype(np.uint64)
+
+
+def _repetitions(fdes: NDArray[np.void], version: SFRAME_VERSION) -> NDArray[np.uint16]:
+    is_masked = _info_bits(fdes["func_info"], "fdetype") == SFRAME_FDE_TYPE.PCMASK
+    stored = sframe.V1_REPETITION if version == SFRAME_VERSION.V1 else fdes["func_rep_size"].astype(np.uint16)
+    return np.where(is_masked, stored, 0).astype(np.uint16)

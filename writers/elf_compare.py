@@ -1,0 +1,80 @@
+"""Two ELF files side by side, read with pyelftools: what the checks of written files are made of."""
+
+from __future__ import annotations
+
+import mmap
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+CHUNK = 1 << 20
+KEPT_HEADER_FIELDS = (
+    "e_ident", "e_type", "e_machine", "e_version", "e_entry", "e_flags", "e_ehsize", "e_phentsize", "e_shentsize",
+    "e_shstrndx",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ElfTables:
+    """One file: header fields by name, program headers, section names and headers, all bytes."""
+
+    header: Mapping[str, Any]
+    segments: Sequence[Mapping[str, Any]]
+    sections: Sequence[tuple[str, Mapping[str, Any]]]
+    data: mmap.mmap
+
+    def of_type(self, segment_type: int | str) -> list[Mapping[str, Any]]:
+        return [segment for segment in self.segments if segment["p_type"] == segment_type]
+
+    def table_range(self) -> tuple[int, int]:
+        """File offsets of the program header table's start and end."""
+        start = self.header["e_phoff"]
+        return start, start + self.header["e_phnum"] * self.header["e_phentsize"]
+
+
+def read_elf_tables(file: Any) -> ElfTables:
+    """Raises ELFError if the tables cannot be read."""
+    try:
+        elf = ELFFile(file)
+        segments = [segment.header for segment in elf.iter_segments()]
+        sections = [(section.name, section.header) for section in elf.iter_sections()]
+        return ElfTables(elf.header, segments, sections, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as fault:  # an offset so large that no file can have it
+        raise ELFError(str(fault)) from fault
+
+
+def mode_faults(before: Path, after: Path) -> Iterator[str]:
+    """Owner and mode; set-id bits may go where the owner could not be kept."""
+    old, new = before.stat(), after.stat()
+    owner_kept = (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid)
+    dropped = 0 if owner_kept else stat.S_ISUID | stat.S_ISGID
+    if stat.S_IMODE(old.st_mode) & ~dropped != stat.S_IMODE(new.st_mode) & ~dropped:
+        yield f"the file's mode is {new.st_mode:o}, it was {old.st_mode:o}"
+
+
+def changed(title: str, field: str, old: Mapping[str, Any], new: Mapping[str, Any], verb: str = "was") -> Iterator[str]:
+    """A sentence where a field has changed."""
+    if old[field] != new[field]:
+        shown = [f"{one:#x}" if isinstance(one, int) else str(one) for one in (new[field], old[field])]
+        yield f"{title}: {field} is {shown[0]}, {verb} {shown[1]}"
+
+
+def difference(old: mmap.mmap, old_offset: int, new: mmap.mmap, new_offset: int, size: int) -> int | None:
+    """Where `size` bytes first differ, counted from their start; None if they do not."""
+    for start in range(0, size, CHUNK):
+        end = min(size, start + CHUNK)
+        one, two = old[old_offset + start : old_offset + end], new[new_offset + start : new_offset + end]
+        if one != two:
+            pairs = enumerate(zip(one, two, strict=False))
+            return start + next((place for place, (a, b) in pairs if a != b), min(len(one), len(two)))
+    return None
+
+
+def type_name(names: Mapping[str, int], number: int) -> str | int:
+    """The type as pyelftools gives it: its name, or the number if it knows none."""
+    return next((name for name, value in names.items() if value == number), number)

@@ -1,0 +1,163 @@
+"""A loaded section taken out of an ELF64 executable or shared library: nothing moves, nothing else changes.
+
+Strategy: the section's bytes become zero, the segments that name it go, and so does a PT_LOAD that holds nothing else
+(what adding leaves). Its header becomes an unused one, or goes where it is the last: symbols hold indices. The result
+is compared with the input byte for byte before it is renamed into place.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.enums import ENUM_P_TYPE_BASE
+
+from ..schemas.section import BuildError, ParseError
+from .elf_compare import KEPT_HEADER_FIELDS, ElfTables, changed, difference, mode_faults, read_elf_tables, type_name
+from .elf_tables import (
+    NULL_SECTION,
+    SECTION_SIZE,
+    SEGMENT_SIZE,
+    SHT,
+    SectionHeader,
+    Tables,
+    around_program_headers,
+    is_alone,
+    put,
+    read_tables,
+    refuse_unsuitable,
+    write_tables,
+)
+from .files import rewriting, take_owner_and_mode
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveReport:
+    """What was taken out: the sizes in bytes of the sections, in the order of their headers, and the segments."""
+
+    removed: tuple[int, ...]
+    segments: int
+
+
+def remove_sections(path: Path, out_path: Path, name: str, segment_type: int) -> RemoveReport:
+    """Write `path` without any section of that name, and without segments of that type, to `out_path`.
+
+    `out_path` may be `path`; links in it are followed. Raises ParseError where there is nothing to take out or the
+    input is not whole ELF, BuildError where the result is not what it should be; `out_path` is then as it was.
+    """
+    with path.open("rb") as source:
+        before = read_tables(source)
+        refuse_unsuitable(before, os.fstat(source.fileno()).st_size, name)
+        gone = before.indices_of(name)
+        if not gone and all(one.type != segment_type for one in before.segments):
+            raise ParseError(name, None, "", "the file has no such section")
+        after = _without(before, gone, segment_type)
+        with rewriting(out_path) as temporary:
+            with temporary.open("w+b") as out:
+                source.seek(0)
+                shutil.copyfileobj(source, out)
+                for old in _stored(before, gone):
+                    put(out, old.offset, bytes(old.size))
+                put(out, before.phoff, bytes(len(before.segments) * SEGMENT_SIZE))
+                put(out, before.shoff, bytes(len(before.sections) * SECTION_SIZE))
+                write_tables(source, out, after)
+                take_owner_and_mode(source, out)
+            if faults := check_removed(path, temporary, name, segment_type):
+                raise BuildError(name, None, "check", f"faults found: {'; '.join(faults)}")
+    sizes = tuple(before.sections[index].size for index in gone)
+    return RemoveReport(sizes, len(before.segments) - len(after.segments))
+
+
+def _stored(before: Tables, gone: tuple[int, ...]) -> Iterator[SectionHeader]:
+    return (before.sections[index] for index in gone if before.sections[index].type != SHT.NOBITS)
+
+
+def _without(before: Tables, gone: tuple[int, ...], segment_type: int) -> Tables:
+    alone = [load for load in before.loads if any(is_alone(before, load, index) for index in gone)]
+    segments = [one for one in before.segments if one.type != segment_type and one not in alone]
+    sections = [NULL_SECTION if index in gone else one for index, one in enumerate(before.sections)]
+    if gone and gone[-1] == len(sections) - 1:
+        sections.pop()
+    tables = replace(before, segments=tuple(segments), sections=tuple(sections))
+    return replace(tables, segments=around_program_headers(segments, before.phoff))
+
+
+def check_removed(before: Path, after: Path, name: str, segment_type: int) -> tuple[str, ...]:
+    """Every fault of `after` as the file `before` without its sections of that name, a sentence each."""
+    try:
+        with before.open("rb") as first, after.open("rb") as second:
+            old, new = read_elf_tables(first), read_elf_tables(second)
+            faults = [*mode_faults(before, after)]
+            for field in (*KEPT_HEADER_FIELDS, "e_phoff", "e_shoff"):
+                faults += changed("ELF header", field, old.header, new.header)
+            faults += _section_faults(old, new, name)
+            faults += _segment_faults(old, new, name, type_name(ENUM_P_TYPE_BASE, segment_type))
+            faults += _byte_faults(old, new, name)
+    except ELFError as fault:
+        return (f"the result cannot be read: {fault}",)
+    return tuple(faults)
+
+
+def _section_faults(old: ElfTables, new: ElfTables, name: str) -> Iterator[str]:
+    for index, (old_name, header) in enumerate(old.sections):
+        title = f"section [{index}] {old_name}"
+        found = new.sections[index] if index < len(new.sections) else ("", {"sh_type": "SHT_NULL"})
+        if old_name == name:
+            if found[1]["sh_type"] != "SHT_NULL":
+                yield f"{title}: is still there"
+            continue
+        if (old_name, header) != found:
+            yield f"{title}: has changed"
+        elif header["sh_type"] != "SHT_NOBITS":
+            offset = header["sh_offset"]
+            if difference(old.data, offset, new.data, offset, header["sh_size"]) is not None:
+                yield f"{title}: its bytes have changed"
+
+
+def _segment_faults(old: ElfTables, new: ElfTables, name: str, segment_type: int | str) -> Iterator[str]:
+    """All segments in their order but those of the type, and a PT_LOAD of the section alone; PT_PHDR is shorter."""
+    places = {header["sh_addr"] for found, header in old.sections if found == name}
+    left = [one for one in new.segments if one["p_type"] != "PT_PHDR"]
+    for one in old.segments:
+        if left and one == left[0]:
+            left.pop(0)
+        elif one["p_type"] not in ("PT_PHDR", segment_type) and (
+            one["p_type"] != "PT_LOAD" or one["p_vaddr"] not in places
+        ):
+            yield f"{one['p_type']} at {one['p_vaddr']:#x}: is missing or has changed"
+    for one in left:
+        yield f"{one['p_type']} at {one['p_vaddr']:#x}: is new"
+    if new.of_type(segment_type):
+        yield f"a segment still names {name}"
+    start, end = new.table_range()
+    expected = [{**table, "p_filesz": end - start, "p_memsz": end - start} for table in old.of_type("PT_PHDR")]
+    if expected != [{**table} for table in new.of_type("PT_PHDR")]:
+        yield "PT_PHDR: is not the program header table"
+
+
+def _byte_faults(old: ElfTables, new: ElfTables, name: str) -> Iterator[str]:
+    """Every byte of the file but the tables, their counts, and the section."""
+    shoff = old.header["e_shoff"]
+    skipped = [*CHANGED_COUNTS, old.table_range(), (shoff, shoff + old.header["e_shnum"] * old.header["e_shentsize"])]
+    for found, header in old.sections:
+        if found == name and header["sh_type"] != "SHT_NOBITS":
+            place = header["sh_offset"], header["sh_offset"] + header["sh_size"]
+            skipped.append(place)
+            if any(new.data[place[0] : place[1]]):
+                yield f"{name}: its bytes are still there"
+    if len(old.data) != len(new.data):
+        yield f"the file has {len(new.data)} bytes, it had {len(old.data)}"
+        return
+    start = 0
+    for skip_start, skip_end in [*sorted(skipped), (len(old.data), len(old.data))]:
+        if skip_start > start and difference(old.data, start, new.data, start, skip_start - start) is not None:
+            yield f"bytes between {start:#x} and {skip_start:#x} have changed"
+        start = max(start, skip_end)
+
+
+# ELF64: e_phnum and e_shnum.
+CHANGED_COUNTS = ((56, 58), (60, 62))
