@@ -1,99 +1,82 @@
-"""x86-64 PLT sections that no call frame information covers, recognised by name, entry size and bytes.
+"""PLT sections that no call frame information covers, recognised by name, entry size and bytes.
 
-Strategy: a section is taken only if every byte of it is one of the known stubs (psABI 5.2; GNU ld, lld, mold,
-with and without IBT and BND). A stub runs with the caller's return address on top, and what it pushes itself.
+Strategy: bytes are taken only if every one of them belongs to a known stub (plt_stubs.py).
 """
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .elf import ElfImage
+from .plt_stubs import Stub, StubRow, stubs_of
 from .rules import CfaKind, RuleKind
 from .unwind import CfaRule, Function, RegisterRule, Row, UnwindTable, concatenate, table_of
 
 if TYPE_CHECKING:
     from .arch import Architecture
 
-_JUMP = rb"\xff\x25.{4}"  # jmp *GOT(%rip)
-_ENDBR = rb"\xf3\x0f\x1e\xfa"
-_NOPS = rb"(?:\x66*\x90|\x0f\x1f\x00|\x0f\x1f\x40.|\x66*\x0f\x1f\x44.{2}|\x66*(?:\x2e)?\x0f\x1f\x84.{5}|\xcc)*"
-
-
-class Stub(NamedTuple):
-    """One kind of entry: its size in bytes, what it looks like, the CFA's offset from SP at its start, and the
-    offsets in it behind each push."""
-
-    size: int
-    pattern: re.Pattern[bytes]
-    cfa_offset: int
-    pushes: tuple[int, ...]
-
-
-def _stub(size: int, code: bytes, *pushes: int, cfa_offset: int = 8) -> Stub:
-    return Stub(size, re.compile(rb"(?s)" + code + _NOPS + rb"\Z"), cfa_offset, pushes)
-
-
-# The first entry: push GOT+8(%rip); jmp *GOT+16(%rip). An entry has pushed its index before; mold's is in r11.
-HEADERS = (
-    _stub(16, rb"\xff\x35.{4}(?:\xf2)?\xff\x25.{4}", 6, cfa_offset=16),
-    _stub(32, _ENDBR + rb"\x41\x53\xff\x35.{4}\xff\x25.{4}", 6, 12),
-)
-LAZY = (
-    _stub(16, _JUMP + rb"\x68.{4}\xe9.{4}", 11),
-    _stub(16, _ENDBR + rb"\x68.{4}(?:\xf2)?\xe9.{4}", 9),
-    _stub(16, _ENDBR + rb"\x41\xbb.{4}" + _JUMP),
-)
-DIRECT = (
-    _stub(8, _JUMP),
-    _stub(16, _JUMP),
-    _stub(16, _ENDBR + rb"(?:\xf2)?" + _JUMP),
-)
-SECTIONS = {".plt": (*LAZY, *DIRECT), ".plt.sec": DIRECT, ".plt.got": DIRECT}
-
 
 def with_uncovered_plt(image: ElfImage, table: UnwindTable) -> UnwindTable:
-    """The table and the PLT sections that none of its functions touches."""
-    if table.architecture.name != "x86_64":
+    """The table and what it leaves out of PLT sections: a whole one, or its end."""
+    stubs = stubs_of(table.architecture.name)
+    if stubs is None:
         return table
     found: list[Function] = []
     start, end = table.functions.start, table.functions.start + table.functions.size
     # A linker makes one section of a name; a thousand headers could name the same bytes.
-    for header in (image.named(name)[0] for name in SECTIONS if len(image.named(name)) == 1):
-        is_address = header.address + header.size < 1 << 64
-        is_covered = is_address and np.any((start < header.address + header.size) & (end > header.address))
-        if is_address and header.is_code and not header.is_nobits and not is_covered:
-            data = bytes(image.contents(header).data)
-            found += plt_functions(header.name, header.address, data, table.architecture)
+    for header in (image.named(name)[0] for name in stubs.entries if len(image.named(name)) == 1):
+        stop = header.address + header.size
+        if stop >= 1 << 64 or not header.is_code or header.is_nobits:
+            continue
+        touching = (start < np.uint64(stop)) & (end > np.uint64(header.address))
+        reach = max(header.address, int(end[touching].max(initial=np.uint64(0))))
+        if reach < stop:
+            data = bytes(image.contents(header).data)[reach - header.address :]
+            found += plt_functions(header.name, reach, data, table.architecture)
     return concatenate(table, table_of(table.architecture, found)) if found else table
 
 
 def plt_functions(name: str, address: int, data: bytes, architecture: Architecture) -> list[Function]:
-    """What a PLT section's bytes say: its first entry, if it has one, and all others as one repetitive function."""
-    found = []
-    at = 0
-    for stub in HEADERS:
-        if name == ".plt" and stub.pattern.match(data[: stub.size]):
-            found.append(_function(architecture, address, stub.size, stub, 0))
-            at = stub.size
-            break
-    for stub in SECTIONS[name]:
-        entries = [data[start : start + stub.size] for start in range(at, len(data), stub.size)]
-        if entries and all(len(entry) == stub.size and stub.pattern.match(entry) for entry in entries):
-            block = stub.size if (address + at) % stub.size == 0 else 0
-            if block or not stub.pushes:
-                found.append(_function(architecture, address + at, len(data) - at, stub, block))
+    """What a PLT section's bytes say: its first entry, if it has one, all others as one repetitive function, and a
+    last one of another kind. Nothing where any byte is not known."""
+    stubs = stubs_of(architecture.name)
+    assert stubs is not None
+    found: list[Function] = []
+    begin, stop = 0, len(data)
+    if name == ".plt":
+        if first := next((one for one in stubs.first if _is_at(one, data, 0)), None):
+            found.append(_function(architecture, address, first.size, first, 0))
+            begin = first.size
+        if last := next((one for one in stubs.last if _is_at(one, data, stop - one.size)), None):
+            stop -= last.size
+            found.append(_function(architecture, address + stop, last.size, last, 0))
+    if begin >= stop:
+        return found if begin == stop else []
+    for stub in stubs.entries[name]:
+        places = range(begin, stop, stub.size)
+        if (stop - begin) % stub.size == 0 and all(_is_at(stub, data, at) for at in places):
+            block = stub.size if (address + begin) % stub.size == 0 else 0
+            if block or len(stub.rows) == 1:
+                found.append(_function(architecture, address + begin, stop - begin, stub, block))
             return found
-    return found if at == len(data) else []
+    return []
+
+
+def _is_at(stub: Stub, data: bytes, at: int) -> bool:
+    return at >= 0 and stub.pattern.match(data[at : at + stub.size]) is not None
 
 
 def _function(architecture: Architecture, start: int, size: int, stub: Stub, block: int) -> Function:
-    saved = (RegisterRule(architecture.return_address, RuleKind.OFFSET, -8),)
     rows = tuple(
-        Row(at, CfaRule(CfaKind.REGISTER, architecture.stack_pointer, stub.cfa_offset + 8 * pushed), saved)
-        for pushed, at in enumerate((0, *stub.pushes))
+        Row(at.offset, CfaRule(CfaKind.REGISTER, architecture.stack_pointer, at.cfa_offset), _saved(architecture, at))
+        for at in stub.rows
     )
     return Function(start, size, rows, return_column=architecture.return_address, repetition=block)
+
+
+def _saved(architecture: Architecture, at: StubRow) -> tuple[RegisterRule, ...]:
+    if at.ra_offset is None:
+        return ()
+    return (RegisterRule(architecture.return_address, RuleKind.OFFSET, at.ra_offset),)
