@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from ..schemas.section import ParseError
 from .arch import Architecture
 from .elf import ElfImage, ElfSection, open_elf
-from .fre_blocks import rows_of_fres
+from .fre_rows import rows_of_fres
 from .lookup import NOTHING, addresses, find_rows
 from .reading import refuse_relocatable, supported_architecture, table_of_section
 from .rules import CfaKind, RaState, RuleKind
@@ -57,11 +57,11 @@ def _find(image: ElfImage, header: ElfSection, pc: NDArray[np.uint64]) -> list[F
     section = image.contents(header)
     if header.name == ".sframe" and len(section):
         at = fres_at(section, pc)
-        rows, rules = rows_of_fres(at.fres, at.columns.architecture)
+        rows, rules, expressions = rows_of_fres(at.fres, at.columns.architecture, at.columns.version)
         row = np.where(at.found, np.arange(len(pc)), NOTHING)
         # A table of rows alone, to see them as objects.
         table = table_of(at.columns.architecture, ())
-        view = UnwindTable(table.architecture, table.byte_order, table.functions, table.run_rows, rows, rules)
+        view = replace(table, rows=rows, rules=rules, expressions=expressions)
         columns = (at.fde, row, at.columns.start, at.columns.size, at.columns.repetition)
     else:
         view = table_of_section(image, section)

@@ -1,4 +1,4 @@
-"""SFrame and the table, both directions: V1 and V2 read, V2 (errata 1) written (the SFrame Format).
+"""SFrame and the table, both directions: V1 to V3 read, V2 (errata 1) and V3 written (the SFrame Format).
 
 Strategy: rows become words once a run (kernels/fres.py); each function then takes the segments of its run
 as FDEs: ranges that can be said, split around those that cannot. FDEs with equal segments and start widths
@@ -16,31 +16,24 @@ from ..schemas import sframe
 from ..schemas.derive import bit_position, dtype_of
 from ..schemas.pointers import DW_EH_PE
 from ..schemas.section import BuildError, ByteOrder, ParseError, Section
-from ..schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_VERSION
+from ..schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION
 from .arch import Architecture
-from .fre_blocks import (
-    Blocks,
-    Segments,
-    SframeRows,
-    abi_of,
-    fres_of_blocks,
-    project_rows,
-    rows_of_blocks,
-    share_blocks,
-    split_runs,
-)
+from .flex import in_forms, outermost_alone
+from .fre_blocks import Blocks, Segments, SframeRows, project_rows, share_blocks, split_runs
+from .fre_rows import abi_of, fres_of_blocks, rows_of_blocks
 from .refusals import Reason, Refusals
 from .repetition import split_repetitive, unroll
 from .rules import RuleKind
 from .runs import cut_runs
 from .sframe_section import SframeColumns, checked, sframe_columns
-from .unwind import FunctionColumns, FunctionFlag, RowColumns, RuleColumns, UnwindTable
+from .unwind import NO_FLAGS, FunctionColumns, FunctionFlag, RowColumns, RuleColumns, UnwindTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Compact = Literal["none", "share"]
 
+WRITTEN = (SFRAME_VERSION.V2, SFRAME_VERSION.V3)
 MAX_FUNCTION_SIZE = 0xFFFFFFFF
 MAX_REPETITION = 0xFF
 
@@ -50,7 +43,7 @@ class Encoded:
     """A section that lacks only its address.
 
     An element an FDE: `function`, the index in the table that it comes from, `start`, absolute, and `fdes`, the
-    record (dtype of `FuncDescEntry`). `fres`, the bytes of the FRE sub-section, hold `num_fres` FREs.
+    record of the version. `fres`, the bytes of the FRE sub-section, hold `num_fres` FREs.
     """
 
     architecture: Architecture
@@ -71,17 +64,16 @@ class Encoded:
         """The section for a virtual address. Raises BuildError where a start is beyond the field's range."""
         if not 0 <= section_address < 1 << 64:
             raise BuildError(".sframe", None, "section_address", f"{section_address:#x} is no address")
-        fields = sframe.HEADER_SIZE + np.arange(len(self.fdes), dtype=np.uint64) * np.uint64(
-            sframe.FDE_SIZES[self.version]
-        )
-        fields += np.uint64(section_address)
+        fields = np.arange(len(self.fdes), dtype=np.uint64) * np.uint64(self.fdes.itemsize)
+        fields += np.uint64(section_address + sframe.HEADER_SIZE & 0xFFFFFFFFFFFFFFFF)
         distance = (self.start - fields).astype(np.int64)
-        limit = 1 << 31
-        far = np.flatnonzero((distance < -limit) | (distance >= limit))
+        name = sframe.START_FIELDS[self.version]
+        limit = np.iinfo(self.fdes.dtype[name]).max
+        far = np.flatnonzero((distance < -limit - 1) | (distance > limit))
         if len(far):
             reason = f"{int(self.start[far[0]]):#x} is more than 2 GiB from the section at {section_address:#x}"
-            raise BuildError(".sframe", None, f"FDE[{far[0]}].func_start_address", reason)
-        self.fdes["func_start_address"] = distance
+            raise BuildError(".sframe", None, f"FDE[{far[0]}].{name}", reason)
+        self.fdes[name] = distance
         return self._header().tobytes() + self.fdes.tobytes() + self.fres.tobytes()
 
     def _header(self) -> NDArray[np.void]:
@@ -117,15 +109,16 @@ def to_sframe(
 def sframe_from_table(table: UnwindTable, version: int = 2, compact: Compact | None = None) -> tuple[Encoded, Refusals]:
     """As `to_sframe`, but for the address."""
     compact = compact or ("none" if table.byte_order == "big" else "share")
-    if version != SFRAME_VERSION.V2:
-        raise BuildError(".sframe", None, "version", f"version {version} is not written (2 is)")
+    if version not in WRITTEN:
+        raise BuildError(".sframe", None, "version", f"version {version} is not written (2 and 3 are)")
     if compact not in ("none", "share"):
         raise BuildError(".sframe", None, "compact", f"{compact!r} is neither 'none' nor 'share'")
     whole = split_repetitive(table)
-    rows = project_rows(whole.tables)
-    split = split_runs(whole.tables, rows)
+    wire_version = SFRAME_VERSION(version)
+    rows = project_rows(whole.tables, wire_version)
+    split = split_runs(whole.tables, rows, wire_version)
     pieces, refusals = _pieces(whole.functions, table.architecture, split)
-    encoded = _assemble(table, whole.functions, rows, split, pieces, compact)
+    encoded = _assemble(table, wire_version, compact, whole.functions, rows, split, pieces)
     # Parts of one function are that function to whoever asked.
     parent = whole.parent
     return replace(encoded, function=parent[encoded.function]), replace(refusals, function=parent[refusals.function])
@@ -196,52 +189,74 @@ def _fre_types(pieces: _Pieces, repetition: NDArray[np.uint16]) -> NDArray[np.ui
 
 def _assemble(
     table: UnwindTable,
+    version: SFRAME_VERSION,
+    compact: Compact,
     functions: FunctionColumns,
     rows: SframeRows,
     split: Segments,
     pieces: _Pieces,
-    compact: Compact,
 ) -> Encoded:
     repetition = functions.repetition[pieces.function]
     types = _fre_types(pieces, repetition)
     widths = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
-    key = pieces.segment * len(widths) + types
+    info = types | _flag_bits(functions, pieces, version)
+    info2 = rows.is_flex[functions.run[pieces.function]] * np.uint8(SFRAME_V3_FDE_TYPE.FLEX)
+    is_v3 = version >= SFRAME_VERSION.V3
+    # Attributes are part of a block in version 3: only FDEs that agree in them can share one.
+    attributes = (repetition.astype(np.int64) << 16 | info2.astype(np.int64) << 8 | info) if is_v3 else types
+    kinds, kind = np.unique(attributes, return_inverse=True)
+    key = pieces.segment * max(1, len(kinds)) + kind.reshape(-1)
     if compact == "share":
-        first, block = _by_first_use(key, len(split.reason) * len(widths))
+        first, block = _by_first_use(key, len(split.reason) * max(1, len(kinds)))
         block = block[key]
     else:
         first = block = np.arange(len(key))
-    blocks = Blocks(table.byte_order, rows, split, pieces.segment[first], widths[types[first]])
+    head = sframe.ATTRIBUTE_SIZE if is_v3 else 0
+    group = attributes[first].astype(np.int64)
+    blocks = Blocks(table.byte_order, rows, split, pieces.segment[first], widths[types[first]], group, head)
     kept, place = np.arange(len(first)), np.arange(len(first))
     if compact == "share":
         host = share_blocks(blocks)
         used = host[block]
-        first, place = _by_first_use(used, len(host))
-        kept, place = used[first], place[host]
+        first_use, place = _by_first_use(used, len(host))
+        kept, place = used[first_use], place[host]
     stored = blocks.select(kept)
-    fdes = np.zeros(len(pieces.start), dtype_of(sframe.FuncDescEntry, table.byte_order))
+    fdes = np.zeros(len(pieces.start), dtype_of(sframe.FDE_RECORDS[version], table.byte_order))
     fdes["func_size"] = pieces.size
     fdes["func_start_fre_off"] = stored.offsets()[place[block]]
-    fdes["func_num_fres"] = blocks.counts()[block]
-    is_masked = (repetition > 0).astype(np.uint8) * np.uint8(SFRAME_FDE_TYPE.PCMASK)
-    has_b_key = functions.flags[pieces.function] & FunctionFlag.PAUTH_B_KEY > 0
-    fdes["func_info"] = (
-        types << bit_position(sframe.FdeInfo, "fretype")[0]
-        | is_masked << bit_position(sframe.FdeInfo, "fdetype")[0]
-        | has_b_key.astype(np.uint8) << bit_position(sframe.FdeInfo, "pauth_key")[0]
-    )
-    fdes["func_rep_size"] = repetition
+    fres = stored.encode()
+    described = fdes if not is_v3 else np.zeros(len(kept), dtype_of(sframe.FuncDescAttribute, table.byte_order))
+    of = np.arange(len(fdes)) if not is_v3 else first[kept]
+    described["func_num_fres"] = blocks.counts()[block[of]]
+    described["func_info"] = info[of]
+    described["func_rep_size"] = repetition[of]
+    if is_v3:
+        described["func_info2"] = info2[of]
+        raw = described.view(np.uint8).reshape(-1, head)
+        fres[stored.offsets()[:, None] + np.arange(head)] = raw
     return Encoded(
         architecture=table.architecture,
         byte_order=table.byte_order,
-        version=SFRAME_VERSION.V2,
+        version=version,
         compact=compact,
         function=pieces.function,
         start=pieces.start,
         fdes=fdes,
-        fres=stored.encode(),
+        fres=fres,
         num_fres=int(stored.counts().sum()),
     )
+
+
+def _flag_bits(functions: FunctionColumns, pieces: _Pieces, version: SFRAME_VERSION) -> NDArray[np.uint8]:
+    """The info word of each FDE but for its FRE type."""
+    record = sframe.FdeInfoV3 if version >= SFRAME_VERSION.V3 else sframe.FdeInfo
+    flags = functions.flags[pieces.function]
+    is_masked = (functions.repetition[pieces.function] > 0).astype(np.uint8) * np.uint8(SFRAME_FDE_TYPE.PCMASK)
+    bits = is_masked << bit_position(record, "fdetype")[0]
+    bits |= (flags & FunctionFlag.PAUTH_B_KEY > 0).astype(np.uint8) << bit_position(record, "pauth_key")[0]
+    if version >= SFRAME_VERSION.V3:
+        bits |= (flags & FunctionFlag.SIGNAL_FRAME > 0).astype(np.uint8) << bit_position(record, "signal_p")[0]
+    return bits.astype(np.uint8)
 
 
 def _by_first_use(numbers: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -255,15 +270,18 @@ def _by_first_use(numbers: NDArray[np.int64], limit: int) -> tuple[NDArray[np.in
     return first, place
 
 
-def project(table: UnwindTable) -> UnwindTable:
-    """What SFrame V2 keeps of a table: the rules of CFA, RA and FP, and the key that signs return addresses.
+def project(table: UnwindTable, version: int = 2) -> UnwindTable:
+    """What SFrame keeps of a table: the rules of CFA, RA and FP, and the key that signs return addresses.
 
     A CFA expression of the PC modulo a block (the lazy PLT's) stands as the rows that it means.
 
-    A rule of another register is gone; "same value" for FP or RA is no rule; personality, LSDA, signal
-    frames and memory tagging have no place. For rows that are refused the projection says nothing useful.
+    A rule of another register is gone; "same value" for FP or RA is no rule; personality, LSDA and memory tagging have
+    no place. Signal frames stay in version 3, expressions that have a form there are in that form, and of a row whose
+    RA is undefined nothing else is left. For rows that are refused the projection says nothing useful.
     """
     table = unroll(table)
+    if version >= SFRAME_VERSION.V3:
+        table = outermost_alone(in_forms(table))
     rules, architecture = table.rules, table.architecture
     says_nothing = np.isin(rules.kind, (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE))
     kept = np.isin(rules.register, (architecture.frame_pointer, architecture.return_address)) & ~says_nothing
@@ -271,9 +289,10 @@ def project(table: UnwindTable) -> UnwindTable:
     first = table.rows.first_rule
     last = place[first + table.rows.rule_count]
     functions = table.functions
+    flags = FunctionFlag.PAUTH_B_KEY | (FunctionFlag.SIGNAL_FRAME if version >= SFRAME_VERSION.V3 else NO_FLAGS)
     return replace(
         table,
-        functions=replace(functions, flags=functions.flags & np.uint8(FunctionFlag.PAUTH_B_KEY)),
+        functions=replace(functions, flags=functions.flags & np.uint8(flags)),
         rows=replace(table.rows, first_rule=place[first], rule_count=(last - place[first]).astype(np.uint16)),
         rules=RuleColumns(rules.register[kept], rules.kind[kept], rules.value[kept]),
     )
@@ -293,8 +312,9 @@ def table_from_sframe(section: Section) -> UnwindTable:
     """As `from_sframe`. The byte order is told by the magic number."""
     columns = checked(sframe_columns(section))
     blocks, run = columns.distinct_blocks()
-    fres = fres_of_blocks(columns.section, columns.fres, columns.fres_offset, blocks)
-    run_rows, rows, rules = rows_of_blocks(fres, blocks, columns.architecture)
+    is_v3 = columns.version >= SFRAME_VERSION.V3
+    fres = fres_of_blocks(columns.section, columns.fres, columns.fres_offset, blocks, least=int(not is_v3))
+    run_rows, rows, rules, expressions = rows_of_blocks(fres, blocks, columns.architecture, columns.version)
     reach = np.where(columns.repetition > 0, columns.repetition.astype(np.uint64), columns.size)
     runs, run_rows, repeated = cut_runs(columns.section, run.astype(np.uint32), reach, run_rows, rows.offset)
     row_columns = [getattr(rows, field.name) for field in fields(RowColumns)]
@@ -306,6 +326,7 @@ def table_from_sframe(section: Section) -> UnwindTable:
         run_rows=run_rows,
         rows=rows,
         rules=rules,
+        expressions=expressions,
         source=section.name,
     )
 
@@ -320,7 +341,8 @@ def _functions(columns: SframeColumns, runs: NDArray[np.uint32]) -> FunctionColu
         segment=np.zeros(count, np.uint64),
         return_column=np.full(count, columns.architecture.return_address, np.uint32),
         repetition=columns.repetition,
-        flags=columns.bits("pauth_key") * np.uint8(FunctionFlag.PAUTH_B_KEY),
+        flags=columns.bits("pauth_key") * np.uint8(FunctionFlag.PAUTH_B_KEY)
+        | columns.is_signal_frame() * np.uint8(FunctionFlag.SIGNAL_FRAME),
         personality_encoding=np.full(count, DW_EH_PE.omit, np.uint8),
         personality=np.zeros(count, np.uint64),
         lsda=np.zeros(count, np.uint64),

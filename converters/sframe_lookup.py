@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..schemas.section import ParseError, Section
-from .fre_blocks import MAX_WORDS, Fres
+from ..schemas.sframe import SFRAME_VERSION
+from .fre_rows import MAX_FLEX_WORDS, MAX_WORDS, Fres
 from .kernels import engine, views
 from .lookup import NOTHING, addresses
 from .runs import reader_of, refuse
@@ -55,11 +56,12 @@ def fres_at(section: Section, pc: NDArray[np.uint64]) -> FresAt:
     block = columns.repetition[of].astype(np.uint64)
     target = np.where(block > 0, target % np.maximum(block, np.uint64(1)), target)
     found, fres = _scan(columns, of, target)
-    result = Fres(np.zeros(len(pc), np.uint64), np.zeros(len(pc), np.uint8), np.zeros((len(pc), MAX_WORDS), np.int32))
+    result = Fres.empty(len(pc), fres.words.shape[1])
     is_found = np.zeros(len(pc), np.bool_)
     is_found[asked] = found
     hits = asked[found]
     result.start[hits], result.info[hits], result.words[hits] = fres.start[found], fres.info[found], fres.words[found]
+    result.is_flex[hits] = columns.is_flex()[fde[hits]]
     return FresAt(columns, fde, is_found, result)
 
 
@@ -79,12 +81,12 @@ def _scan(columns: SframeColumns, fde: NDArray[np.int64], target: NDArray[np.uin
     count = len(fde)
     found = np.zeros(count, np.uint8)
     # One more than look-ups: the kernel's room for the FRE that is one too many.
-    fres = Fres(
-        np.zeros(count + 1, np.uint64), np.zeros(count + 1, np.uint8), np.zeros((count + 1, MAX_WORDS), np.int32)
-    )
+    fres = Fres.empty(count + 1, MAX_FLEX_WORDS if columns.is_flex().any() else MAX_WORDS)
     reader = reader_of(columns.section, columns.fres)
+    is_v3 = columns.version >= SFRAME_VERSION.V3
     lookups = (columns.fre_offset[fde], columns.num_fres[fde], columns.widths()[fde], target)
-    done = engine().lookup.find(reader, *views(*lookups, found, fres.start, fres.info, fres.words))
+    done = engine().lookup.find(reader, int(not is_v3), *views(*lookups, found, fres.start, fres.info, fres.words))
     if reader.fault:
         refuse(columns.section, f"FDE[{fde[done]}].FRE", reader, columns.fres_offset)
-    return found.astype(np.bool_), Fres(fres.start[:-1], fres.info[:-1], fres.words[:-1])
+    # An FDE of version 3 without FREs is an outermost frame's, as an FRE without words is.
+    return (found > 0) | (is_v3 & (columns.num_fres[fde] == 0)), fres.select(np.arange(count))

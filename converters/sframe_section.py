@@ -14,9 +14,9 @@ import numpy as np
 from ..schemas import sframe
 from ..schemas.derive import bit_position, dtype_of
 from ..schemas.section import ByteOrder, ParseError, Section
-from ..schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_VERSION
+from ..schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION
 from .arch import Architecture, architecture_of_abi
-from .fre_blocks import FreBlocks, abi_of
+from .fre_rows import FreBlocks, abi_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +27,8 @@ class SframeColumns:
     """A section's header and, one element an FDE, what its FDEs say.
 
     `start` u64, absolute; `size` u64, bytes; `fre_offset` i64, of its first FRE in `fres`; `num_fres` i64; `info` u8,
-    the FDE info word; `repetition` u16, 0 or the bytes of a PCMASK block; `origin` u64, the FDE's section offset.
-    `fres` is the FRE sub-section, `fres_offset` its section offset.
+    the FDE info word; `info2` u8, the second one (0 before version 3); `repetition` u16, 0 or the bytes of a PCMASK
+    block; `origin` u64, the FDE's section offset. `fres` is the FRE sub-section, `fres_offset` its section offset.
     """
 
     section: Section
@@ -40,6 +40,7 @@ class SframeColumns:
     fre_offset: NDArray[np.int64]
     num_fres: NDArray[np.int64]
     info: NDArray[np.uint8]
+    info2: NDArray[np.uint8]
     repetition: NDArray[np.uint16]
     origin: NDArray[np.uint64]
     fres: memoryview
@@ -51,7 +52,17 @@ class SframeColumns:
 
     def bits(self, name: str) -> NDArray[np.uint8]:
         """One field of the FDE info word."""
-        return _info_bits(self.info, name)
+        return _bits(self.info, _INFO_RECORDS[self.version], name)
+
+    def is_signal_frame(self) -> NDArray[np.bool_]:
+        """Which FDEs are signal frames; none before version 3."""
+        if self.version < SFRAME_VERSION.V3:
+            return np.zeros(len(self), np.bool_)
+        return self.bits("signal_p").astype(np.bool_)
+
+    def is_flex(self) -> NDArray[np.bool_]:
+        """Which FDEs' words are pairs (SFRAME_FDE_TYPE_FLEX)."""
+        return np.equal(_bits(self.info2, sframe.FdeInfo2, "fde_type"), SFRAME_V3_FDE_TYPE.FLEX)
 
     def widths(self) -> NDArray[np.uint8]:
         """Bytes of a start address in each FDE's FREs."""
@@ -59,23 +70,30 @@ class SframeColumns:
 
     def blocks(self) -> FreBlocks:
         """The FREs of each FDE, one block an FDE."""
-        return FreBlocks(self.fre_offset, self.num_fres, self.widths(), np.arange(len(self)))
+        return FreBlocks(self.fre_offset, self.num_fres, self.widths(), self.is_flex(), np.arange(len(self)))
 
     def distinct_blocks(self) -> tuple[FreBlocks, NDArray[np.int64]]:
         """The different blocks of FREs, and for each FDE the index of its own."""
         # Two steps, as sorting single numbers is several times faster than sorting rows.
-        shape = self.num_fres * len(_WIDTHS) + self.bits("fretype")
+        shape = (self.num_fres * len(_WIDTHS) + self.bits("fretype")) * 2 + self.is_flex()
         _, rank = np.unique(shape, return_inverse=True)
-        _, first, block = np.unique(self.fre_offset << 32 | rank, return_index=True, return_inverse=True)
-        return FreBlocks(self.fre_offset[first], self.num_fres[first], self.widths()[first], first), block
+        _, first, block = np.unique(self.fre_offset << 32 | rank.reshape(-1), return_index=True, return_inverse=True)
+        every = self.blocks()
+        distinct = FreBlocks(every.offset[first], every.count[first], every.width[first], every.is_flex[first], first)
+        return distinct, block.reshape(-1)
 
 
 _WIDTHS = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
+_INFO_RECORDS = {
+    SFRAME_VERSION.V1: sframe.FdeInfo,
+    SFRAME_VERSION.V2: sframe.FdeInfo,
+    SFRAME_VERSION.V3: sframe.FdeInfoV3,
+}
 
 
-def _info_bits(info: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:
-    shift, mask = bit_position(sframe.FdeInfo, name)
-    return info >> np.uint8(shift) & np.uint8(mask)
+def _bits(values: NDArray[np.uint8], record: type, name: str) -> NDArray[np.uint8]:
+    shift, mask = bit_position(record, name)
+    return values >> np.uint8(shift) & np.uint8(mask)
 
 
 def sframe_columns(section: Section) -> SframeColumns:
@@ -91,19 +109,23 @@ def sframe_columns(section: Section) -> SframeColumns:
     end = fdes_offset + int(header["num_fdes"]) * size
     fdes = np.frombuffer(section.data[fdes_offset:end], dtype_of(sframe.FDE_RECORDS[version], section.byte_order))
     origin = np.arange(fdes_offset, end, size, dtype=np.uint64)
+    fres = section.data[fres_offset : fres_offset + int(header["fre_len"])]
+    attributes, behind = (fdes, 0) if version < SFRAME_VERSION.V3 else _attributes(section, fdes, origin, fres)
+    info = np.ascontiguousarray(attributes["func_info"])
     columns = SframeColumns(
         section=section,
         header=header,
         version=version,
         architecture=architecture,
-        start=_starts(section, header, fdes["func_start_address"], origin),
+        start=_starts(section, header, fdes[sframe.START_FIELDS[version]], origin),
         size=fdes["func_size"].astype(np.uint64),
-        fre_offset=fdes["func_start_fre_off"].astype(np.int64),
-        num_fres=fdes["func_num_fres"].astype(np.int64),
-        info=np.ascontiguousarray(fdes["func_info"]),
-        repetition=_repetitions(fdes, version),
+        fre_offset=fdes["func_start_fre_off"].astype(np.int64) + behind,
+        num_fres=attributes["func_num_fres"].astype(np.int64),
+        info=info,
+        info2=np.ascontiguousarray(attributes["func_info2"]) if behind else np.zeros_like(info),
+        repetition=_repetitions(attributes, info, version),
         origin=origin,
-        fres=section.data[fres_offset : fres_offset + int(header["fre_len"])],
+        fres=fres,
         fres_offset=fres_offset,
     )
     _refuse(
@@ -131,9 +153,11 @@ def checked(columns: SframeColumns) -> SframeColumns:
             reason = f"is {found}, in {columns.architecture.name} it is {expected}"
             raise ParseError(section, offset, f"header.cfa_fixed_{name}_offset", reason)
     is_masked = columns.bits("fdetype") == SFRAME_FDE_TYPE.PCMASK
+    fde_type = _bits(columns.info2, sframe.FdeInfo2, "fde_type")
     _refuse(
         columns,
         ("func_rep_size", is_masked & (columns.repetition == 0), "a repetitive block of no bytes"),
+        ("func_info2.fde_type", fde_type > SFRAME_V3_FDE_TYPE.FLEX, "the FDE type is none of the two"),
         ("func_size", columns.size > ~start, "the function reaches past the address space"),
     )
     if header["flags"] & SFRAME_F.FDE_SORTED:
@@ -162,7 +186,7 @@ def _identified(section: Section) -> tuple[Section, SFRAME_VERSION]:
     """The section with the byte order that it says itself, and its version, which is a known one."""
     version = section_version(section)
     if version not in tuple(SFRAME_VERSION):
-        known = " and ".join(str(int(one)) for one in SFRAME_VERSION)
+        known = ", ".join(str(int(one)) for one in SFRAME_VERSION)
         raise ParseError(section, 2, "header.version", f"version {version} is not known ({known} are)")
     return replace(section, byte_order=_byte_order(section)), SFRAME_VERSION(version)
 
@@ -203,8 +227,25 @@ def _sub_sections(section: Section, header: np.void, version: SFRAME_VERSION) ->
     return fdes_offset, fres_offset
 
 
+def _attributes(
+    section: Section, fdes: NDArray[np.void], origin: NDArray[np.uint64], fres: memoryview
+) -> tuple[NDArray[np.void], int]:
+    """Version 3: the attributes before each FDE's FREs, and the bytes that they take there."""
+    offset, size = fdes["func_start_fre_off"].astype(np.int64), sframe.ATTRIBUTE_SIZE
+    outside = np.flatnonzero(offset + size > len(fres))
+    if len(outside):
+        reason = f"lies past the FRE sub-section of {len(fres):#x} bytes"
+        place = f"FDE[{outside[0]}].func_start_fre_off"
+        raise ParseError(section, int(origin[outside[0]]), place, reason)
+    stored = np.frombuffer(fres, np.uint8)[offset[:, None] + np.arange(size)]
+    return stored.reshape(-1).view(dtype_of(sframe.FuncDescAttribute, section.byte_order)), size
+
+
 def _starts(
-    section: Section, header: np.void, stored: NDArray[np.int32], origin: NDArray[np.uint64]
+    section: Section,
+    header: np.void,
+    stored: NDArray[np.int32] | NDArray[np.int64],
+    origin: NDArray[np.uint64],
 ) -> NDArray[np.uint64]:
     """The absolute start of each function (errata 1: counted from the field, or from the section's start)."""
     base = np.full(len(stored), section.address, np.uint64)
@@ -213,7 +254,7 @@ def _starts(
     return base + stored.astype(np.int64).astype(np.uint64)
 
 
-def _repetitions(fdes: NDArray[np.void], version: SFRAME_VERSION) -> NDArray[np.uint16]:
-    is_masked = _info_bits(fdes["func_info"], "fdetype") == SFRAME_FDE_TYPE.PCMASK
-    stored = sframe.V1_REPETITION if version == SFRAME_VERSION.V1 else fdes["func_rep_size"].astype(np.uint16)
+def _repetitions(attributes: NDArray[np.void], info: NDArray[np.uint8], version: SFRAME_VERSION) -> NDArray[np.uint16]:
+    is_masked = _bits(info, _INFO_RECORDS[version], "fdetype") == SFRAME_FDE_TYPE.PCMASK
+    stored = sframe.V1_REPETITION if version == SFRAME_VERSION.V1 else attributes["func_rep_size"].astype(np.uint16)
     return np.where(is_masked, stored, 0).astype(np.uint16)

@@ -14,9 +14,17 @@ import numpy as np
 
 from ..schemas import sframe
 from ..schemas.section import Section
-from ..schemas.sframe import SFRAME_AARCH64_PAUTH_KEY, SFRAME_BASE_REG, SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE
+from ..schemas.sframe import (
+    SFRAME_AARCH64_PAUTH_KEY,
+    SFRAME_BASE_REG,
+    SFRAME_F,
+    SFRAME_FDE_TYPE,
+    SFRAME_FRE_TYPE,
+    SFRAME_V3_FDE_TYPE,
+    SFRAME_VERSION,
+)
 from ..schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT
-from .fre_blocks import Fres, abi_of, fres_of_blocks
+from .fre_rows import Fres, abi_of, fres_of_blocks
 from .sframe_section import SframeColumns, sframe_columns
 from .text import Pool, hexadecimal
 
@@ -36,20 +44,45 @@ class _Dump:
     columns: SframeColumns
     is_masked: NDArray[np.bool_]
     has_b_key: NDArray[np.bool_]
+    is_signal: NDArray[np.bool_]
+    is_flex: NDArray[np.bool_]
     start: NDArray[np.uint64]
     first: NDArray[np.int64]
     content: NDArray[np.int64]
     contents: list[_Row]
 
 
-class _Row(NamedTuple):
-    """An FRE's content: the CFA is `base` + `cfa`, or None; words of FP and RA, or None; `words`, how many it has."""
+class _Place(NamedTuple):
+    """Where CFA, FP or RA is: `offset` from `base`, or read from memory there; without an offset, the register itself.
+
+    `base` is a name as readelf has it; "c" is the CFA. `deref` is None where no word says it.
+    """
 
     base: str
-    cfa: int | None
-    fp: int | None
-    ra: int | None
-    words: int
+    offset: int | None
+    deref: bool | None = None
+
+    def text(self) -> str:
+        """As readelf prints it, which shows `deref` only where the base is a register."""
+        if self.offset is None:
+            return self.base
+        place = f"{self.base}{self.offset:+d}"
+        return f"({place})" if self.deref and self.base != "c" else place
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        found: dict[str, Any] = {} if self.base == "c" else {"register": self.base}
+        found |= {} if self.offset is None else {"offset": self.offset}
+        return found if self.deref is None else found | {"deref": self.deref}
+
+
+class _Row(NamedTuple):
+    """An FRE's content; without a CFA it is an outermost frame's. `ra_text` is readelf's, which tells apart more."""
+
+    cfa: _Place | None
+    fp: _Place | None
+    ra: _Place | None
+    ra_text: str
     signed: bool
 
 
@@ -61,7 +94,7 @@ def sframe_text(section: Section) -> Iterator[bytes]:
     dump = _dump_of(section)
     yield f"Contents of the SFrame section {section.name}:".encode(errors="surrogateescape")
     yield _header_text(dump.columns).encode()
-    tails = [_row_text(dump.columns, row).encode() for row in dump.contents]
+    tails = [_row_text(row).encode() for row in dump.contents]
     begin = 0
     while begin < len(dump.columns):
         # One function at least, and as many more as CHUNK has room for.
@@ -79,7 +112,8 @@ def sframe_plain(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, A
     dump = _dump_of(section)
     columns = dump.columns
     header: dict[str, Any] = {name: int(columns.header[name]) for name in columns.header.dtype.names or ()}
-    header["flags"] = [flag.name for flag in SFRAME_F if header["flags"] & flag]
+    known = sframe.FLAGS[columns.version]
+    header["flags"] = [flag.name for flag in SFRAME_F if flag in known and header["flags"] & flag]
     header["abi_arch"] = abi_of(columns.architecture).abi_arch.name
     return {"section": section.name, "address": section.address} | header, _plain_fdes(dump)
 
@@ -87,13 +121,15 @@ def sframe_plain(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, A
 def _dump_of(section: Section) -> _Dump:
     columns = sframe_columns(section)
     blocks = columns.blocks()
-    fres = fres_of_blocks(columns.section, columns.fres, columns.fres_offset, blocks, strict=False)
+    fres = fres_of_blocks(columns.section, columns.fres, columns.fres_offset, blocks, least=0, ascending=False)
     content, distinct = _distinct(fres)
     signs = abi_of(columns.architecture).signs_return_addresses
     return _Dump(
         columns=columns,
         is_masked=columns.bits("fdetype") == SFRAME_FDE_TYPE.PCMASK,
         has_b_key=(columns.bits("pauth_key") == SFRAME_AARCH64_PAUTH_KEY.B) & signs,
+        is_signal=columns.is_signal_frame(),
+        is_flex=columns.is_flex(),
         start=fres.start,
         first=np.concatenate([np.zeros(1, np.int64), np.cumsum(blocks.count)]),
         content=content,
@@ -104,25 +140,78 @@ def _dump_of(section: Section) -> _Dump:
 def _distinct(fres: Fres) -> tuple[NDArray[np.int64], Fres]:
     """For each FRE the number of its content, and the different contents."""
     words = fres.words.astype(np.uint32).astype(np.uint64)
-    _, pair = np.unique(words[:, 0] << np.uint64(32) | words[:, 1], return_inverse=True)
-    key = pair.reshape(-1).astype(np.uint64) << np.uint64(40) | words[:, 2] << np.uint64(8) | fres.info
-    _, first, number = np.unique(key, return_index=True, return_inverse=True)
-    return number.reshape(-1), Fres(fres.start[first], fres.info[first], fres.words[first])
+    number = words[:, 0]
+    for column in range(1, words.shape[1]):
+        _, number = np.unique(number << np.uint64(32) | words[:, column], return_inverse=True)
+        number = number.reshape(-1).astype(np.uint64)
+    key = number << np.uint64(9) | fres.is_flex.astype(np.uint64) << np.uint64(8) | fres.info
+    _, first, content = np.unique(key, return_index=True, return_inverse=True)
+    return content.reshape(-1), fres.select(first)
 
 
 def _rows_of(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
-    header, count = columns.header, fres.bits("fre_offset_count")
+    """What FREs say, in their order."""
+    plain, flex = (iter(rows) for rows in (_plain_rows(columns, fres), _flex_rows(columns, fres)))
+    for is_flex, words, signed in zip(
+        *(column.tolist() for column in (fres.is_flex, fres.bits("fre_offset_count"), fres.bits("fre_mangled_ra_p"))),
+        strict=True,
+    ):
+        row = next(flex if is_flex else plain)
+        yield row if words else _Row(None, None, None, "", bool(signed))
+
+
+def _plain_rows(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
+    """Those of FREs that are not FLEX."""
+    fres, abi, header = fres.select(~fres.is_flex), abi_of(columns.architecture), columns.header
     slots = fres.slots(int(header["cfa_fixed_ra_offset"]), int(header["cfa_fixed_fp_offset"]))
+    has_register_slots = abi.has_register_slots and columns.version < SFRAME_VERSION.V3
     found = (
-        *(fres.bits("fre_cfa_base_reg_id"), fres.cfa_offsets(abi_of(columns.architecture))),
+        *(fres.bits("fre_cfa_base_reg_id"), fres.cfa_offsets(abi)),
         *(column for slot in slots for column in slot),
-        *(count, fres.bits("fre_mangled_ra_p")),
+        *(fres.bits("fre_offset_count"), fres.bits("fre_mangled_ra_p")),
     )
     for base, cfa, ra, has_ra, fp, has_fp, words, signed in zip(*(c.tolist() for c in found), strict=True):
-        if words:
-            yield _Row(_BASE[base], cfa, fp if has_fp else None, ra if has_ra else None, words, bool(signed))
+        places = [
+            _slot(word, has_register_slots) if is_there else None for word, is_there in ((ra, has_ra), (fp, has_fp))
+        ]
+        if header["cfa_fixed_ra_offset"] != sframe.FIXED_OFFSET_INVALID:
+            ra_text = "f"
         else:
-            yield _Row(_BASE[base], None, None, None, 0, bool(signed))
+            # U: a word that pads, where FP is saved and RA is not.
+            ra_text = places[0].text() if places[0] else "U" if words > 1 else "u"
+        yield _Row(_Place(_BASE[base], cfa), places[1], places[0], ra_text, bool(signed))
+
+
+def _slot(word: int, has_register_slots: bool) -> _Place:
+    if has_register_slots and word & SLOT_REGISTER_MARK:
+        return _Place(f"r{word >> SLOT_REGISTER_SHIFT}", None)
+    return _Place("c", word)
+
+
+def _flex_rows(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
+    """Those of FLEX FREs."""
+    fres, architecture = fres.select(fres.is_flex), columns.architecture
+    if not len(fres.start):
+        return
+    names = {architecture.stack_pointer: "sp", architecture.frame_pointer: "fp"}
+    cfa, ra, fp = fres.pairs()
+    cfa = cfa._replace(offset=fres.cfa_offsets(abi_of(architecture)))
+    default = "u" if columns.header["cfa_fixed_ra_offset"] == sframe.FIXED_OFFSET_INVALID else "f"
+    counts = fres.bits("fre_offset_count").tolist()
+    signed = fres.bits("fre_mangled_ra_p").tolist()
+    columns_of_pairs = (column.tolist() for pair in (cfa, ra, fp) for column in pair)
+    for words, is_signed, *values in zip(counts, signed, *columns_of_pairs, strict=True):
+        places = [_pair(values[at], values[at + 1], bool(values[at + 2]), names) for at in (0, 3, 6)]
+        ra_text = places[1].text() if places[1] else "U" if words > 2 else default
+        yield _Row(places[0], places[2], places[1], ra_text, bool(is_signed))
+
+
+def _pair(control: int, offset: int, is_there: bool, names: dict[int, str]) -> _Place | None:
+    if not is_there:
+        return None
+    register = control >> sframe.CONTROL_REGISTER_SHIFT
+    base = names.get(register, f"r{register}") if control & sframe.CONTROL_REG else "c"
+    return _Place(base, offset, bool(control & sframe.CONTROL_DEREF))
 
 
 def _header_text(columns: SframeColumns) -> str:
@@ -138,38 +227,23 @@ def _header_text(columns: SframeColumns) -> str:
 
 def _flag_lines(columns: SframeColumns) -> list[str]:
     """A line a flag; bits without a name are one number at the end."""
-    names = [f"SFRAME_F_{flag.name}" for flag in SFRAME_F if columns.header["flags"] & flag]
-    rest = int(columns.header["flags"]) & ~sum(SFRAME_F)
+    known, flags = sframe.FLAGS[columns.version], int(columns.header["flags"])
+    names = [f"SFRAME_F_{flag.name}" for flag in SFRAME_F if flag in known and flags & flag]
+    rest = flags & ~int(known)
     names += [str(rest)] if rest else []
     prefixes = ["Flags: ", *[" "] * len(names)]
     shown = [f"{name}," for name in names[:-1]] + (names[-1:] or ["NONE"])
     return [f"{prefix:>11}{name}" for prefix, name in zip(prefixes, shown, strict=False)]
 
 
-def _row_text(columns: SframeColumns, row: _Row) -> str:
+def _row_text(row: _Row) -> str:
     """What stands behind the PC."""
     if row.cfa is None:
         return "  RA undefined"
-    if columns.header["cfa_fixed_ra_offset"] != sframe.FIXED_OFFSET_INVALID:
-        ra = "f"
-    elif row.ra is None:
-        # U: a word that pads, where FP is saved and RA is not.
-        ra = "U" if row.words > 1 else "u"
-    else:
-        ra = _slot_text(row.ra, columns)
-    fp = "u" if row.fp is None else _slot_text(row.fp, columns)
-    return f"  {f'{row.base}+{row.cfa}':<10}{fp:<10}{ra + ('[s]' if row.signed else '   '):<13}"
-
-
-def _register(word: int, columns: SframeColumns) -> int | None:
-    """The register that a slot's word names; None where it is an offset."""
-    is_register = abi_of(columns.architecture).has_register_slots and word & SLOT_REGISTER_MARK
-    return word >> SLOT_REGISTER_SHIFT if is_register else None
-
-
-def _slot_text(word: int, columns: SframeColumns) -> str:
-    register = _register(word, columns)
-    return f"c{word:+d}" if register is None else f"r{register}"
+    fp = "u" if row.fp is None else row.fp.text()
+    # readelf writes the plus sign of an ordinary CFA itself: a negative offset has both.
+    cfa = row.cfa.text() if row.cfa.deref is not None else f"{row.cfa.base}+{row.cfa.offset}"
+    return f"  {cfa:<10}{fp:<10}{row.ra_text + ('[s]' if row.signed else '   '):<13}"
 
 
 def _functions_text(dump: _Dump, tails: list[bytes], begin: int, end: int) -> bytes:
@@ -197,10 +271,11 @@ def _functions_text(dump: _Dump, tails: list[bytes], begin: int, end: int) -> by
 def _function_head(dump: _Dump, index: int) -> bytes:
     columns = dump.columns
     size = columns.size[index].astype("u4").astype("i4")  # as readelf prints it
-    key = ", pauth = B key" if dump.has_b_key[index] else ""
+    attributes = "S" * bool(dump.is_signal[index]) + "F" * bool(dump.is_flex[index])
+    marks = (f', attr = "{attributes}"' if attributes else "") + (", pauth = B key" if dump.has_b_key[index] else "")
     mark = "[m]" if dump.is_masked[index] else "   "
     return (
-        f"\n    func idx [{index}]: pc = {int(columns.start[index]):#x}, size = {size} bytes{key}"
+        f"\n    func idx [{index}]: pc = {int(columns.start[index]):#x}, size = {size} bytes{marks}"
         f"\n    {'STARTPC':<7}{mark:<8} {'CFA':<10}{'FP':<10}{'RA':<13}"
     ).encode()
 
@@ -208,7 +283,7 @@ def _function_head(dump: _Dump, index: int) -> bytes:
 def _plain_fdes(dump: _Dump) -> Iterator[dict[str, Any]]:
     columns = dump.columns
     fretype, key = columns.bits("fretype"), columns.bits("pauth_key")
-    contents = [_plain_row(columns, row) for row in dump.contents]
+    contents = [_plain_row(row) for row in dump.contents]
     for index in range(len(columns)):
         rows = slice(int(dump.first[index]), int(dump.first[index + 1]))
         found = zip(dump.start[rows].tolist(), dump.content[rows].tolist(), strict=True)
@@ -219,22 +294,13 @@ def _plain_fdes(dump: _Dump) -> Iterator[dict[str, Any]]:
             "fdetype": SFRAME_FDE_TYPE(dump.is_masked[index]).name,
             "pauth_key": SFRAME_AARCH64_PAUTH_KEY(key[index]).name,
             "func_rep_size": int(columns.repetition[index]),
+            "signal_p": bool(dump.is_signal[index]),
+            "fde_type": SFRAME_V3_FDE_TYPE(dump.is_flex[index]).name,
             "fres": [{"start_address": start, **contents[content]} for start, content in found],
         }
 
 
-def _plain_row(columns: SframeColumns, row: _Row) -> dict[str, Any]:
-    """None stands for no rule, and for the CFA of an FRE without words (an outermost frame)."""
-    return {
-        "cfa": None if row.cfa is None else {"register": row.base, "offset": row.cfa},
-        "fp": _plain_slot(row.fp, columns),
-        "ra": _plain_slot(row.ra, columns),
-        "mangled_ra": row.signed,
-    }
-
-
-def _plain_slot(word: int | None, columns: SframeColumns) -> dict[str, int] | None:
-    if word is None:
-        return None
-    register = _register(word, columns)
-    return {"offset": word} if register is None else {"register": register}
+def _plain_row(row: _Row) -> dict[str, Any]:
+    """None stands for no rule, and for the CFA of an outermost frame."""
+    places = {"cfa": row.cfa, "fp": row.fp, "ra": row.ra}
+    return {name: place and place.plain() for name, place in places.items()} | {"mangled_ra": row.signed}

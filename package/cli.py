@@ -87,7 +87,7 @@ def _add_sframe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         default=0,
         help="with --section: the virtual address the section will have (starts count from it; default 0)",
     )
-    command.add_argument("--sframe-version", type=int, default=2, choices=(2,), help="version to write (default 2)")
+    command.add_argument("--sframe-version", type=int, default=2, choices=(2, 3), help="version to write (default 2)")
     command.add_argument(
         "--compact",
         choices=("none", "share"),

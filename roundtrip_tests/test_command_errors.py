@@ -141,7 +141,7 @@ def test_relocatable_object(tmp_path: Path) -> None:
         ["sframe", "FILE", "-o", "out", "--section", "out.bin"],
         ["sframe", "FILE", "--in-place", "--address", "0x1000"],
         ["sframe", "FILE", "--section", "out.bin", "--address", "far"],
-        ["sframe", "FILE", "-o", "out", "--sframe-version", "3"],
+        ["sframe", "FILE", "-o", "out", "--sframe-version", "4"],
         ["sframe", "FILE", "-o", "out", "--compact", "merge"],
     ],
 )

@@ -61,9 +61,9 @@ def test_section_cut_anywhere(size: int) -> None:
 HEADERS = [
     (0, "e2df", 0, "header.magic", "e2df is not 0xdee2"),
     (0, "0000", 0, "header.magic", "0000 is not 0xdee2"),
-    (2, "00", 2, "header.version", "version 0 is not known (1 and 2 are)"),
-    (2, "03", 2, "header.version", "version 3 is not known (1 and 2 are)"),
-    (2, "ff", 2, "header.version", "version 255 is not known (1 and 2 are)"),
+    (2, "00", 2, "header.version", "version 0 is not known (1, 2, 3 are)"),
+    (2, "04", 2, "header.version", "version 4 is not known (1, 2, 3 are)"),
+    (2, "ff", 2, "header.version", "version 255 is not known (1, 2, 3 are)"),
     # Version 1 has no PC-relative starts.
     (2, "01", 3, "header.flags", "has the bits 0x4, which version 1 does not define"),
     (3, "0d", 3, "header.flags", "has the bits 0x8, which version 2 does not define"),
@@ -198,7 +198,7 @@ def test_section_address_that_is_none(address: int) -> None:
     ("where", "text", "field"),
     [
         (0, "0000", "header.magic"),
-        (2, "03", "header.version"),
+        (2, "04", "header.version"),
         (4, "09", "header.abi_arch"),
         (8, "ffffffff", "fdes.func_size"),
         (7, "ff", "auxiliary_header"),

@@ -38,6 +38,10 @@ PLAIN_RECORDS = [
     (sframe.FdeInfo, {}),
     (sframe.FuncDescEntry, {}),
     (sframe.FuncDescEntryV1, {}),
+    (sframe.FuncDescIndex, {}),
+    (sframe.FuncDescAttribute, {}),
+    (sframe.FdeInfoV3, {}),
+    (sframe.FdeInfo2, {}),
     (sframe.FreInfo, {}),
 ]
 
@@ -73,7 +77,7 @@ def test_law_1_covers_every_declared_record() -> None:
 @given(order=orders, data=st.data())
 def test_law_1_fixed_records(order: ByteOrder, data: st.DataObject) -> None:
     for cls, params in PLAIN_RECORDS:
-        if cls in (sframe.FdeInfo, sframe.FreInfo):
+        if cls in (sframe.FdeInfo, sframe.FdeInfoV3, sframe.FdeInfo2, sframe.FreInfo):
             continue  # bit fields are no record of their own: they are tested inside FDE and FRE
         survives(data.draw(strategies.records(cls, **params)), order, **params)
 
@@ -105,8 +109,8 @@ def test_laws_1_to_3_sframe_of_every_version_and_abi(
     address = data.draw(st.sampled_from([0, 0x1238, 1 << 40]))
     with engine_in_use(engine_name):
         table = from_sframe(engine.build(section, order), address)
-        # Read, written in version 2, read again: nothing is lost, as SFrame keeps all that it says.
-        written, refusals = to_sframe(table, section_address=address)
+        # Read, written, read again: nothing is lost, as SFrame keeps all that it says.
+        written, refusals = to_sframe(table, max(version, 2), section_address=address)
         back = by_pc(from_sframe(written, address))
     expected = by_pc(table, without=refusals)
     assert back == expected, expected.differences(back)
@@ -179,27 +183,29 @@ def test_law_2_sframe_made_of_real_files(path: str) -> None:
 
 
 @pytest.mark.parametrize("name", SFRAME_ARCHITECTURES)
+@pytest.mark.parametrize("version", [2, 3])
 @given(engine_name=st.sampled_from(["pure", "compiled"]), compact=st.sampled_from(["none", "share"]), data=st.data())
 def test_law_3_sframe_keeps_the_rules_at_every_pc(
-    name: str, engine_name: str, compact: str, data: st.DataObject
+    name: str, version: int, engine_name: str, compact: str, data: st.DataObject
 ) -> None:
     table = data.draw(tables(ARCHITECTURES[name]))
     address = data.draw(st.integers(0, 1 << 20))
     with engine_in_use(engine_name):
-        section, refusals = to_sframe(table, section_address=address, compact=compact)
+        section, refusals = to_sframe(table, version, section_address=address, compact=compact)
         back = by_pc(from_sframe(section, address))
-    expected = by_pc(project(table), without=refusals)
+    expected = by_pc(project(table, version), without=refusals)
     assert back == expected, expected.differences(back)
 
 
 @pytest.mark.parametrize("path", REAL_FILES, ids=str)
-def test_law_3_on_real_files(path: str, kernels: str) -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_law_3_on_real_files(path: str, version: int, kernels: str) -> None:
     image = open_elf(path)
     section = image.contents(image.named(".eh_frame")[0])
     table = table_from_cfi(section, EH_FRAME, ARCHITECTURES["x86_64"])
     address = int(np.max(table.functions.start)) + 0x1000
-    data, refusals = to_sframe(table, section_address=address)
-    back, expected = by_pc(from_sframe(data, address)), by_pc(project(table), without=refusals)
+    data, refusals = to_sframe(table, version, section_address=address)
+    back, expected = by_pc(from_sframe(data, address)), by_pc(project(table, version), without=refusals)
     assert back == expected, expected.differences(back)
     assert len(back.start) > len(table) // 2
 

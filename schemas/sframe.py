@@ -1,4 +1,4 @@
-"""SFrame V1 and V2, errata 1: header, function descriptor entries, frame row entries (the SFrame Format).
+"""SFrame V1, V2 (errata 1) and V3: header, function descriptor entries, frame row entries (the SFrame Format).
 
 Strategy: every field, flag and bit of the text, each once. The section is three tiles behind one another;
 `SframeSection` keeps what lies between them, so that any section that parses builds back to its bytes.
@@ -6,6 +6,7 @@ Strategy: every field, flag and bit of the text, each once. The section is three
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum, IntFlag
 from typing import Any
 
@@ -13,6 +14,7 @@ from .sframe_abi import SFRAME_ABI
 from .wire import (
     I8,
     I32,
+    I64,
     U8,
     U16,
     U32,
@@ -25,6 +27,7 @@ from .wire import (
     Rest,
     Sized,
     Variable,
+    fields_of,
     fixed_size,
     record,
     wire,
@@ -41,6 +44,7 @@ class SFRAME_VERSION(IntEnum):
 
     V1 = 1
     V2 = 2
+    V3 = 3
 
 
 class SFRAME_F(IntFlag):
@@ -54,14 +58,22 @@ class SFRAME_F(IntFlag):
 FLAGS: dict[SFRAME_VERSION, SFRAME_F] = {
     SFRAME_VERSION.V1: SFRAME_F.FDE_SORTED | SFRAME_F.FRAME_POINTER,
     SFRAME_VERSION.V2: SFRAME_F.FDE_SORTED | SFRAME_F.FRAME_POINTER | SFRAME_F.FDE_FUNC_START_PCREL,
+    SFRAME_VERSION.V3: SFRAME_F.FDE_SORTED | SFRAME_F.FDE_FUNC_START_PCREL,
 }
 
 
 class SFRAME_FDE_TYPE(IntEnum):
-    """How an FDE's PCs are looked up (The SFrame FDE Types)."""
+    """How an FDE's PCs are looked up (V2: The SFrame FDE Types; V3: The SFrame FDE PC Types)."""
 
     PCINC = 0
     PCMASK = 1
+
+
+class SFRAME_V3_FDE_TYPE(IntEnum):
+    """How an FDE's data words are read (V3: The SFrame FDE Types)."""
+
+    DEFAULT = 0
+    FLEX = 1
 
 
 class SFRAME_FRE_TYPE(IntEnum):
@@ -164,6 +176,44 @@ class FuncDescEntryV1:
 
 
 @record
+class FuncDescIndex:
+    """SFrame function descriptor index of version 3, 16 bytes (The SFrame FDE Index)."""
+
+    func_start_offset: int = wire(I64, "start of the function, from this field (PCREL) or from the section's start")
+    func_size: int = wire(U32, "size of the function in bytes")
+    func_start_fre_off: int = wire(U32, "offset of its attributes, from the start of the FRE sub-section")
+
+
+@record
+class FdeInfoV3:
+    """The first info byte of version 3, from bit 7 down (The SFrame FDE Info Bytes)."""
+
+    signal_p: int = wire(BitField(1), "1: a signal frame")
+    unused: int = wire(BitField(1), "unused")
+    pauth_key: int = wire(BitField(1), "AArch64: key that signs return addresses, `SFRAME_AARCH64_PAUTH_KEY`")
+    fdetype: int = wire(BitField(1), "`SFRAME_FDE_TYPE` (fde_pctype in the text)")
+    fretype: int = wire(BitField(4), "`SFRAME_FRE_TYPE`")
+
+
+@record
+class FdeInfo2:
+    """The second info byte of version 3, from bit 7 down."""
+
+    unused: int = wire(BitField(3), "unused")
+    fde_type: int = wire(BitField(5), "`SFRAME_V3_FDE_TYPE`")
+
+
+@record
+class FuncDescAttribute:
+    """SFrame FDE attribute of version 3, 5 bytes before a function's FREs (The SFrame FDE Attribute)."""
+
+    func_num_fres: int = wire(U16, "the function's FREs; none: an outermost frame")
+    func_info: FdeInfoV3 = wire(Bits(FdeInfoV3), "the first info byte")
+    func_info2: FdeInfo2 = wire(Bits(FdeInfo2), "the second info byte")
+    func_rep_size: int = wire(U8, "bytes of the repetitive block, for PCMASK")
+
+
+@record
 class FreInfo:
     """The SFrame FRE info word, from bit 7 down."""
 
@@ -190,22 +240,40 @@ class FrameRowEntry:
     info: FreInfo = wire(Bits(FreInfo), "the FRE info word")
     offsets: tuple[int, ...] = wire(
         Many(Variable(_offset_size, signed=True), lambda this: this.info.fre_offset_count),
-        "CFA offset, then RA and FP as the ABI says",
+        "CFA offset, then RA and FP as the ABI says; FLEX: control and offset of each",
     )
 
 
 PREAMBLE_SIZE = fixed_size(Preamble)
 HEADER_SIZE = fixed_size(Header)
-FDE_RECORDS: dict[SFRAME_VERSION, type] = {SFRAME_VERSION.V1: FuncDescEntryV1, SFRAME_VERSION.V2: FuncDescEntry}
+FDE_RECORDS: dict[SFRAME_VERSION, type] = {
+    SFRAME_VERSION.V1: FuncDescEntryV1,
+    SFRAME_VERSION.V2: FuncDescEntry,
+    SFRAME_VERSION.V3: FuncDescIndex,
+}
+START_FIELDS: dict[SFRAME_VERSION, str] = {version: fields_of(entry)[0].name for version, entry in FDE_RECORDS.items()}
+ATTRIBUTE_SIZE = fixed_size(FuncDescAttribute)
 FDE_SIZES = {version: fixed_size(entry) for version, entry in FDE_RECORDS.items()}
+
+# FREs of one function: what its count holds.
+MAX_FRES = {version: U16.limits[1] if version == SFRAME_VERSION.V3 else U32.limits[1] for version in SFRAME_VERSION}
 
 # V1 has no func_rep_size: its only writer, GNU ld 2.40, means the entries of AMD64's .plt (libsframe 2.40: "the pltN
 # entry stub is 16 bytes").
 V1_REPETITION = 16
 
 
-def _is_v1(this: Any) -> bool:
-    return bool(this.header.version == SFRAME_VERSION.V1)
+# The control word of a pair (Flexible FDE Type Interpretation): `reg_p`, the base is a register, else the CFA;
+# `deref_p`, the value is in memory at base + offset, else it is base + offset; from bit 3 on the DWARF register number.
+CONTROL_REG = 1 << 0
+CONTROL_DEREF = 1 << 1
+CONTROL_REGISTER_SHIFT = 3
+# That of an entity that has no rule; no other word follows for it.
+PADDING_WORD = 0
+
+
+def _is(version: SFRAME_VERSION) -> Callable[[Any], bool]:
+    return lambda this: bool(this.header.version == version)
 
 
 def _num_fdes(this: Any) -> int:
@@ -223,8 +291,16 @@ class SframeSection:
     header: Header = wire(Nested(Header), "the header")
     auxiliary_header: bytes = wire(Sized(lambda this: this.header.auxhdr_len), "ABI-specific")
     before_fdes: bytes = wire(Sized(lambda this: this.header.fdeoff), "bytes before the FDE sub-section")
-    fdes: tuple[FuncDescEntry, ...] | tuple[FuncDescEntryV1, ...] = wire(
-        Either(_is_v1, Many(Nested(FuncDescEntryV1), _num_fdes), Many(Nested(FuncDescEntry), _num_fdes)),
+    fdes: tuple[FuncDescEntry, ...] | tuple[FuncDescEntryV1, ...] | tuple[FuncDescIndex, ...] = wire(
+        Either(
+            _is(SFRAME_VERSION.V3),
+            Many(Nested(FuncDescIndex), _num_fdes),
+            Either(
+                _is(SFRAME_VERSION.V1),
+                Many(Nested(FuncDescEntryV1), _num_fdes),
+                Many(Nested(FuncDescEntry), _num_fdes),
+            ),
+        ),
         "the FDE sub-section",
     )
     before_fres: bytes = wire(Sized(lambda this: this.header.freoff - _fdes_end(this)), "bytes between the two")

@@ -13,18 +13,26 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from . import engine, sframe
 from .sframe import (
+    CONTROL_DEREF,
+    CONTROL_REG,
+    CONTROL_REGISTER_SHIFT,
     FRE_OFFSET_SIZES,
     FRE_START_SIZES,
     SFRAME_F,
     SFRAME_FDE_TYPE,
     SFRAME_FRE_OFFSET,
     SFRAME_FRE_TYPE,
+    SFRAME_V3_FDE_TYPE,
     SFRAME_VERSION,
     FdeInfo,
+    FdeInfo2,
+    FdeInfoV3,
     FrameRowEntry,
     FreInfo,
+    FuncDescAttribute,
     FuncDescEntry,
     FuncDescEntryV1,
+    FuncDescIndex,
     Header,
     SframeSection,
 )
@@ -54,12 +62,12 @@ def sframe_sections(draw: DrawFn) -> SframeSection:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """FREs as bytes, how many, and all that an FDE has to fit them: bytes that they reach, FRE type, and repetition."""
+    """FREs as bytes, in version 3 with the attributes before them, and all that an FDE has to say to fit them."""
 
     data: bytes
     count: int
     reach: int
-    fretype: SFRAME_FRE_TYPE
+    info: FdeInfo
     repetition: int
 
 
@@ -93,13 +101,7 @@ def valid_sframe_sections(
         start, function_size = starts[function]
         if flags & SFRAME_F.FDE_FUNC_START_PCREL:
             start -= fdes_at + index * size
-        block = blocks[places[function]]
-        key = draw(st.integers(0, 1)) if abi.signs_return_addresses else 0
-        masked = SFRAME_FDE_TYPE.PCMASK if block.repetition else SFRAME_FDE_TYPE.PCINC
-        info = FdeInfo(0, key, masked, block.fretype)
-        fields = (start, function_size, fre_offsets[places[function]], block.count, info)
-        is_v1 = version == SFRAME_VERSION.V1
-        fdes.append(FuncDescEntryV1(*fields) if is_v1 else FuncDescEntry(*fields, block.repetition, 0))
+        fdes.append(_fde(version, start, function_size, fre_offsets[places[function]], blocks[places[function]]))
     fres = b"".join(block.data for block in blocks)
     header = Header(
         magic=sframe.SFRAME_MAGIC,
@@ -116,6 +118,15 @@ def valid_sframe_sections(
         freoff=len(gap) + len(fdes) * size + len(between),
     )
     return SframeSection(header, auxiliary, gap, tuple(fdes), between, fres, b"")  # type: ignore[arg-type]
+
+
+def _fde(
+    version: SFRAME_VERSION, start: int, size: int, fre_offset: int, block: _Block
+) -> FuncDescEntryV1 | FuncDescEntry | FuncDescIndex:
+    if version == SFRAME_VERSION.V3:
+        return FuncDescIndex(start, size, fre_offset)
+    fields = (start, size, fre_offset, block.count, block.info)
+    return FuncDescEntryV1(*fields) if version == SFRAME_VERSION.V1 else FuncDescEntry(*fields, block.repetition, 0)
 
 
 def _starts(draw: DrawFn, blocks: list[_Block]) -> list[tuple[int, int]]:
@@ -137,21 +148,58 @@ def _blocks(draw: DrawFn, version: SFRAME_VERSION, abi: SframeAbi) -> _Block:
     repetition = draw(st.sampled_from([0, 0, 0, 8, 16, 48]))
     if repetition and version == SFRAME_VERSION.V1:
         repetition = sframe.V1_REPETITION
+    is_v3 = version == SFRAME_VERSION.V3
     fretype = draw(st.sampled_from(SFRAME_FRE_TYPE))
     limit = min(repetition or 1 << 20, 1 << 8 * FRE_START_SIZES[fretype])
     starts = sorted(draw(st.sets(st.one_of(st.integers(0, 40), st.integers(0, limit - 1)), max_size=MAX_ROWS)) | {0})
-    starts = [start for start in starts if start < limit]
-    rows = b"".join(engine.build(draw(_rows(abi, start)), abi.byte_order, fretype=fretype) for start in starts)
-    return _Block(rows, len(starts), starts[-1] + 1, fretype, repetition)
+    # Version 3: an FDE without FREs is an outermost frame's.
+    starts = [] if is_v3 and draw(st.integers(0, 9)) == 0 else [start for start in starts if start < limit]
+    flex = SFRAME_V3_FDE_TYPE(draw(st.integers(0, 1)) if is_v3 else 0)
+    rows = b"".join(
+        engine.build(draw(_rows(version, abi, flex, start)), abi.byte_order, fretype=fretype) for start in starts
+    )
+    key = draw(st.integers(0, 1)) if abi.signs_return_addresses else 0
+    masked = SFRAME_FDE_TYPE.PCMASK if repetition else SFRAME_FDE_TYPE.PCINC
+    if is_v3:
+        info = FdeInfoV3(draw(st.integers(0, 1)), 0, key, masked, fretype)
+        attribute = FuncDescAttribute(len(starts), info, FdeInfo2(0, flex), repetition)
+        rows = engine.build(attribute, abi.byte_order) + rows
+    return _Block(rows, len(starts), max(starts, default=0) + 1, FdeInfo(0, key, masked, fretype), repetition)
 
 
 @st.composite
-def _rows(draw: DrawFn, abi: SframeAbi, start: int) -> FrameRowEntry:
-    words = draw(st.integers(1, 3 if abi.fixed_ra_offset is None else 2))
+def _rows(draw: DrawFn, version: SFRAME_VERSION, abi: SframeAbi, flex: SFRAME_V3_FDE_TYPE, start: int) -> FrameRowEntry:
     size = draw(st.sampled_from(SFRAME_FRE_OFFSET))
     signed = draw(st.integers(0, 1)) if abi.signs_return_addresses else 0
-    info = FreInfo(signed, size, words, draw(st.integers(0, 1)))
-    return FrameRowEntry(start, info, tuple(draw(_word(FRE_OFFSET_SIZES[size], abi)) for _ in range(words)))
+    if version == SFRAME_VERSION.V3 and draw(st.integers(0, 9)) == 0:
+        return FrameRowEntry(start, FreInfo(0, SFRAME_FRE_OFFSET.SIZE_1B, 0, 0), ())
+    if flex:
+        words = draw(_pairs(FRE_OFFSET_SIZES[size], abi))
+        return FrameRowEntry(start, FreInfo(signed, size, len(words), 0), words)
+    count = draw(st.integers(1, 3 if abi.fixed_ra_offset is None else 2))
+    info = FreInfo(signed, size, count, draw(st.integers(0, 1)))
+    return FrameRowEntry(start, info, tuple(draw(_word(FRE_OFFSET_SIZES[size], abi)) for _ in range(count)))
+
+
+@st.composite
+def _pairs(draw: DrawFn, size: int, abi: SframeAbi) -> tuple[int, ...]:
+    """The data words of a FLEX FRE: pairs for CFA, RA and FP, each of the latter there or not."""
+    bits = 8 * size
+
+    def pair(*, on_cfa: bool) -> tuple[int, int]:
+        register = draw(st.integers(0, min(40, (1 << bits - 3) - 1)))
+        deref = draw(st.integers(0, 1))
+        if on_cfa and draw(st.booleans()):
+            # Without the mark of memory it would be the padding.
+            return CONTROL_DEREF, draw(_word(size, abi))
+        control = register << CONTROL_REGISTER_SHIFT | deref * CONTROL_DEREF | CONTROL_REG
+        # As stored: a signed number of these bytes.
+        return control - (1 << bits) * (control >> bits - 1), draw(_word(size, abi))
+
+    has_ra, has_fp = draw(st.booleans()), draw(st.booleans())
+    words: tuple[int, ...] = pair(on_cfa=False)
+    words += pair(on_cfa=True) if has_ra else (sframe.PADDING_WORD,) * has_fp
+    return words + (pair(on_cfa=True) if has_fp else ())
 
 
 def _word(size: int, abi: SframeAbi) -> SearchStrategy[int]:

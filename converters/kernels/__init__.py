@@ -29,6 +29,7 @@ class Engine:
     fres: ModuleType
     sharing: ModuleType
     lookup: ModuleType
+    flex: ModuleType
 
 
 def views(*columns: NDArray[Any]) -> tuple[memoryview, ...]:
@@ -42,7 +43,7 @@ def load(name: str) -> Engine:
     prefix = "_" if name == "compiled" else ""
     modules = {
         kernel: importlib.import_module(f".{prefix}{kernel}", __name__)
-        for kernel in ("reads", "entries", "rows", "fres", "sharing", "lookup")
+        for kernel in ("reads", "entries", "rows", "fres", "sharing", "lookup", "flex")
     }
     return Engine(name, **modules)
 

@@ -1,6 +1,6 @@
 cdef class Sharing:
     cdef const long long[::1] segment
-    cdef const unsigned char[::1] width
+    cdef const long long[::1] group
     cdef const unsigned long long[::1] offset
     cdef const unsigned char[::1] info
     cdef const int[:, ::1] words
@@ -17,4 +17,4 @@ cdef class Sharing:
     cdef long long first(self, long long block) noexcept
     cdef int begins_with(self, long long block, long long other, long long count) noexcept
     cdef long long find(self, long long block, long long count) noexcept
-    cpdef void share(self)
+    cpdef void share(self, int beginnings)

@@ -56,7 +56,6 @@ SIZE_2B = cython.declare(cython.int, int(sframe.SFRAME_FRE_OFFSET.SIZE_2B))
 SIZE_4B = cython.declare(cython.int, int(sframe.SFRAME_FRE_OFFSET.SIZE_4B))
 RA_INVALID = cython.declare(cython.longlong, sframe.RA_OFFSET_INVALID)
 NOTHING = cython.declare(cython.longlong, 1 << 40)  # no word at all
-MAX_WORDS = cython.declare(cython.int, 3)
 REGISTER_SHIFT = cython.declare(cython.int, sframe_abi.SLOT_REGISTER_SHIFT)
 REGISTER_MARK = cython.declare(cython.int, sframe_abi.SLOT_REGISTER_MARK)
 INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
@@ -75,6 +74,8 @@ ADJUSTMENT = cython.declare(cython.int, 5)
 ALIGNMENT = cython.declare(cython.int, 6)
 REGISTER_SLOTS = cython.declare(cython.int, 7)
 SP_IS_SAVED = cython.declare(cython.int, 8)
+FP_ALONE = cython.declare(cython.int, 9)
+OUTERMOST = cython.declare(cython.int, 10)
 
 
 @cython.cfunc
@@ -154,7 +155,7 @@ def project(
                 fp = slot(fp_kind, fp, abi)
                 if fp == NOTHING and not rules_reason:
                     rules_reason = FP_RULE
-                if not abi[FIXED_RA] and not abi[REGISTER_SLOTS] and ra == RA_INVALID and not rules_reason:
+                if not abi[FIXED_RA] and not abi[FP_ALONE] and ra == RA_INVALID and not rules_reason:
                     rules_reason = FP_WITHOUT_RA
             else:
                 fp = NOTHING
@@ -181,9 +182,13 @@ def project(
                 offset = offset // abi[ALIGNMENT]
                 if offset < -INT32_MAX - 1:
                     why = why or CFA_OFFSET_REASON
-        reason[row] = why
         words[row, 0] = words[row, 1] = words[row, 2] = 0
         info[row] = 0
+        if ra_kind == RULE_UNDEFINED and abi[OUTERMOST]:
+            # No words at all: nothing calls this frame.
+            why = reason[row] = 0
+            continue
+        reason[row] = why
         if why:
             continue
         words[row, 0] = offset
@@ -209,9 +214,29 @@ def project(
         )
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def same(
+    row: cython.longlong,
+    other: cython.longlong,
+    info: cython.const[cython.uchar][::1],
+    words: cython.const[cython.int][:, ::1],
+) -> cython.int:
+    """Whether two rows say the same."""
+    word: cython.int
+    if info[row] != info[other]:
+        return 0
+    for word in range(info[row] >> COUNT_SHIFT & COUNT_MASK):
+        if words[row, word] != words[other, word]:
+            return 0
+    return 1
+
+
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def segments(
+    limit: cython.longlong,
     run_rows: cython.const[cython.longlong][::1],
     offset: cython.const[cython.ulonglong][::1],
     reason: cython.const[cython.uchar][::1],
@@ -224,7 +249,8 @@ def segments(
     segment_bytes: cython.longlong[::1],
     fres: cython.longlong[::1],
 ) -> cython.longlong:
-    """Split each run where rows turn from sayable to not or change their reason; return the number of FREs.
+    """Split each run where rows turn from sayable to not or change their reason, and after `limit` FREs; return the
+    number of FREs.
 
     A segment has a reason (0: it is said), the offset it starts at in its function, and its FREs: rows
     whose content differs from the row before, whose indices go to `fres` behind one another. `segment_fres`
@@ -236,25 +262,27 @@ def segments(
     count: cython.longlong = 0  # of segments
     kept: cython.longlong = 0
     last: cython.longlong
+    room: cython.longlong = 0
     for run in range(run_rows.shape[0] - 1):
         first_segment[run] = count
         last = -1
         for row in range(run_rows[run], run_rows[run + 1]):
-            if last < 0 or reason[row] != reason[last]:
+            if (
+                last < 0
+                or reason[row] != reason[last]
+                or (not reason[row] and not same(row, last, info, words) and not room)
+            ):
+                room = limit
                 segment_reason[count] = reason[row]
                 segment_start[count] = offset[row]
                 segment_bytes[count] = 0
                 segment_fres[count] = kept
                 count += 1
-            elif reason[row] or (
-                info[row] == info[last]
-                and words[row, 0] == words[last, 0]
-                and words[row, 1] == words[last, 1]
-                and words[row, 2] == words[last, 2]
-            ):
+            elif reason[row] or same(row, last, info, words):
                 continue
             last = row
             if not reason[row]:
+                room -= 1
                 fres[kept] = row
                 kept += 1
                 segment_fres[count - 1] = kept
@@ -269,6 +297,7 @@ def segments(
 @cython.exceptval(check=False)
 def encode(
     big: cython.int,
+    head: cython.longlong,
     segment: cython.const[cython.longlong][::1],
     start_size: cython.const[cython.uchar][::1],
     offset: cython.const[cython.ulonglong][::1],
@@ -279,7 +308,8 @@ def encode(
     fres: cython.const[cython.longlong][::1],
     out: cython.uchar[::1],
 ) -> cython.void:
-    """Write a block for each element of `segment`, its start addresses `start_size` bytes wide."""
+    """Write a block for each element of `segment`, its start addresses `start_size` bytes wide, `head` bytes before it
+    left as they are."""
     block: cython.longlong
     number: cython.longlong
     index: cython.longlong
@@ -291,6 +321,7 @@ def encode(
     byte: cython.int
     for block in range(segment.shape[0]):
         number = segment[block]
+        at += head
         for index in range(segment_fres[number - 1] if number else 0, segment_fres[number]):
             row = fres[index]
             width = start_size[block]
@@ -327,13 +358,14 @@ def decode_one(
     info[at] = reader.fixed(1)
     number = info[at] >> COUNT_SHIFT & COUNT_MASK
     width = info[at] >> SIZE_SHIFT & SIZE_MASK
-    words[at, 0] = words[at, 1] = words[at, 2] = 0
+    for word in range(words.shape[1]):
+        words[at, word] = 0
     if reader.fault:
         return
     if width > SIZE_4B:
         reader.fault = BAD_OFFSET_SIZE
         return
-    if number < least or number > MAX_WORDS:
+    if number < least or number > words.shape[1]:
         reader.fault = BAD_OFFSET_COUNT
         return
     width = 1 << width
@@ -348,7 +380,8 @@ def decode_one(
 @cython.exceptval(-1, check=False)
 def decode(
     reader: Reader,
-    strict: cython.int,
+    least: cython.int,
+    ascending: cython.int,
     block_offset: cython.const[cython.longlong][::1],
     block_fres: cython.const[cython.longlong][::1],
     start_size: cython.const[cython.uchar][::1],
@@ -358,8 +391,9 @@ def decode(
 ) -> cython.longlong:
     """Read `block_fres` FREs at each `block_offset`; return how many blocks were read (all, but for a fault).
 
-    Columns get one element an FRE, blocks behind one another; words that an FRE does not have are 0. Where
-    `strict` is 0 FREs need not ascend, nor have a word. At a fault the reader stands where the FRE starts.
+    Columns get one element an FRE, blocks behind one another; words that an FRE does not have are 0. An
+    FRE has `least` words or more; where `ascending` is 0 their starts need not ascend. At a fault the reader stands
+    where the FRE starts.
     """
     block: cython.longlong
     index: cython.longlong
@@ -369,8 +403,8 @@ def decode(
         reader.offset = block_offset[block]
         for index in range(block_fres[block]):
             at = reader.offset
-            decode_one(reader, start_size[block], strict, count, start, info, words)
-            if strict and index and not reader.fault and start[count] <= start[count - 1]:
+            decode_one(reader, start_size[block], least, count, start, info, words)
+            if ascending and index and not reader.fault and start[count] <= start[count - 1]:
                 reader.fault = FRES_DESCEND
             if reader.fault:
                 reader.offset = at

@@ -20,6 +20,7 @@ if not cython.compiled:
 @cython.exceptval(-1, check=False)
 def find(
     reader: Reader,
+    least: cython.int,
     block_offset: cython.const[cython.longlong][::1],
     block_fres: cython.const[cython.longlong][::1],
     start_size: cython.const[cython.uchar][::1],
@@ -31,9 +32,10 @@ def find(
 ) -> cython.longlong:
     """For each look-up the last FRE that starts at or before `target`; return how many were done.
 
-    A look-up has the FREs at `block_offset`, `block_fres` of them, and a `target` in bytes from what their starts
-    count from. `found` is 0 where the first FRE starts behind it. Columns have one element more than look-ups: room
-    for the FRE that is one too many. At a fault the reader stands where the FRE starts.
+    A look-up has the FREs at `block_offset`, `block_fres` of them, each of `least` words or more, and a `target` in
+    bytes from what their starts count from. `found` is 0 where the first FRE starts behind it. Columns have one
+    element more than look-ups: room for the FRE that is one too many. At a fault the reader stands where the FRE
+    starts.
     """
     lookup: cython.longlong
     _index: cython.longlong
@@ -45,7 +47,7 @@ def find(
         found[lookup] = 0
         for _index in range(block_fres[lookup]):
             at = reader.offset
-            decode_one(reader, start_size[lookup], 1, spare, start, info, words)
+            decode_one(reader, start_size[lookup], least, spare, start, info, words)
             if reader.fault:
                 reader.offset = at
                 return lookup
@@ -54,6 +56,6 @@ def find(
             found[lookup] = 1
             start[lookup] = start[spare]
             info[lookup] = info[spare]
-            for word in range(3):
+            for word in range(words.shape[1]):
                 words[lookup, word] = words[spare, word]
     return spare

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Which blocks of FREs can use another's bytes: equal blocks, and those that another begins with.
+"""Which blocks of FREs can use another's bytes: equal blocks, and in versions 1 and 2 those that another begins with.
 
 Strategy: segments are hashed FRE by FRE, so that every beginning of a block has a hash; the hash table holds
 whole blocks, and what a hash finds is compared. Nothing is encoded for it.
@@ -20,18 +20,19 @@ WORD = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 @cython.cclass
 class Sharing:
-    """Blocks by segment and start width, and the hash table over them; kernels/fres.py says what columns hold.
+    """Blocks by segment and group, and the hash table over them; kernels/fres.py says what columns hold. Only blocks of
+    one group can be shared: of one start width, and one set of attributes where these are part of a block.
 
-    `keys` are five odd numbers of 64 bits and one below 2**30, drawn anew for each use: an adversary cannot
-    choose blocks that collide. `hashes` has an element an FRE. `slots`, all -1, is the open hash table: its
-    length a power of two above twice the blocks; `marks`, all 0 and of such a length in bytes, a filter of
-    bits before it. `host` is the result.
+    `keys` are odd numbers of 64 bits, two more than words, and one below 2**30, drawn anew for each use: an
+    adversary cannot choose blocks that collide. `hashes` has an element an FRE. `slots`, all -1, is the open hash
+    table: its length a power of two above twice the blocks; `marks`, all 0 and of such a length in bytes, a filter
+    of bits before it. `host` is the result.
     """
 
     def __init__(
         self,
         segment: cython.const[cython.longlong][::1],
-        width: cython.const[cython.uchar][::1],
+        group: cython.const[cython.longlong][::1],
         offset: cython.const[cython.ulonglong][::1],
         info: cython.const[cython.uchar][::1],
         words: cython.const[cython.int][:, ::1],
@@ -45,7 +46,7 @@ class Sharing:
         host: cython.longlong[::1],
     ) -> None:
         self.segment = segment
-        self.width = width
+        self.group = group
         self.offset = offset
         self.info = info
         self.words = words
@@ -65,18 +66,17 @@ class Sharing:
         row: cython.longlong
         value: cython.ulonglong
         mixed: cython.ulonglong
-        base: cython.ulonglong = self.keys[5]
+        word: cython.int
+        base: cython.ulonglong = self.keys[self.keys.shape[0] - 1]
         for number in range(self.segment_fres.shape[0]):
             value = 1
             while index < self.segment_fres[number]:
                 row = self.fres[index]
                 mixed = (
-                    (self.offset[row] - self.segment_start[number]) * self.keys[0]
-                    + (self.words[row, 0] & WORD) * self.keys[1]
-                    + (self.words[row, 1] & WORD) * self.keys[2]
-                    + (self.words[row, 2] & WORD) * self.keys[3]
-                    + self.info[row] * self.keys[4]
+                    (self.offset[row] - self.segment_start[number]) * self.keys[0] + self.info[row] * self.keys[1]
                 ) & ALL_ONES
+                for word in range(self.words.shape[1]):
+                    mixed = (mixed + (self.words[row, word] & WORD) * self.keys[2 + word]) & ALL_ONES
                 value = (value * base + (mixed >> 34)) % PRIME
                 self.hashes[index] = value
                 index += 1
@@ -95,17 +95,15 @@ class Sharing:
         index: cython.longlong
         one: cython.longlong
         two: cython.longlong
+        word: cython.int
         for index in range(count):
             one = self.fres[at + index]
             two = self.fres[other_at + index]
-            if (
-                self.offset[one] - start != self.offset[two] - other_start
-                or self.info[one] != self.info[two]
-                or self.words[one, 0] != self.words[two, 0]
-                or self.words[one, 1] != self.words[two, 1]
-                or self.words[one, 2] != self.words[two, 2]
-            ):
+            if self.offset[one] - start != self.offset[two] - other_start or self.info[one] != self.info[two]:
                 return 0
+            for word in range(self.words.shape[1]):
+                if self.words[one, word] != self.words[two, word]:
+                    return 0
         return 1
 
     def find(self, block: cython.longlong, count: cython.longlong) -> cython.longlong:
@@ -121,7 +119,7 @@ class Sharing:
             if (
                 self.hashes[last] == value
                 and self.host[other] == other
-                and self.width[other] == self.width[block]
+                and self.group[other] == self.group[block]
                 and last + 1 - self.first(other) == count
                 and self.begins_with(block, other, count)
             ):
@@ -129,8 +127,9 @@ class Sharing:
             slot = slot + 1 & mask
         return slot
 
-    def share(self) -> cython.void:
-        """Give each block in `host` the block whose bytes it uses: itself, or one that is equal or begins with it."""
+    def share(self, beginnings: cython.int) -> cython.void:
+        """Give each block in `host` the block whose bytes it uses: itself, an equal one, or with `beginnings` also one
+        that begins with it."""
         block: cython.longlong
         other: cython.longlong
         count: cython.longlong
@@ -149,6 +148,8 @@ class Sharing:
                 value = self.hashes[self.segment_fres[self.segment[block]] - 1]
                 self.marks[value >> 3 & mask] |= 1 << (value & 7)
             self.host[block] = self.slots[slot]
+        if not beginnings:
+            return
         for block in range(self.segment.shape[0]):
             if self.host[block] != block:
                 continue
