@@ -11,7 +11,7 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-KERNELS = ("reads", "entries", "operands", "rows", "fres", "sharing", "lookup", "flex")
+KERNELS = ("reads", "entries", "operands", "rows", "fres", "sharing", "lookup", "flex", "grouping")
 SOURCE = Path("converters/kernels")
 STAGE = Path("build/stage")
 

@@ -139,6 +139,21 @@ def split_runs(tables: tuple[UnwindTable, ...], rows: SframeRows, version: SFRAM
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """FDEs to be, ascending by start: the function and segment each comes from, its address and size."""
+
+    function: NDArray[np.int64]
+    segment: NDArray[np.int64]
+    start: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+
+    @property
+    def end(self) -> NDArray[np.uint64]:
+        """The address behind each."""
+        return self.start + self.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
     """Blocks to be written: the segment and the width of start addresses of each; `head` bytes before each are left
     for its attributes, and `group` tells apart which may be one (kernels/sharing.py)."""

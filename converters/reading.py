@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from ..schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
 from ..schemas.section import ParseError, Section
@@ -28,6 +29,16 @@ def table_of_image(image: ElfImage, section: str | None = None) -> UnwindTable:
     """As `read_elf`, for an open file."""
     supported_architecture(image)
     refuse_relocatable(image)
+    return replace(_table_of_image(image, section), code=_code(image))
+
+
+def _code(image: ElfImage) -> tuple[Section, ...]:
+    """The executable sections that the file has the bytes of."""
+    present = (one for one in image.sections if one.is_code and not one.is_nobits and not one.is_compressed)
+    return tuple(image.contents(one) for one in present if one.file_offset + one.size <= len(image.data))
+
+
+def _table_of_image(image: ElfImage, section: str | None) -> UnwindTable:
     if section is not None:
         return _read(image, section)
     present = [name for name in _DIALECTS if image.named(name)]

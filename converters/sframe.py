@@ -19,7 +19,7 @@ from ..schemas.section import BuildError, ByteOrder, ParseError, Section
 from ..schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION
 from .arch import Architecture
 from .flex import in_forms, outermost_alone
-from .fre_blocks import Blocks, Segments, SframeRows, project_rows, share_blocks, split_runs
+from .fre_blocks import Blocks, Pieces, Segments, SframeRows, project_rows, share_blocks, split_runs
 from .fre_rows import abi_of, fres_of_blocks, rows_of_blocks
 from .refusals import Reason, Refusals
 from .repetition import split_repetitive, unroll
@@ -31,7 +31,7 @@ from .unwind import NO_FLAGS, FunctionColumns, FunctionFlag, RowColumns, RuleCol
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Compact = Literal["none", "share"]
+Compact = Literal["none", "share", "merge"]
 
 WRITTEN = (SFRAME_VERSION.V2, SFRAME_VERSION.V3)
 MAX_FUNCTION_SIZE = 0xFFFFFFFF
@@ -42,8 +42,9 @@ MAX_REPETITION = 0xFF
 class Encoded:
     """A section that lacks only its address.
 
-    An element an FDE: `function`, the index in the table that it comes from, `start`, absolute, and `fdes`, the
-    record of the version. `fres`, the bytes of the FRE sub-section, hold `num_fres` FREs.
+    An element a range that is said: `function`, the index in the table that it comes from, and where it is,
+    `range_start` and `range_size`. An element an FDE: `start`, absolute, and `fdes`, the record of the version; with
+    `compact="merge"` one may hold several ranges. `fres`, the bytes of the FRE sub-section, hold `num_fres` FREs.
     """
 
     architecture: Architecture
@@ -51,6 +52,8 @@ class Encoded:
     version: SFRAME_VERSION
     compact: Compact
     function: NDArray[np.int64]
+    range_start: NDArray[np.uint64]
+    range_size: NDArray[np.uint64]
     start: NDArray[np.uint64]
     fdes: NDArray[np.void]
     fres: NDArray[np.uint8]
@@ -93,45 +96,63 @@ class Encoded:
 
 
 def to_sframe(
-    table: UnwindTable, version: int = 2, section_address: int = 0, compact: Compact | None = None
+    table: UnwindTable,
+    version: int = 2,
+    section_address: int = 0,
+    compact: Compact | None = None,
+    max_rows: int | None = None,
 ) -> tuple[bytes, Refusals]:
     """The table as an `.sframe` section for the virtual address `section_address`, and what could not be said.
 
     Architecture and byte order are the table's. `compact`: "share", where functions with equal rows name the same
-    FREs, or "none"; without one, "share", but "none" where the table is big-endian: libsframe on a host of the other
-    byte order, as most are, refuses a section whose FREs are named twice. Raises BuildError for an architecture or
-    version that the format does not have, and for a start beyond the field's range.
+    FREs; "none"; or "merge", where also neighbours across padding become one FDE of at most `max_rows` FREs, for
+    which the table needs its code. Without one, "share", but "none" where the table is big-endian: libsframe on a
+    host of the other byte order, as most are, refuses a section whose FREs are named twice (so "merge" shares none
+    there). Raises BuildError for an architecture or version that the format does not have, and for a start beyond
+    the field's range.
     """
-    encoded, refusals = sframe_from_table(table, version, compact)
+    encoded, refusals = sframe_from_table(table, version, compact, max_rows)
     return encoded.at(section_address), refusals
 
 
-def sframe_from_table(table: UnwindTable, version: int = 2, compact: Compact | None = None) -> tuple[Encoded, Refusals]:
+def sframe_from_table(
+    table: UnwindTable, version: int = 2, compact: Compact | None = None, max_rows: int | None = None
+) -> tuple[Encoded, Refusals]:
     """As `to_sframe`, but for the address."""
-    compact = compact or ("none" if table.byte_order == "big" else "share")
+    is_foreign = table.byte_order == "big"
+    compact = compact or ("none" if is_foreign else "share")
     if version not in WRITTEN:
         raise BuildError(".sframe", None, "version", f"version {version} is not written (2 and 3 are)")
-    if compact not in ("none", "share"):
-        raise BuildError(".sframe", None, "compact", f"{compact!r} is neither 'none' nor 'share'")
+    if compact not in ("none", "share", "merge"):
+        raise BuildError(".sframe", None, "compact", f"{compact!r} is neither 'none', 'share' nor 'merge'")
+    if max_rows is not None and (max_rows < 1 or compact != "merge"):
+        raise BuildError(".sframe", None, "max_rows", f"{max_rows} bounds nothing: it goes with 'merge', from 1 on")
     whole = split_repetitive(table)
     wire_version = SFRAME_VERSION(version)
     rows = project_rows(whole.tables, wire_version)
     split = split_runs(whole.tables, rows, wire_version)
     pieces, refusals = _pieces(whole.functions, table.architecture, split)
-    encoded = _assemble(table, wire_version, compact, whole.functions, rows, split, pieces)
+    shares = compact == "share" or (compact == "merge" and not is_foreign)
+    laid_out = rows, split, pieces
+    if compact == "merge":
+        from .grouping import DEFAULT_MAX_ROWS, INSTRUCTIONS, grouped
+
+        instructions, bound = INSTRUCTIONS[table.architecture.name], max_rows or DEFAULT_MAX_ROWS
+        refused, functions = refusals.start, whole.functions
+        laid_out = grouped(
+            rows, split, pieces, refused, functions, table.code, instructions, wire_version, bound, shares
+        )
+    encoded = _assemble(table, wire_version, shares, whole.functions, *laid_out)
     # Parts of one function are that function to whoever asked.
     parent = whole.parent
-    return replace(encoded, function=parent[encoded.function]), replace(refusals, function=parent[refusals.function])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Pieces:
-    """FDEs to be, ascending by start: the function and segment each comes from, its address and size."""
-
-    function: NDArray[np.int64]
-    segment: NDArray[np.int64]
-    start: NDArray[np.uint64]
-    size: NDArray[np.uint64]
+    encoded = replace(
+        encoded,
+        compact=compact,
+        function=parent[pieces.function],
+        range_start=pieces.start,
+        range_size=pieces.size,
+    )
+    return encoded, replace(refusals, function=parent[refusals.function])
 
 
 def _whole_function_reasons(
@@ -149,7 +170,7 @@ def _whole_function_reasons(
     return reason
 
 
-def _pieces(functions: FunctionColumns, architecture: Architecture, split: Segments) -> tuple[_Pieces, Refusals]:
+def _pieces(functions: FunctionColumns, architecture: Architecture, split: Segments) -> tuple[Pieces, Refusals]:
     """Every function's segments as address ranges, and those that are refused."""
     whole = _whole_function_reasons(functions, architecture, split)
     order = np.argsort(functions.start, kind="stable")
@@ -170,14 +191,14 @@ def _pieces(functions: FunctionColumns, architecture: Architecture, split: Segme
     overlapped = np.flatnonzero(begin < inside[owner])
     reason[overlapped] = Reason.OVERLAP
     said = reason == 0
-    pieces = _Pieces(order[owner][said], segment[said], (start[owner] + begin)[said], (stop - begin)[said])
+    pieces = Pieces(order[owner][said], segment[said], (start[owner] + begin)[said], (stop - begin)[said])
     refused = ~said
     return pieces, Refusals(
         order[owner][refused], (start[owner] + begin)[refused], (start[owner] + stop)[refused], reason[refused]
     )
 
 
-def _fre_types(pieces: _Pieces, repetition: NDArray[np.uint16]) -> NDArray[np.uint8]:
+def _fre_types(pieces: Pieces, repetition: NDArray[np.uint16]) -> NDArray[np.uint8]:
     """The FRE type of each FDE, by the range that its start addresses cover: the block for PCMASK."""
     reach = np.where(repetition > 0, repetition.astype(np.uint64), pieces.size)
     types = np.full(len(reach), SFRAME_FRE_TYPE.ADDR4, np.uint8)
@@ -190,11 +211,11 @@ def _fre_types(pieces: _Pieces, repetition: NDArray[np.uint16]) -> NDArray[np.ui
 def _assemble(
     table: UnwindTable,
     version: SFRAME_VERSION,
-    compact: Compact,
+    shares: bool,
     functions: FunctionColumns,
     rows: SframeRows,
     split: Segments,
-    pieces: _Pieces,
+    pieces: Pieces,
 ) -> Encoded:
     repetition = functions.repetition[pieces.function]
     types = _fre_types(pieces, repetition)
@@ -203,19 +224,21 @@ def _assemble(
     info2 = rows.is_flex[functions.run[pieces.function]] * np.uint8(SFRAME_V3_FDE_TYPE.FLEX)
     is_v3 = version >= SFRAME_VERSION.V3
     # Attributes are part of a block in version 3: only FDEs that agree in them can share one.
-    attributes = (repetition.astype(np.int64) << 16 | info2.astype(np.int64) << 8 | info) if is_v3 else types
-    kinds, kind = np.unique(attributes, return_inverse=True)
-    key = pieces.segment * max(1, len(kinds)) + kind.reshape(-1)
-    if compact == "share":
-        first, block = _by_first_use(key, len(split.reason) * max(1, len(kinds)))
+    group, groups = types.astype(np.int64), len(widths)
+    if is_v3:
+        attributes = repetition.astype(np.int64) << 16 | info2.astype(np.int64) << 8 | info
+        kinds, group = np.unique(attributes, return_inverse=True)
+        group, groups = group.reshape(-1), max(1, len(kinds))
+    key = pieces.segment * groups + group
+    if shares:
+        first, block = _by_first_use(key, len(split.reason) * groups)
         block = block[key]
     else:
         first = block = np.arange(len(key))
     head = sframe.ATTRIBUTE_SIZE if is_v3 else 0
-    group = attributes[first].astype(np.int64)
-    blocks = Blocks(table.byte_order, rows, split, pieces.segment[first], widths[types[first]], group, head)
+    blocks = Blocks(table.byte_order, rows, split, pieces.segment[first], widths[types[first]], group[first], head)
     kept, place = np.arange(len(first)), np.arange(len(first))
-    if compact == "share":
+    if shares:
         host = share_blocks(blocks)
         used = host[block]
         first_use, place = _by_first_use(used, len(host))
@@ -238,8 +261,10 @@ def _assemble(
         architecture=table.architecture,
         byte_order=table.byte_order,
         version=version,
-        compact=compact,
+        compact="share" if shares else "none",
         function=pieces.function,
+        range_start=pieces.start,
+        range_size=pieces.size,
         start=pieces.start,
         fdes=fdes,
         fres=fres,
@@ -247,7 +272,7 @@ def _assemble(
     )
 
 
-def _flag_bits(functions: FunctionColumns, pieces: _Pieces, version: SFRAME_VERSION) -> NDArray[np.uint8]:
+def _flag_bits(functions: FunctionColumns, pieces: Pieces, version: SFRAME_VERSION) -> NDArray[np.uint8]:
     """The info word of each FDE but for its FRE type."""
     record = sframe.FdeInfoV3 if version >= SFRAME_VERSION.V3 else sframe.FdeInfo
     flags = functions.flags[pieces.function]

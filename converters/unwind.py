@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..schemas.pointers import DW_EH_PE
-from ..schemas.section import ByteOrder
+from ..schemas.section import ByteOrder, Section
 from .arch import Architecture
 from .rules import CfaKind, RaState, RuleKind
 
@@ -142,7 +142,8 @@ class UnwindTable:
     """All unwind information of one source.
 
     `run_rows` i64, one more than runs: rows run_rows[r] up to run_rows[r + 1] are run r's. `expressions`: the
-    DWARF expressions that rules name by index. `load_address`: of the first PT_LOAD. `source`: for messages.
+    DWARF expressions that rules name by index. `load_address`: of the first PT_LOAD. `source`: for messages. `code`:
+    the executable sections of the file that it is about, for who has to know what lies between functions.
     """
 
     architecture: Architecture
@@ -154,6 +155,7 @@ class UnwindTable:
     expressions: tuple[bytes, ...] = ()
     load_address: int = 0
     source: str = ""
+    code: tuple[Section, ...] = ()
 
     @property
     def address_size(self) -> int:

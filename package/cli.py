@@ -90,10 +90,11 @@ def _add_sframe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument("--sframe-version", type=int, default=2, choices=(2, 3), help="version to write (default 2)")
     command.add_argument(
         "--compact",
-        choices=("none", "share"),
-        help="share: functions with equal rows name the same FREs; none: each has its own "
-        "(default: share, for big-endian targets none)",
+        choices=("none", "share", "merge"),
+        help="share: functions with equal rows name the same FREs; merge: also neighbours across padding are one FDE; "
+        "none: neither (default: share, for big-endian targets none)",
     )
+    command.add_argument("--max-rows", type=int, metavar="N", help="with --compact merge: at most N FREs an FDE")
     command.add_argument("--report", metavar="R.json", help="write the figures as JSON")
     command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be converted whole")
     command.set_defaults(run=_sframe, command=command)
@@ -185,17 +186,20 @@ def _sframe(options: argparse.Namespace) -> int:
 
     if options.address and not options.section:
         options.command.error("--address goes with --section")
+    if options.max_rows is not None and (options.compact != "merge" or options.max_rows < 1):
+        options.command.error("--max-rows goes with --compact merge, from 1 on")
     for written in filter(None, (options.output, options.section, options.report)):
         _refuse_the_input(options, written)
     if options.report and Path(options.report).resolve() == Path(options.output or options.section or "").resolve():
         options.command.error(f"{options.report} cannot be both the result and the report")
     if options.section:
         report = write_sframe_section(
-            options.file, options.section, options.address, options.sframe_version, options.compact
+            *(options.file, options.section, options.address, options.sframe_version, options.compact),
+            options.max_rows,
         )
     else:
         target = options.file if options.in_place else options.output
-        report = write_sframe(options.file, target, options.sframe_version, options.compact)
+        report = write_sframe(options.file, target, options.sframe_version, options.compact, options.max_rows)
     if options.report:
         import json
 

@@ -70,6 +70,7 @@ def write_sframe(
     out_path: str | os.PathLike[str],
     version: int = 2,
     compact: Compact | None = None,
+    max_rows: int | None = None,
 ) -> SframeReport:
     """Write `path` with an `.sframe` made from its call frame information to `out_path`; the two may be one file.
 
@@ -79,7 +80,7 @@ def write_sframe(
     image = open_elf(path)
     _refuse_without_code(image)
     table = with_uncovered_plt(image, table_of_image(image))
-    encoded, refusals = sframe_from_table(table, version, compact)
+    encoded, refusals = sframe_from_table(table, version, compact, max_rows)
     from .writers.elf import LoadedSection, write_section
 
     section = LoadedSection(".sframe", SHT_GNU_SFRAME, PT_GNU_SFRAME, len(encoded), encoded.at, SECTION_ALIGNMENT)
@@ -95,11 +96,12 @@ def write_sframe_section(
     address: int = 0,
     version: int = 2,
     compact: Compact | None = None,
+    max_rows: int | None = None,
 ) -> SframeReport:
     """Write the bytes of the section alone, for the virtual address `address`, from which its starts count."""
     image = open_elf(path)
     table = with_uncovered_plt(image, table_of_image(image))
-    encoded, refusals = sframe_from_table(table, version, compact)
+    encoded, refusals = sframe_from_table(table, version, compact, max_rows)
     data = encoded.at(address)
     from .writers.files import write_bytes
 
@@ -124,7 +126,7 @@ def _report(
     writer: str | None,
     replaced: tuple[int, ...],
 ) -> SframeReport:
-    covered, code = covered_bytes(image, encoded.start, encoded.start + encoded.fdes["func_size"].astype(np.uint64))
+    covered, code = covered_bytes(image, encoded.range_start, encoded.range_start + encoded.range_size)
     is_said, is_refused = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_)
     is_said[encoded.function] = True
     is_refused[refusals.function] = True

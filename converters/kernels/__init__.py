@@ -30,6 +30,7 @@ class Engine:
     sharing: ModuleType
     lookup: ModuleType
     flex: ModuleType
+    grouping: ModuleType
 
 
 def views(*columns: NDArray[Any]) -> tuple[memoryview, ...]:
@@ -43,7 +44,7 @@ def load(name: str) -> Engine:
     prefix = "_" if name == "compiled" else ""
     modules = {
         kernel: importlib.import_module(f".{prefix}{kernel}", __name__)
-        for kernel in ("reads", "entries", "rows", "fres", "sharing", "lookup", "flex")
+        for kernel in ("reads", "entries", "rows", "fres", "sharing", "lookup", "flex", "grouping")
     }
     return Engine(name, **modules)
 
