@@ -142,7 +142,7 @@ def test_relocatable_object(tmp_path: Path) -> None:
         ["sframe", "FILE", "--in-place", "--address", "0x1000"],
         ["sframe", "FILE", "--section", "out.bin", "--address", "far"],
         ["sframe", "FILE", "-o", "out", "--sframe-version", "4"],
-        ["sframe", "FILE", "-o", "out", "--compact", "merge"],
+        ["sframe", "FILE", "-o", "out", "--compact", "most"],
     ],
 )
 def test_wrong_usage(tmp_path: Path, arguments: list[str]) -> None:
