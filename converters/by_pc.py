@@ -138,7 +138,8 @@ def _ranges(
     rank = np.arange(len(owner)) - np.repeat(np.cumsum(per_function) - per_function, per_function)
     row = table.run_rows[:-1][run][owner] + rank % count[owner]
     base = (rank // count[owner]).astype(np.uint64) * block[owner]
-    begin = base + table.rows.offset[row]
+    # A row behind its function's end, in a last block that is not whole, must not wrap where that end is 2**64.
+    begin = np.minimum(base + table.rows.offset[row], size[owner])
     is_last = rank % count[owner] == count[owner] - 1
     following = table.rows.offset[np.where(is_last, row, row + 1)]
     stop = np.minimum(base + np.where(is_last, block[owner], following), size[owner])

@@ -97,10 +97,14 @@ def sframe_text(section: Section) -> Iterator[bytes]:
     tails = [_row_text(row).encode() for row in dump.contents]
     begin = 0
     while begin < len(dump.columns):
-        # One function at least, and as many more as CHUNK has room for.
+        # As many functions as CHUNK has room for; one that is larger by itself, piece by piece.
         room = int(np.searchsorted(dump.first, dump.first[begin] + CHUNK, side="right")) - 1
-        end = min(max(begin + 1, room), begin + CHUNK)
-        yield _functions_text(dump, tails, begin, end)
+        end = min(room, begin + CHUNK)
+        if end > begin:
+            yield _functions_text(dump, tails, begin, end)
+        else:
+            end = begin + 1
+            yield from _function_text(dump, tails, begin)
         begin = end
 
 
@@ -266,6 +270,19 @@ def _functions_text(dump: _Dump, tails: list[bytes], begin: int, end: int) -> by
     pieces[row_at + 1] = digits + np.arange(len(pc))
     pieces[row_at + 2] = tail + dump.content[rows]
     return pool.joined(pieces)
+
+
+def _function_text(dump: _Dump, tails: list[bytes], index: int) -> Iterator[bytes]:
+    """One FDE in pieces of CHUNK lines."""
+    yield _function_head(dump, index)
+    base = np.uint64(0) if dump.is_masked[index] else dump.columns.start[index]
+    last = int(dump.first[index + 1])
+    for start in range(int(dump.first[index]), last, CHUNK):
+        rows = slice(start, min(start + CHUNK, last))
+        pool = Pool([b"\n    ", *tails])
+        lines = pool.add(hexadecimal(base + dump.start[rows])) + np.arange(rows.stop - start)
+        yield pool.joined(np.stack([np.zeros_like(lines), lines, 1 + dump.content[rows]], axis=1).reshape(-1))
+    yield b"\n"
 
 
 def _function_head(dump: _Dump, index: int) -> bytes:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from .oracles import I32, U64, Architecture, FrameRows, Index, RowText, SframeRows, SframeText, _Columns
+from .readelf_text import U64, Architecture, FrameRows, Index, RowText, SframeRows, SframeText, _Columns
+
+I32 = range(-(1 << 31), 1 << 31)
 
 # --- what SFrame V2 can say -------------------------------------------------------------------------------
 
@@ -56,6 +58,7 @@ def _sayable_slot(rule: str, architecture: Architecture) -> str | None:
 class Kind(enum.Enum):
     MISSING = "a sayable row is not there"
     WRONG = "another content than the CFI's"
+    KEY = "another key that signs return addresses than the CFI's"
     UNSAYABLE = "covered, though the CFI's row cannot be said"
     OUTSIDE = "covered, but no function is here"
     OVERLAP = "covered by several FDEs"
@@ -95,11 +98,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """Address ranges with a number each; neither sorted nor disjoint."""
+    """Address ranges with a number each, and the index of the function; neither sorted nor disjoint."""
 
     start: U64
     end: U64
     number: Index
+    function: Index
 
 
 _NOTHING, _UNSAYABLE, _AMBIGUOUS = -1, -2, -3
@@ -113,7 +117,8 @@ def compare(frame: FrameRows, sframe: SframeRows, excepted: Sequence[tuple[int, 
     bounds = np.unique(np.concatenate([cfi.start, cfi.end, fres.start, fres.end, allowed.ravel()]))
     row, row_last, _ = _paint(bounds, cfi)
     found, _, fres_here = _paint(bounds, fres)
-    excused = _paint(bounds, _Pieces(allowed[:, 0], allowed[:, 1], np.zeros(len(allowed), np.int64)))[2] > 0
+    nothing = np.zeros(len(allowed), np.int64)
+    excused = _paint(bounds, _Pieces(allowed[:, 0], allowed[:, 1], nothing, nothing))[2] > 0
 
     numbers = {text: i for i, text in enumerate(sframe.texts)}
     says = [sayable(text, frame.architecture) for text in frame.texts]
@@ -134,6 +139,7 @@ def compare(frame: FrameRows, sframe: SframeRows, excepted: Sequence[tuple[int, 
         for kind, where in places.items()
         for first, last in _runs(where, row, found)
     ]
+    differences += _key_differences(frame, sframe, bounds, cfi, fres, (expected >= 0) & (found >= 0))
     size = np.diff(bounds, append=bounds[-1:])
     return Comparison(
         (*_header_differences(frame, sframe), *differences),
@@ -145,6 +151,22 @@ def compare(frame: FrameRows, sframe: SframeRows, excepted: Sequence[tuple[int, 
         bytes_excepted=int(size[(expected == _UNSAYABLE) & excused].sum()),
         bytes_ambiguous=int(size[expected == _AMBIGUOUS].sum()),
     )
+
+
+def _key_differences(
+    frame: FrameRows, sframe: SframeRows, bounds: U64, cfi: _Pieces, fres: _Pieces, where: npt.NDArray[np.bool_]
+) -> list[Difference]:
+    """Where both sides say something, but with another key. Functions of both keys at one PC are not judged."""
+    shown = np.array(["B" in attributes for attributes in sframe.attributes], np.bool_)
+    expected, highest, _ = _paint(bounds, replace(cfi, number=frame.has_b_key[cfi.function].astype(np.int64)))
+    found = _paint(bounds, replace(fres, number=shown[fres.function].astype(np.int64)))[0]
+    places = _runs(where & (expected == highest) & (expected != found), expected)
+    return [
+        Difference(
+            Kind.KEY, int(bounds[first]), int(bounds[last]), *(f"key {'AB'[n[first]]}" for n in (expected, found))
+        )
+        for first, last in places
+    ]
 
 
 def _row_columns(rows: FrameRows | SframeRows) -> tuple[U64, U64, Index, U64, Index]:
@@ -159,7 +181,7 @@ def _pieces(start: U64, end: U64, first_row: Index, pc: U64, text: Index) -> _Pi
     row_end[:-1][inner] = np.minimum(row_end[:-1][inner], pc[1:][inner])
     row_start = np.maximum(pc, start[function])
     keep = row_start < row_end
-    return _Pieces(row_start[keep], row_end[keep], text[keep])
+    return _Pieces(row_start[keep], row_end[keep], text[keep], function[keep])
 
 
 def _sframe_pieces(sframe: SframeRows) -> _Pieces:
@@ -167,17 +189,19 @@ def _sframe_pieces(sframe: SframeRows) -> _Pieces:
     start, end, first_row, pc, text = _row_columns(sframe)
     masked = sframe.repetition_block > 0
     plain = _pieces(start, np.where(masked, start, end), first_row, pc, text)
-    blocks = _Columns[None]()
+    blocks, owners = _Columns[None](), list[int]()
     for i in np.flatnonzero(masked):
         rows, stop, size = slice(first_row[i], first_row[i + 1]), int(end[i]), int(sframe.repetition_block[i])
         for address in range(int(start[i]), stop, size):
             block_pc = (int(offset) + address for offset in pc[rows])
             blocks.add_function(address, min(address + size, stop), block_pc, text[rows])
+            owners.append(int(i))
     repeated = _pieces(*blocks.arrays())
     return _Pieces(
         np.concatenate([plain.start, repeated.start]),
         np.concatenate([plain.end, repeated.end]),
         np.concatenate([plain.number, repeated.number]),
+        np.concatenate([plain.function, np.array(owners, np.int64)[repeated.function]]),
     )
 
 

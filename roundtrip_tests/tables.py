@@ -12,6 +12,7 @@ from unwindkit.converters.unwind import CfaRule, Function, FunctionFlag, Registe
 EDGES = [0, -8, 8, 16, -16, 160, 127, 128, -128, -129, 32767, 32768, -32768, -32769, 2**31 - 8, 2**31, -(2**31) - 8]
 OFFSETS = st.one_of(st.sampled_from(EDGES), st.integers(-40, 40).map(lambda n: 8 * n), st.integers(-(2**33), 2**33))
 SIZES = st.one_of(st.sampled_from([1, 2, 255, 256, 257, 65535, 65536, 65537]), st.integers(0, 300), st.just(2**32))
+MAX_ADDRESS = (1 << 64) - 1
 EXPRESSIONS = st.binary(min_size=1, max_size=3)
 
 
@@ -94,3 +95,18 @@ def tables(draw: DrawFn, architecture: Architecture) -> UnwindTable:
         found.append(function)
         address = max(0, address + min(function.size, 1 << 20) + draw(st.sampled_from([0, 0, 1, 16, 4096, -1, -20])))
     return table_of(architecture, draw(st.permutations(found)))
+
+
+def telling_pcs(table: UnwindTable) -> list[int]:
+    """Every PC where a look-up could err by one: starts and ends of functions, of blocks and of rows, and beside them.
+
+    Of a repetitive function, the first two blocks and the last.
+    """
+    found = {0, 1, MAX_ADDRESS - 1, MAX_ADDRESS}
+    for function in table:
+        size, block = function.size, function.repetition or function.size
+        bases = {0, block, size - size % block if block else 0}
+        places = {0, size} | {base + row.offset for base in bases for row in function.rows} | bases
+        for place in places:
+            found |= {function.start + place + beside for beside in (-1, 0, 1)}
+    return sorted(pc for pc in found if 0 <= pc <= MAX_ADDRESS)

@@ -17,9 +17,10 @@ MEGABYTE = 1 << 20
 # In the child: the limits count from here, when numpy and construct are loaded.
 PRELUDE = """
 import os, resource
-from unwindkit import FormatError, by_pc, from_sframe, to_sframe
+from unwindkit import FormatError, by_pc, find_fres, from_sframe, to_sframe
 from unwindkit.converters.arch import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
+from unwindkit.converters.sframe_text import sframe_plain, sframe_text
 from unwindkit.schemas import engine, entries
 from unwindkit.schemas.callframe import EH_FRAME
 from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
@@ -37,10 +38,13 @@ def fde(at, instructions, start=0x1000):
 def table(data, architecture="x86_64"):
     return table_from_cfi(Section.of(".eh_frame", data), EH_FRAME, ARCHITECTURES[architecture])
 
-def sframe(fdes, fres, count):
+def sframe(fdes, fres, count, version=2):
     import struct
-    head = bytes.fromhex("e2de 02 00 03 00 f8 00") + struct.pack("<IIIII", count, 0, len(fres), 0, len(fdes))
+    head = bytes.fromhex(f"e2de 0{version} 00 03 00 f8 00") + struct.pack("<IIIII", count, 0, len(fres), 0, len(fdes))
     return head + fdes + fres
+
+def dump(data):
+    return sframe_text(Section.of(".sframe", data))
 
 def limited(megabytes, seconds):
     pages = int(open("/proc/self/statm").read().split()[0])
@@ -49,7 +53,8 @@ def limited(megabytes, seconds):
     limit = int(used.ru_utime + used.ru_stime + 0.999) + seconds
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
 
-table(CIE + fde(len(CIE), b"")), from_sframe(sframe(b"", b"", 0))
+table(CIE + fde(len(CIE), b"")), from_sframe(sframe(b"", b"", 0)), find_fres(sframe(b"", b"", 0), 0)
+b"".join(dump(sframe(b"", b"", 0)))
 """
 
 
@@ -270,8 +275,103 @@ CASES = [
     ),
 ]
 
+# Of an `.sframe`, whose FDEs may name the same FREs, the dump, the look-up, and version 1.
+READERS = [
+    pytest.param(
+        """
+        # 20,000 FDEs of 17 bytes that name the same 60,000 FREs.
+        import struct
+        fres = b"".join(struct.pack("<HBb", n, 3, 8) for n in range(60000))
+        data = sframe(struct.pack("<iIIIB", 0, 1 << 30, 0, 60000, 1) * 20000, fres, 20000, version=1)
+        LIMITS
+        # The table has a function's rows once.
+        print(len(from_sframe(data)), len(from_sframe(data).rows.offset))
+        print(find_fres(data, [5, 1 << 29, 1 << 31]).fres.start.tolist())
+        for read in (dump, sframe_plain):
+            try:
+                next(iter(read(Section.of(".sframe", data) if read is sframe_plain else data)))
+            except FormatError as error:
+                print(error)
+        """,
+        *(200, 4),
+        "20000 60000\n[5, 59999, 0]\n"
+        + "\n".join([".sframe: header.num_fdes: FDEs name 1200000000 FREs in a sub-section of 240000 bytes"] * 2),
+        id="the dump of FDEs that name the same FREs",
+    ),
+    pytest.param(
+        """
+        import struct
+        fres = b"".join(struct.pack("<HBb", n, 3, 8) for n in range(1024))
+        data = sframe(struct.pack("<iIIIB", 0, 1 << 30, 0, 1024, 1) * 1024, fres, 1024, version=1)
+        LIMITS
+        # As many FREs as are free: 2**20 lines of 55 bytes, piece by piece.
+        print(len(data), sum(map(len, dump(data))) >> 20)
+        print(sum(len(fde["fres"]) for fde in sframe_plain(Section.of(".sframe", data))[1]))
+        """,
+        *(300, 10, "21532 56\n1048576"),
+        id="the longest dump of a few kilobytes",
+    ),
+    pytest.param(
+        """
+        import struct
+        fde = struct.pack("<iIIIB", 0, 1 << 30, 0, 1 << 20, 2)
+        data = sframe(fde, bytes.fromhex("00000000 03 08") * (1 << 20), 1, version=1)
+        LIMITS
+        print(len(data) >> 20, sum(map(len, dump(data))) >> 20)
+        """,
+        *(500, 6, "6 56"),
+        id="the dump of one function with a million FREs",
+    ),
+    pytest.param(
+        """
+        import struct
+        data = sframe(struct.pack("<iIIIB", 0, 1 << 30, 0, 0xFFFFFFFF, 0), bytes.fromhex("00 03 08") * MEGABYTE, 1, 1)
+        LIMITS
+        try:
+            find_fres(data, [1, 2, 3])
+        except FormatError as error:
+            print(error)
+        for read in (from_sframe, lambda data: next(dump(data))):
+            try:
+                read(data)
+            except FormatError as error:
+                print(error.record)
+        """,
+        *(100, 2, ".sframe+0x30002d: FDE[0].FRE: the record ends inside a value\nheader.num_fdes\nheader.num_fdes"),
+        id="a look-up in a function of four thousand million FREs",
+    ),
+    pytest.param(
+        """
+        import struct
+        data = sframe(struct.pack("<iIIIB", 0, 8, 0, 0, 0) * 500000, b"", 500000, 1)
+        LIMITS
+        print(len(data), find_fres(data, range(1000)).found.sum(), len(from_sframe(data)))
+        print(sum(map(len, dump(data))) >> 20)
+        """,
+        *(500, 6, "8500028 0 500000\n49"),
+        id="half a million FDEs of no FREs",
+    ),
+    pytest.param(
+        """
+        # Every FDE of version 1 names all FREs, and each cuts them at another end.
+        import struct
+        count, size = 20000, 60000
+        fres = b"".join(struct.pack("<HBb", n, 3, 8) for n in range(size))
+        fdes = b"".join(struct.pack("<iIIIB", 0, 20001 + n, 0, size, 1) for n in range(count))
+        data = sframe(fdes, fres, count, version=1)
+        LIMITS
+        try:
+            from_sframe(data)
+        except FormatError as error:
+            print(error)
+        """,
+        *(300, 4, ".sframe: FDE[115]: more than 4 rows for each byte of the section"),
+        id="FDEs of 17 bytes that cut the same FREs everywhere",
+    ),
+]
 
-@pytest.mark.parametrize(("code", "megabytes", "seconds", "expected"), CASES)
+
+@pytest.mark.parametrize(("code", "megabytes", "seconds", "expected"), CASES + READERS)
 def test_amplification(code: str, megabytes: int, seconds: int, expected: str) -> None:
     compiled_only()
     assert run(f"MEGABYTE = {MEGABYTE}\n{textwrap.dedent(code)}", megabytes, seconds) == expected

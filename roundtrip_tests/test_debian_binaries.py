@@ -18,8 +18,9 @@ from unwindkit.schemas import engine, sframe
 from unwindkit.schemas.section import Section
 
 from . import referee
-from .oracles import SID_FILES, FrameRows, frame_rows, oracle_root, run_oracle
+from .oracles import SID_FILES, oracle_root, run_oracle
 from .plt_programs import plt_sections
+from .readelf_text import FrameRows, frame_rows
 from .wrapped import rows_of_bytes
 
 MACHINES = {"sid-amd64": 62, "sid-arm64": 183, "sid-s390x": 22}  # e_machine

@@ -12,21 +12,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unwindkit import ParseError, by_pc, describe, from_sframe, read_elf, to_sframe
+from unwindkit import ParseError, by_pc, describe, read_elf
 from unwindkit.converters.arch import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.elf import open_elf
-from unwindkit.converters.rules import RaState
-from unwindkit.converters.unwind import Function, UnwindTable, table_of
+from unwindkit.converters.unwind import UnwindTable
 from unwindkit.schemas import callframe, engine, entries
 from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
 from unwindkit.schemas.section import ByteOrder, Section
-from unwindkit.schemas.sframe import SframeSection
 
 from .conftest import engine_in_use
-from .handmade import ENCODED_CIE, PLAIN_CIE, X86_64_START, Fde, at, eh_frame, entry, octets, on, row
+from .handmade import ENCODED_CIE, PLAIN_CIE, X86_64_START, Fde, eh_frame, entry, octets
 from .real_files import REAL_FILES
+from .sframe_seeds import sframe_seeds
 from .test_vectors_cfi import EXAMPLES
 from .tiny_elf import CFI, CODE, Content, tiny_elf
 
@@ -168,50 +167,6 @@ def test_mutated_real_eh_frame(seed: int) -> None:
         agree(lambda: table_from_cfi(section, EH_FRAME, architecture), bytes(section.data))  # noqa: B023
 
 
-def sframe_seeds() -> list[bytes]:
-    """A section of each ABI, and one with repetitive blocks."""
-    ra_rows = (
-        row(0, on(31, 0)),
-        row(8, on(31, 16), at(29, -16), at(30, -8), ra_state=RaState.SIGNED),
-        row(12, on(29, 300)),
-    )
-    x86_rows = (row(0, on(7, 8), at(16, -8)), row(1, on(7, 300), at(6, -16), at(16, -8)), row(4, on(6, 16), at(16, -8)))
-    s390x_rows = (row(0, on(15, 160)), row(6, on(15, 320), at(11, -72), at(14, -48)))
-    seeds = []
-    for name, column, rows in (("x86_64", 16, x86_rows), ("aarch64", 30, ra_rows), ("s390x", 14, s390x_rows)):
-        functions = [
-            Function(0x1000, 0x40, rows, return_column=column),
-            Function(0x2000, 0x400, rows[:1], return_column=column),
-            Function(0x3000, 0x20000, rows, return_column=column),
-            Function(0x30000, 0x40, rows[:2], return_column=column, repetition=16),
-        ]
-        seeds.append(to_sframe(table_of(ARCHITECTURES[name], functions), section_address=0x400)[0])
-    return seeds
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("number", range(3))
-def test_mutated_sframe(seed: int, number: int) -> None:
-    data = sframe_seeds()[number]
-    random_ = random.Random(f"sframe {number} {seed}")
-    for _ in range(250):
-        changed, address = mutated(random_, data), random_.choice(ADDRESSES)
-        agree(lambda: from_sframe(changed, address), changed)  # noqa: B023
-        section = Section.of(".sframe", changed)
-        try:
-            found, _ = engine.parse(SframeSection, section, 0, len(section))
-        except ParseError:
-            continue
-        assert engine.build(found) == changed
-
-
-@pytest.mark.parametrize("number", range(3))
-def test_sframe_cut_anywhere(number: int) -> None:
-    data = sframe_seeds()[number]
-    for size in range(len(data)):
-        agree(lambda: from_sframe(data[:size]), data[:size])  # noqa: B023
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_mutated_eh_frame_hdr(seed: int) -> None:
     data = octets("01 1b 03 3b 34000000 03000000 00f0ffff 4c000000 20000000 64000000 80000000 7c000000")
@@ -228,7 +183,14 @@ def test_mutated_eh_frame_hdr(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_mutated_elf_headers(seed: int, tmp_path: Path) -> None:
-    data = bytes(tiny_elf(CODE, CFI, Content(".debug_frame", CFI.data, flags=0), Content(".sframe", sframe_seeds()[0])))
+    data = bytes(
+        tiny_elf(
+            CODE,
+            CFI,
+            Content(".debug_frame", CFI.data, flags=0),
+            Content(".sframe", sframe_seeds()["V2-AMD64_ENDIAN_LITTLE"]),
+        )
+    )
     headers = [*range(0x80), *range(len(data) - 6 * 64, len(data))]
     random_ = random.Random(f"elf {seed}")
     path = tmp_path / "file"

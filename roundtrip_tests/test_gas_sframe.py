@@ -9,63 +9,33 @@ from __future__ import annotations
 
 import functools
 import re
-import tarfile
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from elftools.elf.elffile import ELFFile
-from unwindkit import FunctionFlag, ParseError, Reason, UnwindTable, by_pc, from_sframe, read_elf, to_sframe
-from unwindkit.converters.by_pc import RuleSet
-from unwindkit.converters.rules import CfaKind, RaState, RuleKind
+from unwindkit import ParseError, Reason, from_sframe, read_elf, to_sframe
 from unwindkit.schemas import engine, sframe
 from unwindkit.schemas.section import Section
 
 from . import referee
-from .oracles import ARCHITECTURES, FrameRows, SframeRows, frame_rows, oracle_root, parse_sframe_rows, run_oracle
+from .gas_tests import (
+    CASES,
+    EVERY_TEST,
+    TESTS,
+    TEXT,
+    built,
+    said_of_table,
+    section_of,
+    unpacked,
+    with_eh_frame,
+)
+from .oracles import run_oracle
+from .readelf_text import FrameRows, SframeRows, frame_rows, parse_sframe_rows
 from .wrapped import rows_of_bytes
 
 pytestmark = pytest.mark.oracle("trixie")
-
-ARCHIVE = "usr/src/binutils/binutils-2.44.tar.xz"
-FOLDER = "binutils-2.44/gas/testsuite/gas/cfi-sframe/"
-TEXT = 0x10000  # the address of each linked file's code
-PREFIXES = {62: "", 183: "aarch64-linux-gnu-"}  # of the programs, by e_machine
-
-
-class Code(NamedTuple):
-    """Bytes of code with rows that SFrame V2 can say, and with others: counted in the sources."""
-
-    sayable: int
-    unsayable: int = 0
-
-
-COMMON = {
-    "cfi-sframe-common-1": Code(0),
-    "cfi-sframe-common-2": Code(0),
-    "cfi-sframe-common-3": Code(0),
-    "cfi-sframe-common-4": Code(12),
-    "cfi-sframe-common-5": Code(12),
-    "cfi-sframe-common-6": Code(12),
-    "cfi-sframe-common-7": Code(12),
-    "cfi-sframe-common-8": Code(8),
-    "common-empty-1": Code(0),
-    "common-empty-2": Code(0, 12),
-    "common-empty-3": Code(0, 12),
-}
-X86_64 = {"cfi-sframe-x86_64-1": Code(25)}
-AARCH64 = {
-    "cfi-sframe-aarch64-1": Code(20 * 4),
-    "cfi-sframe-aarch64-2": Code(8),
-    "cfi-sframe-aarch64-3": Code(8),
-    "cfi-sframe-aarch64-4": Code(4, 8),
-    "cfi-sframe-aarch64-pac-ab-key-1": Code(3 * 4 + 5 * 4),
-}
-TESTS = {62: COMMON | X86_64, 183: COMMON | AARCH64}
-CASES = [(name, machine) for machine in TESTS for name in TESTS[machine]]
-EVERY_TEST = pytest.mark.parametrize(("name", "machine"), CASES, ids=[f"{n}-{ARCHITECTURES[m].name}" for n, m in CASES])
 
 # What we refuse: from, to, counted from the start of the code.
 REFUSED = {
@@ -152,56 +122,12 @@ def differences(gas: Said, ours: Said) -> list[str]:
     return found
 
 
-def said_of_table(table: UnwindTable, machine: int) -> dict[int, str]:
-    """As `Said.rules`, of a table."""
-    rules = by_pc(table)
-    found: dict[int, str] = {}
-    for start, end, number in zip(rules.start.tolist(), rules.end.tolist(), rules.rules.tolist(), strict=True):
-        found.update(dict.fromkeys(range(start - TEXT, end - TEXT), _text(rules.sets[number], machine)))
-    return found
-
-
-def _text(rules: RuleSet, machine: int) -> str:
-    architecture = ARCHITECTURES[machine]
-    (fp, _), (sp, _), (ra, _) = architecture.fp, architecture.sp, architecture.ra
-    assert rules.cfa.kind is CfaKind.REGISTER
-    assert rules.return_column == ra
-    assert {rule.kind for rule in rules.registers} <= {RuleKind.OFFSET}
-    slots = {rule.register: f"c{rule.value:+}" for rule in rules.registers}
-    place = slots.pop(ra, "u")
-    if architecture.ra_fixed is not None:
-        assert place == f"c{architecture.ra_fixed:+}"
-        place = "f"
-    signed = {RaState.PLAIN: "", RaState.SIGNED: "[s]"}[rules.ra_state]
-    key = {FunctionFlag(0): "", FunctionFlag.PAUTH_B_KEY: " B"}[rules.flags]
-    base = {sp: "sp", fp: "fp"}[rules.cfa.register]
-    text = f"{base}{rules.cfa.value:+} {slots.pop(fp, 'u')} {place}{signed}{key}"
-    assert not slots
-    return text
-
-
 # --- the files ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session", name="folder")
 def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of tests, unpacked."""
-    folder = tmp_path_factory.mktemp("cfi-sframe")
-    with tarfile.open(oracle_root("trixie") / ARCHIVE, "r|xz") as archive:
-        for member in archive:
-            # The archive has each file once more, as a hard link to itself.
-            if member.isfile() and member.name.startswith(FOLDER):
-                (folder / Path(member.name).name).write_bytes(archive.extractfile(member).read())
-    return folder
-
-
-def built(source: Path, machine: int, *options: str) -> tuple[Path, Path]:
-    """The source as an object, and linked."""
-    prefix = PREFIXES[machine]
-    outputs = tuple(source.with_suffix(f".{machine}{suffix}") for suffix in (".o", ".so"))
-    run_oracle(f"{prefix}as", *options, source, "-o", outputs[0], suite="trixie")
-    run_oracle(f"{prefix}ld", "-shared", f"-Ttext={TEXT:#x}", outputs[0], "-o", outputs[1], suite="trixie")
-    return outputs[0], outputs[1]
+    return unpacked(tmp_path_factory.getbasetemp())
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +147,6 @@ def gas_of(folder: Path, name: str, machine: int) -> Gas:
     (fdes,), (fres,) = (re.findall(rf"^    Num {records}: (\d+)$", text, re.MULTILINE) for records in ("FDEs", "FREs"))
     assert (fdes == "0") == ("#warning" in text), "gas tells what it drops"
     return Gas(*built(folder / f"{name}.s", machine, *options.split()), (int(fdes), int(fres)))
-
-
-def section_of(path: Path) -> tuple[bytes, int]:
-    """The `.sframe` and its address."""
-    with path.open("rb") as file:
-        section = ELFFile(file).get_section_by_name(".sframe")
-        return section.data(), section["sh_addr"]
 
 
 def said_by_gas(gas: Gas) -> Said:
@@ -250,9 +169,7 @@ class Ours:
 @functools.cache
 def ours_of(folder: Path, name: str, machine: int) -> Ours:
     """The test without gas's SFrame: assembled with `.eh_frame`, which is the default, and converted."""
-    source = folder / f"{name}.cfi.s"
-    source.write_text(re.sub(r"^\s*\.cfi_sections .*\n", "", (folder / f"{name}.s").read_text(), flags=re.MULTILINE))
-    _, linked = built(source, machine)
+    _, linked = built(with_eh_frame(folder / f"{name}.s"), machine)
     address = TEXT + 0x1000
     data, refusals = to_sframe(read_elf(linked), section_address=address)
     rows = rows_of_bytes(linked.with_suffix(".sframe"), data, address, machine, "little")
@@ -337,3 +254,19 @@ def test_a_changed_offset_is_seen_by_both_comparisons(folder: Path, tmp_path: Pa
         (d.kind, d.start, d.end, d.expected, d.found) for d in referee.compare(ours.frame, changed).differences
     ] == expected
     assert differences(said(ours.rows), said(changed)) == ["+1..+4: gas says sp+16 c-16 f, we say sp+24 c-16 f"]
+
+
+def test_a_changed_key_is_seen_by_both_comparisons(folder: Path, tmp_path: Path) -> None:
+    ours = ours_of(folder, "cfi-sframe-aarch64-pac-ab-key-1", 183)
+    # The second of two FDEs is the function of key B: bit 5 of its info.
+    data = bytearray(ours.data)
+    data[48 + 16] ^= 0x20
+    changed = rows_of_bytes(tmp_path / "changed", bytes(data), ours.address, 183, "little")
+    assert [str(found) for found in referee.compare(ours.frame, changed).differences] == [
+        "0x1000c..0x10020: another key that signs return addresses than the CFI's: expected 'key B', found 'key A'"
+    ]
+    assert differences(said(ours.rows), said(changed)) == [
+        "+12..+16: gas says sp+0 u u B, we say sp+0 u u",
+        "+16..+20: gas says sp+0 u u[s] B, we say sp+0 u u[s]",
+        "+20..+32: gas says sp+16 c-16 c-8[s] B, we say sp+16 c-16 c-8[s]",
+    ]

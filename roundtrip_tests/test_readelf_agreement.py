@@ -16,7 +16,7 @@ from unwindkit import write_sframe
 from unwindkit.jobs import SframeReport
 
 from . import compiled
-from .oracles import frame_rows, sframe_rows
+from .readelf_text import frame_rows, sframe_rows
 from .real_files import REAL_FILES
 from .referee import Comparison, compare
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from .oracles import SframeRows, parse_sframe_rows, run_oracle
+from .oracles import run_oracle
+from .readelf_text import SframeRows, parse_sframe_rows
 from .tiny_elf import ALLOC, HEADER_SIZE, SECTION_SIZE, SEGMENT_SIZE, STRTAB
 
 ET_DYN = 3

@@ -1,0 +1,77 @@
+"""What look-ups say at each of many PCs, as columns: of a section's bytes and of a table, to be held against another.
+
+Strategy: both speak SFrame's words; the row of a table is put into them by its rules, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from unwindkit import FresAt, RowsAt, UnwindTable
+from unwindkit.converters.rules import CfaKind, RaState, RuleKind
+
+I64 = npt.NDArray[np.int64]
+
+FIELDS = ("start", "info", "base", "cfa", "ra", "fp", "signed")
+NOT_SAVED = 1 << 40  # what stands here for an RA or FP that no word says: no word of 32 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """One element a PC: whether an FRE was found, and FIELDS of it, zeros where none was."""
+
+    found: npt.NDArray[np.bool_]
+    fields: dict[str, I64]
+
+    def differences(self, other: Answers, pcs: Sequence[int]) -> list[str]:
+        """The first PC at which each column differs."""
+        columns = [("found", self.found, other.found), *((n, self.fields[n], other.fields[n]) for n in FIELDS)]
+        return [
+            f"{name} at {pcs[at[0]]:#x} and {len(at) - 1} others: {ours[at[0]]} against {theirs[at[0]]}"
+            for name, ours, theirs in columns
+            if len(at := np.flatnonzero(ours != theirs))
+        ]
+
+
+def answers_of_fres(at: FresAt) -> Answers:
+    """What `find_fres` says."""
+    fres, abi = at.fres, at.columns.architecture.sframe
+    assert abi is not None
+    ra, fp = (np.where(has, words, NOT_SAVED) for words, has in fres.slots(abi.fixed_ra_offset or 0, 0))
+    columns = (
+        *(fres.start, fres.info, fres.bits("fre_cfa_base_reg_id"), fres.cfa_offsets(abi)),
+        *(ra, fp, fres.bits("fre_mangled_ra_p")),
+    )
+    fields = {
+        name: np.where(at.found, column, 0).astype(np.int64) for name, column in zip(FIELDS, columns, strict=True)
+    }
+    return Answers(at.found, fields)
+
+
+def answers_of_rows(table: UnwindTable, at: RowsAt, info: I64) -> Answers:
+    """What `find_rows` says; `info`, which a row has not, is taken over."""
+    rows, row = np.unique(at.row, return_inverse=True)
+    said = np.array([_said(table, number) for number in rows.tolist()], np.int64)[row.reshape(-1)]
+    fields = dict(zip(("found", "start", *FIELDS[2:]), said.T, strict=True))
+    return Answers(fields.pop("found") == 1, {"info": info} | fields)
+
+
+def _said(table: UnwindTable, number: int) -> tuple[int, ...]:
+    """Whether there is a row, and its FIELDS but `info`."""
+    row = table.row(number) if number >= 0 else None
+    if row is None or row.cfa.kind is CfaKind.NONE:
+        return (0,) * len(FIELDS)
+    architecture = table.architecture
+    words: dict[int, Any] = {}
+    for rule in row.registers:
+        assert rule.kind in (RuleKind.OFFSET, RuleKind.REGISTER)
+        # A register in a slot of s390x: its number and a mark.
+        words[rule.register] = int(rule.value) << 1 | 1 if rule.kind is RuleKind.REGISTER else rule.value
+    ra, fp = (words.pop(n, NOT_SAVED) for n in (architecture.return_address, architecture.frame_pointer))
+    assert not words
+    base = {architecture.frame_pointer: 0, architecture.stack_pointer: 1}[row.cfa.register]
+    return 1, row.offset, base, int(row.cfa.value), ra, fp, row.ra_state is RaState.SIGNED
