@@ -71,7 +71,8 @@ class _Place(NamedTuple):
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
-        found: dict[str, Any] = {} if self.base == "c" else {"register": self.base}
+        base = int(self.base[1:]) if self.base[0] == "r" else self.base
+        found: dict[str, Any] = {} if base == "c" else {"register": base}
         found |= {} if self.offset is None else {"offset": self.offset}
         return found if self.deref is None else found | {"deref": self.deref}
 
@@ -304,6 +305,7 @@ def _plain_fdes(dump: _Dump) -> Iterator[dict[str, Any]]:
     for index in range(len(columns)):
         rows = slice(int(dump.first[index]), int(dump.first[index + 1]))
         found = zip(dump.start[rows].tolist(), dump.content[rows].tolist(), strict=True)
+        third = {"signal_p": bool(dump.is_signal[index]), "fde_type": SFRAME_V3_FDE_TYPE(dump.is_flex[index]).name}
         yield {
             "func_start_address": int(columns.start[index]),
             "func_size": int(columns.size[index]),
@@ -311,8 +313,7 @@ def _plain_fdes(dump: _Dump) -> Iterator[dict[str, Any]]:
             "fdetype": SFRAME_FDE_TYPE(dump.is_masked[index]).name,
             "pauth_key": SFRAME_AARCH64_PAUTH_KEY(key[index]).name,
             "func_rep_size": int(columns.repetition[index]),
-            "signal_p": bool(dump.is_signal[index]),
-            "fde_type": SFRAME_V3_FDE_TYPE(dump.is_flex[index]).name,
+            **(third if columns.version >= SFRAME_VERSION.V3 else {}),
             "fres": [{"start_address": start, **contents[content]} for start, content in found],
         }
 

@@ -126,9 +126,13 @@ def _add_remove(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _address(text: str) -> int:
-    address = int(text, 0)
+    """An address in any notation of Python's; argparse shows what is said of another text."""
+    try:
+        address = int(text, 0)
+    except ValueError:
+        address = -1
     if not 0 <= address < 1 << 64:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is no address")
     return address
 
 

@@ -46,8 +46,8 @@ def oracle_root(suite: str = "forky") -> Path:
     return Path(parent) / suite
 
 
-def run_oracle(program: str, *arguments: str | Path, suite: str = "forky") -> str:
-    """The standard output of a program from a suite's folder, run with its own loader and libraries."""
+def oracle_command(program: str, suite: str = "forky") -> list[str | Path]:
+    """How a program from a suite's folder is run: by its own loader and libraries."""
     root = oracle_root(suite)
     # Before trixie, the C library is not in /usr.
     folders = [folder for parent in ("usr/lib", "lib") for folder in root.glob(f"{parent}/*-linux-gnu")]
@@ -57,7 +57,12 @@ def run_oracle(program: str, *arguments: str | Path, suite: str = "forky") -> st
         raise OracleError(f"no {program} with its loader in {root}")
     libraries = [folder for folder in folders if folder.name == loader.parent.name]
     search = ":".join(map(str, [*libraries, *root.glob("usr/lib/llvm-*/lib")]))
-    command = [loader, "--library-path", search, "--argv0", path, path, *arguments]
+    return [loader, "--library-path", search, "--argv0", path, path]
+
+
+def run_oracle(program: str, *arguments: str | Path, suite: str = "forky") -> str:
+    """The standard output of a program from a suite's folder."""
+    command = [*oracle_command(program, suite), *arguments]
     environment = os.environ | {"LC_ALL": "C"}
     done = subprocess.run(command, capture_output=True, check=False, env=environment)
     if done.returncode:

@@ -308,7 +308,7 @@ _FUNCTION = re.compile(
     r'    func idx \[\d+\]: pc = 0x([0-9a-f]+), size = (-?\d+) bytes(?:, attr = "(\w+)")?(, pauth = B key)?'
 )
 # `%-10s` columns run together from ten characters on: `sp+2147483640c-2147483648f`.
-_PLACE = r"(\(?(?:sp|fp|c|r\d+)[+-]-?\d+\)?|r\d+|[ufU])"
+_PLACE = r"(\(?(?:sp|fp|c|r\d+)[+-]-?\d+\)?|r-?\d+|[ufU])"
 _FRE = re.compile(rf"  {_PLACE} *{_PLACE} *{_PLACE}(\[s\])? *")
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from elftools.common.exceptions import ELFError
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.enums import ENUM_P_TYPE_BASE
 
 from ..schemas.section import BuildError, ParseError
@@ -52,7 +54,7 @@ def remove_sections(path: Path, out_path: Path, name: str, segment_type: int) ->
     with path.open("rb") as source:
         before = read_tables(source)
         refuse_unsuitable(before, os.fstat(source.fileno()).st_size, name)
-        gone = before.indices_of(name)
+        gone = _indices_of(before, _names_of(name))
         if not gone and all(one.type != segment_type for one in before.segments):
             raise ParseError(name, None, "", "the file has no such section")
         after = _without(before, gone, segment_type)
@@ -68,8 +70,17 @@ def remove_sections(path: Path, out_path: Path, name: str, segment_type: int) ->
                 take_owner_and_mode(source, out)
             if faults := check_removed(path, temporary, name, segment_type):
                 raise BuildError(name, None, "check", f"faults found: {'; '.join(faults)}")
-    sizes = tuple(before.sections[index].size for index in gone)
+    sizes = tuple(before.sections[index].size for index in before.indices_of(name))
     return RemoveReport(sizes, len(before.segments) - len(after.segments))
+
+
+def _names_of(name: str) -> tuple[str, ...]:
+    """The section and what `ld --emit-relocs` keeps for it: relocations of a section that is gone end objcopy."""
+    return name, f".rela{name}", f".rel{name}"
+
+
+def _indices_of(before: Tables, names: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(sorted(index for name in names for index in before.indices_of(name)))
 
 
 def _stored(before: Tables, gone: tuple[int, ...]) -> Iterator[SectionHeader]:
@@ -106,7 +117,7 @@ def _section_faults(old: ElfTables, new: ElfTables, name: str) -> Iterator[str]:
     for index, (old_name, header) in enumerate(old.sections):
         title = f"section [{index}] {old_name}"
         found = new.sections[index] if index < len(new.sections) else ("", {"sh_type": "SHT_NULL"})
-        if old_name == name:
+        if old_name in _names_of(name):
             if found[1]["sh_type"] != "SHT_NULL":
                 yield f"{title}: is still there"
             continue
@@ -120,14 +131,11 @@ def _section_faults(old: ElfTables, new: ElfTables, name: str) -> Iterator[str]:
 
 def _segment_faults(old: ElfTables, new: ElfTables, name: str, segment_type: int | str) -> Iterator[str]:
     """All segments in their order but those of the type, and a PT_LOAD of the section alone; PT_PHDR is shorter."""
-    places = {header["sh_addr"] for found, header in old.sections if found == name}
     left = [one for one in new.segments if one["p_type"] != "PT_PHDR"]
     for one in old.segments:
         if left and one == left[0]:
             left.pop(0)
-        elif one["p_type"] not in ("PT_PHDR", segment_type) and (
-            one["p_type"] != "PT_LOAD" or one["p_vaddr"] not in places
-        ):
+        elif one["p_type"] not in ("PT_PHDR", segment_type) and not _held_it_alone(one, old, name):
             yield f"{one['p_type']} at {one['p_vaddr']:#x}: is missing or has changed"
     for one in left:
         yield f"{one['p_type']} at {one['p_vaddr']:#x}: is new"
@@ -139,16 +147,28 @@ def _segment_faults(old: ElfTables, new: ElfTables, name: str, segment_type: int
         yield "PT_PHDR: is not the program header table"
 
 
+def _held_it_alone(segment: Mapping[str, Any], old: ElfTables, name: str) -> bool:
+    """Whether the segment is a PT_LOAD of the section and nothing else, but for zeros behind it."""
+    start, end = segment["p_vaddr"], segment["p_vaddr"] + segment["p_memsz"]
+    loaded = [(found, header) for found, header in old.sections if header["sh_flags"] & SH_FLAGS.SHF_ALLOC]
+    inside = [one for one in loaded if one[1]["sh_addr"] < end and start < one[1]["sh_addr"] + one[1]["sh_size"]]
+    match inside:
+        case [(found, header)] if segment["p_type"] == "PT_LOAD" and found == name and header["sh_addr"] == start:
+            offset = segment["p_offset"]
+            return not any(old.data[offset + header["sh_size"] : offset + segment["p_filesz"]])
+    return False
+
+
 def _byte_faults(old: ElfTables, new: ElfTables, name: str) -> Iterator[str]:
     """Every byte of the file but the tables, their counts, and the section."""
     shoff = old.header["e_shoff"]
     skipped = [*CHANGED_COUNTS, old.table_range(), (shoff, shoff + old.header["e_shnum"] * old.header["e_shentsize"])]
     for found, header in old.sections:
-        if found == name and header["sh_type"] != "SHT_NOBITS":
+        if found in _names_of(name) and header["sh_type"] != "SHT_NOBITS":
             place = header["sh_offset"], header["sh_offset"] + header["sh_size"]
             skipped.append(place)
             if any(new.data[place[0] : place[1]]):
-                yield f"{name}: its bytes are still there"
+                yield f"{found}: its bytes are still there"
     if len(old.data) != len(new.data):
         yield f"the file has {len(new.data)} bytes, it had {len(old.data)}"
         return
