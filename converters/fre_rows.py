@@ -147,23 +147,25 @@ def fres_of_blocks(
     if reader.fault:
         refuse(section, f"FDE[{blocks.fde[done]}].FRE", reader, fres_offset)
     found.is_flex[:] = np.repeat(blocks.is_flex, blocks.count)
-    _check_words(section, blocks, found, count_from_cfa=not ascending)
+    if ascending:
+        check_words(section, blocks, found)
     return found
 
 
-def _check_words(section: Section, blocks: FreBlocks, fres: Fres, *, count_from_cfa: bool) -> None:
+def check_words(section: Section, blocks: FreBlocks, fres: Fres) -> None:
     """Refuse FREs with more words than their FDE's type has, pairs that are none, a CFA that counts from itself."""
     if not blocks.is_flex.any():
         return
     count = fres.bits("fre_offset_count")
     has_base = fres.words[:, 0] & sframe.CONTROL_REG > 0
+    # One word stands for an RA without a rule, so the count is odd with it and even without.
+    is_padded = fres.words[:, 2] == sframe.PADDING_WORD
+    flex = fres.is_flex & (count > 0)
     for is_wrong, reason in (
         (~fres.is_flex & (count > MAX_WORDS), f"an FRE that is not FLEX has up to {MAX_WORDS} data words"),
-        (fres.is_flex & (count == 1), "a FLEX FRE has a control and an offset word for the CFA"),
-        (
-            fres.is_flex & (count > 0) & ~has_base & (not count_from_cfa),
-            "the CFA counts from no register",
-        ),
+        (flex & (count == 1), "a FLEX FRE has a control and an offset word for the CFA"),
+        (flex & ~has_base, "the CFA counts from no register"),
+        (flex & (count > 2) & (is_padded != (count % 2 == 1)), "a control word without its offset"),
     ):
         wrong = np.flatnonzero(is_wrong)
         if len(wrong):

@@ -39,7 +39,7 @@ def find_rows(table: UnwindTable, pcs: ArrayLike) -> RowsAt:
     """
     pc = addresses(pcs)
     functions = table.functions
-    owner, begin = _owners(table)
+    owner, begin = owners(table)
     place = np.searchsorted(begin, pc, side="right") - 1
     function = np.append(owner, NOTHING)[place]
     found = np.flatnonzero(function >= 0)
@@ -47,12 +47,15 @@ def find_rows(table: UnwindTable, pcs: ArrayLike) -> RowsAt:
     function[np.delete(found, np.flatnonzero(inside))] = NOTHING
     found = found[inside]
     row = np.full(len(pc), NOTHING, np.int64)
-    row[found] = _rows(table, function[found], pc[found])
+    row[found] = rows_in_force(table, function[found], pc[found])
     return RowsAt(function, row)
 
 
-def _owners(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Functions and the first address that each has for itself, ascending: it is the function's up to its end."""
+def owners(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Functions and the first address that each has for itself, ascending: it is the function's up to its end.
+
+    A function that has none is not among them.
+    """
     functions = table.functions
     order = np.argsort(functions.start, kind="stable")
     order = order[functions.size[order] > 0]
@@ -67,7 +70,7 @@ def _owners(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     return order[kept], begin[kept]
 
 
-def _rows(table: UnwindTable, function: NDArray[np.int64], pc: NDArray[np.uint64]) -> NDArray[np.int64]:
+def rows_in_force(table: UnwindTable, function: NDArray[np.int64], pc: NDArray[np.uint64]) -> NDArray[np.int64]:
     """The last row at or before each PC, in a function that holds it."""
     functions = table.functions
     offset = pc - functions.start[function]

@@ -13,7 +13,7 @@ from .elf import ElfImage, open_elf
 from .sframe import table_from_sframe
 from .unwind import UnwindTable, table_of
 
-_DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (EH_FRAME, DEBUG_FRAME)}
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (EH_FRAME, DEBUG_FRAME)}
 
 
 def read_elf(path: str | os.PathLike[str], section: str | None = None) -> UnwindTable:
@@ -41,7 +41,7 @@ def _code(image: ElfImage) -> tuple[Section, ...]:
 def _table_of_image(image: ElfImage, section: str | None) -> UnwindTable:
     if section is not None:
         return _read(image, section)
-    present = [name for name in _DIALECTS if image.named(name)]
+    present = [name for name in DIALECTS if image.named(name)]
     if not present:
         raise ParseError("", None, "", "has no call frame information: neither .eh_frame nor .debug_frame")
     readable = [name for name in present if not image.named(name)[0].is_nobits]
@@ -64,12 +64,19 @@ def refuse_relocatable(image: ElfImage) -> None:
 
 
 def _read(image: ElfImage, name: str) -> UnwindTable:
+    return table_of_section(image, section_of_image(image, name))
+
+
+def section_of_image(image: ElfImage, name: str) -> Section:
+    """The one section of that name, of a linked file of a known architecture. Raises ParseError."""
+    supported_architecture(image)
+    refuse_relocatable(image)
     found = image.named(name)
     if not found:
         raise ParseError(name, None, "", "the file has no such section")
     if len(found) > 1:
         raise ParseError(name, None, "", f"the file has {len(found)} sections of that name")
-    return table_of_section(image, image.contents(found[0]))
+    return image.contents(found[0])
 
 
 def table_of_section(image: ElfImage, section: Section) -> UnwindTable:
@@ -81,6 +88,6 @@ def table_of_section(image: ElfImage, section: Section) -> UnwindTable:
             if len(section)
             else table_of(supported_architecture(image), (), source=".sframe")
         )
-    if section.name not in _DIALECTS:
+    if section.name not in DIALECTS:
         raise ParseError(section.name, None, "", "is not a section of unwind information")
-    return table_from_cfi(section, _DIALECTS[section.name], supported_architecture(image), image.load_address)
+    return table_from_cfi(section, DIALECTS[section.name], supported_architecture(image), image.load_address)

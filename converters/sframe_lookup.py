@@ -13,7 +13,7 @@ import numpy as np
 
 from ..schemas.section import ParseError, Section
 from ..schemas.sframe import SFRAME_VERSION
-from .fre_rows import MAX_FLEX_WORDS, MAX_WORDS, Fres
+from .fre_rows import MAX_FLEX_WORDS, MAX_WORDS, FreBlocks, Fres, check_words
 from .kernels import engine, views
 from .lookup import NOTHING, addresses
 from .runs import reader_of, refuse
@@ -61,7 +61,7 @@ def fres_at(section: Section, pc: NDArray[np.uint64]) -> FresAt:
     is_found[asked] = found
     hits = asked[found]
     result.start[hits], result.info[hits], result.words[hits] = fres.start[found], fres.info[found], fres.words[found]
-    result.is_flex[hits] = columns.is_flex()[fde[hits]]
+    result.is_flex[hits] = fres.is_flex[found]
     return FresAt(columns, fde, is_found, result)
 
 
@@ -88,5 +88,8 @@ def _scan(columns: SframeColumns, fde: NDArray[np.int64], target: NDArray[np.uin
     done = engine().lookup.find(reader, int(not is_v3), *views(*lookups, found, fres.start, fres.info, fres.words))
     if reader.fault:
         refuse(columns.section, f"FDE[{fde[done]}].FRE", reader, columns.fres_offset)
+    fres.is_flex[:-1] = columns.is_flex()[fde]
+    asked = FreBlocks(lookups[0], np.ones(count, np.int64), lookups[2], fres.is_flex[:-1], fde)
+    check_words(columns.section, asked, fres.select(np.arange(count)))
     # An FDE of version 3 without FREs is an outermost frame's, as an FRE without words is.
     return (found > 0) | (is_v3 & (columns.num_fres[fde] == 0)), fres.select(np.arange(count))

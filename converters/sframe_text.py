@@ -114,11 +114,12 @@ def sframe_plain(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, A
 
     Addresses are absolute, an FRE's `start_address` counts from its function's start or block. Raises ParseError.
     """
+    if not len(section):
+        return {"section": section.name, "address": section.address}, iter(())
     dump = _dump_of(section)
     columns = dump.columns
     header: dict[str, Any] = {name: int(columns.header[name]) for name in columns.header.dtype.names or ()}
-    known = sframe.FLAGS[columns.version]
-    header["flags"] = [flag.name for flag in SFRAME_F if flag in known and header["flags"] & flag]
+    header["flags"] = _flags(columns)
     header["abi_arch"] = abi_of(columns.architecture).abi_arch.name
     return {"section": section.name, "address": section.address} | header, _plain_fdes(dump)
 
@@ -230,12 +231,17 @@ def _header_text(columns: SframeColumns) -> str:
     return "\n".join([*lines, "", "  Function Index :", ""])
 
 
-def _flag_lines(columns: SframeColumns) -> list[str]:
-    """A line a flag; bits without a name are one number at the end."""
+def _flags(columns: SframeColumns) -> list[str | int]:
+    """The names of the flags that are set; bits without a name are one number at the end."""
     known, flags = sframe.FLAGS[columns.version], int(columns.header["flags"])
-    names = [f"SFRAME_F_{flag.name}" for flag in SFRAME_F if flag in known and flags & flag]
+    names: list[str | int] = [str(flag.name) for flag in SFRAME_F if flag in known and flags & flag]
     rest = flags & ~int(known)
-    names += [str(rest)] if rest else []
+    return [*names, rest] if rest else names
+
+
+def _flag_lines(columns: SframeColumns) -> list[str]:
+    """A line a flag."""
+    names = [f"SFRAME_F_{flag}" if isinstance(flag, str) else str(flag) for flag in _flags(columns)]
     prefixes = ["Flags: ", *[" "] * len(names)]
     shown = [f"{name}," for name in names[:-1]] + (names[-1:] or ["NONE"])
     return [f"{prefix:>11}{name}" for prefix, name in zip(prefixes, shown, strict=False)]

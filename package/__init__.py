@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .conversions import convert, merge_sframe
     from .converters.by_pc import RulesByPc, by_pc
     from .converters.lookup import RowsAt, find_rows
     from .converters.reading import read_elf
@@ -34,10 +35,12 @@ _HOMES = {
     "RulesByPc": "converters.by_pc",
     "UnwindTable": "converters.unwind",
     "by_pc": "converters.by_pc",
+    "convert": "conversions",
     "describe": "jobs",
     "find_fres": "converters.sframe_lookup",
     "find_rows": "converters.lookup",
     "from_sframe": "converters.sframe",
+    "merge_sframe": "conversions",
     "project": "converters.sframe",
     "read_elf": "converters.reading",
     "remove_sframe": "jobs",
@@ -60,10 +63,12 @@ __all__ = [
     "RulesByPc",
     "UnwindTable",
     "by_pc",
+    "convert",
     "describe",
     "find_fres",
     "find_rows",
     "from_sframe",
+    "merge_sframe",
     "project",
     "read_elf",
     "remove_sframe",

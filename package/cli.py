@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from .schemas.section import FormatError
 
 if TYPE_CHECKING:
-    from .jobs import FileInfo, SframeReport
+    from .conversions import ConvertReport, MergeReport
+    from .jobs import FileInfo, RefusedCount, SframeReport
 
 DONE, DIFFERENT, WRONG = 0, 1, 2
 
@@ -36,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         code: int = options.run(options)
     except FormatError as error:
-        return _complain(f"{options.file}: {error}")
+        return _complain(f"{error.file or options.file}: {error}")
     except BrokenPipeError:
         # Whoever read has seen enough; Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -59,6 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_dump(commands)
     _add_find(commands)
     _add_remove(commands)
+    _add_convert(commands)
+    _add_merge(commands)
     return parser
 
 
@@ -81,23 +84,27 @@ def _add_sframe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     output.add_argument("-o", dest="output", metavar="OUT", help="write the file with its .sframe here")
     output.add_argument("--in-place", action="store_true", help="replace FILE itself")
     output.add_argument("--section", metavar="OUT.bin", help="write the bytes of the section alone")
-    command.add_argument(
-        "--address",
-        type=lambda text: int(text, 0),
-        default=0,
-        help="with --section: the virtual address the section will have (starts count from it; default 0)",
-    )
-    command.add_argument("--sframe-version", type=int, default=2, choices=(2, 3), help="version to write (default 2)")
+    _add_address(command, "with --section: the virtual address the section will have (starts count from it; default 0)")
+    _add_choices(command, 2, "version to write (default 2)")
+    command.add_argument("--max-rows", type=int, metavar="N", help="with --compact merge: at most N FREs an FDE")
+    command.add_argument("--report", metavar="R.json", help="write the figures as JSON")
+    command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be converted whole")
+    command.set_defaults(run=_sframe, command=command)
+
+
+def _add_choices(command: argparse.ArgumentParser, version: int | None, about_version: str) -> None:
+    """What every command that writes SFrame has."""
+    command.add_argument("--sframe-version", type=int, default=version, choices=(2, 3), help=about_version)
     command.add_argument(
         "--compact",
         choices=("none", "share", "merge"),
         help="share: functions with equal rows name the same FREs; merge: also neighbours across padding are one FDE; "
         "none: neither (default: share, for big-endian targets none)",
     )
-    command.add_argument("--max-rows", type=int, metavar="N", help="with --compact merge: at most N FREs an FDE")
-    command.add_argument("--report", metavar="R.json", help="write the figures as JSON")
-    command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be converted whole")
-    command.set_defaults(run=_sframe, command=command)
+
+
+def _add_address(command: argparse.ArgumentParser, about: str) -> None:
+    command.add_argument("--address", type=lambda text: int(text, 0), default=0, help=about)
 
 
 def _add_dump(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -123,6 +130,55 @@ def _add_remove(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     output.add_argument("-o", dest="output", metavar="OUT", help="write the file without its .sframe here")
     output.add_argument("--in-place", action="store_true", help="replace FILE itself")
     command.set_defaults(run=_remove, command=command)
+
+
+def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "convert",
+        help="one version or format into another: raw sections, or the section of an ELF file",
+        description="Write the unwind information of IN, an ELF file or a raw section, in another format.",
+    )
+    command.add_argument("file", metavar="IN")
+    command.add_argument("output", metavar="OUT")
+    command.add_argument("--to", required=True, choices=("sframe",), help="format to write")
+    command.add_argument(
+        "--from",
+        dest="source",
+        choices=("sframe", "eh_frame", "debug_frame"),
+        help="what IN is, or its section to read",
+    )
+    _add_choices(command, 2, "version to write (default 2)")
+    _add_address(command, "raw IN: the virtual address of its section (default 0)")
+    command.add_argument(
+        "--to-address", type=lambda text: int(text, 0), help="that of a section written (default: IN's)"
+    )
+    command.add_argument("--arch", help="raw call frame information: its architecture")
+    command.add_argument("--section", action="store_true", help="ELF IN: write the bytes of the section alone")
+    command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be converted whole")
+    command.set_defaults(run=_convert, command=command)
+
+
+def _add_merge(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("merge", help="several .sframe sections into one")
+    command.add_argument(
+        "inputs", metavar="FILE[@ADDRESS]", nargs="+", type=_input, help="an ELF file, or a raw section and its address"
+    )
+    command.add_argument("-o", dest="file", metavar="OUT", required=True, help="write the section here")
+    _add_address(command, "the virtual address the section will have (default 0)")
+    _add_choices(command, None, "version to write (default: the inputs')")
+    command.add_argument(
+        "--strict", action="store_true", help="exit 1 if inputs contradict each other, or on a refusal"
+    )
+    command.set_defaults(run=_merge, command=command)
+
+
+def _input(text: str) -> tuple[str, int]:
+    """FILE@ADDRESS; what follows the last @ is an address where it is a number."""
+    path, found, address = text.rpartition("@")
+    try:
+        return (path, _address(address)) if found else (text, 0)
+    except argparse.ArgumentTypeError:
+        return text, 0
 
 
 def _address(text: str) -> int:
@@ -214,15 +270,23 @@ def _sframe(options: argparse.Namespace) -> int:
     return DIFFERENT if options.strict and report.refused else DONE
 
 
-def _refuse_the_input(options: argparse.Namespace, written: str) -> None:
-    if Path(written).exists() and Path(written).samefile(options.file):
-        hint = ": say --in-place" if written == options.output else ""
+def _refuse_the_input(options: argparse.Namespace, written: str, read: str | None = None) -> None:
+    source = Path(read or options.file)
+    if Path(written).exists() and source.exists() and source.samefile(written):
+        hint = ": say --in-place" if "in_place" in options and written == options.output else ""
         options.command.error(f"{written} is the input itself{hint}")
 
 
-def _report_text(report: SframeReport) -> str:
+def _refused_lines(refused: dict[str, RefusedCount]) -> list[str]:
     from .converters.refusals import Reason
 
+    return [
+        f"  refused: {_count(found.ranges, 'range')}, {found.bytes:,} bytes: {Reason[name].sentence}"
+        for name, found in refused.items()
+    ]
+
+
+def _report_text(report: SframeReport) -> str:
     lines = [
         f"{report.output}: {_count(report.functions, 'function')}: {report.converted:,} converted, "
         f"{report.partial:,} in part, {report.functions - report.converted - report.partial:,} not; "
@@ -230,8 +294,7 @@ def _report_text(report: SframeReport) -> str:
         f"  .sframe {report.sframe_bytes:,} bytes ({_count(report.fdes, 'FDE')}, {_count(report.fres, 'FRE')}), "
         f"{report.sframe_bytes / max(1, report.cfi_bytes):.2f} of {report.cfi_section}'s {report.cfi_bytes:,}",
     ]
-    for name, found in report.refused.items():
-        lines.append(f"  refused: {_count(found.ranges, 'range')}, {found.bytes:,} bytes: {Reason[name].sentence}")
+    lines += _refused_lines(report.refused)
     if report.replaced_bytes:
         lines.append(f"  replaced an .sframe of {', '.join(f'{size:,}' for size in report.replaced_bytes)} bytes")
     return "\n".join(lines)
@@ -290,3 +353,56 @@ def _remove(options: argparse.Namespace) -> int:
         f"{options.output or options.file}: took out {sections}, {_count(report.segments, 'segment')}", file=sys.stderr
     )
     return DONE
+
+
+def _convert(options: argparse.Namespace) -> int:
+    from .conversions import convert
+
+    _refuse_the_input(options, options.output)
+    report = convert(
+        *(options.file, options.output, options.sframe_version, options.source, options.address, options.to_address),
+        compact=options.compact,
+        section_only=options.section,
+        architecture=options.arch,
+    )
+    print(_convert_text(report), file=sys.stderr)
+    return DIFFERENT if options.strict and report.refused else DONE
+
+
+def _convert_text(report: ConvertReport) -> str:
+    version = f" version {report.source_version}" if report.source_version else ""
+    lines = [
+        f"{report.output}: {_count(report.functions, 'function')}: {report.converted:,} converted, "
+        f"{report.partial:,} in part, {report.functions - report.converted - report.partial:,} not",
+        f"  {_written(report)}; from {report.source_bytes:,} of {report.source}{version}",
+    ]
+    return "\n".join(lines + _refused_lines(report.refused))
+
+
+def _written(report: ConvertReport | MergeReport) -> str:
+    return (
+        f".sframe version {report.version}: {report.sframe_bytes:,} bytes at {report.address:#x} "
+        f"({_count(report.fdes, 'FDE')}, {_count(report.fres, 'FRE')})"
+    )
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from .conversions import merge_sframe
+
+    for path, _ in options.inputs:
+        _refuse_the_input(options, options.file, path)
+    report = merge_sframe(options.inputs, options.file, options.sframe_version, options.address, options.compact)
+    print(_merge_text(report), file=sys.stderr)
+    return DIFFERENT if options.strict and (report.conflicts or report.refused) else DONE
+
+
+def _merge_text(report: MergeReport) -> str:
+    lines = [f"{report.output}: {_count(report.functions, 'function')}", f"  {_written(report)}"]
+    if report.duplicates:
+        lines.append(f"  said twice: {_count(report.duplicates, 'range')}, {report.duplicate_bytes:,} bytes")
+    if report.conflicts:
+        lines.append(f"  contradicted: {_count(report.conflicts, 'range')}, {report.conflict_bytes:,} bytes")
+    for conflict in report.first_conflicts:
+        first, second = (report.files[index] for index in (conflict.first, conflict.second))
+        lines.append(f"    {conflict.start:#x}..{conflict.end:#x}: {first} holds, {second} says another thing")
+    return "\n".join(lines + _refused_lines(report.refused))

@@ -25,6 +25,7 @@ from .schemas.section import ParseError, Section
 from .schemas.sframe import PT_GNU_SFRAME, SECTION_ALIGNMENT, SHT_GNU_SFRAME
 
 if TYPE_CHECKING:
+    from .writers.elf import LoadedSection
     from .writers.elf_remove import RemoveReport
 
 
@@ -81,13 +82,19 @@ def write_sframe(
     _refuse_without_code(image)
     table = with_uncovered_plt(image, table_of_image(image))
     encoded, refusals = sframe_from_table(table, version, compact, max_rows)
-    from .writers.elf import LoadedSection, write_section
+    from .writers.elf import write_section
 
-    section = LoadedSection(".sframe", SHT_GNU_SFRAME, PT_GNU_SFRAME, len(encoded), encoded.at, SECTION_ALIGNMENT)
-    written = write_section(Path(path), Path(out_path), section)
+    written = write_section(Path(path), Path(out_path), sframe_section(encoded))
     return _report(
         image, table, encoded, refusals, os.fspath(out_path), written.address, written.engine, written.replaced
     )
+
+
+def sframe_section(encoded: Encoded) -> LoadedSection:
+    """An encoded `.sframe` as what is put into an ELF file."""
+    from .writers.elf import LoadedSection
+
+    return LoadedSection(".sframe", SHT_GNU_SFRAME, PT_GNU_SFRAME, len(encoded), encoded.at, SECTION_ALIGNMENT)
 
 
 def write_sframe_section(
@@ -138,7 +145,7 @@ def _report(
         functions=len(table),
         converted=int((is_said & ~is_refused).sum()),
         partial=int((is_said & is_refused).sum()),
-        refused=_count_reasons(refusals),
+        refused=count_reasons(refusals),
         code_bytes=code,
         covered_bytes=covered,
         cfi_section=table.source,
@@ -152,7 +159,8 @@ def _report(
     )
 
 
-def _count_reasons(refusals: Refusals) -> dict[str, RefusedCount]:
+def count_reasons(refusals: Refusals) -> dict[str, RefusedCount]:
+    """Refusals by the name of their reason."""
     sizes = (refusals.end - refusals.start).astype(np.int64)
     found: dict[str, RefusedCount] = {}
     for reason in Reason:

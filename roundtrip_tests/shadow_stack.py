@@ -19,7 +19,7 @@ from typing import NamedTuple
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Symbol
 
-from .oracles import SframeRows, SframeText
+from .readelf_text import SframeRows, SframeText
 
 # A step: the address, and the registers as the log prints them.
 Step = tuple[int, bytes]

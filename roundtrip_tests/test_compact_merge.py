@@ -17,7 +17,7 @@ from unwindkit.schemas.section import Section
 
 from .conftest import engine_in_use
 from .handmade import at, octets, on, row, sp
-from .oracles import frame_rows, sframe_rows
+from .readelf_text import frame_rows, sframe_rows
 from .real_files import REAL_FILES
 from .referee import Kind, compare
 from .tables import tables

@@ -182,7 +182,6 @@ def test_large_files(path: str, tmp_path: Path) -> None:
     assert said_by_json(found) == said_by_text(by_us(tmp_path / "file"), data)
 
 
-@pytest.mark.xfail(reason="--json refuses an .sframe of size 0, which the text calls `no debugging data`", strict=True)
 def test_empty_section(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(sframes(b"", section(ONE)))
@@ -191,7 +190,6 @@ def test_empty_section(tmp_path: Path) -> None:
     assert [len(one["functions"]) for one in json.loads(done.stdout)] == [0, 1]
 
 
-@pytest.mark.xfail(reason="flag bits without a name are in the text and not in --json", strict=True)
 def test_flags_without_a_name(tmp_path: Path) -> None:
     (found,) = plain(shown(tmp_path / "file", section(ONE, flags=SORTED | 0x80)))
     assert found["flags"] not in ([], ["FDE_SORTED"])

@@ -17,7 +17,7 @@ from unwindkit import write_sframe
 
 from . import foreign
 from .foreign import BUILDS, EXPECTED_OUTPUT, Build
-from .oracles import SframeRows, SframeText, frame_rows, sframe_rows
+from .readelf_text import SframeRows, SframeText, frame_rows, sframe_rows
 from .referee import compare
 from .shadow_stack import Program, RowAt, Step, Verdict, judge
 

@@ -189,7 +189,7 @@ def test_v1_of_compiled_c_says_what_the_call_frame_information_says(flag: str, f
 
 def test_v1_of_ld_with_fdes_that_overlap_is_read(folder: Path) -> None:
     """ld 2.40 describes `.plt.sec` as if it began with a first entry: its last FDE lies over what follows."""
-    source = folder / "calls.s"
+    source = folder / "lazy-calls.s"
     source.write_text(".globl f\nf: .cfi_startproc\n call a@plt\n call b@plt\n ret\n .cfi_endproc\n")
     objects = [source.with_suffix(".o"), source.with_suffix(".so")]
     run_oracle("as", "--gsframe", source, "-o", objects[0], suite="bookworm")

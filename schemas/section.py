@@ -44,6 +44,7 @@ class FormatError(Exception):
     `section` is its name ("" where the fault lies outside any), `offset` counts bytes from the section's
     start (None where no byte is at fault), `record` is the path to the field (`FDE[12].cie_pointer`),
     `reason` one sentence. Shown as `.eh_frame+0x1c8 (file 0x21c8): FDE[12].cie_pointer: points to ...`.
+    `file` is its name where a job reads several, else "".
     """
 
     def __init__(self, section: Section | str, offset: int | None, record: str, reason: str) -> None:
@@ -53,6 +54,7 @@ class FormatError(Exception):
         self.offset = offset
         self.record = record
         self.reason = reason
+        self.file = ""
         self.file_offset: int | None = None
         if isinstance(section, Section) and section.file_offset is not None and offset is not None:
             self.file_offset = section.file_offset + offset

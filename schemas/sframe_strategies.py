@@ -36,7 +36,7 @@ from .sframe import (
     Header,
     SframeSection,
 )
-from .sframe_abi import SFRAME_ABI, SFRAME_ABIS, SframeAbi
+from .sframe_abi import SFRAME_ABI, SFRAME_ABIS, SLOT_REGISTER_MARK, SframeAbi
 from .strategies import MAX_BYTES, records
 
 MAX_FUNCTIONS = 6
@@ -178,7 +178,11 @@ def _rows(draw: DrawFn, version: SFRAME_VERSION, abi: SframeAbi, flex: SFRAME_V3
         return FrameRowEntry(start, FreInfo(signed, size, len(words), 0), words)
     count = draw(st.integers(1, 3 if abi.fixed_ra_offset is None else 2))
     info = FreInfo(signed, size, count, draw(st.integers(0, 1)))
-    return FrameRowEntry(start, info, tuple(draw(_word(FRE_OFFSET_SIZES[size], abi)) for _ in range(count)))
+    offsets = [draw(_word(FRE_OFFSET_SIZES[size], abi)) for _ in range(count)]
+    if abi.has_register_slots:
+        # An odd word names a register, which no negative number does.
+        offsets[1:] = [word & ~SLOT_REGISTER_MARK if word < 0 else word for word in offsets[1:]]
+    return FrameRowEntry(start, info, tuple(offsets))
 
 
 @st.composite

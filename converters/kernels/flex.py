@@ -48,6 +48,7 @@ PADDING = cython.declare(cython.longlong, sframe.PADDING_WORD)
 SIZE_1B = cython.declare(cython.int, int(sframe.SFRAME_FRE_OFFSET.SIZE_1B))
 SIZE_2B = cython.declare(cython.int, int(sframe.SFRAME_FRE_OFFSET.SIZE_2B))
 SIZE_4B = cython.declare(cython.int, int(sframe.SFRAME_FRE_OFFSET.SIZE_4B))
+MAX_REGISTER = cython.declare(cython.longlong, kinds.MAX_REGISTER)
 NOTHING = cython.declare(cython.longlong, -1)  # no control word
 INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 
@@ -70,8 +71,8 @@ def control(kind: cython.int, base: cython.longlong, value: cython.longlong) -> 
     if kind == RULE_OFFSET and -INT32_MAX - 1 <= value <= INT32_MAX:
         return DEREF
     if kind == RULE_REGISTER:
-        return value << REGNUM_SHIFT | REG
-    if base < 0 or value < -INT32_MAX - 1 or value > INT32_MAX:
+        return value << REGNUM_SHIFT | REG if 0 <= value <= MAX_REGISTER else NOTHING
+    if base < 0 or base > MAX_REGISTER or value < -INT32_MAX - 1 or value > INT32_MAX:
         return NOTHING
     if kind == RULE_EXPRESSION:
         return base << REGNUM_SHIFT | REG | DEREF
@@ -177,7 +178,7 @@ def project(
         offset = 0
         if cfa_kind[row] == CFA_NONE:
             why = NO_CFA
-        elif cfa_base[row] < 0:
+        elif cfa_base[row] < 0 or cfa_base[row] > MAX_REGISTER:
             why = CFA_EXPRESSION_REASON
         elif ra_state[row] != RA_PLAIN and ra_state[row] != RA_SIGNED:
             why = RA_SIGNED_WITH_PC

@@ -162,7 +162,10 @@ def project(
         why = rules_reason
         base = BASE_SP
         offset = 0
-        if cfa_kind[row] != CFA_REGISTER:
+        if why == RA_UNDEFINED:
+            # What else such a row says is not needed to tell that it cannot be said.
+            pass
+        elif cfa_kind[row] != CFA_REGISTER:
             why = NO_CFA if cfa_kind[row] == CFA_NONE else CFA_EXPRESSION_REASON
         elif cfa_register[row] != abi[SP] and cfa_register[row] != abi[FP]:
             why = CFA_REGISTER_REASON
