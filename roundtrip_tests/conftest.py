@@ -12,13 +12,18 @@ from unwindkit.converters import callframe, fre_blocks, fre_rows, grouping, inte
 
 from .oracles import pytest_runtest_setup
 
-__all__ = ["engine_in_use", "pytest_runtest_setup"]
+__all__ = ["engine_in_use", "fewer", "pytest_runtest_setup"]
 
 # A law is held against 1,000 examples where HYPOTHESIS_PROFILE=thorough says so (.ci/run does), else a tenth.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=100, **_COMMON)
 settings.register_profile("thorough", max_examples=1000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def fewer(divisor: int) -> settings:
+    """A part of the profile's examples: for a law whose examples each write files, run a program, or walk all PCs."""
+    return settings(max_examples=max(20, settings.default.max_examples // divisor))
 
 
 @contextmanager

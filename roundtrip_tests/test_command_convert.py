@@ -20,6 +20,7 @@ from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
 
 from .commands import DIFFERENT, DONE, WRONG, build_program, refuses
 from .commands import unwindkit as run
+from .conftest import fewer
 from .handmade import PLAIN_CIE, X86_64_START, Fde, at, eh_frame, octets, row, sp
 from .readelf_text import sframe_rows
 from .test_overlaps import SAVED_RA, function, of
@@ -71,6 +72,7 @@ def refusals_of(table: UnwindTable, version: int, address: int) -> Refusals:
 
 @pytest.mark.parametrize("abi_arch", SFRAME_ABI)
 @pytest.mark.parametrize(("version", "to_version"), [(1, 2), (1, 3), (2, 2), (2, 3), (3, 2), (3, 3)])
+@fewer(20)
 @given(data=st.data())
 def test_the_rules_at_every_pc_survive(
     abi_arch: SFRAME_ABI, version: int, to_version: int, tmp_path: Path, data: st.DataObject

@@ -23,6 +23,7 @@ from unwindkit.schemas.sframe_strategies import valid_sframe_sections
 from . import compiled
 from .binutils import SFRAME, V1, V2, Binutils, chosen
 from .commands import DONE, unwindkit
+from .conftest import fewer
 from .made_sframe import (
     AARCH64,
     AMD64,
@@ -136,6 +137,7 @@ def agree(path: Path, section: SframeSection, as_readelf_has_it: str) -> None:
 
 @oracle
 @EVERY_ABI
+@fewer(10)
 @given(data=st.data())
 def test_any_section_of_version_2(abi: SFRAME_ABI, data: st.DataObject, tmp_path: Path) -> None:
     section = data.draw(valid_sframe_sections(SFRAME_VERSION.V2, abi, plain=True))
@@ -145,6 +147,7 @@ def test_any_section_of_version_2(abi: SFRAME_ABI, data: st.DataObject, tmp_path
 
 @oracle
 @EVERY_ABI
+@fewer(10)
 @given(data=st.data())
 def test_any_section_of_version_1_as_the_same_in_version_2(
     abi: SFRAME_ABI, data: st.DataObject, tmp_path: Path

@@ -15,7 +15,7 @@ from unwindkit.converters.kernels import load
 from unwindkit.converters.unwind import Function, FunctionFlag, Row, table_of
 from unwindkit.schemas.section import Section
 
-from .conftest import engine_in_use
+from .conftest import engine_in_use, fewer
 from .handmade import at, octets, on, row, sp
 from .readelf_text import frame_rows, sframe_rows
 from .real_files import REAL_FILES
@@ -37,6 +37,7 @@ def said_at(found: RulesByPc, pcs: list[int]) -> list[object]:
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("name", ["x86_64", "aarch64", "aarch64_be", "s390x"])
+@fewer(4)
 @given(engine_name=st.sampled_from(["pure", "compiled"]), max_rows=st.sampled_from([1, 2, 5, None]), data=st.data())
 def test_rows_are_the_same_at_every_pc_of_every_function(
     name: str, version: int, engine_name: str, max_rows: int | None, data: st.DataObject

@@ -24,6 +24,7 @@ from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
 from unwindkit.schemas.sframe_strategies import valid_sframe_sections
 
 from .commands import DONE, WRONG, refuses, unwindkit
+from .conftest import fewer
 from .made_sframe import (
     AARCH64,
     ADDRESS,
@@ -95,6 +96,7 @@ def plain(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("abi", SFRAME_ABI, ids=lambda abi: abi.name)
+@fewer(10)
 @given(data=st.data())
 def test_any_section_says_the_same_in_both(abi: SFRAME_ABI, data: st.DataObject, tmp_path: Path) -> None:
     record = data.draw(valid_sframe_sections(SFRAME_VERSION.V2, abi, plain=True))

@@ -23,7 +23,7 @@ from unwindkit.schemas.section import ByteOrder, Section
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
 from unwindkit.schemas.wire import DwarfFormat
 
-from .conftest import engine_in_use
+from .conftest import engine_in_use, fewer
 from .real_files import REAL_FILES
 from .tables import tables
 
@@ -99,6 +99,7 @@ def test_law_1_sframe_sections(order: ByteOrder, section: sframe.SframeSection) 
 
 @pytest.mark.parametrize("version", sframe.SFRAME_VERSION)
 @pytest.mark.parametrize("abi_arch", SFRAME_ABI)
+@fewer(4)
 @given(engine_name=st.sampled_from(["pure", "compiled"]), data=st.data())
 def test_laws_1_to_3_sframe_of_every_version_and_abi(
     version: sframe.SFRAME_VERSION, abi_arch: SFRAME_ABI, engine_name: str, data: st.DataObject

@@ -24,6 +24,7 @@ from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
 from unwindkit.schemas.sframe_strategies import valid_sframe_sections
 
 from .answers import FIELDS, NOT_SAVED, Answers, answers_of_fres, answers_of_rows
+from .conftest import fewer
 from .handmade import octets
 from .oracles import LIBSFRAME, SID_FILES, oracle_root
 from .real_files import REAL_FILES
@@ -183,6 +184,7 @@ def test_every_pc_is_answered_alike(libsframe: ctypes.CDLL, place: str, name: st
 @pytest.mark.oracle
 @pytest.mark.parametrize("version", SFRAME_VERSION)
 @pytest.mark.parametrize("abi_arch", SFRAME_ABI)
+@fewer(10)
 @given(data=st.data())
 def test_telling_pcs_of_any_section_that_we_write_are_answered_alike(
     libsframe: ctypes.CDLL, version: SFRAME_VERSION, abi_arch: SFRAME_ABI, data: st.DataObject

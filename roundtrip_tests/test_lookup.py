@@ -26,7 +26,7 @@ from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
 from unwindkit.schemas.sframe_strategies import valid_sframe_sections
 
 from .answers import answers_of_fres, answers_of_rows
-from .conftest import engine_in_use
+from .conftest import engine_in_use, fewer
 from .handmade import row, sp
 from .tables import MAX_ADDRESS, tables, telling_pcs
 
@@ -40,6 +40,7 @@ engines = st.sampled_from(["pure", "compiled"])
 
 @pytest.mark.parametrize("version", SFRAME_VERSION)
 @pytest.mark.parametrize("abi_arch", SFRAME_ABI)
+@fewer(5)
 @given(engine_name=engines, data=st.data())
 def test_bytes_and_their_table_answer_alike(
     version: SFRAME_VERSION, abi_arch: SFRAME_ABI, engine_name: str, data: st.DataObject
@@ -78,6 +79,7 @@ def placed_tables(draw: DrawFn) -> UnwindTable:
     return replace(table, functions=replace(functions, start=functions.start + np.uint64(shift % (1 << 64))))
 
 
+@fewer(5)
 @given(table=placed_tables(), data=st.data())
 def test_rows_found_are_those_of_the_rules_by_pc(table: UnwindTable, data: st.DataObject) -> None:
     pcs = telling_pcs(table) + data.draw(st.lists(ANYWHERE, max_size=3))

@@ -17,6 +17,7 @@ from unwindkit.converters.overlaps import trimmed
 from unwindkit.converters.refusals import Reason
 from unwindkit.converters.unwind import FunctionColumns, UnwindTable, table_of
 
+from .conftest import fewer
 from .handmade import NO_CFA, at, on, row, sp
 from .oracles import run_oracle
 from .readelf_text import sframe_rows
@@ -40,6 +41,7 @@ def places(merged: Merged) -> list[tuple[int, int]]:
 
 
 @EVERY
+@fewer(10)
 @given(data=st.data())
 def test_a_table_in_parts_merges_to_itself(name: str, data: st.DataObject) -> None:
     table = trimmed(data.draw(tables(ARCHITECTURES[name])))
@@ -58,6 +60,7 @@ def part(table: UnwindTable, which: np.ndarray) -> UnwindTable:
 
 
 @EVERY
+@fewer(10)
 @given(data=st.data())
 def test_a_table_with_itself_is_all_duplicates(name: str, data: st.DataObject) -> None:
     table = data.draw(tables(ARCHITECTURES[name]))
@@ -68,6 +71,7 @@ def test_a_table_with_itself_is_all_duplicates(name: str, data: st.DataObject) -
 
 
 @pytest.mark.parametrize("name", ["x86_64", "aarch64_be"])
+@fewer(10)
 @given(data=st.data())
 def test_the_first_table_with_a_function_holds(name: str, data: st.DataObject) -> None:
     inputs = [data.draw(tables(ARCHITECTURES[name])) for _ in range(3)]

@@ -15,6 +15,7 @@ from unwindkit.converters.refusals import Reason
 from unwindkit.converters.sframe import sframe_from_table
 from unwindkit.converters.unwind import Function, FunctionColumns, Row, UnwindTable, table_of
 
+from .conftest import fewer
 from .handmade import at, row, sp
 from .tables import tables
 
@@ -32,6 +33,7 @@ def of(*functions: Function) -> UnwindTable:
 
 
 @pytest.mark.parametrize("name", ["x86_64", "aarch64_be", "s390x", "riscv64"])
+@fewer(5)
 @given(data=st.data())
 def test_the_rules_at_every_pc_stay(name: str, data: st.DataObject) -> None:
     table = data.draw(tables(ARCHITECTURES[name]))
