@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.expressions import Operation, build_expression
 from ..schemas.section import ByteOrder, ParseError, Section
 from ..schemas.wire import sleb, uleb
 from .arch import Architecture
@@ -171,6 +170,8 @@ def _numbered(
 def _expression(register: int, offset: int, architecture: Architecture, *, deref: bool) -> bytes:
     if register < 0:
         return b""
+    from ..schemas.expressions import Operation, build_expression
+
     low = register < LOW_REGISTERS
     base = Operation(f"breg{register}", (sleb(offset),)) if low else Operation("bregx", (uleb(register), sleb(offset)))
     like = Section.of("", b"", 0, architecture.byte_order, architecture.address_size)

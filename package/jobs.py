@@ -19,7 +19,6 @@ from .converters.reading import refuse_relocatable, supported_architecture, tabl
 from .converters.refusals import Reason, Refusals
 from .converters.sframe import Compact, Encoded, sframe_from_table
 from .converters.sframe_section import section_version
-from .converters.sframe_text import sframe_plain, sframe_text
 from .converters.unwind import UnwindTable
 from .schemas.section import ParseError, Section
 from .schemas.sframe import PT_GNU_SFRAME, SECTION_ALIGNMENT, SHT_GNU_SFRAME
@@ -182,12 +181,16 @@ def remove_sframe(path: str | os.PathLike[str], out_path: str | os.PathLike[str]
 
 def dump_sframe(path: str | os.PathLike[str]) -> Iterator[bytes]:
     """Every `.sframe` of an ELF file as GNU readelf 2.47 prints it, in pieces. Raises OSError and ParseError."""
+    from .converters.sframe_text import sframe_text
+
     for section in _sframe_sections(path):
         yield from sframe_text(section)
 
 
 def plain_sframe(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], Iterator[dict[str, Any]]]]:
     """Every `.sframe` of an ELF file as `sframe_plain` has it. Raises OSError and ParseError."""
+    from .converters.sframe_text import sframe_plain
+
     return map(sframe_plain, _sframe_sections(path))
 
 
