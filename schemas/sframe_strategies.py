@@ -40,6 +40,7 @@ from .sframe_abi import SFRAME_ABI, SFRAME_ABIS, SLOT_REGISTER_MARK, SframeAbi
 from .strategies import MAX_BYTES, records
 
 MAX_FUNCTIONS = 6
+MAX_SLOT_WORD = 256
 MAX_ROWS = 5
 
 
@@ -180,8 +181,8 @@ def _rows(draw: DrawFn, version: SFRAME_VERSION, abi: SframeAbi, flex: SFRAME_V3
     info = FreInfo(signed, size, count, draw(st.integers(0, 1)))
     offsets = [draw(_word(FRE_OFFSET_SIZES[size], abi)) for _ in range(count)]
     if abi.has_register_slots:
-        # An odd word names a register, which no negative number does.
-        offsets[1:] = [word & ~SLOT_REGISTER_MARK if word < 0 else word for word in offsets[1:]]
+        # An odd word names a register: only one that there may be.
+        offsets[1:] = [word if 0 <= word < MAX_SLOT_WORD else word & ~SLOT_REGISTER_MARK for word in offsets[1:]]
     return FrameRowEntry(start, info, tuple(offsets))
 
 
