@@ -20,7 +20,7 @@ from .converters.callframe import table_from_cfi
 from .converters.elf import ElfImage, open_elf
 from .converters.merging import SharedRange, SharedRanges, merge, refuse_mixture
 from .converters.overlaps import trimmed
-from .converters.reading import DIALECTS, section_of_image, table_of_section
+from .converters.reading import DIALECTS, section_of_image, table_of_image
 from .converters.refusals import Refusals
 from .converters.sframe import Compact, Encoded, sframe_from_table, table_from_sframe
 from .converters.sframe_section import section_version
@@ -157,7 +157,7 @@ def _read(path: Path, name: str, address: int, architecture: str | None) -> _Sou
             raise BuildError("", None, record, "is said by the ELF file itself: give it for a raw section only")
         image = open_elf(path)
         section = section_of_image(image, name)
-        return _Source(section, table_of_section(image, section), image)
+        return _Source(section, table_of_image(image, name), image)
     if not 0 <= address < 1 << 64:
         raise ParseError(name, None, "address", f"{address:#x} is no address")
     data = memoryview(path.read_bytes())

@@ -200,6 +200,16 @@ def test_elf_file_there_and_back(tmp_path: Path) -> None:
     assert len(read_elf(tmp_path / "cfi", ".sframe")) > 0
 
 
+@pytest.mark.oracle
+def test_neighbours_merge_where_the_code_proves_padding(folder: Path) -> None:
+    sizes = {}
+    for compact in ("share", "merge"):
+        arguments = ("--to", "sframe", "--from", "eh_frame", "--section", "--compact", compact)
+        assert run("convert", "/bin/ls", folder / compact, *arguments).returncode == DONE
+        sizes[compact] = (folder / compact).stat().st_size
+    assert sizes["merge"] < 0.8 * sizes["share"]
+
+
 # --- convert: what goes wrong ---------------------------------------------------------------------------------
 
 

@@ -231,14 +231,14 @@ def test_size_code_3(kind: Kind, read: Reader, info: str) -> None:
 def test_offset_count_above_3(kind: Kind, read: Reader, count: int) -> None:
     error = refused(read, kind.section(fres=f"00 03 08  04 {count << 1 | 1:02x} {'10' * 15}"))
     assert place(error) == (".sframe", kind.fres_offset() + 3, "FDE[0].FRE")
-    assert error.reason == "an FRE has 1 to 3 stack offsets"
+    assert error.reason == "not a number of data words that this version has"
 
 
 @WHO_LOOKS_UP
 def test_offset_count_0_says_nothing_of_a_pc(kind: Kind, read: Reader) -> None:
     error = refused(read, kind.section(fres="00 03 08  04 01"))
     assert place(error) == (".sframe", kind.fres_offset() + 3, "FDE[0].FRE")
-    assert error.reason == "an FRE has 1 to 3 stack offsets"
+    assert error.reason == "not a number of data words that this version has"
 
 
 def test_offset_count_0_is_printed_as_an_outermost_frame(kind: Kind) -> None:

@@ -36,7 +36,7 @@ class Fault(IntEnum):
     NOTHING_REMEMBERED = 12, "DW_CFA_restore_state without a DW_CFA_remember_state"
     MOVES_BACK = 13, "the location moves back"
     BAD_OFFSET_SIZE = 14, "3 is no size of stack offsets"
-    BAD_OFFSET_COUNT = 15, "an FRE has 1 to 3 stack offsets"
+    BAD_OFFSET_COUNT = 15, "not a number of data words that this version has"
     FRES_DESCEND = 16, "the start address is not above that of the FRE before"
     MIXED_RA_STATES = 17, "a return address signed in one way is changed in the other"
 
