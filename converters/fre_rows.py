@@ -24,6 +24,8 @@ from .runs import ROWS_PER_BYTE, reader_of, refuse
 from .unwind import RowColumns, RuleColumns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 # Words of an FRE: CFA, RA, FP; in a FLEX FDE a pair each.
@@ -148,14 +150,21 @@ def fres_of_blocks(
         refuse(section, f"FDE[{blocks.fde[done]}].FRE", reader, fres_offset)
     found.is_flex[:] = np.repeat(blocks.is_flex, blocks.count)
     if ascending:
-        check_words(section, blocks, found)
+        check_words(section, found, lambda fre: _place_of(blocks, fre))
     return found
 
 
-def check_words(section: Section, blocks: FreBlocks, fres: Fres) -> None:
-    """Refuse FREs with more words than their FDE's type has, pairs that are none, a CFA that counts from itself."""
-    if not blocks.is_flex.any():
-        return
+def _place_of(blocks: FreBlocks, fre: int) -> str:
+    """The name of an FRE, counted over all blocks."""
+    block = int(np.searchsorted(np.cumsum(blocks.count), fre, side="right"))
+    return f"FDE[{blocks.fde[block]}].FRE[{fre - int(blocks.count[:block].sum())}]"
+
+
+def check_words(section: Section, fres: Fres, place_of: Callable[[int], str]) -> None:
+    """Refuse FREs with more words than their FDE's type has, pairs that are none, a CFA that counts from itself.
+    `place_of` names an FRE by its index."""
+    if fres.words.shape[1] <= MAX_WORDS:
+        return  # none is FLEX, and of more words the kernel has made a fault
     count = fres.bits("fre_offset_count")
     has_base = fres.words[:, 0] & sframe.CONTROL_REG > 0
     # One word stands for an RA without a rule, so the count is odd with it and even without.
@@ -169,9 +178,7 @@ def check_words(section: Section, blocks: FreBlocks, fres: Fres) -> None:
     ):
         wrong = np.flatnonzero(is_wrong)
         if len(wrong):
-            block = int(np.searchsorted(np.cumsum(blocks.count), wrong[0], side="right"))
-            place = f"FDE[{blocks.fde[block]}].FRE[{wrong[0] - int(blocks.count[:block].sum())}]"
-            raise ParseError(section, None, place, reason)
+            raise ParseError(section, None, place_of(int(wrong[0])), reason)
 
 
 def rows_of_blocks(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..schemas.section import ParseError, Section
 from ..schemas.sframe import SFRAME_VERSION
-from .fre_rows import MAX_FLEX_WORDS, MAX_WORDS, FreBlocks, Fres, check_words
+from .fre_rows import MAX_FLEX_WORDS, MAX_WORDS, Fres, check_words
 from .kernels import engine, views
 from .lookup import NOTHING, addresses
 from .runs import reader_of, refuse
@@ -89,7 +89,7 @@ def _scan(columns: SframeColumns, fde: NDArray[np.int64], target: NDArray[np.uin
     if reader.fault:
         refuse(columns.section, f"FDE[{fde[done]}].FRE", reader, columns.fres_offset)
     fres.is_flex[:-1] = columns.is_flex()[fde]
-    asked = FreBlocks(lookups[0], np.ones(count, np.int64), lookups[2], fres.is_flex[:-1], fde)
-    check_words(columns.section, asked, fres.select(np.arange(count)))
+    fres = fres.select(np.arange(count))
+    check_words(columns.section, fres, lambda lookup: f"FDE[{fde[lookup]}].FRE")
     # An FDE of version 3 without FREs is an outermost frame's, as an FRE without words is.
-    return (found > 0) | (is_v3 & (columns.num_fres[fde] == 0)), fres.select(np.arange(count))
+    return (found > 0) | (is_v3 & (columns.num_fres[fde] == 0)), fres

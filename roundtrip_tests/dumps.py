@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .readelf_text import ARCHITECTURES, Architecture, FrameRows, SframeRows, parse_frame_rows
+from .architectures import ARCHITECTURES, Architecture
+from .readelf_text import FrameRows, SframeRows, parse_frame_rows
 
 AMD64, AARCH64, S390X = ARCHITECTURES[62], ARCHITECTURES[183], ARCHITECTURES[22]
 
@@ -69,8 +70,9 @@ def frame_of(rows: str, architecture: Architecture = AMD64, **programs: str) -> 
     instructions = []
     for entry in rows.strip("\n").split("\n\n"):
         title, *lines = entry.split("\n")
+        cie = "  DW_CFA_def_cfa: r7 (rsp) ofs 8" * (" CIE " in title)
         advances = "\n".join(["  DW_CFA_advance_loc: 1 to"] * (len(lines) - 2))
-        instructions.append(f"{title}\n{programs.get('_' + title[:8], advances)}")
+        instructions.append(f"{title}\n{programs.get('_' + title[:8], cie or advances)}")
     return parse_frame_rows(rows, "\n\n".join(instructions), architecture)
 
 

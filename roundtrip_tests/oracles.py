@@ -24,16 +24,29 @@ SID_FILES = {
     "libsystemd-shared": "usr/lib/*-linux-gnu/systemd/libsystemd-shared-*.so",
     "openjdk-21-jre-headless": "usr/lib/jvm/java-21-*/lib/server/libjvm.so",
 }
+# OCaml's compiler: functions that count their CFA from memory, signal frames, FLEX in each that catches an exception.
+AMD64_FILES = SID_FILES | {"ocaml": "usr/bin/ocamlopt.opt"}
 LIBSFRAME = "usr/lib/*-linux-gnu/libsframe.so.3"
-_GNU_FOR_TWO = tuple(
-    f"usr/bin/{prefix}{program}" for prefix in ("", "aarch64-linux-gnu-") for program in ("as", "ld", "readelf")
-)
+# Of the names of binutils' programs, by e_machine.
+PREFIXES = {62: "", 183: "aarch64-linux-gnu-", 22: "s390x-linux-gnu-"}
+
+
+def _gnu(*machines: int) -> tuple[str, ...]:
+    return tuple(f"usr/bin/{PREFIXES[machine]}{program}" for program in ("readelf", "as", "ld") for machine in machines)
+
+
+def gas_archive(release: str) -> str:
+    """The sources of binutils, of a suite's package `binutils-source`: `*` for a snapshot's number, as `2.47.50`."""
+    return f"usr/src/binutils/binutils-{release}*.tar.xz"
+
+
 # What each suite's folder has to hold.
 SUITES = {
-    "forky": ("usr/bin/readelf", "usr/bin/as", "usr/bin/ld", LIBSFRAME),
-    "trixie": (*_GNU_FOR_TWO, "usr/src/binutils/binutils-2.44.tar.xz"),
-    "bookworm": _GNU_FOR_TWO,
-    **dict.fromkeys(("sid-amd64", "sid-arm64", "sid-s390x"), tuple(SID_FILES.values())),
+    "forky": (*_gnu(62, 183, 22), LIBSFRAME, gas_archive("2.47")),
+    "trixie": (*_gnu(62, 183), gas_archive("2.44")),
+    "bookworm": _gnu(62, 183),
+    **dict.fromkeys(("sid-arm64", "sid-s390x"), tuple(SID_FILES.values())),
+    "sid-amd64": tuple(AMD64_FILES.values()),
 }
 
 
@@ -72,10 +85,9 @@ def run_oracle(program: str, *arguments: str | Path, suite: str = "forky") -> st
 
 @functools.cache
 def _absence(root: Path) -> str | None:
-    if missing := [path for path in SUITES[root.name] if next(root.glob(path), None) is None]:
-        return f"no {missing[0]} in {root}"
-    if root.name not in READELF_VERSIONS:
-        return None
+    missing = [path for path in SUITES[root.name] if next(root.glob(path), None) is None]
+    if root.name not in READELF_VERSIONS or "usr/bin/readelf" in missing:
+        return f"no {missing[0]} in {root}" if missing else None
     try:
         version = run_oracle("readelf", "--version", suite=root.name).partition("\n")[0]
     except (OracleError, OSError) as error:
@@ -83,7 +95,7 @@ def _absence(root: Path) -> str | None:
     found = re.search(r"\b(\d+\.\d+)", version)
     if found is None or found[1] != READELF_VERSIONS[root.name]:
         return f"readelf in {root} is {version!r}, not {READELF_VERSIONS[root.name]}"
-    return None
+    return f"no {missing[0]} in {root}" if missing else None
 
 
 def absent_suite(*suites: str) -> str | None:

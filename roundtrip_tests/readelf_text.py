@@ -17,54 +17,12 @@ import numpy as np
 import numpy.typing as npt
 from elftools.elf.elffile import ELFFile
 
+from .architectures import Architecture, architecture_of
 from .oracles import OracleError, run_oracle
 
 U64 = npt.NDArray[np.uint64]
 Index = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-# --- architectures ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Architecture:
-    """What readelf calls the registers that SFrame tracks, and what SFrame's ABI fixes.
-
-    `fp`, `sp`, `ra` are (DWARF number, name in -wF). `ra_fixed` is the CFA-relative offset of an untracked RA
-    (None: tracked). `sp_rule` matches what may be said of the SP, which SFrame derives from the CFA.
-    """
-
-    name: str
-    fp: tuple[int, str]
-    sp: tuple[int, str]
-    ra: tuple[int, str]
-    ra_fixed: int | None
-    sp_rule: str
-    fp_needs_ra: bool = False
-    in_registers: bool = False
-    cfa_multiple: int = 1
-    slot_multiple: int = 1
-
-
-ARCHITECTURES = {  # by e_machine
-    62: Architecture("x86_64", (6, "rbp"), (7, "rsp"), (16, "rip"), -8, r"v\+0"),
-    183: Architecture("aarch64", (29, "x29"), (31, "sp"), (30, "x30"), None, r"v\+0", fp_needs_ra=True),
-    # The CFA offset is stored in units of 8, and an odd slot offset would be a register (specification, s390x).
-    22: Architecture(
-        "s390x", (11, "r11"), (15, "r15"), (14, "r14"), None, r"v-160|c[+-]\d+|r\d+.*",
-        in_registers=True, cfa_multiple=8, slot_multiple=2,
-    ),
-}  # fmt: skip
-
-
-def architecture_of(path: Path) -> Architecture:
-    with path.open("rb") as file:
-        header = file.read(20)
-    machine = int.from_bytes(header[18:20], "big" if header[5] == 2 else "little")
-    if header[:5] != b"\x7fELF\x02" or machine not in ARCHITECTURES:
-        raise OracleError(f"{path}: not ELF64 of an architecture that SFrame knows (e_machine {machine})")
-    return ARCHITECTURES[machine]
-
 
 # --- CFI: readelf -wNF ------------------------------------------------------------------------------------
 
@@ -73,8 +31,8 @@ def architecture_of(path: Path) -> Architecture:
 class RowText:
     """One row of -wF, the four columns that matter. `u`: no rule (also where there is no such column).
 
-    Added from the instructions: `undefined` for DW_CFA_undefined; the RA ends in `[s]` where it is signed,
-    `[pc]` where signed with the PC.
+    Added from the instructions: `undefined` for DW_CFA_undefined; the operations behind `exp` and `vexp`, as
+    `exp(breg7 160; deref)`; the RA ends in `[s]` where it is signed, `[pc]` where signed with the PC.
     """
 
     cfa: str
@@ -89,8 +47,8 @@ class RowText:
 @dataclass(frozen=True, slots=True)
 class FrameRows:
     """The functions of one CFI section, in its order. `start`, `end`: one a function; `first_row`: one more than
-    functions, indices into `pc` and `text`, which are one a row; `text` is an index into `texts`. `has_b_key`: one a
-    function, whether return addresses are signed with key B, as the CIE's augmentation says."""
+    functions, indices into `pc` and `text`, which are one a row; `text` is an index into `texts`. One a function, as
+    the CIE's augmentation says: `has_b_key`, whether return addresses are signed with key B; `is_signal_frame`."""
 
     architecture: Architecture
     start: U64
@@ -100,14 +58,17 @@ class FrameRows:
     text: Index
     texts: tuple[RowText, ...]
     has_b_key: Flags
+    is_signal_frame: Flags
 
 
 _TITLE = re.compile(
     r'(\S+) \S+ \S+ (?:CIE "(.*)" cf=\d+ df=-?\d+ ra=(\d+)|FDE cie=(\S+) pc=([0-9a-f]+)\.\.([0-9a-f]+))'
 )
 _CELL = re.compile(r"\S+(?: \([^)]*\))?")  # DW_CFA_register prints `r13 (r13)`: a space inside a cell
-_INSTRUCTION = re.compile(r"^  DW_CFA_(\w+)(?:: (r\d+))?", re.MULTILINE)
-_SIGNS = ("DW_CFA_undefined", "negate_ra_state")  # of a program with states that -wF does not print
+_INSTRUCTION = re.compile(r"^  DW_CFA_(\w+)(?:: (r\d+))?(?:.* ?\((DW_OP_.*)\)$)?", re.MULTILINE)
+_OPERATION = re.compile(r"DW_OP_(\w+)(?: \(\w+\))?:?")
+# Of a program with states that -wF does not print.
+_SIGNS = ("DW_CFA_undefined", "negate_ra_state", "expression")
 
 
 _Text = TypeVar("_Text")
@@ -160,16 +121,27 @@ class _RowTexts(dict[str, int]):
 
 @dataclass(frozen=True, slots=True)
 class _Hidden:
-    """What -wF does not print of a row: which of fp, sp, ra are DW_CFA_undefined, whether the RA is signed, and
-    the CIE's return column, if it is not the ABI's."""
+    """What -wF does not print of a row: which of fp, sp, ra are DW_CFA_undefined, the last expression of each and of
+    the CFA, whether the RA is signed, the CIE's return column, if it is not the ABI's, and whether the CFA counts from
+    a register at all: register 0 is printed where it doesn't."""
 
     undefined: frozenset[str] = frozenset()
+    expressions: frozenset[tuple[str, str]] = frozenset()
     signed: str = ""
     column: str = ""
+    has_cfa: bool = True
 
     def shown(self, row: RowText) -> RowText:
+        for name, operations in self.expressions:
+            if (cell := getattr(row, name)) in ("exp", "vexp"):
+                row = replace(row, **{name: f"{cell}({operations})"})
         row = replace(row, **dict.fromkeys(self.undefined, "undefined"))
+        row = row if self.has_cfa else replace(row, cfa="")
         return replace(row, ra=row.ra + self.signed + self.column)
+
+    def with_expression(self, name: str, operations: str) -> _Hidden:
+        others = {pair for pair in self.expressions if pair[0] != name}
+        return replace(self, expressions=frozenset(others | {(name, operations)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +150,7 @@ class _Cie:
 
     row: int
     hidden: _Hidden
-    has_b_key: bool
+    augmentation: str
 
 
 def frame_rows(path: Path, section: str = ".eh_frame") -> FrameRows:
@@ -204,7 +176,7 @@ def parse_frame_rows(rows: str, instructions: str, architecture: Architecture) -
     columns = _Columns[RowText]()
     headings: dict[str, _RowTexts] = {}
     cies: dict[str, _Cie] = {}
-    has_b_key: list[bool] = []
+    augmentations: list[str] = []
     watched = _watched(architecture)
     for entry, program in zip(_entries(rows), _entries(instructions), strict=True):
         title, _, body = entry.partition("\n")
@@ -218,11 +190,11 @@ def parse_frame_rows(rows: str, instructions: str, architecture: Architecture) -
         offset, augmentation, ra, cie_offset, start, end = match.groups()
         if cie_offset is None:
             foreign = f" in column {ra}" if int(ra) != architecture.ra[0] else ""
-            hidden = _hidden_states(program, _Hidden(column=foreign), watched)[-1]
-            cies[offset] = _Cie(text[-1] if text else columns.number(RowText("")), hidden, "B" in augmentation)
+            hidden = _hidden_states(program, _Hidden(column=foreign, has_cfa=False), watched)[-1]
+            cies[offset] = _Cie(text[-1] if text else columns.number(RowText("")), hidden, augmentation)
             continue
         cie = cies[cie_offset]
-        has_b_key.append(cie.has_b_key)
+        augmentations.append(cie.augmentation)
         pc = [int(line[:16], 16) for line in lines] or [int(start, 16)]
         text = text or [cie.row]
         if cie.hidden != _Hidden() or any(sign in program for sign in _SIGNS):
@@ -230,7 +202,8 @@ def parse_frame_rows(rows: str, instructions: str, architecture: Architecture) -
             shown = (state.shown(columns.texts[number]) for state, number in zip(states, text, strict=True))
             text = [columns.number(row) for row in shown]
         columns.add_function(int(start, 16), int(end, 16), pc, text)
-    return FrameRows(architecture, *columns.arrays(), tuple(columns.texts), np.array(has_b_key, np.bool_))
+    has_b_key, is_signal_frame = (np.array([mark in text for text in augmentations], np.bool_) for mark in "BS")
+    return FrameRows(architecture, *columns.arrays(), tuple(columns.texts), has_b_key, is_signal_frame)
 
 
 def _watched(architecture: Architecture) -> dict[str, str]:
@@ -242,8 +215,12 @@ def _watched(architecture: Architecture) -> dict[str, str]:
 def _hidden_states(program: str, initial: _Hidden, watched: dict[str, str]) -> list[_Hidden]:
     """The state of each row that -wF prints for this entry: one before every advance, and the last."""
     state, stack, states = initial, list[_Hidden](), list[_Hidden]()
-    for opcode, register in _INSTRUCTION.findall(program):
+    for opcode, register, operations in _INSTRUCTION.findall(program):
         name = watched.get(register)
+        if operations and (place := "cfa" if opcode == "def_cfa_expression" else name):
+            state = state.with_expression(place, _OPERATION.sub(r"\1", operations))
+        if not state.has_cfa and opcode.startswith("def_cfa") and "offset" not in opcode:
+            state = replace(state, has_cfa=True)
         if "advance_loc" in opcode or opcode == "set_loc":
             states.append(state)
         elif opcode == "remember_state":
@@ -257,6 +234,9 @@ def _hidden_states(program: str, initial: _Hidden, watched: dict[str, str]) -> l
         elif name and not opcode.startswith("def_cfa"):
             undefined = opcode == "undefined" or (opcode.startswith("restore") and name in initial.undefined)
             state = replace(state, undefined=state.undefined | {name} if undefined else state.undefined - {name})
+            if opcode.startswith("restore"):
+                for _, operations in filter(lambda pair: pair[0] == name, initial.expressions):
+                    state = state.with_expression(name, operations)
     return [*states, state]
 
 
@@ -329,6 +309,7 @@ def parse_sframe_rows(dump: str, data: bytes = b"") -> SframeRows:
     header = _parse_sframe_header(head)
     columns, attributes, blocks = _Columns[SframeText](), list[str](), list[int]()
     numbers: dict[str, int] = {}
+    padding = "f" if header.fixed_ra_offset else "u"
     for i, block in enumerate(functions):
         title, heading, *rows = block.rstrip("\n").split("\n")
         match = _FUNCTION.fullmatch(title)
@@ -336,7 +317,7 @@ def parse_sframe_rows(dump: str, data: bytes = b"") -> SframeRows:
             raise OracleError(f"readelf --sframe printed {block[:200]!r}")
         for row in rows:
             if row[20:] not in numbers:
-                numbers[row[20:]] = columns.number(_sframe_text(row))
+                numbers[row[20:]] = columns.number(_sframe_text(row, padding))
         start, size = int(match[1], 16), int(match[2]) & 0xFFFF_FFFF  # readelf prints the size as a signed number
         columns.add_function(start, start + size, (int(row[4:20], 16) for row in rows), (numbers[r[20:]] for r in rows))
         attributes.append((match[3] or "") + "B" * bool(match[4]))
@@ -357,14 +338,15 @@ def _parse_sframe_header(head: str) -> SframeHeader:
     return SframeHeader(number("Version"), tuple(flags), fp, ra, number("Num FDEs"), number("Num FREs"))
 
 
-def _sframe_text(row: str) -> SframeText:
+def _sframe_text(row: str, padding: str) -> SframeText:
     if row[20:].rstrip() == "  RA undefined":
         return SframeText("", "", "undefined")
     match = _FRE.fullmatch(row[20:])
     if match is None:
         raise OracleError(f"readelf --sframe printed {row!r}")
-    # `U` is the padding word for an RA that is not saved: `u`.
-    return SframeText(match[1], match[2], match[3].replace("U", "u") + (match[4] or ""))
+    # `U` is the padding word for an RA that is not saved, or lies where it is fixed. The plus sign of `sp+-8` is
+    # readelf's own, where the FDE is not flexible.
+    return SframeText(match[1].replace("+-", "-"), match[2], match[3].replace("U", padding) + (match[4] or ""))
 
 
 def _repetition_block(data: bytes, version: int, fde: int) -> int:

@@ -1,6 +1,6 @@
-"""The referee's judgement: which rows SFrame V2 can say, and what it says of them, at every PC.
+"""The referee's judgement: which rows SFrame V2 and V3 can say, and what they say of them, at every PC.
 
-Strategy: no product code. `sayable` translates a row of readelf's into SFrame's notation or says that SFrame V2
+Strategy: no product code. `sayable` translates a row of readelf's into SFrame's notation or says that the version
 has no words for it; `compare` cuts the address space at every PC where either side changes and looks at each piece.
 """
 
@@ -10,19 +10,25 @@ import enum
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .readelf_text import U64, Architecture, FrameRows, Index, RowText, SframeRows, SframeText, _Columns
+from .architectures import Architecture
+from .readelf_text import U64, FrameRows, Index, RowText, SframeRows, SframeText, _Columns
 
 I32 = range(-(1 << 31), 1 << 31)
 
-# --- what SFrame V2 can say -------------------------------------------------------------------------------
+# --- what SFrame can say ----------------------------------------------------------------------------------
 
 
-def sayable(row: RowText, architecture: Architecture) -> SframeText | None:
-    """The row in the notation of `readelf --sframe`; None where SFrame V2 cannot say it."""
+def sayable(row: RowText, architecture: Architecture, version: int = 2) -> SframeText | None:
+    """The row in the notation of `readelf --sframe`; None where this version of SFrame cannot say it."""
+    return _sayable_in_v3(row, architecture) if version >= 3 else _sayable_in_v2(row, architecture)
+
+
+def _sayable_in_v2(row: RowText, architecture: Architecture) -> SframeText | None:
     cfa = re.fullmatch(r"(\w+)\+?(-?\d+)", row.cfa)
     base = {architecture.sp[1]: "sp", architecture.fp[1]: "fp"}.get(cfa[1]) if cfa else None
     if cfa is None or base is None or int(cfa[2]) not in I32 or int(cfa[2]) % architecture.cfa_multiple:
@@ -39,7 +45,7 @@ def sayable(row: RowText, architecture: Architecture) -> SframeText | None:
         return None
     if architecture.fp_needs_ra and fp != "u" and ra.startswith("u"):
         return None
-    return SframeText(f"{base}+{int(cfa[2])}", fp, ra)
+    return SframeText(f"{base}{int(cfa[2]):+}", fp, ra)
 
 
 def _sayable_slot(rule: str, architecture: Architecture) -> str | None:
@@ -52,6 +58,94 @@ def _sayable_slot(rule: str, architecture: Architecture) -> str | None:
     return match[1] if match and architecture.in_registers else None
 
 
+class Form(NamedTuple):
+    """Base + offset, or what lies in memory there: what a pair of words of a flexible FDE says. The base is a DWARF
+    register, None: the CFA."""
+
+    base: int | None
+    offset: int
+    deref: bool
+
+    def text(self, architecture: Architecture) -> str | None:
+        """As readelf shows it, which hides `deref` of a CFA-relative place: always in memory, or it is None."""
+        if self.offset not in I32 or (self.base is None and not self.deref):
+            return None
+        base = {None: "c", architecture.sp[0]: "sp", architecture.fp[0]: "fp"}.get(self.base, f"r{self.base}")
+        place = f"{base}{self.offset:+}"
+        return f"({place})" if self.deref and self.base is not None else place
+
+
+# Names in -wF of a CFA's register where it is not a letter and the DWARF number.
+_AMD64_NAMES = {"rax": 0, "rdx": 1, "rcx": 2, "rbx": 3, "rsi": 4, "rdi": 5, "rbp": 6, "rsp": 7, "rip": 16}
+_EXPRESSION = re.compile(r"(exp|vexp)\((.*)\)")
+_BASE = re.compile(r"breg(?:x (\d+)(?: \(\w+\))?|(\d+)) (-?\d+)")
+
+
+def _sayable_in_v3(row: RowText, architecture: Architecture) -> SframeText | None:
+    rule, mark, rest = row.ra.partition("[s]")
+    if " in column " in row.ra:
+        return None
+    if rule.startswith("undefined"):
+        return SframeText("", "", "undefined")
+    cfa, cfa_form = "", _cfa_form(row.cfa, architecture)
+    if cfa_form is not None and cfa_form.offset % architecture.cfa_multiple == 0:
+        cfa = cfa_form.text(architecture) or ""
+    fp, ra = (_slot_in_v3(slot, architecture) for slot in (row.fp, rule))
+    if architecture.ra_fixed is not None:
+        # A register that holds its own value is no place: the RA lies where it always does, or is not said.
+        ra = {f"c{architecture.ra_fixed:+}": "f", "u": None}.get(ra or "u", ra)
+    sp_is_said = re.fullmatch(f"u|{architecture.sp_rule}", row.sp) is not None
+    if architecture.ra_fixed is not None or not architecture.in_registers:
+        # In a signal frame the SP lies where the CFA, which is the SP, is read from.
+        sp_is_said |= cfa.startswith("(") and _slot_in_v3(row.sp, architecture) == cfa
+    if not cfa or fp is None or ra is None or rest or not sp_is_said:
+        return None
+    return SframeText(cfa, fp, ra + mark)
+
+
+def _cfa_form(cfa: str, architecture: Architecture) -> Form | None:
+    if match := re.fullmatch(r"([a-z]+)(\d*)\+?(-?\d+)", cfa):
+        names = _AMD64_NAMES | {architecture.sp[1]: architecture.sp[0]}
+        base = int(match[2]) if match[2] else names.get(match[1])
+        return None if base is None else Form(base, int(match[3]), deref=False)
+    expression = _EXPRESSION.fullmatch(cfa)
+    form = _form_of(expression[2]) if expression else None
+    # An expression for the CFA finds no CFA to count from.
+    return None if form is None or form.base is None else form
+
+
+def _slot_in_v3(rule: str, architecture: Architecture) -> str | None:
+    if rule in ("u", "s"):
+        return "u"
+    form = None
+    if match := re.fullmatch(r"c([+-]\d+)", rule):
+        form = Form(None, int(match[1]), deref=True)
+    elif match := re.fullmatch(r"r(\d+)(?: \(\w+\))?", rule):
+        form = Form(int(match[1]), 0, deref=False)
+    elif (match := _EXPRESSION.fullmatch(rule)) and (form := _form_of(match[2])) and match[1] == "exp":
+        # The value is in memory at what the expression gives: nothing is read twice.
+        form = None if form.deref else form._replace(deref=True)
+    return form and form.text(architecture)
+
+
+def _form_of(operations: str) -> Form | None:
+    """A base, any constants to add, a dereference at the end."""
+    form = Form(None, 0, deref=False)
+    for i, operation in enumerate(operations.split("; ")):
+        name, _, operand = operation.partition(" ")
+        if form.deref:
+            return None
+        if i == 0 and (match := _BASE.fullmatch(operation)):
+            form = Form(int(match[1] or match[2]), int(match[3]), deref=False)
+        elif name == "plus_uconst":
+            form = form._replace(offset=form.offset + int(operand))
+        elif operation == "deref":
+            form = form._replace(deref=True)
+        else:
+            return None
+    return form
+
+
 # --- comparison -------------------------------------------------------------------------------------------
 
 
@@ -59,6 +153,7 @@ class Kind(enum.Enum):
     MISSING = "a sayable row is not there"
     WRONG = "another content than the CFI's"
     KEY = "another key that signs return addresses than the CFI's"
+    FRAME = "another kind of frame than the CFI's"
     UNSAYABLE = "covered, though the CFI's row cannot be said"
     OUTSIDE = "covered, but no function is here"
     OVERLAP = "covered by several FDEs"
@@ -121,7 +216,7 @@ def compare(frame: FrameRows, sframe: SframeRows, excepted: Sequence[tuple[int, 
     excused = _paint(bounds, _Pieces(allowed[:, 0], allowed[:, 1], nothing, nothing))[2] > 0
 
     numbers = {text: i for i, text in enumerate(sframe.texts)}
-    says = [sayable(text, frame.architecture) for text in frame.texts]
+    says = [sayable(text, frame.architecture, sframe.header.version) for text in frame.texts]
     expected_of = np.array([_UNSAYABLE if s is None else numbers.setdefault(s, len(numbers)) for s in says], np.int64)
     expected = np.append(expected_of, _NOTHING)[row]
     expected[row != row_last] = _AMBIGUOUS
@@ -139,7 +234,7 @@ def compare(frame: FrameRows, sframe: SframeRows, excepted: Sequence[tuple[int, 
         for kind, where in places.items()
         for first, last in _runs(where, row, found)
     ]
-    differences += _key_differences(frame, sframe, bounds, cfi, fres, (expected >= 0) & (found >= 0))
+    differences += _mark_differences(frame, sframe, bounds, cfi, fres, (expected >= 0) & (found >= 0))
     size = np.diff(bounds, append=bounds[-1:])
     return Comparison(
         (*_header_differences(frame, sframe), *differences),
@@ -153,20 +248,26 @@ def compare(frame: FrameRows, sframe: SframeRows, excepted: Sequence[tuple[int, 
     )
 
 
-def _key_differences(
+def _mark_differences(
     frame: FrameRows, sframe: SframeRows, bounds: U64, cfi: _Pieces, fres: _Pieces, where: npt.NDArray[np.bool_]
 ) -> list[Difference]:
-    """Where both sides say something, but with another key. Functions of both keys at one PC are not judged."""
-    shown = np.array(["B" in attributes for attributes in sframe.attributes], np.bool_)
-    expected, highest, _ = _paint(bounds, replace(cfi, number=frame.has_b_key[cfi.function].astype(np.int64)))
-    found = _paint(bounds, replace(fres, number=shown[fres.function].astype(np.int64)))[0]
-    places = _runs(where & (expected == highest) & (expected != found), expected)
-    return [
-        Difference(
-            Kind.KEY, int(bounds[first]), int(bounds[last]), *(f"key {'AB'[n[first]]}" for n in (expected, found))
-        )
-        for first, last in places
-    ]
+    """Where both sides say something, but with another mark of the function. Functions with and without the mark at one
+    PC are not judged. Before version 3 there is no mark of signal frames."""
+    marks = [(Kind.KEY, "B", frame.has_b_key, ("key A", "key B"))]
+    if sframe.header.version >= 3:
+        marks.append((Kind.FRAME, "S", frame.is_signal_frame, ("an ordinary frame", "a signal frame")))
+    differences = []
+    for kind, mark, is_marked, names in marks:
+        shown = np.array([mark in attributes for attributes in sframe.attributes], np.bool_)
+        expected, highest, _ = _paint(bounds, replace(cfi, number=is_marked[cfi.function].astype(np.int64)))
+        found = _paint(bounds, replace(fres, number=shown[fres.function].astype(np.int64)))[0]
+        differences += [
+            Difference(
+                kind, int(bounds[first]), int(bounds[last]), names[int(expected[first])], names[int(found[first])]
+            )
+            for first, last in _runs(where & (expected == highest) & (expected != found), expected)
+        ]
+    return differences
 
 
 def _row_columns(rows: FrameRows | SframeRows) -> tuple[U64, U64, Index, U64, Index]:

@@ -10,21 +10,16 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import pytest
-from unwindkit import UnwindTable, from_sframe, read_elf, to_sframe
+from unwindkit import from_sframe, read_elf, to_sframe
 from unwindkit.schemas import engine, sframe
 from unwindkit.schemas.section import Section
 
 from . import referee
-from .oracles import SID_FILES, oracle_root, run_oracle
-from .plt_programs import plt_sections
-from .readelf_text import FrameRows, frame_rows
+from .debian_binaries import MACHINES, SUITES, address_behind, file_of, joined, lazy_plt, unsayable_ranges
+from .oracles import SID_FILES, run_oracle
+from .readelf_text import frame_rows
 from .wrapped import rows_of_bytes
-
-MACHINES = {"sid-amd64": 62, "sid-arm64": 183, "sid-s390x": 22}  # e_machine
-SUITES = [pytest.param(suite, marks=pytest.mark.oracle(suite)) for suite in MACHINES]
 
 
 class AtLeast(NamedTuple):
@@ -52,43 +47,6 @@ IN_REGISTERS = {
 }
 
 
-def file_of(suite: str, package: str) -> Path:
-    """The package's file; a link's target only once."""
-    (path,) = {found.resolve() for found in oracle_root(suite).glob(SID_FILES[package])}
-    return path
-
-
-def address_behind(table: UnwindTable) -> int:
-    """Where a section could stand: on a page of its own behind the code."""
-    return int((table.functions.start + table.functions.size).max()) + 0xFFF & -0x1000
-
-
-def lazy_plt(path: Path, suite: str) -> list[tuple[int, int]]:
-    """The x86-64 PLT, whose rows are expressions that readelf does not evaluate: test_plt.py judges them."""
-    plt = plt_sections(path).get(".plt") if suite == "sid-amd64" else None
-    return [(plt.start, plt.stop)] if plt else []
-
-
-def unsayable_ranges(frame: FrameRows, excepted: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Runs of neighbouring rows that SFrame V2 cannot say, of all functions, outside the excepted ranges."""
-    pieces = referee._pieces(frame.start, frame.end, frame.first_row, frame.pc, frame.text)
-    unsayable = np.array([referee.sayable(text, frame.architecture) is None for text in frame.texts])[pieces.number]
-    for start, end in excepted:
-        unsayable &= (pieces.start < start) | (pieces.start >= end)
-    return joined(pieces.start[unsayable], pieces.end[unsayable])
-
-
-def joined(starts: npt.NDArray[np.uint64], ends: npt.NDArray[np.uint64]) -> list[tuple[int, int]]:
-    """The ranges in order, those that touch as one."""
-    found: list[tuple[int, int]] = []
-    for start, end in sorted(zip(starts.tolist(), ends.tolist(), strict=True)):
-        if found and found[-1][1] == start:
-            found[-1] = found[-1][0], end
-        else:
-            found.append((start, end))
-    return found
-
-
 @pytest.mark.parametrize("package", SID_FILES)
 @pytest.mark.parametrize("suite", SUITES)
 def test_rows_agree_at_every_pc_and_bytes_survive(suite: str, package: str, tmp_path: Path) -> None:
@@ -110,7 +68,7 @@ def test_rows_agree_at_every_pc_and_bytes_survive(suite: str, package: str, tmp_
         covered = int((rows.end - rows.start).sum())
         assert found.bytes_compared + found.bytes_excepted == covered
         assert found.bytes_unsayable - found.bytes_excepted < covered / 1000
-        assert joined(refusals.start, refusals.end) == unsayable_ranges(frame, excepted)
+        assert joined(refusals.start, refusals.end) == unsayable_ranges(frame, excepted, version=2)
 
         again, _ = to_sframe(from_sframe(data, address), section_address=address, compact=compact)
         assert again == data, "bytes -> table -> bytes"

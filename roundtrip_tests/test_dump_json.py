@@ -74,7 +74,7 @@ def said_by_json(found: dict[str, Any]) -> Said:
                 continue
             assert not fixed or one["ra"] == {"offset": fixed}
             ra = ("f" if fixed else slot(one["ra"])) + "[s]" * one["mangled_ra"]
-            rows.append((pc, f"{one['cfa']['register']}+{one['cfa']['offset']}", slot(one["fp"]), ra))
+            rows.append((pc, f"{one['cfa']['register']}{one['cfa']['offset']:+}", slot(one["fp"]), ra))
         block = function["func_rep_size"] if is_masked else 0
         has_key = found["abi_arch"].startswith("AARCH64") and function["pauth_key"] == "B"
         result.append((start, start + function["func_size"], block, "B" * has_key, rows))

@@ -15,38 +15,37 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from unwindkit import ParseError, find_fres, find_rows, from_sframe
+from unwindkit import ParseError, by_pc, find_fres, find_rows, from_sframe, to_sframe
 from unwindkit.converters.sframe_text import sframe_text
 from unwindkit.schemas import engine, sframe
 from unwindkit.schemas.section import Section
 
 from . import compiled, referee
-from .gas_tests import CASES, TESTS, TEXT, built, said_of_table, section_of, unpacked, with_eh_frame
+from .gas_lists import IN_2_44, cases_of, for_each
+from .gas_tests import TEXT, GasTests, built, said_of_table, section_of, unpacked, with_eh_frame
 from .oracles import OracleError, run_oracle
 from .plt_programs import plt_sections
-from .readelf_text import ARCHITECTURES, frame_rows
+from .readelf_text import frame_rows
 
 pytestmark = pytest.mark.oracle("trixie", "bookworm")
 
 # Of the directives in the tests, gas 2.40 does not know this one.
 NOT_ASSEMBLED = {("cfi-sframe-aarch64-4", 183): "unknown pseudo-op: `.cfi_negate_ra_state_with_pc'"}
-ASSEMBLED = [case for case in CASES if case not in NOT_ASSEMBLED]
-EVERY_TEST = pytest.mark.parametrize(
-    ("name", "machine"), ASSEMBLED, ids=[f"{name}-{ARCHITECTURES[machine].name}" for name, machine in ASSEMBLED]
-)
+EVERY_TEST = for_each([case for case in cases_of(IN_2_44) if case not in NOT_ASSEMBLED])
 # Of these gas converts nothing, and ld leaves an empty section: no code, no CFA, another return column.
 EMPTY = ("common-empty-1", "common-empty-2", "common-empty-3")
 
 
-@pytest.fixture(scope="session", name="folder")
-def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpacked(tmp_path_factory.getbasetemp())
+@pytest.fixture(scope="session", name="tests")
+def _tests(tmp_path_factory: pytest.TempPathFactory) -> GasTests:
+    """2.40 has none: those of 2.44."""
+    return GasTests(unpacked(tmp_path_factory.getbasetemp(), "trixie", "2.44"), "bookworm", version=1)
 
 
 @functools.cache
-def linked(folder: Path, name: str, machine: int) -> Path:
+def linked(tests: GasTests, name: str, machine: int) -> Path:
     """A test of gas's, with `.eh_frame` and `.sframe`."""
-    return built(with_eh_frame(folder / f"{name}.s"), machine, "--gsframe", suite="bookworm")[1]
+    return built(tests, with_eh_frame(tests, name), machine, "--gsframe")[1]
 
 
 def said_of_cfi(path: Path) -> dict[int, str | None]:
@@ -95,14 +94,14 @@ def assert_read_as_by_readelf(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "machine"), NOT_ASSEMBLED)
-def test_gas_2_40_does_not_assemble(name: str, machine: int, folder: Path) -> None:
+def test_gas_2_40_does_not_assemble(name: str, machine: int, tests: GasTests) -> None:
     with pytest.raises(OracleError, match=re.escape(NOT_ASSEMBLED[name, machine])):
-        linked(folder, name, machine)
+        linked(tests, name, machine)
 
 
 @EVERY_TEST
-def test_v1_of_gas_is_read_as_readelf_2_40_reads_it(name: str, machine: int, folder: Path) -> None:
-    path = linked(folder, name, machine)
+def test_v1_of_gas_is_read_as_readelf_2_40_reads_it(name: str, machine: int, tests: GasTests) -> None:
+    path = linked(tests, name, machine)
     if name in EMPTY:
         data, address = section_of(path)
         assert data == b""
@@ -113,15 +112,25 @@ def test_v1_of_gas_is_read_as_readelf_2_40_reads_it(name: str, machine: int, fol
 
 
 @EVERY_TEST
-def test_v1_of_gas_says_what_the_call_frame_information_says(name: str, machine: int, folder: Path) -> None:
-    path = linked(folder, name, machine)
-    code, expected = TESTS[machine][name], said_of_cfi(path)
+def test_v1_of_gas_says_what_the_call_frame_information_says(name: str, machine: int, tests: GasTests) -> None:
+    path = linked(tests, name, machine)
+    code, expected = IN_2_44[machine][name], said_of_cfi(path)
     assert len(expected) == code.sayable + code.unsayable
     data, address = section_of(path)
     if name in EMPTY:
         assert set(expected.values()) <= {None}
     else:
         assert said_of_table(from_sframe(data, address), machine) == expected
+
+
+@EVERY_TEST
+def test_v1_of_gas_goes_through_version_3_to_version_2(name: str, machine: int, tests: GasTests) -> None:
+    data, address = section_of(linked(tests, name, machine))
+    for version in (3, 2) if data else ():
+        old = from_sframe(data, address)
+        data, refused = to_sframe(old, version, section_address=address)
+        assert len(refused) == 0
+        assert by_pc(from_sframe(data, address)) == by_pc(old)
 
 
 # --- C --------------------------------------------------------------------------------------------------------
@@ -134,13 +143,13 @@ DROPPED = "aligned_variable"
 
 
 @functools.cache
-def linked_c(folder: Path, flag: str) -> Path:
+def linked_c(tests: GasTests, flag: str) -> Path:
     """The C of `compiled` as a library that calls by a lazy PLT."""
-    source = folder / f"frames{flag}.s"
-    (folder / "frames.c").write_text(compiled.C_SOURCE)
-    command = ["gcc", flag, "-fPIC", "-fcf-protection=none", "-S", folder / "frames.c", "-o", source]
+    source = tests.folder / f"frames{flag}.s"
+    (tests.folder / "frames.c").write_text(compiled.C_SOURCE)
+    command = ["gcc", flag, "-fPIC", "-fcf-protection=none", "-S", tests.folder / "frames.c", "-o", source]
     subprocess.run(command, check=True)
-    return built(source, 62, "--gsframe", suite="bookworm")[1]
+    return built(tests, source, 62, "--gsframe")[1]
 
 
 def function_of(path: Path, name: str) -> range:
@@ -152,14 +161,14 @@ def function_of(path: Path, name: str) -> range:
 
 @needs_compiler
 @C_FLAGS
-def test_v1_of_compiled_c_is_read_as_readelf_2_40_reads_it(flag: str, folder: Path) -> None:
-    assert_read_as_by_readelf(linked_c(folder, flag))
+def test_v1_of_compiled_c_is_read_as_readelf_2_40_reads_it(flag: str, tests: GasTests) -> None:
+    assert_read_as_by_readelf(linked_c(tests, flag))
 
 
 @needs_compiler
 @C_FLAGS
-def test_v1_of_compiled_c_says_what_the_call_frame_information_says(flag: str, folder: Path) -> None:
-    path = linked_c(folder, flag)
+def test_v1_of_compiled_c_says_what_the_call_frame_information_says(flag: str, tests: GasTests) -> None:
+    path = linked_c(tests, flag)
     data, address = section_of(path)
     table, expected = from_sframe(data, address), said_of_cfi(path)
     plt = range(plt_sections(path)[".plt"].start - TEXT, plt_sections(path)[".plt"].stop - TEXT)
@@ -187,9 +196,9 @@ def test_v1_of_compiled_c_says_what_the_call_frame_information_says(flag: str, f
 # --- PLT ------------------------------------------------------------------------------------------------------
 
 
-def test_v1_of_ld_with_fdes_that_overlap_is_read(folder: Path) -> None:
+def test_v1_of_ld_with_fdes_that_overlap_is_read(tests: GasTests) -> None:
     """ld 2.40 describes `.plt.sec` as if it began with a first entry: its last FDE lies over what follows."""
-    source = folder / "lazy-calls.s"
+    source = tests.folder / "lazy-calls.s"
     source.write_text(".globl f\nf: .cfi_startproc\n call a@plt\n call b@plt\n ret\n .cfi_endproc\n")
     objects = [source.with_suffix(".o"), source.with_suffix(".so")]
     run_oracle("as", "--gsframe", source, "-o", objects[0], suite="bookworm")

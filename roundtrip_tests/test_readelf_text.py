@@ -38,7 +38,7 @@ def test_undefined_is_told_from_no_rule_and_follows_remembered_states() -> None:
   DW_CFA_undefined: r16 (rip)
 """
     texts = [text for _, text in rows_of(frame_of(CFI, _00000050=program), 2)]
-    assert texts == ["rsp+8 undefined c-8", "exp u c-8", "rsp+2147483640 s undefined"]
+    assert texts == ["rsp+8 undefined c-8", "exp(breg6 0) u c-8", "rsp+2147483640 s undefined"]
 
 
 def test_undefined_ends_with_another_rule_and_comes_back_when_the_cie_says_so() -> None:
@@ -83,6 +83,11 @@ def test_signed_return_address_is_known_from_the_instructions() -> None:
     assert [text for _, text in rows_of(frame, 0)] == ["sp+0 u u", "sp+0 u u[s]", "sp+16 c-16 c-8[s]"]
 
 
+def test_signal_frame_is_known_from_the_augmentation_of_the_cie() -> None:
+    assert frame_of(CFI).is_signal_frame.tolist() == [False] * 3
+    assert frame_of(CFI.replace('"zR"', '"zRS"')).is_signal_frame.tolist() == [True] * 3
+
+
 def test_key_b_is_known_from_the_augmentation_of_the_cie() -> None:
     assert frame_of(CFI).has_b_key.tolist() == [False] * 3
     # The two FDEs before a CIE of its own are of the first one.
@@ -113,15 +118,23 @@ def test_sframe_columns_that_run_together_are_told_apart() -> None:
     ("row", "text"),
     [
         ("  fp+32     c-32      c-24[s]      ", ("fp+32", "c-32", "c-24[s]")),  # aarch64, signed
-        ("  sp+160    r16       U            ", ("sp+160", "r16", "u")),  # s390x: FP in f0, RA word is padding
-        ("  sp+-16    u         f            ", ("sp+-16", "u", "f")),
-        ("  (fp-8)    (fp+0)    U            ", ("(fp-8)", "(fp+0)", "u")),  # V3, flexible
+        ("  sp+160    r16       c-48         ", ("sp+160", "r16", "c-48")),  # s390x: FP in f0
+        ("  sp+-16    u         f            ", ("sp-16", "u", "f")),
+        ("  (fp-8)    (fp+0)    U            ", ("(fp-8)", "(fp+0)", "f")),  # V3, flexible
         ("  RA undefined", ("", "", "undefined")),  # V3, outermost
     ],
 )
 def test_sframe_row_forms_are_read(row: str, text: tuple[str, str, str]) -> None:
     sframe = parse_sframe_rows(SFRAME.replace("  sp+2147483640u         f            ", row))
     assert sframe.texts[sframe.text[-1]] == SframeText(*text)
+
+
+def test_padding_for_the_ra_says_that_it_is_fixed_or_not_saved() -> None:
+    padded = SFRAME.replace("  sp+2147483640u         f            ", "  sp+160    r16       U            ")
+    tracked = padded.replace("    CFA fixed RA offset: -8\n", "")
+    assert [rows_of(parse_sframe_rows(dump), 3) for dump in (padded, tracked)] == [
+        [(0x1028, f"sp+160 r16 {ra}")] for ra in "fu"
+    ]
 
 
 def test_sframe_attributes_and_the_sign_of_the_size_are_read() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from . import referee
+from .architectures import Architecture
 from .dumps import AARCH64, AMD64, CFI, S390X, SFRAME, frame_of, with_fde, without_fde
 from .oracles import OracleError
-from .readelf_text import Architecture, RowText, SframeRows, parse_sframe_rows
+from .readelf_text import RowText, SframeRows, parse_sframe_rows
 from .referee import Kind
 
 
@@ -24,7 +25,7 @@ def differences(cfi: str, sframe: str, **options: list[tuple[int, int]]) -> list
     [
         (AMD64, RowText("rsp+8", "u", "c-8"), "sp+8 u f"),
         (AMD64, RowText("rbp+16", "c-16", "c-8", "v+0"), "fp+16 c-16 f"),
-        (AMD64, RowText("rsp-8", "s", "c-8"), "sp+-8 u f"),
+        (AMD64, RowText("rsp-8", "s", "c-8"), "sp-8 u f"),
         (AMD64, RowText("rsp+2147483647", "c-2147483648", "c-8"), "sp+2147483647 c-2147483648 f"),
         (AMD64, RowText("rsp+2147483648", "u", "c-8"), None),  # beyond 32 bits, signed
         (AMD64, RowText("rsp+8", "c-2147483649", "c-8"), None),

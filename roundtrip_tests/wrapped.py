@@ -1,11 +1,13 @@
 """An `.sframe` section alone in an ELF file, so that readelf can be asked about bytes of any architecture.
 
-Strategy: no product code. The file header, the section, the names, three section headers; no program headers.
+Strategy: no product code. The file header, the section, the names, three section headers; no program headers. What
+readelf does not show of version 3 is read by `flexible_words`.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 from .oracles import run_oracle
@@ -36,3 +38,21 @@ def rows_of_bytes(path: Path, data: bytes, address: int, machine: int, byte_orde
     """What `readelf --sframe` says of the bytes of a section; `path` is the file that it is shown."""
     wrapped_section(path, data, address, machine, byte_order)
     return parse_sframe_rows(run_oracle("readelf", "-wN", "--sframe", path), data)
+
+
+def flexible_words(data: bytes) -> Iterator[tuple[int, ...]]:
+    """The words of each FRE of a version 3 section's FLEX FDEs, as they stand there: controls unsigned, too."""
+    order = "<" if data[:2] == b"\xe2\xde" else ">"
+    count, _, _, index, rows = struct.unpack_from(f"{order}IIIII", data, 8)
+    base = 28 + data[7]
+    for fde in range(count):
+        (offset,) = struct.unpack_from(f"{order}I", data, base + index + 16 * fde + 12)
+        at = base + rows + offset + 5
+        fres, info, info2 = struct.unpack_from(f"{order}HBB", data, at - 5)
+        if info2 & 0x1F != 1:
+            continue
+        for _ in range(fres):
+            at += 1 << (info & 0xF)
+            words, size = data[at] >> 1 & 0xF, data[at] >> 5 & 3
+            yield struct.unpack_from(f"{order}{words}{'BHI'[size]}", data, at + 1)
+            at += 1 + (words << size)
