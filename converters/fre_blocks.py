@@ -1,7 +1,7 @@
 """Row runs as SFrame frame row entries: the writing half (fre_rows.py reads); the caller of kernels/fres.py.
 
 Strategy: a run becomes segments, a segment with a width of start addresses becomes a block of bytes; equal
-blocks are one. In version 3 runs with a row that needs it are said in FLEX words as a whole.
+blocks are one. In version 3 a segment with a row that needs it is said in FLEX words as a whole.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FLEXIBLE = (Reason.CFA_EXPRESSION, Reason.CFA_REGISTER, Reason.RA_RULE, Reason.F
 @dataclass(frozen=True, slots=True, eq=False)
 class SframeRows:
     """Each row in SFrame: its offset in its function, a reason (0: none), the FRE info byte, three words or six; and
-    for each run whether its words are pairs."""
+    whether its words are pairs, as those of its whole segment are."""
 
     offset: NDArray[np.uint64]
     reason: NDArray[np.uint8]
@@ -55,6 +55,10 @@ class Segments:
     def fre_count(self, segment: NDArray[np.int64]) -> NDArray[np.int64]:
         """FREs of each of some segments."""
         return np.diff(self.fres, prepend=0)[segment]
+
+    def is_flex(self, rows: SframeRows, segment: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether the words of each of some segments, which have FREs, are pairs."""
+        return rows.is_flex[self.rows[self.fres[segment] - 1]]
 
 
 def _abi_vector(architecture: Architecture, version: SFRAME_VERSION) -> NDArray[np.int64]:
@@ -90,14 +94,14 @@ def _project(table: UnwindTable, version: SFRAME_VERSION) -> SframeRows:
         *views(abi, *columns, rules.register, rules.kind, rules.value),
         *views(reason, info, words),
     )
-    plain = SframeRows(rows.offset, reason, info, words, np.zeros(len(table.run_rows) - 1, np.bool_))
+    plain = SframeRows(rows.offset, reason, info, words, np.zeros(count, np.bool_))
     return plain if version < SFRAME_VERSION.V3 else _with_flex(table, plain, abi)
 
 
 def _with_flex(table: UnwindTable, plain: SframeRows, abi: NDArray[np.int64]) -> SframeRows:
-    """The rows in FLEX words, of those runs where fewer rows are refused so."""
+    """The rows in FLEX words, of those runs where fewer rows are refused so; but for segments that need none."""
     run = np.repeat(np.arange(len(table.run_rows) - 1), np.diff(table.run_rows))
-    tried = np.zeros(len(plain.is_flex), np.bool_)
+    tried = np.zeros(len(table.run_rows) - 1, np.bool_)
     tried[run[np.isin(plain.reason, FLEXIBLE)]] = True
     if not tried.any():
         return plain
@@ -112,14 +116,27 @@ def _with_flex(table: UnwindTable, plain: SframeRows, abi: NDArray[np.int64]) ->
         *views(rules.register, forms.kind, forms.base, forms.value, reason, info, words),
     )
     refused = (np.bincount(run, of > 0, len(tried)) for of in (reason, plain.reason))
-    is_flex = tried & np.less(*refused)
-    back = wanted.astype(np.bool_) & ~is_flex[run]
+    is_flex = (tried & np.less(*refused))[run]
+    is_flex &= _has_any(plain.reason > 0, _segment_of(run, reason > 0))
+    back = wanted.astype(np.bool_) & ~is_flex
     # Of two reasons the one that not even pairs overcome.
     reason[back & (plain.reason == 0)] = 0
     info[back] = plain.info[back]
     words[back] = 0
     words[back, :MAX_WORDS] = plain.words[back]
     return SframeRows(plain.offset, reason, info, words, is_flex)
+
+
+def _segment_of(run: NDArray[np.int64], is_refused: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """A number for each row, the same for those of one run that nothing between them splits."""
+    starts = np.ones(len(run), np.bool_)
+    starts[1:] = (run[1:] != run[:-1]) | (is_refused[1:] != is_refused[:-1])
+    return np.cumsum(starts) - 1
+
+
+def _has_any(is_there: NDArray[np.bool_], group: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """For each element whether any of its group is there."""
+    return (np.bincount(group, is_there) > 0)[group]
 
 
 def split_runs(tables: tuple[UnwindTable, ...], rows: SframeRows, version: SFRAME_VERSION) -> Segments:

@@ -59,7 +59,7 @@ def grouped(
     fre_size = _fre_sizes(rows, split)
     total = np.concatenate([np.zeros(1, np.int64), np.cumsum(fre_size)])
     size = total[first + count] - total[first]
-    joins = _joins(rows, pieces, refused, functions, code, instructions)
+    joins = _joins(split.is_flex(rows, pieces.segment), pieces, refused, functions, code, instructions)
     repeats = joins & _same_rows(rows, split.rows[np.roll(first + count - 1, 1)], split.rows[first])
     repeated = np.where(repeats, fre_size[first], 0)
     begin = _choose(version, max_rows, pieces, joins, count, size, repeated, shares)
@@ -84,7 +84,7 @@ def _same_rows(rows: SframeRows, one: NDArray[np.int64], other: NDArray[np.int64
 
 
 def _joins(
-    rows: SframeRows,
+    is_flex: NDArray[np.bool_],
     pieces: Pieces,
     refused: NDArray[np.uint64],
     functions: FunctionColumns,
@@ -95,7 +95,7 @@ def _joins(
     marks = np.uint8(FunctionFlag.SIGNAL_FRAME | FunctionFlag.PAUTH_B_KEY)
     owner = pieces.function
     is_plain = (functions.flags[owner] & marks == 0) & (functions.repetition[owner] == 0)
-    is_plain &= ~rows.is_flex[functions.run[owner]]
+    is_plain &= ~is_flex
     joins = np.zeros(len(owner), np.bool_)
     joins[1:] = is_plain[1:] & is_plain[:-1]
     gap_start, gap_end = pieces.end[:-1], pieces.start[1:]
@@ -194,9 +194,7 @@ def _laid_out(
     row = split.rows[first[owner] + rank]
     shift = pieces.start - pieces.start[starts][group]
     offset = rows.offset[row] - split.start[pieces.segment[owner]] + shift[owner]
-    new_rows = replace(
-        rows, offset=offset, reason=np.zeros(len(row), np.uint8), info=rows.info[row], words=rows.words[row]
-    )
+    new_rows = SframeRows(offset, np.zeros(len(row), np.uint8), rows.info[row], rows.words[row], rows.is_flex[row])
     fres = np.cumsum(np.bincount(group[owner], minlength=len(starts)))
     groups = len(starts)
     segments = Segments(

@@ -221,7 +221,7 @@ def _assemble(
     types = _fre_types(pieces, repetition)
     widths = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
     info = types | _flag_bits(functions, pieces, version)
-    info2 = rows.is_flex[functions.run[pieces.function]] * np.uint8(SFRAME_V3_FDE_TYPE.FLEX)
+    info2 = split.is_flex(rows, pieces.segment) * np.uint8(SFRAME_V3_FDE_TYPE.FLEX)
     is_v3 = version >= SFRAME_VERSION.V3
     # Attributes are part of a block in version 3: only FDEs that agree in them can share one.
     group, groups = types.astype(np.int64), len(widths)
