@@ -6,23 +6,23 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from .cases import SCALES, Results, compare, pure_fallback, scaling, section_size
 from .in_process import convert_in_process
-from .inputs import INPUTS, Found, find
+from .inputs import INPUTS, SIZE_INPUTS, Found, find
 from .machine import describe_machine, package_digest
 from .measure import ROOT, Program, RunError, Skipped
 from .peers import all_peers
 from .report import Run, as_json, as_markdown
 
-PURE, SCALING = "pure", "scaling"
+PURE, SCALING, SIZES = "pure", "scaling", "sizes"
 PURE_INPUT = "libLLVM"
 SCALING_INPUTS = ("libLLVM", "libstdc++", "libc")  # the first that is there
 QUICK_INPUT = "libc"
-NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING)
+NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING, SIZES)
 
 
 def _options() -> argparse.Namespace:
@@ -56,7 +56,6 @@ def _measure_input(found: Found, peers: list[Program], runs: int, results: Resul
     return replace(
         results,
         comparisons=(*results.comparisons, comparison),
-        sizes=(*results.sizes, section_size(found)),
         in_process=(*results.in_process, convert_in_process(found.name, str(found.path), runs)),
     )
 
@@ -77,6 +76,14 @@ def _measure_scaling(source: Found, runs: int, results: Results) -> Results:
     return replace(results, scaling=steps, scaling_source=source.name)
 
 
+def _measure_sizes(inputs: Iterable[Found], results: Results) -> Results:
+    for found in inputs:
+        _say(f"{SIZES}: {found.name}")
+        size, skipped = section_size(found)
+        results = replace(results, sizes=(*results.sizes, size), skipped=(*results.skipped, *skipped))
+    return results
+
+
 def _find_inputs(only: Sequence[str], fetch: bool) -> tuple[dict[str, Found], list[Skipped]]:
     """The inputs that the chosen parts need, and why some are not there."""
     needed = set(only)
@@ -84,7 +91,7 @@ def _find_inputs(only: Sequence[str], fetch: bool) -> tuple[dict[str, Found], li
         needed.add(PURE_INPUT)
     if SCALING in only:
         needed.update(SCALING_INPUTS)
-    found = [find(wanted, fetch) for wanted in INPUTS if wanted.name in needed]
+    found = [find(wanted, fetch) for wanted in (*INPUTS, *SIZE_INPUTS) if wanted.name in needed or SIZES in only]
     inputs = {item.name: item for item in found if isinstance(item, Found)}
     return inputs, [item for item in found if isinstance(item, Skipped)]
 
@@ -99,6 +106,8 @@ def _measure(only: Sequence[str], inputs: dict[str, Found], peers: list[Program]
     source = next((inputs[name] for name in SCALING_INPUTS if name in inputs), None)
     if SCALING in only and source:
         results = _measure_scaling(source, runs, results)
+    if SIZES in only:
+        results = _measure_sizes(inputs.values(), results)
     return results
 
 
@@ -107,8 +116,10 @@ def main() -> None:
     options = _options()
     machine = describe_machine()
     inputs, missing = _find_inputs(options.only, options.fetch)
-    peers, absent = all_peers(options.quick)
-    results = _measure(options.only, inputs, peers, options.runs)
+    is_compared = not {wanted.name for wanted in INPUTS}.isdisjoint(options.only)
+    peers, absent = all_peers(options.quick) if is_compared else ([], [])
+    only = [*options.only, SIZES] if options.quick else options.only
+    results = _measure(only, inputs, peers, options.runs)
     results = replace(results, skipped=(*missing, *absent, *results.skipped))
     if package_digest() != machine.unwindkit_sha256:
         sys.exit("benchmarks: the installed unwindkit changed while it was measured: the figures are of no one build")

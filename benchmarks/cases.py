@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,6 +17,11 @@ from .measure import ROOT, Measured, Program, RunError, Skipped, alternate
 from .peers import on_input
 
 SCALES = (1_000, 10_000, 100_000, 1_000_000)
+# SFrame version and --compact, by what SectionSize calls them.
+VARIANTS = {
+    f"v{version}_{compact}": (version, compact) for version, compact in product((2, 3), ("none", "share", "merge"))
+}
+GAS = "as and ld 2.47"
 _UNWINDKIT = (sys.executable, "-m", "unwindkit")
 
 
@@ -37,13 +43,32 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class GasSection:
+    """Bytes of the `.sframe` that GNU as and ld made; functions given to as, those of them that it refused, and those
+    not given because they overlap the one before. `version` is what as says of itself."""
+
+    version: str
+    sframe: int
+    functions: int
+    refused: int
+    overlapping: int
+
+
+@dataclass(frozen=True, slots=True)
 class SectionSize:
-    """Bytes of `.sframe` by `--compact`, and of the `.eh_frame` that it was made from."""
+    """Bytes of `.sframe` by version and `--compact`, and of the `.eh_frame` that it was made from; `gas` is None where
+    as and ld are absent."""
 
     name: str
+    functions: int
     eh_frame: int
-    none: int
-    share: int
+    v2_none: int
+    v2_share: int
+    v2_merge: int
+    v3_none: int
+    v3_share: int
+    v3_merge: int
+    gas: GasSection | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +111,31 @@ def compare(found: Found, peers: list[Program], runs: int) -> tuple[Comparison |
     return Comparison(found.name, tuple(measured)), skipped
 
 
-def section_size(found: Found) -> SectionSize:
-    """Sizes by `--compact`. Raises CalledProcessError where the file is refused."""
-    none, share = (_report(found.path, compact) for compact in ("none", "share"))
-    return SectionSize(found.name, share["cfi_bytes"], none["sframe_bytes"], share["sframe_bytes"])
+def section_size(found: Found) -> tuple[SectionSize, list[Skipped]]:
+    """Sizes by version and `--compact`. Raises CalledProcessError where the file is refused."""
+    reports = {name: _report(found.path, *variant) for name, variant in VARIANTS.items()}
+    gas, skipped = gas_section(found)
+    sizes = {name: report["sframe_bytes"] for name, report in reports.items()}
+    first = reports["v2_none"]
+    return SectionSize(found.name, first["functions"], first["cfi_bytes"], gas=gas, **sizes), skipped
 
 
-def _report(path: Path, compact: str = "share") -> dict[str, int]:
+def gas_section(found: Found) -> tuple[GasSection | None, list[Skipped]]:
+    """What as and ld make of the same functions, by a process of its own."""
+    with TemporaryDirectory() as folder:
+        command = (sys.executable, "-m", "benchmarks.gas", str(found.path), folder)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    if done.returncode:
+        said = done.stderr.strip().rpartition("\n")[2]
+        return None, [Skipped(f"{GAS} on {found.name}", said)]
+    return GasSection(**json.loads(done.stdout)), []
+
+
+def _report(path: Path, version: int = 2, compact: str = "share") -> dict[str, int]:
     """The figures that `unwindkit sframe --report` writes."""
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        options = ("--compact", compact, "--report", str(report))
+        options = ("--sframe-version", str(version), "--compact", compact, "--report", str(report))
         command = (*conversion(path, Path(folder)).command, *options)
         subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
         figures: dict[str, int] = json.loads(report.read_text())

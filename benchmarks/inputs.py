@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from .measure import ROOT, Skipped
+from .measure import ORACLES, ROOT, Skipped
 
 CACHE = ROOT / ".oracles" / "inputs"
 _MULTIARCH = f"{platform.machine()}-linux-gnu"
@@ -22,13 +22,15 @@ _MULTIARCH = f"{platform.machine()}-linux-gnu"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A file by its name here. `patterns` are relative to / and to the unpacked `package` (None: not fetched);
-    `command` is looked for on PATH; a `small` file is given to slow peers too."""
+    """A file by its name here. `patterns` are relative to / and to the unpacked `package` (None: not fetched), or to
+    the folder of a `suite` of the oracles alone; `command` is looked for on PATH; a `small` file is given to slow
+    peers too."""
 
     name: str
     patterns: tuple[str, ...] = ()
     package: str | None = None
     command: str | None = None
+    suite: str | None = None
     small: bool = False
 
 
@@ -54,6 +56,16 @@ INPUTS = (
     Input("libstdc++", _library("libstdc++.so.6"), "libstdc++6"),
     Input("libc", _library("libc.so.6"), "libc6", small=True),
 )
+_LIBJVM = ("usr/lib/jvm/java-21-*/lib/server/libjvm.so",)
+# What only the sizes of sections are told of.
+SIZE_INPUTS = (
+    Input("python3.11", ("usr/bin/python3.11",), "python3.11-minimal"),
+    Input("bash", ("usr/bin/bash", "bin/bash"), "bash"),
+    Input("ocamlopt.opt", ("usr/bin/ocamlopt.opt",), suite="sid-amd64"),
+    Input("libjvm", _LIBJVM, suite="sid-amd64"),
+    Input("libc, AArch64", ("usr/lib/*-linux-gnu/libc.so.6",), suite="sid-arm64"),
+    Input("libjvm, s390x", _LIBJVM, suite="sid-s390x"),
+)
 
 
 def find(wanted: Input, fetch: bool) -> Found | Skipped:
@@ -67,6 +79,8 @@ def find(wanted: Input, fetch: bool) -> Found | Skipped:
             last = said.decode(errors="replace").strip().rpartition("\n")[2]
             return Skipped(wanted.name, f"package {wanted.package} is not to be had: {last}")
         path = next(_places(wanted), None)
+    if path is None and wanted.suite:
+        return Skipped(wanted.name, f"no {wanted.patterns[0]} in {ORACLES / wanted.suite} (see docs/testing.md)")
     if path is None:
         where = f"not on this machine; package {wanted.package}" if wanted.package else f"no {wanted.command} on PATH"
         return Skipped(wanted.name, where + (" is fetched with --fetch" if wanted.package and not fetch else ""))
@@ -79,7 +93,8 @@ def _places(wanted: Input) -> Iterator[Path]:
     """Where it is, links resolved: on PATH, in the system, in what was fetched before."""
     if wanted.command and (on_path := shutil.which(wanted.command)):
         yield Path(on_path).resolve()
-    roots = [Path("/"), *([CACHE / wanted.package] if wanted.package else [])]
+    roots = [ORACLES / wanted.suite] if wanted.suite else [Path("/")]
+    roots += [CACHE / wanted.package] if wanted.package else []
     for root in roots:
         for pattern in wanted.patterns:
             yield from (path.resolve() for path in sorted(root.glob(pattern)) if path.exists())

@@ -5,16 +5,14 @@ Strategy: a peer that is absent is a `Skipped` with the reason; `programs` has w
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from importlib import metadata
-from pathlib import Path
 
 from .inputs import Found
-from .measure import ROOT, Program, Skipped, version_line
+from .measure import ORACLES, Program, Skipped, version_line
 
 READELF = "readelf 2.47"
 _ROWS = ("-wNF",)  # N: no links to debug files are followed, so that all read the same bytes
@@ -22,7 +20,7 @@ _ROWS = ("-wNF",)  # N: no links to debug files are followed, so that all read t
 
 def readelf_of_oracles() -> Program | Skipped:
     """binutils 2.47 as roundtrip_tests/oracles.py finds it: unpacked, run with its own loader and libraries."""
-    root = Path(os.environ.get("UNWINDKIT_ORACLES") or ROOT / ".oracles") / "forky"
+    root = ORACLES / "forky"
     loader = next(root.glob("usr/lib/*-linux-gnu/ld*.so.?"), None)
     path = root / "usr/bin/readelf"
     if loader is None or not path.exists():

@@ -9,7 +9,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from .cases import Comparison, Results, Step
+from unwindkit.converters.grouping import DEFAULT_MAX_ROWS
+
+from .cases import VARIANTS, Comparison, Results, SectionSize, Step
 from .inputs import Found
 from .machine import Machine
 from .measure import Measured, Program
@@ -51,18 +53,7 @@ def as_markdown(run: Run) -> str:
     if results.comparisons:
         parts.append("## From the file to the section, whole process\n\n" + _comparisons(results.comparisons))
     if results.sizes:
-        heading = ("input", ".eh_frame", "none", "share", "none / .eh_frame", "share / .eh_frame")
-        rows = [
-            (
-                s.name,
-                f"{s.eh_frame:,}",
-                f"{s.none:,}",
-                f"{s.share:,}",
-                *(f"{v / s.eh_frame:.3f}" for v in (s.none, s.share)),
-            )
-            for s in results.sizes
-        ]
-        parts.append("## Size of the section by `--compact`, bytes\n\n" + _table(heading, rows))
+        parts.append("## Size of the section\n\n" + _sizes(results.sizes))
     if results.in_process:
         heading = ("input", "functions", "rows", "read_elf", "to_sframe", "million rows a second")
         rows = [
@@ -82,10 +73,11 @@ def as_markdown(run: Run) -> str:
 
 def _preamble(run: Run) -> str:
     machine = run.machine
+    medians = f"; medians of {run.runs}" if run.results.comparisons or run.results.scaling else ""
     lines = [
         "# Benchmarks",
         "",
-        f"- {machine.date}, load {machine.load:.2f} before and {run.load_after:.2f} after; medians of {run.runs}",
+        f"- {machine.date}, load {machine.load:.2f} before and {run.load_after:.2f} after{medians}",
         f"- {machine.processor}, {machine.processors} processors, {machine.memory / 1e9:.0f} GB; {machine.system}",
         f"- {machine.python}, numpy {machine.numpy}, unwindkit {machine.unwindkit} with {machine.engine} kernels "
         f"(SHA-256 {machine.unwindkit_sha256[:12]})",
@@ -93,6 +85,30 @@ def _preamble(run: Run) -> str:
         *(f"- {f.name}: {f.path.name}, {f.size:,} bytes, SHA-256 {f.sha256[:12]}" for f in run.inputs),
     ]
     return "\n".join(lines)
+
+
+def _sizes(sizes: Sequence[SectionSize]) -> str:
+    """Two tables: bytes, and parts of `.eh_frame`."""
+    versions = sorted({size.gas.version for size in sizes if size.gas})
+    lines = [
+        f"- `merge`: at most {DEFAULT_MAX_ROWS} FREs an FDE, the default of `--max-rows`",
+        *(f"- as, ld: {version}; V3 of the same functions, put to it as CFI directives" for version in versions),
+    ]
+    columns = (*(f"V{version} {compact}" for version, compact in VARIANTS.values()), "V3 as, ld")
+    in_bytes, in_parts = [], []
+    for size in sizes:
+        found = [int(getattr(size, name)) for name in VARIANTS]
+        refused = by_gas = ""
+        if size.gas:
+            found.append(size.gas.sframe)
+            refused, by_gas = f"{size.gas.refused:,}", f"{size.v3_merge / size.gas.sframe:.3f}"
+        blank = [""] * (len(columns) - len(found))
+        numbers = [f"{number:,}" for number in (size.functions, size.eh_frame, *found)]
+        in_bytes.append((size.name, *numbers, *blank, refused))
+        in_parts.append((size.name, *(f"{value / size.eh_frame:.3f}" for value in found), *blank, by_gas))
+    bytes_table = _table(("input", "functions", ".eh_frame", *columns, "as refused"), in_bytes)
+    parts_table = _table(("of .eh_frame", *columns, "V3 merge / as, ld"), in_parts)
+    return "\n\n".join(["\n".join(lines), bytes_table, parts_table])
 
 
 def _comparisons(comparisons: Sequence[Comparison]) -> str:

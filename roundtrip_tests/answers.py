@@ -15,6 +15,7 @@ from unwindkit import FresAt, RowsAt, UnwindTable
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 
 I64 = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 FIELDS = ("start", "info", "base", "cfa", "ra", "fp", "signed")
 NOT_SAVED = 1 << 40  # what stands here for an RA or FP that no word says: no word of 32 bits
@@ -24,16 +25,16 @@ NOT_SAVED = 1 << 40  # what stands here for an RA or FP that no word says: no wo
 class Answers:
     """One element a PC: whether an FRE was found, and FIELDS of it, zeros where none was."""
 
-    found: npt.NDArray[np.bool_]
+    found: Flags
     fields: dict[str, I64]
 
-    def differences(self, other: Answers, pcs: Sequence[int]) -> list[str]:
-        """The first PC at which each column differs."""
+    def differences(self, other: Answers, pcs: Sequence[int], where: Flags | bool = True) -> list[str]:
+        """The first PC at which each column differs, of those `where` they are compared."""
         columns = [("found", self.found, other.found), *((n, self.fields[n], other.fields[n]) for n in FIELDS)]
         return [
             f"{name} at {pcs[at[0]]:#x} and {len(at) - 1} others: {ours[at[0]]} against {theirs[at[0]]}"
             for name, ours, theirs in columns
-            if len(at := np.flatnonzero(ours != theirs))
+            if len(at := np.flatnonzero((ours != theirs) & where))
         ]
 
 

@@ -47,6 +47,7 @@ SUITES = {
     "bookworm": _gnu(62, 183),
     **dict.fromkeys(("sid-arm64", "sid-s390x"), tuple(SID_FILES.values())),
     "sid-amd64": tuple(AMD64_FILES.values()),
+    "sid-llvm": ("usr/bin/llvm-readobj-22",),
 }
 
 

@@ -49,7 +49,7 @@ def test_a_quick_run_writes_tables_and_the_same_figures_as_json(tmp_path: Path) 
     text, found = quick_run(tmp_path)
     for table in tables_of(text):
         assert len({len(row) for row in table}) == 1, table
-    assert len(tables_of(text)) == 3
+    assert len(tables_of(text)) == 4
     (comparison,) = found["results"]["comparisons"]
     (size,) = found["results"]["sizes"]
     (inside,) = found["results"]["in_process"]
@@ -57,7 +57,12 @@ def test_a_quick_run_writes_tables_and_the_same_figures_as_json(tmp_path: Path) 
     assert comparison["measured"][0]["program"] == "unwindkit"
     assert comparison["measured"][0]["ratio"] == 1
     assert all(m["runs"] == 1 and m["wall"] > 0 and m["peak"] > 0 for m in comparison["measured"])
-    assert size["share"] <= size["none"]
+    for version in ("v2", "v3"):
+        assert size["eh_frame"] > size[f"{version}_merge"] < size[f"{version}_share"] < size[f"{version}_none"]
+    (parts,) = (
+        dict(zip(table[0], table[2], strict=True)) for table in tables_of(text) if table[0][0] == "of .eh_frame"
+    )
+    assert parts["V2 merge"] == f"{size['v2_merge'] / size['eh_frame']:.3f}"
     assert inside["rows"] >= inside["functions"] > 0
     assert f"{inside['rows']:,}" in text
 
@@ -66,7 +71,10 @@ def test_a_quick_run_writes_tables_and_the_same_figures_as_json(tmp_path: Path) 
 def test_absent_peers_are_skipped_with_a_reason(tmp_path: Path) -> None:
     text, found = quick_run(tmp_path / "results", UNWINDKIT_ORACLES=str(tmp_path), PATH=str(tmp_path))
     skipped = {skip["name"]: skip["reason"] for skip in found["results"]["skipped"]}
-    assert skipped.keys() == {"readelf 2.47", "readelf (system)"}
+    assert skipped.keys() == {"readelf 2.47", "readelf (system)", "as and ld 2.47 on libc"}
+    assert "no x86_64-linux-gnu-as with its loader" in skipped["as and ld 2.47 on libc"]
+    (size,) = found["results"]["sizes"]
+    assert size["gas"] is None
     assert "UNWINDKIT_ORACLES" in skipped["readelf 2.47"]
     assert skipped["readelf (system)"] == "no readelf on PATH"
     assert all(f"- {name}: {reason}\n" in text for name, reason in skipped.items())

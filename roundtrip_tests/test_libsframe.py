@@ -1,15 +1,18 @@
 """libsframe (Debian's libsframe3, of binutils 2.47) and our look-ups answer every PC of real libraries alike.
 
-Strategy: a library's call frame information is written as V2, and every byte address from below the first function to
-behind the last is asked of libsframe's decoder, of `find_fres`, which reads the same bytes, and of `find_rows`, which
-has the table that `from_sframe` made of them. No product code stands between libsframe and its answers.
+Strategy: a library's call frame information is written, and every byte address from below the first function to
+behind the last is asked of libsframe's decoder, of `find_fres`, which reads the same bytes, of `find_rows`, which has
+the table that `from_sframe` made of them, and of the table that the library itself gave, before anything was shared
+or merged. No product code stands between libsframe and its answers.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,13 +20,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unwindkit import find_fres, find_rows, from_sframe, read_elf, to_sframe
+from unwindkit import UnwindTable, find_fres, find_rows, from_sframe, project, read_elf, to_sframe
+from unwindkit.converters.refusals import Refusals
+from unwindkit.converters.sframe import Compact
 from unwindkit.schemas import engine
 from unwindkit.schemas.sframe import SFRAME_VERSION
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
 from unwindkit.schemas.sframe_strategies import valid_sframe_sections
 
-from .answers import FIELDS, NOT_SAVED, Answers, answers_of_fres, answers_of_rows
+from .answers import FIELDS, I64, NOT_SAVED, Answers, Flags, answers_of_fres, answers_of_rows
 from .conftest import fewer
 from .handmade import octets
 from .oracles import LIBSFRAME, SID_FILES, oracle_root
@@ -34,8 +39,9 @@ from .tables import telling_pcs
 ENTRY = np.dtype(
     {"names": ["start", "words", "info"], "formats": ["u4", "V24", "u1"], "offsets": [0, 4, 28], "itemsize": 32}
 )
-DEFAULT_FDE = 0  # SFRAME_FDE_TYPE_DEFAULT: all of V2 are
+DEFAULT_FDE, FLEX_FDE = 0, 1  # SFRAME_FDE_TYPE_*: all of V2 are DEFAULT
 RA_OFFSET_INVALID = 0  # SFRAME_FRE_RA_OFFSET_INVALID
+MAX_WORDS = 6  # MAX_NUM_DATAWORDS
 BEYOND = 32  # bytes that are asked before the first and behind the last function
 
 
@@ -51,6 +57,9 @@ def _libsframe() -> ctypes.CDLL:
     library.sframe_decode.argtypes = [ctypes.c_char_p, ctypes.c_size_t, code]
     library.sframe_decoder_free.argtypes = [ctypes.POINTER(pointer)]
     library.sframe_find_fre.argtypes = [pointer, ctypes.c_int64, pointer]
+    library.sframe_decoder_get_num_fidx.argtypes = [pointer]
+    library.sframe_decoder_get_offsetof_fde_start_addr.argtypes = [pointer, ctypes.c_uint32, code]
+    library.sframe_decoder_get_funcdesc_v3.argtypes = [pointer, ctypes.c_uint32, *[pointer] * 6]
     library.sframe_fre_get_base_reg_id.restype = ctypes.c_uint8
     library.sframe_fre_get_base_reg_id.argtypes = [pointer, code]
     for place in ("cfa", "ra", "fp"):
@@ -74,6 +83,11 @@ def decoder_of(libsframe: ctypes.CDLL, data: bytes) -> Iterator[ctypes.c_void_p]
 
 def answers_of_libsframe(libsframe: ctypes.CDLL, data: bytes, pcs: Sequence[int]) -> Answers:
     """What `sframe_find_fre` says; `pcs` count from the section's start."""
+    return answers_and_words(libsframe, data, pcs)[0]
+
+
+def answers_and_words(libsframe: ctypes.CDLL, data: bytes, pcs: Sequence[int]) -> tuple[Answers, I64]:
+    """As `answers_of_libsframe`, and the words of each FRE as they are stored, which FLEX FDEs give another meaning."""
     entries = np.zeros(len(pcs), ENTRY)
     places = range(entries.ctypes.data, entries.ctypes.data + entries.nbytes, ENTRY.itemsize)
     find = libsframe.sframe_find_fre
@@ -88,7 +102,18 @@ def answers_of_libsframe(libsframe: ctypes.CDLL, data: bytes, pcs: Sequence[int]
         accessed = np.array([_accessed(libsframe, decoder, places[first]) for first in firsts.tolist()], np.int64)
     columns = {"start": entries["start"].astype(np.int64), "info": entries["info"].astype(np.int64)}
     columns |= dict(zip(FIELDS[2:], accessed[run].T, strict=True))
-    return Answers(found, {name: np.where(found, column, 0) for name, column in columns.items()})
+    answers = Answers(found, {name: np.where(found, column, 0) for name, column in columns.items()})
+    return answers, _words(entries) * found[:, None]
+
+
+def _words(entries: np.ndarray[Any, Any]) -> I64:
+    """The words of each entry, as signed numbers; 0 beyond those that it has."""
+    octets_of, info = entries["words"].copy().view("u1").reshape(-1, 24), entries["info"]
+    words = np.zeros((len(entries), MAX_WORDS), np.int64)
+    for size, code in enumerate(("i1", "i2", "i4")):  # SFRAME_FRE_DATAWORD_1B, _2B, _4B
+        where = info >> 5 & 3 == size
+        words[where] = octets_of[where].view(code)[:, :MAX_WORDS]
+    return np.where(np.arange(MAX_WORDS) < (info >> 1 & 15)[:, None], words, 0)
 
 
 def _accessed(libsframe: ctypes.CDLL, decoder: ctypes.c_void_p, entry: int) -> tuple[int, ...]:
@@ -102,6 +127,23 @@ def _accessed(libsframe: ctypes.CDLL, decoder: ctypes.c_void_p, entry: int) -> t
         offsets.append(NOT_SAVED if error.value or is_padding else offset)
     base = libsframe.sframe_fre_get_base_reg_id(entry, ctypes.byref(error))
     return (base, *offsets, libsframe.sframe_fre_get_ra_mangled_p(decoder, entry, ctypes.byref(error)))
+
+
+def flex_ranges(libsframe: ctypes.CDLL, data: bytes) -> list[tuple[int, int]]:
+    """Start and size of the FLEX FDEs of a section of version 3; they count from its start."""
+    found = []
+    start, (num_fres, size) = ctypes.c_int64(), (ctypes.c_uint32(), ctypes.c_uint32())
+    info, kind, block = ctypes.c_uint8(), ctypes.c_uint8(), ctypes.c_uint8()
+    told = [ctypes.byref(one) for one in (num_fres, size, start, info, kind, block)]
+    error = ctypes.c_int()
+    with decoder_of(libsframe, data) as decoder:
+        for fde in range(libsframe.sframe_decoder_get_num_fidx(decoder)):
+            assert libsframe.sframe_decoder_get_funcdesc_v3(decoder, fde, *told) == 0
+            # The start counts from its own field.
+            field = libsframe.sframe_decoder_get_offsetof_fde_start_addr(decoder, fde, ctypes.byref(error))
+            if kind.value & 31 == FLEX_FDE:
+                found.append((field + start.value, size.value))
+    return found
 
 
 # --- the libraries --------------------------------------------------------------------------------------------
@@ -133,41 +175,62 @@ PLT_BLOCK, PUSHED = 16, 11
 def cases() -> list[Any]:
     found = []
     here = {name for name in SID if any(Path(path).name.startswith(f"{name}.") for path in REAL_FILES)}
-    for place in ("host", "sid-amd64", "sid-arm64", "sid-s390x"):
+    sections = (("libc", 2), ("libstdc++", 2), ("libc", 3))
+    for place, (name, version) in itertools.product(("host", "sid-amd64", "sid-arm64", "sid-s390x"), sections):
         marks = [] if place == "host" else [pytest.mark.oracle(place)]
-        for name in SID:
-            if place == "host" and name not in here:
-                marks = [pytest.mark.skip(reason=f"this machine has no {name}")]
-            # On a host of the other byte order, libsframe turns each FRE round once: it takes none that are shared.
-            for compact in ("none",) if place == "sid-s390x" else ("none", "share"):
-                found.append(pytest.param(place, name, compact, marks=marks, id=f"{place}-{name}-{compact}"))
+        if place == "host" and name not in here:
+            marks = [pytest.mark.skip(reason=f"this machine has no {name}")]
+        compacts = ("none", "share", "merge") if version == 2 else ("share", "merge")
+        # On a host of the other byte order, libsframe turns each FRE round once: it takes none that are shared.
+        for compact in ("none", "merge") if place == "sid-s390x" else compacts:
+            case = f"{place}-{name}-v{version}-{compact}"
+            found.append(pytest.param(place, name, version, compact, marks=marks, id=case))
     return found
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize(("place", "name", "compact"), cases())
-def test_every_pc_is_answered_alike(libsframe: ctypes.CDLL, place: str, name: str, compact: str) -> None:
+@pytest.mark.parametrize(("place", "name", "version", "compact"), cases())
+def test_every_pc_is_answered_alike(
+    libsframe: ctypes.CDLL, place: str, name: str, version: int, compact: Compact
+) -> None:
     source = read_elf(library_of(place, name))
     functions = source.functions
     end = int((functions.start + functions.size).max())
     address = end + 0xFFF & -0x1000
-    data, _ = to_sframe(source, section_address=address, compact=compact)
+    data, refusals = to_sframe(source, version, address, compact)
     pcs = range(int(functions.start.min()) - BEYOND, end + BEYOND)
-    pc = np.arange(pcs.start, pcs.stop, dtype=np.uint64)
 
-    theirs = answers_of_libsframe(libsframe, data, range(pcs.start - address, pcs.stop - address))
-    at = find_fres(data, pc, address)
+    theirs, words = answers_and_words(libsframe, data, range(pcs.start - address, pcs.stop - address))
+    at = find_fres(data, pcs, address)
+    assert np.array_equal(words[:, : at.fres.words.shape[1]], at.fres.words)
+    # FLEX words are compared as they are stored; an outermost frame has none. Version 2 has neither.
+    flex = [(address + start, size) for start, size in flex_ranges(libsframe, data)] if version == 3 else []
+    said = ~(is_in(flex, pcs) | (theirs.found & (theirs.fields["info"] == 0) & (version == 3)))
     ours = answers_of_fres(at)
-    assert ours.differences(theirs, pcs) == []
+    assert ours.differences(theirs, pcs, said) == []
     table = from_sframe(data, address)
-    rows_at = find_rows(table, pc)
+    rows_at = find_rows(table, pcs)
     assert np.array_equal(rows_at.function, at.fde)
-    assert answers_of_rows(table, rows_at, ours.fields["info"]).differences(theirs, pcs) == []
+    rows_at.row[~said] = -1
+    assert answers_of_rows(table, rows_at, ours.fields["info"]).differences(theirs, pcs, said) == []
 
-    figures = FIGURES[name]
-    assert len(pcs) >= figures.asked
-    assert theirs.found.sum() >= figures.found
+    assert (2 * len(table) < len(functions.start)) == (compact == "merge")
+    assert len(pcs) >= FIGURES[name].asked
+    assert theirs.found.sum() >= FIGURES[name].found
     assert not theirs.found[[*range(BEYOND), *range(-BEYOND, 0)]].any()
+    assert_the_lazy_plt_is_repetitive(table, theirs, pcs)
+    assert_functions_are_answered(project(source, version), refusals, theirs, pcs, said, is_merged=compact == "merge")
+
+
+def is_in(ranges: Iterable[tuple[int, int]], pcs: range) -> Flags:
+    """Whether each PC is in one of some ranges: start and size."""
+    found = np.zeros(len(pcs), np.bool_)
+    for start, size in ranges:
+        found[start - pcs.start : start - pcs.start + size] = True
+    return found
+
+
+def assert_the_lazy_plt_is_repetitive(table: UnwindTable, theirs: Answers, pcs: range) -> None:
     masked = np.flatnonzero(table.functions.repetition)
     assert len(masked) == (table.architecture.name == "x86_64"), "libraries of Debian's have a lazy PLT there"
     for function in masked:
@@ -176,6 +239,27 @@ def test_every_pc_is_answered_alike(libsframe: ctypes.CDLL, place: str, name: st
         plt = slice(start - pcs.start, start - pcs.start + size)
         assert theirs.fields["start"][plt].tolist() == np.where(block >= PUSHED, PUSHED, 0).tolist()
         assert theirs.fields["cfa"][plt].tolist() == np.where(block >= PUSHED, 16, 8).tolist()
+
+
+def assert_functions_are_answered(
+    projected: UnwindTable, refusals: Refusals, theirs: Answers, pcs: range, said: Flags, *, is_merged: bool
+) -> None:
+    """At every PC of the library's own functions that is not refused there is an FRE, and it says what the library's
+    rows say; at every other PC there is none, but in the padding between functions that are merged."""
+    rows_at = find_rows(projected, pcs)
+    refused = is_in(zip(refusals.start.tolist(), (refusals.end - refusals.start).tolist(), strict=True), pcs)
+    inside = (rows_at.function >= 0) & ~refused
+    assert theirs.found[inside].all()
+    padding = theirs.found & ~inside
+    assert is_merged or not padding.any()
+    assert not (padding & refused).any()
+    where = inside & said
+    assert where.sum() > 0.95 * theirs.found.sum()
+    rows_at.row[~where] = -1
+    expected = answers_of_rows(projected, rows_at, theirs.fields["info"])
+    # Starts count from other functions.
+    expected = replace(expected, fields=expected.fields | {"start": theirs.fields["start"]})
+    assert expected.differences(theirs, pcs, where) == []
 
 
 # --- sections of all sorts ------------------------------------------------------------------------------------
