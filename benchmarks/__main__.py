@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .cases import SCALES, Results, compare, pure_fallback, scaling, section_size
+from .cases import SCALES, Results, compare, pure_fallback, scaling, section_size, writing
 from .in_process import convert_in_process
 from .inputs import INPUTS, SIZE_INPUTS, Found, find
 from .machine import describe_machine, package_digest
@@ -18,11 +18,11 @@ from .measure import ROOT, Program, RunError, Skipped
 from .peers import all_peers
 from .report import Run, as_json, as_markdown
 
-PURE, SCALING, SIZES = "pure", "scaling", "sizes"
-PURE_INPUT = "libLLVM"
+PURE, SCALING, SIZES, WRITERS = "pure", "scaling", "sizes", "writers"
+PURE_INPUT = WRITERS_INPUT = "libLLVM"
 SCALING_INPUTS = ("libLLVM", "libstdc++", "libc")  # the first that is there
 QUICK_INPUT = "libc"
-NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING, SIZES)
+NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING, SIZES, WRITERS)
 
 
 def _options() -> argparse.Namespace:
@@ -67,6 +67,13 @@ def _measure_pure(found: Found, runs: int, results: Results) -> Results:
     return replace(results, pure=pure, skipped=(*results.skipped, *skipped))
 
 
+def _measure_writers(found: Found, runs: int, results: Results) -> Results:
+    _say(f"{WRITERS}: {found.name} with its section")
+    comparison, skipped = writing(found, runs)
+    writers = () if comparison is None else (comparison,)
+    return replace(results, writers=writers, skipped=(*results.skipped, *skipped))
+
+
 def _measure_scaling(source: Found, runs: int, results: Results) -> Results:
     _say(f"{SCALING}: {', '.join(f'{count:,}' for count in SCALES)} functions of {source.name}")
     try:
@@ -89,6 +96,8 @@ def _find_inputs(only: Sequence[str], fetch: bool) -> tuple[dict[str, Found], li
     needed = set(only)
     if PURE in only:
         needed.add(PURE_INPUT)
+    if WRITERS in only:
+        needed.add(WRITERS_INPUT)
     if SCALING in only:
         needed.update(SCALING_INPUTS)
     found = [find(wanted, fetch) for wanted in (*INPUTS, *SIZE_INPUTS) if wanted.name in needed or SIZES in only]
@@ -103,6 +112,8 @@ def _measure(only: Sequence[str], inputs: dict[str, Found], peers: list[Program]
             results = _measure_input(found, peers, runs, results)
     if PURE in only and PURE_INPUT in inputs:
         results = _measure_pure(inputs[PURE_INPUT], runs, results)
+    if WRITERS in only and WRITERS_INPUT in inputs:
+        results = _measure_writers(inputs[WRITERS_INPUT], runs, results)
     source = next((inputs[name] for name in SCALING_INPUTS if name in inputs), None)
     if SCALING in only and source:
         results = _measure_scaling(source, runs, results)

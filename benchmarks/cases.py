@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -89,6 +90,7 @@ class Results:
     sizes: tuple[SectionSize, ...] = ()
     in_process: tuple[InProcess, ...] = ()
     pure: tuple[Comparison, ...] = ()
+    writers: tuple[Comparison, ...] = ()
     scaling: tuple[Step, ...] = ()
     scaling_source: str = ""
     skipped: tuple[Skipped, ...] = ()
@@ -149,6 +151,32 @@ def pure_fallback(found: Found, runs: int) -> tuple[Comparison | None, list[Skip
         pure = Program("unwindkit, uncompiled", compiled.command, (("UNWINDKIT_PURE", "1"),))
         measured, skipped = alternate([compiled, pure], runs)
     return (Comparison(found.name, tuple(measured)) if len(measured) == 2 else None), skipped
+
+
+def writing(found: Found, runs: int) -> tuple[Comparison | None, list[Skipped]]:
+    """The whole job, a file with its section, by our own engine and by lief, beside `objcopy --add-section`.
+
+    objcopy copies the file and adds bytes that nothing loads, which are made before: the least that the job can take.
+    """
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        section, out = folder / "out.bin", folder / "out"
+        ours = [
+            Program(
+                f"unwindkit, {writer}", (*_UNWINDKIT, "sframe", str(found.path), "-o", str(out), "--writer", writer)
+            )
+            for writer in ("native", "lief")
+        ]
+        subprocess.run(conversion(found.path, folder).command, check=True, capture_output=True, cwd=ROOT)
+        objcopy = (
+            shutil.which("objcopy") or "objcopy",
+            "--add-section",
+            f".sframe={section}",
+            str(found.path),
+            str(out),
+        )
+        measured, skipped = alternate([*ours, Program("objcopy", objcopy)], runs)
+    return (Comparison(found.name, tuple(measured)) if len(measured) > 1 else None), skipped
 
 
 def scaling(source: Found, counts: Sequence[int], runs: int) -> tuple[Step, ...]:

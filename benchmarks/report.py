@@ -37,7 +37,7 @@ def as_json(run: Run) -> str:
     # Commands and folders are this machine's business; names and versions are the result.
     document["inputs"] = [{"name": f.name, "file": f.path.name, "size": f.size, "sha256": f.sha256} for f in run.inputs]
     document["peers"] = [{"name": peer.name, "version": peer.version} for peer in run.peers]
-    for part in ("comparisons", "pure"):
+    for part in ("comparisons", "pure", "writers"):
         for comparison, record in zip(getattr(run.results, part), document["results"][part], strict=True):
             for measured, figures in zip(comparison.measured, record["measured"], strict=True):
                 figures |= {"ratio": comparison.ratio(measured), "cpu_ratio": comparison.cpu_ratio(measured)}
@@ -64,6 +64,8 @@ def as_markdown(run: Run) -> str:
         parts.append("## In process: read_elf and to_sframe\n\n" + _table(heading, rows))
     if results.pure:
         parts.append("## Without compiled kernels\n\n" + _comparisons(results.pure))
+    if results.writers:
+        parts.append("## From the file to the file with its section\n\n" + _comparisons(results.writers))
     if results.scaling:
         parts.append(f"## Growth: functions of {results.scaling_source}, repeated\n\n" + _growth(results.scaling))
     if results.skipped:

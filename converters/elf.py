@@ -104,6 +104,17 @@ class ElfImage:
         return Section(header.name, data, header.address, offset, self.byte_order, self.address_size)
 
 
+# Kinds of file that people take for ELF: where the magic number stands, and what the file is.
+_OTHER_KINDS = (
+    (0, b"\x1f\x8b", "gzip-compressed: unpack it first"),
+    (0, b"\xfd7zXZ\0", "xz-compressed: unpack it first"),
+    (0, b"\x28\xb5\x2f\xfd", "zstd-compressed: unpack it first"),
+    (0, b"!<arch>\n", "an archive of object files: link it first"),
+    (0x202, b"HdrS", "a compressed kernel image (bzImage)"),
+    (56, b"ARM\x64", "a kernel image without ELF headers"),
+)
+
+
 def open_elf(path: str | os.PathLike[str]) -> ElfImage:
     """Open an ELF file. Raises OSError, and ParseError where it is none or its headers are broken."""
     with Path(path).open("rb") as file:
@@ -111,7 +122,8 @@ def open_elf(path: str | os.PathLike[str]) -> ElfImage:
             raise ParseError("", None, "", "the file is empty")
         mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     if mapping[:4] != b"\x7fELF":
-        raise ParseError("", None, "", "not an ELF file")
+        kind = next((name for place, magic, name in _OTHER_KINDS if mapping[place : place + len(magic)] == magic), None)
+        raise ParseError("", None, "", "not an ELF file" + (f" but {kind}" if kind else ""))
     try:
         elf = ELFFile(mapping)
         headers = list(_section_headers(elf, mapping))

@@ -49,9 +49,15 @@ def _table_of_image(image: ElfImage, section: str | None) -> UnwindTable:
     return table if len(table) or len(readable) < 2 else _read(image, readable[1])
 
 
+# Every Linux module has its `struct module` there.
+MODULE_SECTION = ".gnu.linkonce.this_module"
+
+
 def supported_architecture(image: ElfImage) -> Architecture:
     """The image's architecture; ParseError where it is none of ours."""
     if image.architecture is None:
+        if (image.machine, image.address_size) == ("EM_X86_64", 4):
+            raise ParseError("", None, "e_machine", "is x32, x86-64 code in ELF32, which is not supported")
         reason = f"{image.machine} with addresses of {image.address_size} bytes is not supported"
         raise ParseError("", None, "e_machine", reason)
     return image.architecture
@@ -60,7 +66,8 @@ def supported_architecture(image: ElfImage) -> Architecture:
 def refuse_relocatable(image: ElfImage) -> None:
     """ParseError for a file whose functions have no addresses yet."""
     if image.type == "ET_REL":
-        raise ParseError("", None, "e_type", "is a relocatable file: its addresses are not known before the link")
+        kind = "kernel module" if image.named(MODULE_SECTION) else "relocatable file"
+        raise ParseError("", None, "e_type", f"is a {kind}: its addresses are not known before the link")
 
 
 def _read(image: ElfImage, name: str) -> UnwindTable:

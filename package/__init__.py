@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .batch import write_sframe_many
     from .conversions import convert, merge_sframe
     from .converters.by_pc import RulesByPc, by_pc
     from .converters.lookup import RowsAt, find_rows
@@ -46,6 +47,7 @@ _HOMES = {
     "remove_sframe": "jobs",
     "to_sframe": "converters.sframe",
     "write_sframe": "jobs",
+    "write_sframe_many": "batch",
 }
 
 __all__ = [
@@ -74,6 +76,7 @@ __all__ = [
     "remove_sframe",
     "to_sframe",
     "write_sframe",
+    "write_sframe_many",
 ]
 
 

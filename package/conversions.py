@@ -31,6 +31,8 @@ from .schemas.section import BuildError, FormatError, ParseError, Section
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from .writers.elf import Writer
+
     StrPath: TypeAlias = str | os.PathLike[str]
 
 ELF_MAGIC = b"\x7fELF"
@@ -115,20 +117,21 @@ def convert(
     compact: Compact | None = None,
     section_only: bool = False,
     architecture: str | None = None,
+    writer: Writer = "auto",
 ) -> ConvertReport:
     """Write the unwind information of `path`, an ELF file or a raw section, as SFrame to `out_path`.
 
     `source`, one of SOURCES, is the section to read (None: sframe). Raw: it is at the virtual address `address`, and
     call frame information needs the `architecture`; the result is a raw section for `to_address` (None: the same).
-    An ELF file says both; the result is a copy with the `.sframe` in its place, with `section_only` the section.
-    Raises OSError, ParseError for broken input, BuildError for what cannot be written or goes with the other kind of
-    input; `out_path` is then as it was.
+    An ELF file says both; the result is a copy with the `.sframe` in its place, for which `writer` makes room, with
+    `section_only` the section. Raises OSError, ParseError for broken input, BuildError for what cannot be written or
+    goes with the other kind of input; `out_path` is then as it was.
     """
     name = _section_name(source)
     found = _read(Path(path), name, address, architecture)
     table = trimmed(found.table)
     encoded, refusals = sframe_from_table(table, version, compact)
-    writer, place = None, found.section.address if to_address is None else to_address
+    engine, place = None, found.section.address if to_address is None else to_address
     if found.image is None or section_only:
         _write(out_path, encoded.at(place))
     elif to_address is not None:
@@ -136,9 +139,9 @@ def convert(
     else:
         from .writers.elf import write_section
 
-        written = write_section(Path(path), Path(out_path), sframe_section(encoded))
-        writer, place = written.engine, written.address
-    return _convert_report(os.fspath(path), os.fspath(out_path), found, table, encoded, refusals, place, writer)
+        written = write_section(Path(path), Path(out_path), sframe_section(encoded), writer)
+        engine, place = written.engine, written.address
+    return _convert_report(os.fspath(path), os.fspath(out_path), found, table, encoded, refusals, place, engine)
 
 
 def _section_name(source: str | None) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,8 @@ from .schemas.section import ParseError, Section
 from .schemas.sframe import PT_GNU_SFRAME, SECTION_ALIGNMENT, SHT_GNU_SFRAME
 
 if TYPE_CHECKING:
-    from .writers.elf import LoadedSection
+    from .writers.elf import Writer
+    from .writers.elf_plan import LoadedSection
     from .writers.elf_remove import RemoveReport
 
 
@@ -42,7 +43,9 @@ class SframeReport:
 
     `functions` were read; `converted` of them are in the result whole, `partial` but for some rows. `refused`
     counts by the name of the `Reason`. `covered_bytes` of `code_bytes` (the executable sections) have FREs.
-    `address` is the section's (None, with `writer`, where only the section was written).
+    `writer` says how room was made in the file, `passed_over` why not otherwise; `moved` are sections that have
+    another address now (`writers.elf.WriteReport`). Where only the section was written `writer` is None and `address`
+    as asked for. `warnings` are sentences on what the result no longer is: signed.
     """
 
     file: str
@@ -63,6 +66,9 @@ class SframeReport:
     address: int
     writer: str | None
     replaced_bytes: tuple[int, ...] = ()
+    moved: tuple[str, ...] = ()
+    passed_over: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 def write_sframe(
@@ -71,27 +77,50 @@ def write_sframe(
     version: int = 2,
     compact: Compact | None = None,
     max_rows: int | None = None,
+    writer: Writer = "auto",
+    preserve_dates: bool = False,
 ) -> SframeReport:
     """Write `path` with an `.sframe` made from its call frame information to `out_path`; the two may be one file.
 
-    An `.sframe` that is there is replaced. Raises OSError, ParseError for broken input, BuildError where the
-    file cannot be given the section; `out_path` is then as it was.
+    An `.sframe` that is there is replaced. `writer` chooses what makes room (`writers.elf`); the result has the times
+    of `path` if `preserve_dates`. Raises OSError, ParseError for broken input, BuildError where the file cannot be
+    given the section; `out_path` is then as it was.
     """
+    report, section = _converted(path, out_path, version, compact, max_rows)
+    from .writers.elf import write_section
+    from .writers.files import signatures_of
+
+    warnings = tuple(f"it is signed ({one}); the signature is not the result's" for one in signatures_of(Path(path)))
+    written = write_section(Path(path), Path(out_path), section, writer, preserve_dates)
+    return replace(
+        report,
+        address=written.address,
+        writer=written.engine,
+        replaced_bytes=written.replaced,
+        moved=written.moved,
+        passed_over=written.passed_over,
+        warnings=warnings,
+    )
+
+
+def _converted(
+    path: str | os.PathLike[str],
+    out_path: str | os.PathLike[str],
+    version: int,
+    compact: Compact | None,
+    max_rows: int | None,
+) -> tuple[SframeReport, LoadedSection]:
+    """The section, and what is to be said of it; the table is given up, as lief needs the memory."""
     image = open_elf(path)
     _refuse_without_code(image)
     table = with_uncovered_plt(image, table_of_image(image))
     encoded, refusals = sframe_from_table(table, version, compact, max_rows)
-    from .writers.elf import write_section
-
-    written = write_section(Path(path), Path(out_path), sframe_section(encoded))
-    return _report(
-        image, table, encoded, refusals, os.fspath(out_path), written.address, written.engine, written.replaced
-    )
+    return _report(image, table, encoded, refusals, os.fspath(out_path), 0), sframe_section(encoded)
 
 
 def sframe_section(encoded: Encoded) -> LoadedSection:
     """An encoded `.sframe` as what is put into an ELF file."""
-    from .writers.elf import LoadedSection
+    from .writers.elf_plan import LoadedSection
 
     return LoadedSection(".sframe", SHT_GNU_SFRAME, PT_GNU_SFRAME, len(encoded), encoded.at, SECTION_ALIGNMENT)
 
@@ -112,7 +141,7 @@ def write_sframe_section(
     from .writers.files import write_bytes
 
     write_bytes(Path(out_path), data)
-    return _report(image, table, encoded, refusals, os.fspath(out_path), address, None, ())
+    return _report(image, table, encoded, refusals, os.fspath(out_path), address)
 
 
 def _refuse_without_code(image: ElfImage) -> None:
@@ -129,8 +158,6 @@ def _report(
     refusals: Refusals,
     output: str,
     address: int,
-    writer: str | None,
-    replaced: tuple[int, ...],
 ) -> SframeReport:
     covered, code = covered_bytes(image, encoded.range_start, encoded.range_start + encoded.range_size)
     is_said, is_refused = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_)
@@ -153,8 +180,7 @@ def _report(
         fdes=len(encoded.fdes),
         fres=encoded.num_fres,
         address=address,
-        writer=writer,
-        replaced_bytes=replaced,
+        writer=None,
     )
 
 
@@ -169,14 +195,16 @@ def count_reasons(refusals: Refusals) -> dict[str, RefusedCount]:
     return found
 
 
-def remove_sframe(path: str | os.PathLike[str], out_path: str | os.PathLike[str]) -> RemoveReport:
+def remove_sframe(
+    path: str | os.PathLike[str], out_path: str | os.PathLike[str], preserve_dates: bool = False
+) -> RemoveReport:
     """Write `path` without its `.sframe` sections and PT_GNU_SFRAME to `out_path`; the two may be one file.
 
     Raises OSError, ParseError where there is none or the file is broken, BuildError.
     """
     from .writers.elf_remove import remove_sections
 
-    return remove_sections(Path(path), Path(out_path), ".sframe", PT_GNU_SFRAME)
+    return remove_sections(Path(path), Path(out_path), ".sframe", PT_GNU_SFRAME, preserve_dates)
 
 
 def dump_sframe(path: str | os.PathLike[str]) -> Iterator[bytes]:

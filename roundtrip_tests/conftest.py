@@ -1,4 +1,4 @@
-"""What tests share: the engine that a conversion runs on, and how hard hypothesis tries."""
+"""What tests share: the engine that a conversion runs on, how hard hypothesis tries, and compiled programs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from unwindkit.converters import callframe, fre_blocks, fre_rows, grouping, interning, kernels, runs, sframe_lookup
 
+from .elf_programs import built_fixture
 from .oracles import pytest_runtest_setup
 
-__all__ = ["engine_in_use", "fewer", "pytest_runtest_setup"]
+__all__ = ["built_fixture", "engine_in_use", "fewer", "pytest_runtest_setup"]
 
 # A law is held against 1,000 examples where HYPOTHESIS_PROFILE=thorough says so (.ci/run does), else a tenth.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}

@@ -127,8 +127,6 @@ class Build:
 
 
 PIE, FIXED, STATIC = ("-fPIE", "-pie"), ("-fno-pie", "-no-pie"), ("-fno-pie", "-static")
-# Leaves a gap between loadable segments, which `write_sframe` needs: else pages of two segments share one of the file.
-SPLIT = "-Wl,-z,separate-code"
 _AARCH64 = (
     ("O0", ("-O0", *PIE)),
     ("O2", ("-O2", *PIE)),
@@ -143,17 +141,17 @@ _AARCH64 = (
     ("O1-static-pie", ("-O1", "-fPIE", "-static-pie"), True),
 )
 _S390X = (
-    ("O0", ("-O0", *PIE, SPLIT)),
-    ("O1", ("-O1", *PIE, SPLIT)),
-    ("O2-no-pie-lazy", ("-O2", *FIXED, SPLIT, "-Wl,-z,lazy")),
-    ("Os-omit-frame-pointer", ("-Os", *PIE, SPLIT, "-fomit-frame-pointer")),
+    ("O0", ("-O0", *PIE)),
+    ("O1", ("-O1", *PIE)),
+    ("O2-no-pie-lazy", ("-O2", *FIXED, "-Wl,-z,lazy")),
+    ("Os-omit-frame-pointer", ("-Os", *PIE, "-fomit-frame-pointer")),
     ("O2-frame-pointer", ("-O2", *FIXED, "-Wl,-z,max-page-size=0x10000", "-fno-omit-frame-pointer")),
-    ("O2-backchain", ("-O2", *PIE, SPLIT, "-mbackchain")),
-    ("O1-packed-stack", ("-O1", *FIXED, SPLIT, "-mpacked-stack")),
-    ("O2-kernel", ("-O2", *PIE, SPLIT, "-mpacked-stack", "-mbackchain", "-msoft-float")),
-    ("O3-z13", ("-O3", *PIE, SPLIT, "-march=z13")),
-    ("O3-stack-checks", ("-O3", *PIE, SPLIT, "-fstack-clash-protection", "-fstack-protector-all")),
-    ("O2-static", ("-O2", *STATIC, SPLIT), True),
+    ("O2-backchain", ("-O2", *PIE, "-mbackchain")),
+    ("O1-packed-stack", ("-O1", *FIXED, "-mpacked-stack")),
+    ("O2-kernel", ("-O2", *PIE, "-mpacked-stack", "-mbackchain", "-msoft-float")),
+    ("O3-z13", ("-O3", *PIE, "-march=z13")),
+    ("O3-stack-checks", ("-O3", *PIE, "-fstack-clash-protection", "-fstack-protector-all")),
+    ("O2-static", ("-O2", *STATIC), True),
 )
 BUILDS = tuple(Build(MACHINES["aarch64"], *one) for one in _AARCH64) + tuple(
     Build(MACHINES["s390x"], *one) for one in _S390X

@@ -10,7 +10,7 @@ in the file of what is not loaded; the bytes of a replaced section.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,11 +20,14 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.constants import P_FLAGS, SH_FLAGS
 from elftools.elf.enums import ENUM_P_TYPE_BASE, ENUM_SH_TYPE_BASE
 
+from .elf_check_moves import Moves, moves_of
 from .elf_compare import (
     KEPT_HEADER_FIELDS,
     ElfTables,
     changed,
     difference,
+    difference_outside,
+    is_zero_outside,
     mode_faults,
     read_elf_tables,
     type_name,
@@ -37,7 +40,10 @@ CHANGED_HEADER_BYTES = ((32, 48), (56, 58), (60, 62))
 
 @dataclass(frozen=True, slots=True)
 class ExpectedSection:
-    """The section that the result must have, whole: its bytes at `address`, and what its two headers must say."""
+    """The section that the result must have, whole: its bytes at `address`, and what its two headers must say.
+
+    `moved` are the indices of other loaded sections that are declared to have another address than they had.
+    """
 
     name: str
     section_type: int
@@ -45,6 +51,7 @@ class ExpectedSection:
     address: int
     data: bytes
     alignment: int
+    moved: tuple[int, ...] = ()
 
 
 def check_added(before: Path, after: Path, expected: ExpectedSection) -> tuple[str, ...]:
@@ -54,8 +61,13 @@ def check_added(before: Path, after: Path, expected: ExpectedSection) -> tuple[s
             faults = [*mode_faults(before, after)]
             old, new = read_elf_tables(first), read_elf_tables(second)
             faults += _header_faults(old, new)
-            faults += _section_faults(old, new, expected)
-            faults += _segment_faults(old, new, expected)
+            if lost := [index for index in expected.moved if index >= min(len(old.sections), len(new.sections))]:
+                return (*faults, f"section {lost[0]} was to move and is missing")
+            others, new_others = _others(old, expected), _others(new, expected)
+            moves = moves_of(old, new, expected.moved, others, len(new_others))
+            faults += moves.faults
+            faults += _section_faults(old, new, expected, moves)
+            faults += _segment_faults(old, new, expected, moves)
             faults += _program_header_faults(old, new)
             faults += _layout_faults(old, new)
             faults += _new_section_faults(new, expected)
@@ -70,7 +82,13 @@ def _header_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
         yield from changed("ELF header", field, old.header, new.header)
 
 
-def _section_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection) -> Iterator[str]:
+def _others(elf: ElfTables, expected: ExpectedSection) -> list[Mapping[str, Any]]:
+    """The program headers that are neither PT_LOAD nor PT_PHDR, nor name the section."""
+    own = ("PT_LOAD", "PT_PHDR", type_name(ENUM_P_TYPE_BASE, expected.segment_type))
+    return [segment for segment in elf.segments if segment["p_type"] not in own]
+
+
+def _section_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection, moves: Moves) -> Iterator[str]:
     """Each section at its index with its header and bytes; a replaced one is the new section or an unused header."""
     for index, (name, _) in enumerate(old.sections):
         if index >= len(new.sections):
@@ -82,8 +100,8 @@ def _section_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection) -
                 yield f"section [{index}] {name}: was replaced by {new_name}"
         elif new_name != name:
             yield f"section [{index}] {name}: is now {new_name}"
-        else:
-            yield from _kept_section_faults(old, new, index)
+        elif index not in moves.indices:
+            yield from _kept_section_faults(old, new, index, moves)
     names = new.sections[new.header["e_shstrndx"]][1]
     names_end = names["sh_offset"] + names["sh_size"]
     if names_end > len(new.data) or new.data[names_end - 1] != 0:
@@ -93,12 +111,12 @@ def _section_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection) -
         yield f"unexpected sections at the end of the table: {', '.join(added)}"
 
 
-def _kept_section_faults(old: ElfTables, new: ElfTables, index: int) -> Iterator[str]:
+def _kept_section_faults(old: ElfTables, new: ElfTables, index: int, moves: Moves) -> Iterator[str]:
     (name, header), (_, new_header) = old.sections[index], new.sections[index]
     title = f"section [{index}] {name}"
     holds_names = index == old.header["e_shstrndx"]
-    moves = not header["sh_flags"] & SH_FLAGS.SHF_ALLOC
-    changing = {"sh_name", *(["sh_offset"] if moves else []), *(["sh_size"] if holds_names else [])}
+    is_loaded = bool(header["sh_flags"] & SH_FLAGS.SHF_ALLOC)
+    changing = {"sh_name", *([] if is_loaded else ["sh_offset"]), *(["sh_size"] if holds_names else [])}
     for field in header:
         if index == 0 or field not in changing:
             yield from changed(title, field, header, new_header)
@@ -106,25 +124,28 @@ def _kept_section_faults(old: ElfTables, new: ElfTables, index: int) -> Iterator
     if holds_names and not any(one["sh_link"] == index for _, one in old.sections):
         return
     if header["sh_type"] != "SHT_NOBITS":
-        place = difference(old.data, header["sh_offset"], new.data, new_header["sh_offset"], header["sh_size"])
+        start, size = header["sh_offset"], header["sh_size"]
+        if start == new_header["sh_offset"]:
+            found = difference_outside(old.data, new.data, start, start + size, moves.ranges)
+            place = None if found is None else found - start
+        else:
+            place = difference(old.data, start, new.data, new_header["sh_offset"], size)
         if place is not None:
             entry = f", in entry {place // header['sh_entsize']}" if header["sh_entsize"] else ""
             yield f"{title}: bytes differ from {place:#x} on{entry}"
 
 
-def _segment_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection) -> Iterator[str]:
+def _segment_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection, moves: Moves) -> Iterator[str]:
     """Each program header as it was, but PT_PHDR, the one that names the section, and the longer PT_LOAD."""
-    own = ("PT_LOAD", "PT_PHDR", type_name(ENUM_P_TYPE_BASE, expected.segment_type))
-    others = [segment for segment in old.segments if segment["p_type"] not in own]
-    new_others = [segment for segment in new.segments if segment["p_type"] not in own]
+    others, new_others = moves.segments, _others(new, expected)
     if len(others) != len(new_others):
         yield f"{len(new_others)} program headers beside PT_LOAD, PT_PHDR and the section's, there were {len(others)}"
     for one, other in zip(others, new_others, strict=False):
         title = f"{one['p_type']} at {one['p_vaddr']:#x}"
         for field in one:
             yield from changed(title, field, one, other)
-        if one == other:
-            yield from _segment_bytes_faults(title, one, old, new, expected)
+        if one == {**other} and not _is_in(one, moves.ranges):
+            yield from _segment_bytes_faults(title, one, old, new, expected, moves)
     new_loads = {segment["p_vaddr"]: segment for segment in new.of_type("PT_LOAD")}
     for load in old.of_type("PT_LOAD"):
         title = f"PT_LOAD at {load['p_vaddr']:#x}"
@@ -135,23 +156,35 @@ def _segment_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection) -
         for field in ("p_offset", "p_paddr", "p_flags", "p_align"):
             yield from changed(title, field, load, new_load)
         yield from _length_faults(title, load, new_load, new, expected)
-        yield from _segment_bytes_faults(title, load, old, new, expected)
+        yield from _segment_bytes_faults(title, load, old, new, expected, moves)
     for load in new_loads.values():
-        yield from _new_load_faults(load, new, expected)
-    if "PT_LOAD" in (kinds := [one["p_type"] for one in new.segments]):
-        late = {"PT_PHDR", "PT_INTERP"} & set(kinds[kinds.index("PT_LOAD") :])
-        if late:
-            yield f"{late.pop()} comes after a PT_LOAD"
+        yield from _new_load_faults(load, new, expected, moves)
+    if late := _late(new) - _late(old):
+        yield f"{late.pop()} comes after a PT_LOAD"
 
 
-def _new_load_faults(load: Mapping[str, Any], new: ElfTables, expected: ExpectedSection) -> Iterator[str]:
+def _late(elf: ElfTables) -> set[str]:
+    """What the gABI wants before any PT_LOAD and is behind one."""
+    kinds = [one["p_type"] for one in elf.segments]
+    return {"PT_PHDR", "PT_INTERP"} & set(kinds[kinds.index("PT_LOAD") :]) if "PT_LOAD" in kinds else set()
+
+
+def _new_load_faults(load: Mapping[str, Any], new: ElfTables, expected: ExpectedSection, moves: Moves) -> Iterator[str]:
     title, size = f"new PT_LOAD at {load['p_vaddr']:#x}", load["p_filesz"]
     ends = (expected.address + len(expected.data) - _shift(load), new.table_range()[1])
     if not _maps(load, expected) or load["p_offset"] + size not in ends:
         yield f"{title}: does not hold {expected.name}, or more than that and the program headers"
+    own = [new.table_range(), *((one["sh_offset"], one["sh_offset"] + one["sh_size"]) for one in _inside(new, moves))]
+    section_start = expected.address - _shift(load)
+    if not is_zero_outside(new.data, load["p_offset"], section_start, own):
+        yield f"{title}: holds bytes of nothing before {expected.name}"
     wanted = {"p_flags": P_FLAGS.PF_R, "p_paddr": load["p_vaddr"], "p_memsz": size}
     for field in wanted:
         yield from changed(title, field, wanted, load, "should be")
+
+
+def _inside(new: ElfTables, moves: Moves) -> Iterator[Mapping[str, Any]]:
+    return (new.sections[index][1] for index in moves.indices)
 
 
 def _length_faults(
@@ -170,25 +203,24 @@ def _length_faults(
         yield f"{title}: {sizes} hold more or less than before"
 
 
+def _is_in(segment: Mapping[str, Any], ranges: Iterable[tuple[int, int]]) -> bool:
+    start, end = segment["p_offset"], segment["p_offset"] + segment["p_filesz"]
+    return any(low <= start < high or low < end <= high for low, high in ranges)
+
+
 def _segment_bytes_faults(
-    title: str, segment: Mapping[str, Any], old: ElfTables, new: ElfTables, expected: ExpectedSection
+    title: str, segment: Mapping[str, Any], old: ElfTables, new: ElfTables, expected: ExpectedSection, moves: Moves
 ) -> Iterator[str]:
     """Compare what the file had for `segment`, but for the declared bytes; both files have it at the same offset."""
-    skipped = list(CHANGED_HEADER_BYTES)
-    if old.header["e_phoff"] == new.header["e_phoff"]:
-        skipped.append(old.table_range())
+    skipped = [*CHANGED_HEADER_BYTES, *moves.ranges]
     for elf in (old, new):
         for name, header in elf.sections:
             if name == expected.name and header["sh_type"] != "SHT_NOBITS":
                 skipped.append((header["sh_offset"], header["sh_offset"] + header["sh_size"]))
     start, end = segment["p_offset"], segment["p_offset"] + segment["p_filesz"]
-    for skip_start, skip_end in [*sorted(skipped), (end, end)]:
-        size = min(skip_start, end) - start
-        place = difference(old.data, start, new.data, start, size) if size > 0 else None
-        if place is not None:
-            yield f"{title}: the file's bytes differ at {start + place:#x}"
-            return
-        start = max(start, skip_end)
+    place = difference_outside(old.data, new.data, start, end, skipped)
+    if place is not None:
+        yield f"{title}: the file's bytes differ at {place:#x}"
 
 
 def _program_header_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:

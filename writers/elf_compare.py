@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,38 @@ def difference(old: mmap.mmap, old_offset: int, new: mmap.mmap, new_offset: int,
         if one != two:
             pairs = enumerate(zip(one, two, strict=False))
             return start + next((place for place, (a, b) in pairs if a != b), min(len(one), len(two)))
+        for data, place in ((old, old_offset + start), (new, new_offset + start)):
+            _forget(data, place, end - start)
     return None
+
+
+def _forget(data: mmap.mmap, start: int, size: int) -> None:
+    """Give back the memory of pages that were read: two large files would be in it whole."""
+    first, last = -(-start // mmap.PAGESIZE), (start + size) // mmap.PAGESIZE
+    if last > first:
+        data.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
+
+
+def difference_outside(
+    old: mmap.mmap, new: mmap.mmap, start: int, end: int, skipped: Iterable[tuple[int, int]]
+) -> int | None:
+    """Where two files first differ between two offsets, but for some ranges; None if they do not."""
+    for skip_start, skip_end in [*sorted(skipped), (end, end)]:
+        size = min(skip_start, end) - start
+        place = difference(old, start, new, start, size) if size > 0 else None
+        if place is not None:
+            return start + place
+        start = max(start, skip_end)
+    return None
+
+
+def is_zero_outside(data: mmap.mmap, start: int, end: int, skipped: Iterable[tuple[int, int]]) -> bool:
+    """Whether all bytes between two offsets, but for some ranges, are zero."""
+    for skip_start, skip_end in [*sorted(skipped), (end, end)]:
+        if any(data[start : min(skip_start, end)]):
+            return False
+        start = max(start, skip_end)
+    return True
 
 
 def type_name(names: Mapping[str, int], number: int) -> str | int:

@@ -7,8 +7,6 @@ is compared with the input byte for byte before it is renamed into place.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +17,16 @@ from elftools.elf.constants import SH_FLAGS
 from elftools.elf.enums import ENUM_P_TYPE_BASE
 
 from ..schemas.section import BuildError, ParseError
-from .elf_compare import KEPT_HEADER_FIELDS, ElfTables, changed, difference, mode_faults, read_elf_tables, type_name
+from .elf_compare import (
+    KEPT_HEADER_FIELDS,
+    ElfTables,
+    changed,
+    difference,
+    difference_outside,
+    mode_faults,
+    read_elf_tables,
+    type_name,
+)
 from .elf_tables import (
     NULL_SECTION,
     SECTION_SIZE,
@@ -34,7 +41,7 @@ from .elf_tables import (
     refuse_unsuitable,
     write_tables,
 )
-from .files import rewriting, take_owner_and_mode
+from .files import copy_range, rewriting, size_of, take_owner_and_mode, take_times
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,9 @@ class RemoveReport:
     segments: int
 
 
-def remove_sections(path: Path, out_path: Path, name: str, segment_type: int) -> RemoveReport:
+def remove_sections(
+    path: Path, out_path: Path, name: str, segment_type: int, preserve_dates: bool = False
+) -> RemoveReport:
     """Write `path` without any section of that name, and without segments of that type, to `out_path`.
 
     `out_path` may be `path`; links in it are followed. Raises ParseError where there is nothing to take out or the
@@ -53,23 +62,27 @@ def remove_sections(path: Path, out_path: Path, name: str, segment_type: int) ->
     """
     with path.open("rb") as source:
         before = read_tables(source)
-        refuse_unsuitable(before, os.fstat(source.fileno()).st_size, name)
+        refuse_unsuitable(before, size_of(source), name)
         gone = _indices_of(before, _names_of(name))
         if not gone and all(one.type != segment_type for one in before.segments):
             raise ParseError(name, None, "", "the file has no such section")
         after = _without(before, gone, segment_type)
         with rewriting(out_path) as temporary:
             with temporary.open("w+b") as out:
-                source.seek(0)
-                shutil.copyfileobj(source, out)
+                copy_range(source, out, 0, size_of(source))
+                out.truncate(size_of(source))
                 for old in _stored(before, gone):
                     put(out, old.offset, bytes(old.size))
                 put(out, before.phoff, bytes(len(before.segments) * SEGMENT_SIZE))
                 put(out, before.shoff, bytes(len(before.sections) * SECTION_SIZE))
                 write_tables(source, out, after)
+                if _table_end(before) == size_of(source):
+                    out.truncate(_table_end(after))  # else the lost header would be data that nothing describes
                 take_owner_and_mode(source, out)
             if faults := check_removed(path, temporary, name, segment_type):
                 raise BuildError(name, None, "check", f"faults found: {'; '.join(faults)}")
+            if preserve_dates:
+                take_times(source, temporary)
     sizes = tuple(before.sections[index].size for index in before.indices_of(name))
     return RemoveReport(sizes, len(before.segments) - len(after.segments))
 
@@ -77,6 +90,10 @@ def remove_sections(path: Path, out_path: Path, name: str, segment_type: int) ->
 def _names_of(name: str) -> tuple[str, ...]:
     """The section and what `ld --emit-relocs` keeps for it: relocations of a section that is gone end objcopy."""
     return name, f".rela{name}", f".rel{name}"
+
+
+def _table_end(tables: Tables) -> int:
+    return tables.shoff + len(tables.sections) * SECTION_SIZE
 
 
 def _indices_of(before: Tables, names: tuple[str, ...]) -> tuple[int, ...]:
@@ -169,14 +186,14 @@ def _byte_faults(old: ElfTables, new: ElfTables, name: str) -> Iterator[str]:
             skipped.append(place)
             if any(new.data[place[0] : place[1]]):
                 yield f"{found}: its bytes are still there"
-    if len(old.data) != len(new.data):
+    lost = (old.header["e_shnum"] - new.header["e_shnum"]) * old.header["e_shentsize"]
+    ended = shoff + old.header["e_shnum"] * old.header["e_shentsize"] == len(old.data)
+    if len(old.data) - (lost if ended else 0) != len(new.data):
         yield f"the file has {len(new.data)} bytes, it had {len(old.data)}"
         return
-    start = 0
-    for skip_start, skip_end in [*sorted(skipped), (len(old.data), len(old.data))]:
-        if skip_start > start and difference(old.data, start, new.data, start, skip_start - start) is not None:
-            yield f"bytes between {start:#x} and {skip_start:#x} have changed"
-        start = max(start, skip_end)
+    changed_at = difference_outside(old.data, new.data, 0, len(new.data), skipped)
+    if changed_at is not None:
+        yield f"the bytes have changed at {changed_at:#x}"
 
 
 # ELF64: e_phnum and e_shnum.

@@ -28,8 +28,13 @@ class ET(IntEnum):
 class PT(IntEnum):
     """Segment types."""
 
+    NULL = 0
     LOAD = 1
+    DYNAMIC = 2
+    INTERP = 3
+    NOTE = 4
     PHDR = 6
+    GNU_PROPERTY = 0x6474E553
 
 
 class PF(IntFlag):
@@ -43,7 +48,12 @@ class SHT(IntEnum):
     """Section types."""
 
     NULL = 0
+    SYMTAB = 2
+    HASH = 5
+    NOTE = 7
     NOBITS = 8
+    DYNSYM = 11
+    GNU_HASH = 0x6FFFFFF6
 
 
 class SHF(IntFlag):
@@ -53,17 +63,35 @@ class SHF(IntFlag):
     EXECINSTR = 4
 
 
+class DT(IntEnum):
+    """Tags of dynamic entries."""
+
+    HASH = 4
+    SYMTAB = 6
+    GNU_HASH = 0x6FFFFEF5
+
+
+# The dynamic entry through which alone a section of that type is found.
+POINTED_AT = {SHT.HASH: DT.HASH, SHT.GNU_HASH: DT.GNU_HASH, SHT.DYNSYM: DT.SYMTAB}
 ELFCLASS32, ELFCLASS64 = 1, 2
 BYTE_ORDER = {1: "<", 2: ">"}  # ELFDATA2LSB, ELFDATA2MSB
 PN_XNUM = 0xFFFF
+MAX_SECTIONS = 0xFF00  # SHN_LORESERVE: from here on, indices have other meanings
 MIN_PAGE, MAX_PAGE = 0x1000, 0x10000  # of all machines that run ELF64
 ADDRESS_LIMIT = 1 << 63
+# Sections of Linux images alone (include/asm-generic/vmlinux.lds.h).
+KERNEL_SECTIONS = {b"__ksymtab", b"__param", b".data..percpu", b".init.text"}
 UNSUITABLE_TYPES = {
     ET.REL: "is a relocatable file (ET_REL), which nothing loads: link it first",
     ET.CORE: "is a core file (ET_CORE)",
 }
-HEADER, SEGMENT, SECTION = "16sHHIQQQIHHHHHH", "IIQQQQQQ", "IIQQQQIIQQ"
-HEADER_SIZE, SEGMENT_SIZE, SECTION_SIZE = (struct.calcsize("<" + fields) for fields in (HEADER, SEGMENT, SECTION))
+HEADER, SEGMENT, SECTION, DYNAMIC = "16sHHIQQQIHHHHHH", "IIQQQQQQ", "IIQQQQIIQQ", "qQ"
+HEADER_SIZE, SEGMENT_SIZE, SECTION_SIZE, DYNAMIC_SIZE = (
+    struct.calcsize("<" + fields) for fields in (HEADER, SEGMENT, SECTION, DYNAMIC)
+)
+SYMBOL = "IBBHQQ"  # st_name, st_info, st_other, st_shndx, st_value, st_size
+SYMBOL_VALUE_OFFSET = 8
+STT_SECTION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +200,9 @@ def refuse_unsuitable(before: Tables, file_size: int, name: str) -> None:
     """BuildError for a file with nothing to load; ParseError for headers that leave the file, which kill lief."""
     if not before.loads:
         raise BuildError(name, None, "PT_LOAD", "the file has no loadable segment")
+    if KERNEL_SECTIONS & set(before.names):
+        reason = "is a kernel image: what boots it knows its segments, and nothing would look for one more"
+        raise BuildError(name, None, "e_type", reason)
     if any(one.type == SHT.NOBITS and one.flags & SHF.EXECINSTR for one in before.sections):
         raise BuildError(name, None, "sh_type", "the code has no bytes: this is a separate debug file")
     for index, segment in enumerate(before.segments):

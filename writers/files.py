@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from io import BufferedReader
+from contextlib import contextmanager, suppress
+from io import BufferedRandom, BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import BinaryIO
+
+CHUNK = 1 << 24
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -48,7 +51,11 @@ def rewriting(out_path: Path) -> Iterator[Path]:
     Links in `out_path` are followed. Raises OSError.
     """
     target = out_path.resolve()
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".unwindkit-")
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".unwindkit-")
+    except OSError as error:
+        error.filename = os.fspath(out_path)  # what the user knows, not the temporary file
+        raise
     os.close(handle)
     temporary = Path(name)
     try:
@@ -71,6 +78,30 @@ def take_owner_and_mode(source: BufferedReader, out: BinaryIO) -> None:
     os.fchmod(out.fileno(), mode)
 
 
+def take_times(source: BufferedReader, out_path: Path) -> None:
+    """Give a file the times of access and change of `source`."""
+    status = os.fstat(source.fileno())
+    os.utime(out_path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+# What Linux's sign-file, and evmctl for an appended IMA signature, leave at a file's end.
+APPENDED_SIGNATURE = b"~Module signature appended~\n"
+SIGNING_ATTRIBUTES = ("security.ima", "security.evm")
+
+
+def signatures_of(path: Path) -> Iterator[str]:
+    """The kinds of signature that a file has over its bytes, which no changed copy can keep."""
+    with path.open("rb") as file:
+        if size_of(file) >= len(APPENDED_SIGNATURE):
+            file.seek(-len(APPENDED_SIGNATURE), os.SEEK_END)
+            if file.read() == APPENDED_SIGNATURE:
+                yield "appended to the file"
+        for name in SIGNING_ATTRIBUTES:
+            with suppress(OSError):  # the file system has none, or no such one
+                os.getxattr(file.fileno(), name)
+                yield name
+
+
 def _sync(path: Path) -> None:
     """Wait until a file, or a folder's entries, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
@@ -78,3 +109,52 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def size_of(file: BufferedReader) -> int:
+    """The size of an open file in bytes."""
+    return os.fstat(file.fileno()).st_size
+
+
+def copy_range(source: BufferedReader, out: BufferedWriter | BufferedRandom, offset: int, size: int) -> None:
+    """Copy `size` bytes at `offset` in `source` to where `out` stands, which then stands behind them.
+
+    Holes of `source` become none of `out`'s bytes: it must be written, or made as long, behind them.
+    """
+    start = out.seek(0, os.SEEK_CUR)  # what is buffered is written by this
+    end = offset + size
+    for data_start, data_end in _data_ranges(source.fileno(), offset, end):
+        place = start + data_start - offset
+        while data_start < data_end:
+            step = _copy_some(source.fileno(), out.fileno(), data_start, place, min(CHUNK, data_end - data_start))
+            data_start, place = data_start + step, place + step
+    out.seek(start + size)
+
+
+def _data_ranges(handle: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where a file has data between two offsets."""
+    while start < end:
+        try:
+            start = os.lseek(handle, start, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole
+                return
+            raise
+        hole = os.lseek(handle, start, os.SEEK_HOLE)
+        if start < end:
+            yield start, min(hole, end)
+        start = hole
+
+
+def _copy_some(source: int, out: int, offset: int, place: int, size: int) -> int:
+    """Copy up to `size` bytes, and say how many; the file system may share them instead of copying."""
+    try:
+        if copied := os.copy_file_range(source, out, size, offset, place):
+            return copied
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+    data = os.pread(source, size, offset)
+    if not data:
+        raise OSError(errno.EIO, "the file has become shorter")
+    return os.pwrite(out, data, place)

@@ -1,0 +1,122 @@
+"""Many files, each on its own: what fails, fails alone.
+
+Strategy: any `concurrent.futures.Executor` does the work, so a cluster's own serves as well. Where a worker process
+dies (a broken file may kill a library, or take all memory) its pool is lost: what was not done is then done one file
+and one process at a time, so that only the file that kills its worker fails.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .jobs import SframeReport, write_sframe
+from .schemas.section import FormatError, ParseError
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    StrPath: TypeAlias = str | os.PathLike[str]
+
+ELF_MAGIC = b"\x7fELF"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A file of many for which nothing was written, and the sentence that says why."""
+
+    file: str
+    output: str
+    error: str
+
+
+def files_and_outputs(paths: Iterable[StrPath], output_dir: StrPath) -> list[tuple[Path, Path]]:
+    """What to read and what to write: files by their names, those of a folder by their paths in it.
+
+    Of a folder every ELF file is taken, symbolic links are not followed. Raises OSError for a path that is not there,
+    ParseError where two files would become one, or one would be written over itself.
+    """
+    sources: dict[Path, Path] = {}
+    for path in map(Path, paths):
+        found = sorted(_elf_files(path)) if path.is_dir() else [path]
+        for source in found:
+            out = Path(output_dir) / (source.relative_to(path) if path.is_dir() else source.name)
+            if out in sources:
+                raise ParseError("", None, "", f"{sources[out]} and {source} would both become {out}")
+            if out.exists() and source.exists() and out.samefile(source):
+                raise ParseError("", None, "", f"{source} would be written over itself")
+            sources[out] = source
+    return [(source, out) for out, source in sources.items()]
+
+
+def _elf_files(folder: Path) -> Iterator[Path]:
+    for root, _, names in os.walk(folder, onerror=_raise):
+        for path in (Path(root, name) for name in names):
+            if path.is_symlink() or not path.is_file():
+                continue
+            with path.open("rb") as file:
+                if file.read(len(ELF_MAGIC)) == ELF_MAGIC:
+                    yield path
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def worker_processes(jobs: int, files: int) -> AbstractContextManager[Executor | None]:
+    """So many processes; None, which is this one, for one job or one file."""
+    import multiprocessing
+
+    if min(jobs, files) < 2:
+        return nullcontext()
+    # Not forked: a copy of a process with threads may hang.
+    return ProcessPoolExecutor(min(jobs, files), multiprocessing.get_context("spawn"))
+
+
+def write_sframe_many(
+    pairs: Sequence[tuple[StrPath, StrPath]], executor: Executor | None = None, **choices: Any
+) -> Iterator[SframeReport | Failure]:
+    """`write_sframe` with its `choices` for each pair of input and output; outcomes come in the order of the pairs.
+
+    Folders are made as they are needed. `executor` None does it here, file by file.
+    """
+    if executor is None:
+        yield from (_one(source, out, choices) for source, out in pairs)
+        return
+    futures = [executor.submit(_one, source, out, choices) for source, out in pairs]
+    for (source, out), future in zip(pairs, futures, strict=True):
+        yield _outcome(source, out, choices, future)
+
+
+def _outcome(
+    source: StrPath, out: StrPath, choices: dict[str, Any], future: Future[SframeReport | Failure]
+) -> SframeReport | Failure:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        pass
+    with worker_processes(2, 2) as alone:
+        assert alone is not None
+        try:
+            return alone.submit(_one, source, out, choices).result()
+        except BrokenProcessPool:
+            return Failure(os.fspath(source), os.fspath(out), "the process that read it died")
+
+
+def _one(source: StrPath, out: StrPath, choices: dict[str, Any]) -> SframeReport | Failure:
+    try:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
+        return write_sframe(source, out, **choices)
+    except FormatError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except MemoryError:
+        reason = "there is not enough memory for it"
+    return Failure(os.fspath(source), os.fspath(out), reason)

@@ -1,0 +1,89 @@
+"""What the commands share: exit codes, options, and how figures read."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from .jobs import RefusedCount
+
+    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+
+DONE, DIFFERENT, WRONG = 0, 1, 2
+
+
+def add_choices(command: argparse.ArgumentParser, version: int | None, about_version: str) -> None:
+    """What every command that writes SFrame has."""
+    command.add_argument("--sframe-version", type=int, default=version, choices=(2, 3), help=about_version)
+    command.add_argument(
+        "--compact",
+        choices=("none", "share", "merge"),
+        help="share: functions with equal rows name the same FREs; merge: also neighbours across padding are one FDE; "
+        "none: neither (default: share, for big-endian targets none)",
+    )
+
+
+def add_writer(command: argparse.ArgumentParser) -> None:
+    """How room is made in an ELF file."""
+    command.add_argument(
+        "--writer",
+        choices=("auto", "lief", "native"),
+        default="auto",
+        help="what makes room in the file: our own engine, lief, or the first of both whose result is right (default)",
+    )
+
+
+def add_dates(command: argparse.ArgumentParser) -> None:
+    """As objcopy has it."""
+    command.add_argument("-p", "--preserve-dates", action="store_true", help="keep the file's access and change times")
+
+
+def writer_lines(writer: str | None, moved: tuple[str, ...], passed_over: dict[str, str]) -> list[str]:
+    """How room was made, and why not otherwise."""
+    if writer is None:
+        return []
+    also = f"; moved {', '.join(moved)}" if moved else ""
+    return [f"  written: {writer}{also}", *(f"  not {name}: {reason}" for name, reason in passed_over.items())]
+
+
+def add_address(command: argparse.ArgumentParser, about: str) -> None:
+    command.add_argument("--address", type=lambda text: int(text, 0), default=0, help=about)
+
+
+def address_of(text: str) -> int:
+    """An address in any notation of Python's; argparse shows what is said of another text."""
+    try:
+        address = int(text, 0)
+    except ValueError:
+        address = -1
+    if not 0 <= address < 1 << 64:
+        raise argparse.ArgumentTypeError(f"{text!r} is no address")
+    return address
+
+
+def refuse_the_input(options: argparse.Namespace, written: str, read: str | None = None) -> None:
+    source = Path(read or options.file)
+    if Path(written).exists() and source.exists() and source.samefile(written):
+        hint = ": say --in-place" if "in_place" in options and written == options.output else ""
+        options.command.error(f"{written} is the input itself{hint}")
+
+
+def count_text(number: int | None, singular: str, plural: str | None = None) -> str:
+    if number is None:
+        return f"no {plural or singular + 's'} counted"
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def share_text(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.2f} %" if whole else "no share"
+
+
+def refused_lines(refused: dict[str, RefusedCount]) -> list[str]:
+    from .converters.refusals import Reason
+
+    return [
+        f"  refused: {count_text(found.ranges, 'range')}, {found.bytes:,} bytes: {Reason[name].sentence}"
+        for name, found in refused.items()
+    ]

@@ -1,0 +1,118 @@
+"""Commands that read: info, dump, find."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from .cli_common import DONE, address_of, count_text, share_text
+
+if TYPE_CHECKING:
+    from .cli_common import Commands
+    from .jobs import FileInfo
+
+
+def add_info(commands: Commands) -> None:
+    command = commands.add_parser("info", help="what unwind information a file has")
+    command.add_argument("file", metavar="FILE", nargs="?")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.add_argument("--engine", action="store_true", help="say which kernels are in use: compiled or pure")
+    command.set_defaults(run=_info, command=command)
+
+
+def add_dump(commands: Commands) -> None:
+    command = commands.add_parser("dump", help="print what sections hold, as GNU readelf 2.47 prints it")
+    command.add_argument("file", metavar="FILE")
+    command.add_argument("--sframe", action="store_true", help="every .sframe section, as readelf --sframe does")
+    command.add_argument("--json", action="store_true", help="as JSON, one object a section")
+    command.set_defaults(run=_dump, command=command)
+
+
+def add_find(commands: Commands) -> None:
+    command = commands.add_parser("find", help="the row in force at a PC, from each source in the file")
+    command.add_argument("file", metavar="FILE")
+    command.add_argument("pcs", metavar="PC", nargs="+", type=address_of, help="an address, 0x1234 or decimal")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.set_defaults(run=_find, command=command)
+
+
+def _info(options: argparse.Namespace) -> int:
+    if options.engine:
+        from .converters.kernels import engine
+
+        print(engine().name)
+    if options.file is None:
+        return DONE if options.engine else options.command.error("FILE is missing")
+
+    from .jobs import describe
+
+    found = describe(options.file)
+    print(json.dumps(asdict(found), indent=2) if options.json else _info_text(found))
+    return DONE
+
+
+def _info_text(found: FileInfo) -> str:
+    lines = [
+        f"{found.file}: {found.architecture}, {found.byte_order}-endian, {found.type}, "
+        f"{found.code_bytes:,} bytes of code"
+    ]
+    for section in found.sections:
+        version = "" if section.version is None else f" version {section.version}"
+        lines.append(f"{section.name}{version}: {section.size:,} bytes at {section.address:#x}")
+        if section.fault:
+            lines.append(f"  not readable: {section.fault}")
+        elif section.rows is None:
+            lines.append(f"  {count_text(section.functions, 'entry', 'entries')}")
+        else:
+            lines.append(
+                f"  {count_text(section.functions, 'function')}, {count_text(section.rows, 'row')}, "
+                f"{count_text(section.distinct_runs, 'distinct row run')}, "
+                f"{share_text(section.covered_bytes or 0, found.code_bytes)} of code bytes covered"
+            )
+    if not found.sections:
+        lines.append("no unwind information")
+    return "\n".join(lines)
+
+
+def _dump(options: argparse.Namespace) -> int:
+    from .jobs import dump_sframe, plain_sframe
+
+    if not options.sframe:
+        options.command.error("say what to print: --sframe")
+    if options.json:
+        _print_json(plain_sframe(options.file))
+        return DONE
+    sys.stdout.flush()
+    for piece in dump_sframe(options.file):
+        sys.stdout.buffer.write(piece)
+    return DONE
+
+
+def _print_json(sections: Iterable[tuple[dict[str, object], Iterable[dict[str, object]]]]) -> None:
+    """An array of objects, written piece by piece: a large section is never whole in memory as objects."""
+
+    before = "["
+    for header, functions in sections:
+        print(before, json.dumps(header)[:-1], ', "functions": [', sep="", end="")
+        for number, function in enumerate(functions):
+            print(",\n " if number else "\n ", json.dumps(function), sep="", end="")
+        print("]}", end="")
+        before = ",\n"
+    print("]")
+
+
+def _find(options: argparse.Namespace) -> int:
+    from .converters.found import find_in_file, found_plain, found_text
+
+    architecture, found = find_in_file(options.file, options.pcs)
+    if options.json:
+        import json
+
+        print(json.dumps([found_plain(architecture, one) for one in found], indent=2))
+    else:
+        print(found_text(architecture, found))
+    return DONE

@@ -1,0 +1,195 @@
+"""Commands that change ELF files: sframe, remove."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .cli_common import (
+    DIFFERENT,
+    DONE,
+    WRONG,
+    add_address,
+    add_choices,
+    add_dates,
+    add_writer,
+    count_text,
+    refuse_the_input,
+    refused_lines,
+    share_text,
+    writer_lines,
+)
+
+if TYPE_CHECKING:
+    from .cli_common import Commands
+    from .jobs import SframeReport
+
+
+def add_sframe(commands: Commands) -> None:
+    command = commands.add_parser(
+        "sframe",
+        help="add an .sframe section made from the file's call frame information",
+        description="Make an .sframe section from .eh_frame (or .debug_frame) and add it to the file, or to many.",
+    )
+    command.add_argument("files", metavar="FILE", nargs="+", help="a file, or a folder: every ELF file in it")
+    output = command.add_mutually_exclusive_group(required=True)
+    output.add_argument("-o", dest="output", metavar="OUT", help="write the file with its .sframe here")
+    output.add_argument("--in-place", action="store_true", help="replace FILE itself")
+    output.add_argument("--section", metavar="OUT.bin", help="write the bytes of the section alone")
+    output.add_argument("--output-dir", metavar="DIR", help="write many files into DIR; paths inside a folder are kept")
+    command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="with --output-dir: N at once")
+    add_address(command, "with --section: the virtual address the section will have (starts count from it; default 0)")
+    add_choices(command, 2, "version to write (default 2)")
+    command.add_argument("--max-rows", type=int, metavar="N", help="with --compact merge: at most N FREs an FDE")
+    add_writer(command)
+    add_dates(command)
+    command.add_argument("--report", metavar="R.json", help="write the figures as JSON")
+    command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be converted whole")
+    command.set_defaults(run=_sframe, command=command)
+
+
+def add_remove(commands: Commands) -> None:
+    command = commands.add_parser("remove", help="take .sframe sections and the segment that names them out of a file")
+    command.add_argument("file", metavar="FILE")
+    output = command.add_mutually_exclusive_group(required=True)
+    output.add_argument("-o", dest="output", metavar="OUT", help="write the file without its .sframe here")
+    output.add_argument("--in-place", action="store_true", help="replace FILE itself")
+    add_dates(command)
+    command.set_defaults(run=_remove, command=command)
+
+
+def _sframe(options: argparse.Namespace) -> int:
+    _refuse_wrong_usage(options)
+    if options.output_dir:
+        return _sframe_many(options)
+    (options.file,) = options.files
+    for written in filter(None, (options.output, options.section, options.report)):
+        refuse_the_input(options, written)
+    if options.report and Path(options.report).resolve() == Path(options.output or options.section or "").resolve():
+        options.command.error(f"{options.report} cannot be both the result and the report")
+    from .jobs import write_sframe, write_sframe_section
+
+    if options.section:
+        report = write_sframe_section(
+            *(options.file, options.section, options.address, options.sframe_version, options.compact),
+            options.max_rows,
+        )
+    else:
+        target = options.file if options.in_place else options.output
+        report = write_sframe(options.file, target, **_choices(options))
+    if options.report:
+        _write_report(options.report, asdict(report))
+    print(_report_text(report), file=sys.stderr)
+    return DIFFERENT if options.strict and report.refused else DONE
+
+
+def _refuse_wrong_usage(options: argparse.Namespace) -> None:
+    error = options.command.error
+    if options.address and not options.section:
+        error("--address goes with --section")
+    if options.max_rows is not None and (options.compact != "merge" or options.max_rows < 1):
+        error("--max-rows goes with --compact merge, from 1 on")
+    if options.jobs < 1 or (options.jobs > 1 and not options.output_dir):
+        error("-j goes with --output-dir, from 1 on")
+    if not options.output_dir and len(options.files) > 1:
+        error("many files go with --output-dir")
+    if options.section and (options.writer != "auto" or options.preserve_dates):
+        error("--section writes no ELF file: --writer and --preserve-dates go with the others")
+
+
+def _choices(options: argparse.Namespace) -> dict[str, Any]:
+    """What `write_sframe` is asked for, whichever the files."""
+    return {
+        "version": options.sframe_version,
+        "compact": options.compact,
+        "max_rows": options.max_rows,
+        "writer": options.writer,
+        "preserve_dates": options.preserve_dates,
+    }
+
+
+def _write_report(path: str, report: object) -> None:
+    import json
+
+    from .writers.files import write_bytes
+
+    write_bytes(Path(path), json.dumps(report, indent=2).encode() + b"\n")
+
+
+def _sframe_many(options: argparse.Namespace) -> int:
+    from .batch import Failure, files_and_outputs, worker_processes, write_sframe_many
+
+    options.file = options.output_dir
+    pairs = files_and_outputs(options.files, options.output_dir)
+    done, failed, refused = [], 0, False
+    with worker_processes(options.jobs, len(pairs)) as executor:
+        for number, outcome in enumerate(write_sframe_many(pairs, executor, **_choices(options)), 1):
+            done.append(asdict(outcome))
+            _clear_progress()
+            if isinstance(outcome, Failure):
+                failed += 1
+                print(f"unwindkit: {outcome.file}: {outcome.error}", file=sys.stderr)
+            else:
+                refused |= bool(outcome.refused)
+                print("\n".join([_first_line(outcome), *_warnings(outcome)]), file=sys.stderr)
+            _show_progress(number, len(pairs))
+    _clear_progress()
+    if options.report:
+        _write_report(options.report, done)
+    print(f"{count_text(len(pairs), 'file')}: {len(pairs) - failed:,} written, {failed:,} failed", file=sys.stderr)
+    return WRONG if failed else DIFFERENT if options.strict and refused else DONE
+
+
+def _show_progress(number: int, total: int) -> None:
+    if sys.stderr.isatty():
+        width = 40
+        filled = width * number // total
+        print(f"\r[{'#' * filled}{' ' * (width - filled)}] {number}/{total}", end="", file=sys.stderr, flush=True)
+
+
+def _clear_progress() -> None:
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+
+
+def _report_text(report: SframeReport) -> str:
+    lines = [
+        _first_line(report),
+        f"  .sframe {report.sframe_bytes:,} bytes ({count_text(report.fdes, 'FDE')}, "
+        f"{count_text(report.fres, 'FRE')}), "
+        f"{report.sframe_bytes / max(1, report.cfi_bytes):.2f} of {report.cfi_section}'s {report.cfi_bytes:,}",
+    ]
+    lines += refused_lines(report.refused)
+    if report.replaced_bytes:
+        lines.append(f"  replaced an .sframe of {', '.join(f'{size:,}' for size in report.replaced_bytes)} bytes")
+    lines += writer_lines(report.writer, report.moved, report.passed_over)
+    return "\n".join([*lines, *_warnings(report)])
+
+
+def _first_line(report: SframeReport) -> str:
+    return (
+        f"{report.output}: {count_text(report.functions, 'function')}: {report.converted:,} converted, "
+        f"{report.partial:,} in part, {report.functions - report.converted - report.partial:,} not; "
+        f"{share_text(report.covered_bytes, report.code_bytes)} of {report.code_bytes:,} code bytes covered"
+    )
+
+
+def _warnings(report: SframeReport) -> list[str]:
+    return [f"unwindkit: {report.file}: warning: {one}" for one in report.warnings]
+
+
+def _remove(options: argparse.Namespace) -> int:
+    from .jobs import remove_sframe
+
+    if options.output:
+        refuse_the_input(options, options.output)
+    target = options.file if options.in_place else options.output
+    report = remove_sframe(options.file, target, preserve_dates=options.preserve_dates)
+    sizes = ", ".join(f"{size:,}" for size in report.removed)
+    sections = count_text(len(report.removed), ".sframe section") + (f" of {sizes} bytes" if sizes else "")
+    taken = f"took out {sections}, {count_text(report.segments, 'segment')}"
+    print(f"{options.output or options.file}: {taken}", file=sys.stderr)
+    return DONE
