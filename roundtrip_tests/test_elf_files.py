@@ -13,11 +13,14 @@ import pytest
 from unwindkit.schemas.section import BuildError, FormatError, ParseError
 from unwindkit.writers.elf import HEADERS_KEPT, HEADERS_MOVED, LIEF, LoadedSection, write_by_engines, write_section
 from unwindkit.writers.elf_check import check_added
+from unwindkit.writers.elf_remove import remove_sections
 
 from .elf_programs import (
     DEBUG,
     ENGINES,
     OLDER,
+    PROGRAM,
+    PT_GNU_SFRAME,
     Built,
     expected,
     line_of,
@@ -164,6 +167,22 @@ def test_empty_section_may_be_anywhere(engine: str, built: Built, tmp_path: Path
     before = patched(program, tmp_path / "before", (header + 24, "Q", 1 << 63), (header + 32, "Q", 0))
     report = write_by_engines(before, tmp_path / "out", sframe(), (engine,))
     assert line_of(report) in run(tmp_path / "out", "operand")[1]
+
+
+def test_holes_stay_holes(built: Built, tmp_path: Path) -> None:
+    """64 MiB of .bss: where the program headers move they stand behind it, in the file as well."""
+    probe, moved, without = (tmp_path / name for name in ("probe", "moved", "without"))
+    with probe.open("wb") as file:
+        file.truncate(1 << 26)
+    if probe.stat().st_blocks:
+        pytest.skip("this file system has no holes")
+    program = built("gcc -static -O0", PROGRAM.replace("in_bss[70000]", "in_bss[1 << 26]"))
+    write_by_engines(program, moved, sframe(), (HEADERS_MOVED,))
+    remove_sections(moved, without, ".sframe", PT_GNU_SFRAME)
+    for path in (moved, without):
+        assert path.stat().st_size > 1 << 26
+        assert path.stat().st_blocks * 512 < 4 << 20
+        assert run(path, "-a", "x", "operand")[0] == 3
 
 
 def test_no_hole_is_as_long_as_the_memory_of_a_large_program(built: Built, tmp_path: Path) -> None:
