@@ -11,7 +11,19 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-KERNELS = ("reads", "entries", "operands", "rows", "fres", "sharing", "lookup", "flex", "grouping")
+KERNELS = (
+    "reads",
+    "entries",
+    "operands",
+    "rows",
+    "fres",
+    "sharing",
+    "lookup",
+    "flex",
+    "grouping",
+    "instructions",
+    "pieces",
+)
 SOURCE = Path("converters/kernels")
 STAGE = Path("build/stage")
 

@@ -13,29 +13,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import Cie, Dialect
-from ..schemas.pointers import DW_EH_PE, PointerBases, resolve
+from ..schemas.callframe import Dialect
+from ..schemas.pointers import NO_BASES, PointerBases
 from ..schemas.section import ParseError, Section
 from ..schemas.wire import DwarfFormat
 from .arch import Architecture
+from .cies import Cies, check_augmentation, cie_columns
 from .interning import intern
 from .kernels import engine, views
 from .kernels.protocol import EntryMark
-from .rules import MAX_REGISTER
-from .runs import CieColumns, RowBuilder, Streams, cut_runs, reader_of, refuse
+from .runs import RowBuilder, Streams, cut_runs, reader_of, refuse
 from .unwind import FunctionColumns, FunctionFlag, UnwindTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..schemas.entries import Augmentation
-
-# A factor beyond this is no unit of anything.
-MAX_FACTOR = 1 << 30
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Entries:
+class Entries:
     """Section offsets, an element an entry: its start, what follows its id, its end, its CIE (below 0: no FDE)."""
 
     offset: NDArray[np.int64]
@@ -44,34 +39,28 @@ class _Entries:
     cie: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Cies:
-    """The CIEs that FDEs point to, in order of their offsets. `kind` is equal where all that shapes a row is equal."""
-
-    kind: NDArray[np.int64]
-    columns: CieColumns
-    return_column: NDArray[np.uint32]
-    flags: NDArray[np.uint8]
-    personality_encoding: NDArray[np.uint8]
-    personality: NDArray[np.uint64]
-
-
 def table_from_cfi(
-    section: Section, dialect: Dialect, architecture: Architecture, load_address: int = 0, source: str = ""
+    section: Section,
+    dialect: Dialect,
+    architecture: Architecture,
+    load_address: int = 0,
+    bases: PointerBases = NO_BASES,
 ) -> UnwindTable:
     """Read all functions of an `.eh_frame` or `.debug_frame` section. Raises ParseError.
 
     An entry that cannot be read as the text says is an error, not a gap: a lying length or pointer, an unknown
-    opcode, version or augmentation, DW_CFA_restore_state without a state to restore.
+    opcode or version, DW_CFA_restore_state without a state to restore. Where a CIE's augmentation is unknown its
+    functions have their addresses and a row without rules. `bases` are for encoded addresses.
     """
-    found = _scan(section, dialect)
+    found = scan(section, dialect)
     is_fde = (found.cie >= 0) | (found.cie == EntryMark.CIE_OUTSIDE)
-    fdes = _Entries(found.offset[is_fde], found.body[is_fde], found.end[is_fde], found.cie[is_fde])
-    cies, cie = _read_cies(section, dialect, found, fdes)
-    functions, instructions = _read_functions(section, fdes, cie, cies)
+    fdes = Entries(found.offset[is_fde], found.body[is_fde], found.end[is_fde], found.cie[is_fde])
+    cies, cie = _read_cies(section, dialect, found, fdes, architecture, bases)
+    functions, _, instructions = read_functions(section, fdes, cie, cies, bases)
+    _check_ends(section, fdes, functions, cies.columns.address_size[cie])
     run, first = intern(np.frombuffer(section.data, np.uint8), instructions, fdes.end, cies.kind[cie])
     streams = Streams(instructions, fdes.end, functions.start, cie, np.arange(len(cie)))
-    builder = RowBuilder(section, cies.columns, architecture.signs_return_addresses)
+    builder = RowBuilder(section, cies.columns, architecture.signs_return_addresses, bases)
     last_row, is_absolute = builder.interpret(streams.select(first))
     run_rows = np.concatenate([np.zeros(1, np.int64), last_row])
     # DW_CFA_set_loc names an address: such a run serves the one function that it was interpreted for.
@@ -91,11 +80,11 @@ def table_from_cfi(
         rules=builder.rules(),
         expressions=builder.expressions(),
         load_address=load_address,
-        source=source or section.name,
+        source=section.name,
     )
 
 
-def _scan(section: Section, dialect: Dialect) -> _Entries:
+def scan(section: Section, dialect: Dialect) -> Entries:
     """Walk the entries of a section."""
     capacity = len(section) // 4 + 1
     columns = [np.empty(capacity, np.int64) for _ in range(4)]
@@ -110,114 +99,55 @@ def _scan(section: Section, dialect: Dialect) -> _Entries:
     )
     if reader.fault:
         refuse(section, f"entry[{count}].length", reader)
-    return _Entries(*(column[:count] for column in columns))
+    return Entries(*(column[:count] for column in columns))
 
 
-def _read_cies(section: Section, dialect: Dialect, found: _Entries, fdes: _Entries) -> tuple[_Cies, NDArray[np.int64]]:
+def _read_cies(
+    section: Section, dialect: Dialect, found: Entries, fdes: Entries, architecture: Architecture, bases: PointerBases
+) -> tuple[Cies, NDArray[np.int64]]:
     """Parse the CIEs that FDEs point to; with the index of each FDE's."""
     is_cie = found.cie == EntryMark.IS_CIE
     all_offsets = found.offset[is_cie]
-    number = np.searchsorted(all_offsets, fdes.cie)
-    wrong = np.flatnonzero(np.append(all_offsets, -1)[number] != fdes.cie)
+    number = numbers_of_cies(section, all_offsets, fdes)
+    is_used = np.zeros(len(all_offsets), np.bool_)
+    is_used[number] = True
+    offsets, ends = all_offsets[is_used], found.end[is_cie][is_used]
+    cies = cie_columns(section, dialect, offsets, ends, bases, architecture.return_address)
+    for index, offset in enumerate(offsets.tolist()):
+        check_augmentation(section, offset, f"CIE[{index}]", cies.parsed[index])
+    return cies, (np.cumsum(is_used) - 1)[number]
+
+
+def numbers_of_cies(section: Section, offsets: NDArray[np.int64], fdes: Entries) -> NDArray[np.int64]:
+    """For each FDE the number of its CIE among those at `offsets`. Raises ParseError where it is none of them."""
+    number = np.searchsorted(offsets, fdes.cie)
+    wrong = np.flatnonzero(np.append(offsets, -1)[number] != fdes.cie)
     if len(wrong):
         fde, target = int(wrong[0]), int(fdes.cie[wrong[0]])
         said = f"points to {target:#x}, which is not a CIE" if target >= 0 else "points to outside the section"
         raise ParseError(section, int(fdes.offset[fde]), f"FDE[{fde}].cie_pointer", said)
-    is_used = np.zeros(len(all_offsets), np.bool_)
-    is_used[number] = True
-    cies = _cie_columns(section, dialect, all_offsets[is_used], found.end[is_cie][is_used])
-    return cies, (np.cumsum(is_used) - 1)[number]
+    return number
 
 
-def _cie_columns(section: Section, dialect: Dialect, offsets: NDArray[np.int64], ends: NDArray[np.int64]) -> _Cies:
-    """What the CIEs at `offsets` say, as columns."""
-    from ..schemas import entries
-
-    parsed: dict[bytes, Cie] = {}
-    kinds: dict[object, int] = {}
-    rows = []
-    for number, (offset, end) in enumerate(zip(offsets.tolist(), ends.tolist(), strict=True)):
-        name = f"CIE[{number}]"
-        raw = bytes(section.data[offset:end])
-        cie = parsed.get(raw) or parsed.setdefault(raw, entries.parse_cie(section, offset, dialect, name))
-        augmentation = entries.parse_augmentation(cie, section, offset, name)
-        layout = entries.fde_format(cie, augmentation, section)
-        _check(section, offset, name, cie, augmentation)
-        personality = 0
-        if augmentation.personality:
-            place = section.address + augmentation.personality_offset
-            encoding = augmentation.personality_encoding
-            personality = resolve(augmentation.personality, encoding, place, PointerBases(), layout.address_size)
-        factors = int(cie.code_alignment_factor), int(cie.data_alignment_factor)
-        register = int(cie.return_address_register)
-        shape = (factors, register, cie.augmentation, layout, cie.initial_instructions)
-        rows.append(
-            (
-                kinds.setdefault(shape, len(kinds)),
-                (
-                    *factors,
-                    *(layout.address_encoding, layout.lsda_encoding, layout.is_augmented),
-                    *(layout.address_size, layout.segment_selector_size, end - len(cie.initial_instructions), end),
-                ),
-                (
-                    register,
-                    FunctionFlag.SIGNAL_FRAME * augmentation.is_signal_frame
-                    | FunctionFlag.PAUTH_B_KEY * augmentation.has_b_key
-                    | FunctionFlag.MEMORY_TAGGING * augmentation.has_memory_tagging,
-                    augmentation.personality_encoding if augmentation.personality else DW_EH_PE.omit,
-                    personality,
-                ),
-            )
-        )
-    kind, layouts, rest = zip(*rows, strict=True) if rows else ((), (), ())
-    types = ("i8", "i8", "u1", "u1", "u1", "u1", "u1", "i8", "i8")
-    return _Cies(
-        np.array(kind, np.int64),
-        CieColumns(*(np.array([row[i] for row in layouts], code) for i, code in enumerate(types))),
-        *(np.array([row[i] for row in rest], code) for i, code in enumerate(("u4", "u1", "u1", "u8"))),
-    )
-
-
-def _check(section: Section, offset: int, name: str, cie: Cie, augmentation: Augmentation) -> None:
-    """Refuse a CIE whose FDEs could only be guessed at."""
-    if augmentation.unknown:
-        reason = f"{cie.augmentation!r}: {chr(augmentation.unknown[0])!r} is not known"
-        raise ParseError(section, offset, f"{name}.augmentation", reason)
-    # An indirect location would have to be read from memory that only a running program has (omit says so, too).
-    if augmentation.fde_encoding & DW_EH_PE.indirect:
-        reason = f"R is {augmentation.fde_encoding:#04x}, which does not say where an FDE starts"
-        raise ParseError(section, offset, f"{name}.augmentation", reason)
-    for field in ("code_alignment_factor", "data_alignment_factor"):
-        if abs(int(getattr(cie, field))) > MAX_FACTOR:
-            raise ParseError(section, offset, f"{name}.{field}", f"{int(getattr(cie, field))} is no unit of bytes")
-    if int(cie.return_address_register) > MAX_REGISTER:
-        reason = f"{int(cie.return_address_register)} is no register"
-        raise ParseError(section, offset, f"{name}.return_address_register", reason)
-
-
-def _read_functions(
-    section: Section, fdes: _Entries, cie: NDArray[np.int64], cies: _Cies
-) -> tuple[FunctionColumns, NDArray[np.int64]]:
-    """The functions, with `run` still to come, and the section offsets of their instructions."""
+def read_functions(
+    section: Section, fdes: Entries, cie: NDArray[np.int64], cies: Cies, bases: PointerBases = NO_BASES
+) -> tuple[FunctionColumns, NDArray[np.int64], NDArray[np.int64]]:
+    """The functions, with `run` still to come, and the section offsets of their augmentation data and instructions."""
     count = len(cie)
     start, size, segment, lsda = (np.empty(count, np.uint64) for _ in range(4))
     has_lsda = np.empty(count, np.uint8)
-    instructions = np.empty(count, np.int64)
+    data, instructions = np.empty(count, np.int64), np.empty(count, np.int64)
     layout = cies.columns
-    reader = reader_of(section)
+    reader = reader_of(section, bases=bases)
     done = engine().entries.functions(
         reader,
         *views(fdes.body, fdes.end, cie, layout.address_encoding, layout.lsda_encoding, layout.is_augmented),
-        *views(layout.address_size, layout.segment_size, start, size, segment, lsda, has_lsda, instructions),
+        *views(layout.address_size, layout.segment_size, start, size, segment, lsda, has_lsda, data, instructions),
     )
     if reader.fault:
         refuse(section, f"FDE[{done}]", reader)
-    top = (np.uint64(1) << (layout.address_size[cie].astype(np.uint64) * np.uint64(8) - np.uint64(1))) * np.uint64(2)
-    # A top of 2**64 is 0 here; such an end would not fit the columns.
-    past = np.flatnonzero(size > top - np.uint64(1) - start + (top > 0))
-    if len(past):
-        reason = f"{int(size[past[0]]):#x} bytes from {int(start[past[0]]):#x} reach past the address space"
-        raise ParseError(section, int(fdes.offset[past[0]]), f"FDE[{past[0]}].address_range", reason)
+    is_opaque = (cies.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0)[cie]
+    instructions[is_opaque] = fdes.end[is_opaque]
     functions = FunctionColumns(
         start=start,
         size=size,
@@ -232,4 +162,15 @@ def _read_functions(
         lsda=lsda,
         origin=fdes.offset.astype(np.uint64),
     )
-    return functions, instructions
+    return functions, data, instructions
+
+
+def _check_ends(section: Section, fdes: Entries, functions: FunctionColumns, address_size: NDArray[np.uint8]) -> None:
+    """Refuse a function that goes on where addresses end."""
+    start, size = functions.start, functions.size
+    top = (np.uint64(1) << (address_size.astype(np.uint64) * np.uint64(8) - np.uint64(1))) * np.uint64(2)
+    # A top of 2**64 is 0 here; such an end would not fit the columns.
+    past = np.flatnonzero(size > top - np.uint64(1) - start + (top > 0))
+    if len(past):
+        reason = f"{int(size[past[0]]):#x} bytes from {int(start[past[0]]):#x} reach past the address space"
+        raise ParseError(section, int(fdes.offset[past[0]]), f"FDE[{past[0]}].address_range", reason)

@@ -20,6 +20,7 @@ from elftools.common.exceptions import ELFError
 from elftools.common.utils import struct_parse
 from elftools.elf.constants import SH_FLAGS, SHN_INDICES
 from elftools.elf.elffile import ELFFile
+from elftools.elf.enums import ENUM_D_TAG
 
 from ..schemas.section import ByteOrder, ParseError, Section
 from .arch import Architecture, architecture_of
@@ -40,7 +41,7 @@ MAX_NAME = 255
 
 @dataclass(frozen=True, slots=True)
 class ElfSection:
-    """A section header. `type` is SHT_... or the number; sizes and offsets in bytes."""
+    """A section header. `type` is SHT_... or the number; sizes and offsets in bytes, `link` and `info` as stored."""
 
     name: str
     type: str | int
@@ -49,6 +50,9 @@ class ElfSection:
     file_offset: int
     size: int
     index: int
+    link: int = 0
+    info: int = 0
+    entry_size: int = 0
 
     @property
     def is_nobits(self) -> bool:
@@ -83,6 +87,18 @@ class ElfImage:
     def architecture(self) -> Architecture | None:
         """Its architecture; None where it is none of ours."""
         return architecture_of(str(self.machine), self.address_size, self.byte_order)
+
+    @property
+    def data_base(self) -> int:
+        """What DW_EH_PE_datarel counts from, as gcc's unwinder has it: DT_PLTGOT's address, 0 without one."""
+        header = next((one for one in self.sections if one.type == "SHT_DYNAMIC" and not one.is_nobits), None)
+        if header is None:
+            return 0
+        words = self.contents(header)
+        code = f"{'<' if self.byte_order == 'little' else '>'}u{self.address_size}"
+        entries = np.frombuffer(words.data[: len(words) // (2 * self.address_size) * 2 * self.address_size], code)
+        found = np.flatnonzero(entries[::2] == ENUM_D_TAG["DT_PLTGOT"])
+        return int(entries[2 * found[0] + 1]) if len(found) else 0
 
     def named(self, name: str) -> tuple[ElfSection, ...]:
         """The sections of that name, in file order."""
@@ -190,6 +206,9 @@ def _sections(elf: ELFFile, mapping: mmap.mmap, headers: list[Header]) -> tuple[
             file_offset=header["sh_offset"],
             size=header["sh_size"],
             index=index,
+            link=header["sh_link"],
+            info=header["sh_info"],
+            entry_size=header["sh_entsize"],
         )
         for index, header in enumerate(headers)
     )

@@ -17,7 +17,7 @@ from .by_pc import RuleSet, by_pc
 from .lookup import NOTHING, owners
 from .overlaps import pieces_of
 from .sframe import project
-from .unwind import UnwindTable, concatenate
+from .unwind import UnwindTable, joined
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -187,10 +187,4 @@ def _table(tables: Sequence[UnwindTable], steps: _Steps) -> UnwindTable:
     kept = steps.function[begins] != NOTHING
     begins, ends = begins[kept], ends[kept]
     start = steps.start[begins]
-    return pieces_of(_joined(tables), steps.function[begins], start, steps.start[ends] - start)
-
-
-def _joined(tables: Sequence[UnwindTable]) -> UnwindTable:
-    """The tables behind one another. Halves first: what is joined one by one is copied once a table."""
-    half = len(tables) // 2
-    return concatenate(_joined(tables[:half]), _joined(tables[half:])) if half else tables[0]
+    return pieces_of(joined(tables), steps.function[begins], start, steps.start[ends] - start)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..schemas.section import ParseError
 from .lookup import owners, rows_in_force
-from .unwind import FunctionColumns, RowColumns, UnwindTable
+from .unwind import FunctionColumns, RowColumns, UnwindTable, concatenate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,6 +36,32 @@ def trimmed(table: UnwindTable) -> UnwindTable:
     if np.array_equal(size, functions.size):
         return table
     return pieces_of(table, np.arange(len(table)), start, size)
+
+
+def laid_over(above: UnwindTable, below: UnwindTable) -> UnwindTable:
+    """The functions of a table, and behind them what another one has at PCs where it has none.
+
+    `above` stays as it is. Raises ParseError where that needs rows out of proportion.
+    """
+    owner, begin = owners(above)
+    end = above.functions.start[owner] + above.functions.size[owner]
+    function, start = owners(below)
+    stop = below.functions.start[function] + below.functions.size[function]
+    at = np.unique(np.concatenate([start, stop, begin, end]))
+    place, cover = (np.searchsorted(starts, at, side="right") - 1 for starts in (start, begin))
+    is_free = at >= np.append(end, np.uint64(0))[cover]
+    is_said = at < np.append(stop, np.uint64(0))[place]
+    first = np.flatnonzero(is_free & is_said)
+    if not len(first):
+        return above
+    piece = place[first]
+    # Steps of one function that follow each other are one piece.
+    is_new = np.ones(len(first), np.bool_)
+    is_new[1:] = (np.diff(first) > 1) | (np.diff(piece) > 0)
+    is_last = np.append(is_new[1:], True)
+    begins, ends = at[first[is_new]], at[first[is_last] + 1]
+    pieces = pieces_of(below, function[piece[is_new]], begins, ends - begins)
+    return replace(concatenate(above, pieces), source=f"{above.source} and {below.source}")
 
 
 def pieces_of(

@@ -1,26 +1,39 @@
-"""Unwind information of an ELF file into the table: which section speaks, and what is said where none does."""
+"""Unwind information of an ELF file into the table: which section speaks, and what is said where none does.
+
+Strategy: a linked file is read as it is. A relocatable one is laid out first, read at the addresses that it then has,
+and its functions are put back into their sections at the end.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import reduce
+
+import numpy as np
 
 from ..schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from ..schemas.pointers import PointerBases
 from ..schemas.section import ParseError, Section
 from .arch import Architecture
 from .callframe import table_from_cfi
 from .elf import ElfImage, open_elf
+from .overlaps import laid_over
+from .relocation import LaidOut, laid_out, placed, relocated
 from .sframe import table_from_sframe
-from .unwind import UnwindTable, table_of
+from .unwind import UnwindTable, joined, table_of
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (EH_FRAME, DEBUG_FRAME)}
+ALL = "all"
 
 
 def read_elf(path: str | os.PathLike[str], section: str | None = None) -> UnwindTable:
     """The unwind table of an ELF file.
 
-    `section` names `.eh_frame`, `.debug_frame` or `.sframe`; None takes `.eh_frame`, or `.debug_frame` where
-    that covers nothing. Raises OSError, and ParseError where the file has no such section, or a broken one.
+    `section` names `.eh_frame`, `.debug_frame` or `.sframe`; None takes `.eh_frame`, or `.debug_frame` where that
+    covers nothing; "all" both: `.eh_frame` where it has a function, `.debug_frame` elsewhere. Several sections of one
+    name are read one after the other. Functions of a relocatable file count from their `section`. Raises OSError, and
+    ParseError where the file has no such section, or a broken one.
     """
     return table_of_image(open_elf(path), section)
 
@@ -28,8 +41,21 @@ def read_elf(path: str | os.PathLike[str], section: str | None = None) -> Unwind
 def table_of_image(image: ElfImage, section: str | None = None) -> UnwindTable:
     """As `read_elf`, for an open file."""
     supported_architecture(image)
-    refuse_relocatable(image)
-    return replace(_table_of_image(image, section), code=_code(image))
+    laid = laid_out(image)
+    table = _table_of_image(laid, section)
+    return _in_sections(laid, table) if laid.is_relocatable else replace(table, code=_code(image))
+
+
+def _in_sections(laid: LaidOut, table: UnwindTable) -> UnwindTable:
+    """The table of a laid-out file with its addresses counted from their sections."""
+    functions = table.functions
+    section, start, is_stray = placed(laid, functions.start)
+    for wrong in np.flatnonzero(is_stray)[:1]:
+        record = f"FDE[{wrong}].initial_location"
+        raise ParseError(table.source, int(functions.origin[wrong]), record, "lies in no section of the file")
+    personality, lsda = (placed(laid, column)[1] for column in (functions.personality, functions.lsda))
+    functions = replace(functions, section=section, start=start, personality=personality, lsda=lsda)
+    return replace(table, functions=functions)
 
 
 def _code(image: ElfImage) -> tuple[Section, ...]:
@@ -38,15 +64,18 @@ def _code(image: ElfImage) -> tuple[Section, ...]:
     return tuple(image.contents(one) for one in present if one.file_offset + one.size <= len(image.data))
 
 
-def _table_of_image(image: ElfImage, section: str | None) -> UnwindTable:
-    if section is not None:
-        return _read(image, section)
+def _table_of_image(laid: LaidOut, section: str | None) -> UnwindTable:
+    if section is not None and section != ALL:
+        return _read(laid, section)
+    image = laid.image
     present = [name for name in DIALECTS if image.named(name)]
     if not present:
         raise ParseError("", None, "", "has no call frame information: neither .eh_frame nor .debug_frame")
-    readable = [name for name in present if not image.named(name)[0].is_nobits]
-    table = _read(image, (readable or present)[0])
-    return table if len(table) or len(readable) < 2 else _read(image, readable[1])
+    readable = [name for name in present if not image.named(name)[0].is_nobits] or present
+    if section == ALL:
+        return reduce(laid_over, (_read(laid, name) for name in readable))
+    table = _read(laid, readable[0])
+    return table if len(table) or len(readable) < 2 else _read(laid, readable[1])
 
 
 # Every Linux module has its `struct module` there.
@@ -70,8 +99,14 @@ def refuse_relocatable(image: ElfImage) -> None:
         raise ParseError("", None, "e_type", f"is a {kind}: its addresses are not known before the link")
 
 
-def _read(image: ElfImage, name: str) -> UnwindTable:
-    return table_of_section(image, section_of_image(image, name))
+def _read(laid: LaidOut, name: str) -> UnwindTable:
+    """All sections of a name, one behind the other."""
+    found = laid.image.named(name)
+    if not found:
+        raise ParseError(name, None, "", "the file has no such section")
+    if len(found) > 1 and sum(header.size for header in found) > len(laid.image.data):
+        raise ParseError(name, None, "section headers", f"{len(found)} sections are larger than the file")
+    return joined([table_of_section(laid.image, relocated(laid, header)) for header in found])
 
 
 def section_of_image(image: ElfImage, name: str) -> Section:
@@ -87,7 +122,7 @@ def section_of_image(image: ElfImage, name: str) -> Section:
 
 
 def table_of_section(image: ElfImage, section: Section) -> UnwindTable:
-    """The table of one section of an open file. Raises ParseError."""
+    """The table of one section of an open file, at the addresses of a laid-out one. Raises ParseError."""
     if section.name == ".sframe":
         # GNU as 2.45 leaves some without a byte: nothing is said, and nothing is wrong.
         return (
@@ -97,4 +132,6 @@ def table_of_section(image: ElfImage, section: Section) -> UnwindTable:
         )
     if section.name not in DIALECTS:
         raise ParseError(section.name, None, "", "is not a section of unwind information")
-    return table_from_cfi(section, DIALECTS[section.name], supported_architecture(image), image.load_address)
+    bases = PointerBases(data=image.data_base)
+    dialect, architecture = DIALECTS[section.name], supported_architecture(image)
+    return table_from_cfi(section, dialect, architecture, image.load_address, bases=bases)

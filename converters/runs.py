@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..schemas import callframe
-from ..schemas.pointers import FORMAT_SIZES
+from ..schemas.pointers import APPLICATION_SHIFT, DW_EH_PE, FORMAT_SIZES, NO_BASES, PointerBases, base_of
 from ..schemas.section import ParseError, Section
 from .kernels import engine, views
 from .kernels.protocol import STATE_SIZE, Fault, Filled
@@ -83,12 +83,14 @@ class Streams:
         return Streams(*(getattr(self, name)[which] for name in ("start", "end", "location", "cie", "index")))
 
 
-def reader_of(section: Section, data: memoryview | None = None) -> Any:
+def reader_of(section: Section, data: memoryview | None = None, bases: PointerBases = NO_BASES) -> Any:
     """A kernel's reader of a section's bytes, or of some of them, which are then no place for pcrel values."""
     bytes_read = np.frombuffer(section.data if data is None else data, np.uint8)
-    bases = np.zeros(8, np.uint64)
+    by_application = np.zeros(8, np.uint64)
+    for application in (DW_EH_PE.textrel, DW_EH_PE.datarel, DW_EH_PE.funcrel):
+        by_application[application >> APPLICATION_SHIFT] = base_of(application, 0, bases)
     is_big = int(section.byte_order == "big")
-    return engine().reads.Reader(*views(bytes_read), is_big, section.address, *views(pointer_sizes(), bases))
+    return engine().reads.Reader(*views(bytes_read), is_big, section.address, *views(pointer_sizes(), by_application))
 
 
 def refuse(section: Section, record: str, reader: Any, base: int = 0) -> NoReturn:
@@ -97,9 +99,19 @@ def refuse(section: Section, record: str, reader: Any, base: int = 0) -> NoRetur
 
 
 class RowBuilder:
-    """Rows, rules and expressions of one section, as they grow. Use: `interpret` once or more, then the columns."""
+    """Rows, rules and expressions of one section, as they grow. Use: `interpret` once or more, then the columns.
 
-    def __init__(self, section: Section, cies: CieColumns, tracks_ra_state: bool) -> None:
+    `keeps_empty`: an advance by nothing ends a row too, which then covers no byte (readelf shows such rows).
+    """
+
+    def __init__(
+        self,
+        section: Section,
+        cies: CieColumns,
+        tracks_ra_state: bool,
+        bases: PointerBases = NO_BASES,
+        keeps_empty: bool = False,
+    ) -> None:
         self._section = section
         # No row without an instruction's byte or an entry's: this never fills. What is not touched costs no memory.
         self._rows = [np.empty(len(section) + 1, code) for code in ("u8", "u1", "u2", "i8", "u1", "i8", "u2")]
@@ -107,11 +119,12 @@ class RowBuilder:
         self._expressions = [np.empty(64, np.int64), np.empty(64, np.int64)]
         self._remembered = [np.empty((16, STATE_SIZE), np.int64)]
         self._filled = np.zeros(len(Filled), np.int64)
-        self._reader = reader_of(section)
+        self._reader = reader_of(section, bases=bases)
         self._kernel = engine().rows.Interpreter(
             self._reader,
             *views(instruction_table()),
             int(tracks_ra_state),
+            int(keeps_empty),
             *views(cies.code_factor, cies.data_factor, cies.address_encoding, cies.address_size),
             *views(np.empty((MAX_LIVE_RULES + 1, 3), np.int64), self._filled),
         )

@@ -127,6 +127,8 @@ def sframe_from_table(
         raise BuildError(".sframe", None, "compact", f"{compact!r} is neither 'none', 'share' nor 'merge'")
     if max_rows is not None and (max_rows < 1 or compact != "merge"):
         raise BuildError(".sframe", None, "max_rows", f"{max_rows} bounds nothing: it goes with 'merge', from 1 on")
+    if table.functions.section.any():
+        raise BuildError(".sframe", None, "functions", "are of a relocatable file: their addresses are not known yet")
     whole = split_repetitive(table)
     wire_version = SFRAME_VERSION(version)
     rows = project_rows(whole.tables, wire_version)

@@ -8,7 +8,7 @@ slices too: rows with equal rules share one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import IntFlag
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -31,6 +31,7 @@ class FunctionFlag(IntFlag):
     PAUTH_B_KEY = 0x2
     MEMORY_TAGGING = 0x4
     HAS_LSDA = 0x8
+    UNKNOWN_AUGMENTATION = 0x10  # only its addresses could be read: one row without rules
 
 
 NO_FLAGS = FunctionFlag(0)
@@ -41,11 +42,12 @@ class FunctionColumns:
     """One element a function.
 
     `start` and `size` u64, bytes; `run` u32, index of its row run; `section` u32, the ELF section that starts
-    count from in a relocatable file, else 0; `segment` u64, the segment selector; `return_column` u32, DWARF
-    number; `repetition` u16, 0 or the PCMASK block: rows then apply to PC modulo it (counted from `start`);
-    `flags` u8, `FunctionFlag`; `personality_encoding` u8, DW_EH_PE (omit: none); `personality`, `lsda` u64,
-    addresses as resolved (of the cell, where the encoding says indirect); `origin` u64, offset of the record
-    that it came from, for messages.
+    count from in a relocatable file, else 0 (0 there, too, where the file does not say which); `segment` u64, the
+    segment selector; `return_column` u32, DWARF number; `repetition` u16, 0 or the PCMASK block: rows then apply to PC
+    modulo it (counted from `start`); `flags` u8, `FunctionFlag`; `personality_encoding` u8, DW_EH_PE (omit: none);
+    `personality`, `lsda` u64, addresses as resolved (of the cell, where the encoding says indirect; in a relocatable
+    file offsets in sections that are not told, 0 for another file's); `origin` u64, offset of the record that it came
+    from, for messages.
     """
 
     start: NDArray[np.uint64]
@@ -230,6 +232,13 @@ def concatenate(first: UnwindTable, second: UnwindTable) -> UnwindTable:
         rules=_joined(first.rules, rules),
         expressions=first.expressions + second.expressions,
     )
+
+
+def joined(tables: Sequence[UnwindTable]) -> UnwindTable:
+    """The functions of one or more tables, one table's behind the other's."""
+    # Halves first: what is joined one by one is copied once a table.
+    half = len(tables) // 2
+    return concatenate(joined(tables[:half]), joined(tables[half:])) if half else tables[0]
 
 
 def joined_functions(first: UnwindTable, second: UnwindTable) -> FunctionColumns:

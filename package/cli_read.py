@@ -13,6 +13,7 @@ from .cli_common import DONE, address_of, count_text, share_text
 
 if TYPE_CHECKING:
     from .cli_common import Commands
+    from .dumps import PlainSection
     from .jobs import FileInfo
 
 
@@ -27,6 +28,8 @@ def add_info(commands: Commands) -> None:
 def add_dump(commands: Commands) -> None:
     command = commands.add_parser("dump", help="print what sections hold, as GNU readelf 2.47 prints it")
     command.add_argument("file", metavar="FILE")
+    command.add_argument("--frames", action="store_true", help="call frame instructions, as readelf -wNf does")
+    command.add_argument("--frames-interp", action="store_true", help="the rows that they make, as readelf -wNF does")
     command.add_argument("--sframe", action="store_true", help="every .sframe section, as readelf --sframe does")
     command.add_argument("--json", action="store_true", help="as JSON, one object a section")
     command.set_defaults(run=_dump, command=command)
@@ -67,42 +70,47 @@ def _info_text(found: FileInfo) -> str:
             lines.append(f"  not readable: {section.fault}")
         elif section.rows is None:
             lines.append(f"  {count_text(section.functions, 'entry', 'entries')}")
+            lines += [f"  disagrees with .eh_frame: {sentence}" for sentence in section.disagreements or ()]
         else:
             lines.append(
                 f"  {count_text(section.functions, 'function')}, {count_text(section.rows, 'row')}, "
                 f"{count_text(section.distinct_runs, 'distinct row run')}, "
                 f"{share_text(section.covered_bytes or 0, found.code_bytes)} of code bytes covered"
             )
+            if section.opaque:
+                lines.append(f"  {count_text(section.opaque, 'function')} without rules: an unknown augmentation")
     if not found.sections:
         lines.append("no unwind information")
     return "\n".join(lines)
 
 
 def _dump(options: argparse.Namespace) -> int:
-    from .jobs import dump_sframe, plain_sframe
+    from .dumps import FRAME_SECTIONS, SFRAME_SECTIONS, dump_sections, plain_sections
 
-    if not options.sframe:
-        options.command.error("say what to print: --sframe")
+    has_frames = options.frames or options.frames_interp
+    names = FRAME_SECTIONS * has_frames + SFRAME_SECTIONS * options.sframe
+    if not names:
+        options.command.error("say what to print: --frames, --frames-interp or --sframe")
     if options.json:
-        _print_json(plain_sframe(options.file))
+        _print_json(plain_sections(options.file, names, options.frames_interp))
         return DONE
     sys.stdout.flush()
-    for piece in dump_sframe(options.file):
+    for piece in dump_sections(options.file, names, options.frames_interp):
         sys.stdout.buffer.write(piece)
     return DONE
 
 
-def _print_json(sections: Iterable[tuple[dict[str, object], Iterable[dict[str, object]]]]) -> None:
+def _print_json(sections: Iterable[PlainSection]) -> None:
     """An array of objects, written piece by piece: a large section is never whole in memory as objects."""
 
     before = "["
-    for header, functions in sections:
-        print(before, json.dumps(header)[:-1], ', "functions": [', sep="", end="")
-        for number, function in enumerate(functions):
-            print(",\n " if number else "\n ", json.dumps(function), sep="", end="")
+    for section in sections:
+        print(before, json.dumps(section.fields)[:-1], f', "{section.name}": [', sep="", end="")
+        for number, part in enumerate(section.parts):
+            print(",\n " if number else "\n ", json.dumps(part), sep="", end="")
         print("]}", end="")
         before = ",\n"
-    print("]")
+    print("[]" if before == "[" else "]")
 
 
 def _find(options: argparse.Namespace) -> int:

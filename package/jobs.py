@@ -6,10 +6,9 @@ Strategy: converters and writers do not know each other; here they meet.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +16,10 @@ from .converters.elf import ElfImage, ElfSection, covered_bytes, open_elf
 from .converters.plt import with_uncovered_plt
 from .converters.reading import refuse_relocatable, supported_architecture, table_of_image, table_of_section
 from .converters.refusals import Reason, Refusals
+from .converters.relocation import LaidOut, laid_out, relocated
 from .converters.sframe import Compact, Encoded, sframe_from_table
 from .converters.sframe_section import section_version
-from .converters.unwind import UnwindTable
+from .converters.unwind import FunctionFlag, UnwindTable
 from .schemas.section import ParseError, Section
 from .schemas.sframe import PT_GNU_SFRAME, SECTION_ALIGNMENT, SHT_GNU_SFRAME
 
@@ -112,6 +112,8 @@ def _converted(
 ) -> tuple[SframeReport, LoadedSection]:
     """The section, and what is to be said of it; the table is given up, as lief needs the memory."""
     image = open_elf(path)
+    supported_architecture(image)
+    refuse_relocatable(image)
     _refuse_without_code(image)
     table = with_uncovered_plt(image, table_of_image(image))
     encoded, refusals = sframe_from_table(table, version, compact, max_rows)
@@ -135,6 +137,8 @@ def write_sframe_section(
 ) -> SframeReport:
     """Write the bytes of the section alone, for the virtual address `address`, from which its starts count."""
     image = open_elf(path)
+    supported_architecture(image)
+    refuse_relocatable(image)
     table = with_uncovered_plt(image, table_of_image(image))
     encoded, refusals = sframe_from_table(table, version, compact, max_rows)
     data = encoded.at(address)
@@ -207,36 +211,14 @@ def remove_sframe(
     return remove_sections(Path(path), Path(out_path), ".sframe", PT_GNU_SFRAME, preserve_dates)
 
 
-def dump_sframe(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Every `.sframe` of an ELF file as GNU readelf 2.47 prints it, in pieces. Raises OSError and ParseError."""
-    from .converters.sframe_text import sframe_text
-
-    for section in _sframe_sections(path):
-        yield from sframe_text(section)
-
-
-def plain_sframe(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], Iterator[dict[str, Any]]]]:
-    """Every `.sframe` of an ELF file as `sframe_plain` has it. Raises OSError and ParseError."""
-    from .converters.sframe_text import sframe_plain
-
-    return map(sframe_plain, _sframe_sections(path))
-
-
-def _sframe_sections(path: str | os.PathLike[str]) -> Iterator[Section]:
-    image = open_elf(path)
-    refuse_relocatable(image)
-    found = image.named(".sframe")
-    if not found:
-        raise ParseError(".sframe", None, "", "the file has no such section")
-    return map(image.contents, found)
-
-
 @dataclass(frozen=True, slots=True)
 class SectionInfo:
     """One section of unwind information. `fault` says why it could not be read; counts are then None.
 
     `rows` counts those of every function, `distinct_runs` the row runs that they share; `covered_bytes` is
-    of the executable sections.
+    of the executable sections. `opaque` functions have an augmentation that is not known, and no rules.
+    `disagreements` are sentences on what of an `.eh_frame_hdr` and `.eh_frame` do not agree; None where that was not
+    looked at: in other sections, and where an `.eh_frame` has a fault.
     """
 
     name: str
@@ -247,7 +229,9 @@ class SectionInfo:
     rows: int | None = None
     distinct_runs: int | None = None
     covered_bytes: int | None = None
+    opaque: int | None = None
     fault: str | None = None
+    disagreements: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,27 +258,30 @@ def describe(path: str | os.PathLike[str]) -> FileInfo:
     if sum(header.size for header in readable if not header.is_nobits) > len(image.data):
         # A thousand headers that name the same megabyte would be a thousand megabytes to read.
         raise ParseError("", None, "section headers", "the sections of unwind information are larger than the file")
-    found = tuple(_describe(image, header) for header in headers)
+    # Of a relocatable file, which has all its sections at 0 and is shown so, functions are read as if laid out.
+    laid = laid_out(image)
+    frames: list[tuple[Section, UnwindTable]] = []
+    found = tuple(_describe(laid, header, frames) for header in headers)
     empty = np.zeros(0, np.uint64)
     code = covered_bytes(image, empty, empty)[1]
     return FileInfo(image.path, str(image.type), architecture.name, image.byte_order, code, found)
 
 
-def _describe(image: ElfImage, header: ElfSection) -> SectionInfo:
+def _describe(laid: LaidOut, header: ElfSection, frames: list[tuple[Section, UnwindTable]]) -> SectionInfo:
+    """One section; `frames`, the `.eh_frame` sections before it with their tables, gets it too if it is one."""
+    image = laid.image
     about = SectionInfo(header.name, header.address, header.size)
     try:
-        section = image.contents(header)
+        section = relocated(laid, image.sections[header.index])
         if header.name == ".eh_frame_hdr":
-            from .schemas import engine
-            from .schemas.eh_frame_hdr import EhFrameHdr
-
-            hdr, _ = engine.parse(EhFrameHdr, section, 0, len(section))
-            return replace(about, version=hdr.version, functions=None if hdr.fde_count is None else int(hdr.fde_count))
+            return _describe_hdr(about, section, image, frames)
         if header.name == ".sframe" and len(section):
             about = replace(about, version=section_version(section))
         table = table_of_section(image, section)
     except ParseError as error:
         return replace(about, fault=str(error))
+    if header.name == ".eh_frame":
+        frames.append((section, table))
     functions = table.functions
     return replace(
         about,
@@ -302,4 +289,20 @@ def _describe(image: ElfImage, header: ElfSection) -> SectionInfo:
         rows=int(np.diff(table.run_rows)[functions.run].sum()),
         distinct_runs=len(np.unique(functions.run)),
         covered_bytes=covered_bytes(image, functions.start, functions.start + functions.size)[0],
+        opaque=int((functions.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0).sum()),
     )
+
+
+def _describe_hdr(
+    about: SectionInfo, section: Section, image: ElfImage, frames: list[tuple[Section, UnwindTable]]
+) -> SectionInfo:
+    from .converters.eh_frame_hdr import check_eh_frame_hdr
+    from .schemas import engine
+    from .schemas.eh_frame_hdr import EhFrameHdrHead
+
+    head, _ = engine.parse(EhFrameHdrHead, section, 0, len(section))
+    count = None if head.fde_count is None else int(head.fde_count)
+    about = replace(about, version=head.version, functions=count)
+    if len(frames) < len(image.named(".eh_frame")):
+        return about
+    return replace(about, disagreements=check_eh_frame_hdr(section, frames).sentences())

@@ -8,7 +8,19 @@ from contextlib import contextmanager
 
 import pytest
 from hypothesis import HealthCheck, settings
-from unwindkit.converters import callframe, fre_blocks, fre_rows, grouping, interning, kernels, runs, sframe_lookup
+from unwindkit.converters import (
+    callframe,
+    eh_frame_hdr_text,
+    frames,
+    fre_blocks,
+    fre_rows,
+    grouping,
+    interning,
+    kernels,
+    runs,
+    sframe_lookup,
+    text,
+)
 
 from .elf_programs import built_fixture
 from .oracles import pytest_runtest_setup
@@ -37,7 +49,10 @@ def engine_in_use(name: str) -> Iterator[None]:
             pytest.fail(f"the compiled kernels are missing: {error}")
         pytest.skip(f"the compiled kernels were not built: {error}")
     with pytest.MonkeyPatch.context() as patch:
-        for module in (callframe, runs, fre_blocks, fre_rows, grouping, interning, sframe_lookup):
+        for module in (
+            *(callframe, runs, fre_blocks, fre_rows, grouping, interning, sframe_lookup),
+            *(eh_frame_hdr_text, frames, text),
+        ):
             patch.setattr(module, "engine", lambda: chosen)
         yield
 

@@ -40,14 +40,31 @@ def gas_archive(release: str) -> str:
     return f"usr/src/binutils/binutils-{release}*.tar.xz"
 
 
+# Of the names of binutils' programs for what SFrame has no ABI for.
+CROSS = ("riscv64-linux-gnu", "arm-linux-gnueabihf", "i686-linux-gnu", "powerpc-linux-gnu", "powerpc64le-linux-gnu")
+# The C library, and what it is linked from.
+LIBC_FILES = ("usr/lib/*-linux-gnu*/libc.so.6", "usr/lib/*-linux-gnu*/libc.a")
+# The C library, by architecture: what call frame information is dumped of. Before trixie it is not in /usr.
+FRAME_SUITES = {
+    **{f"sid-{name}": ("usr/lib/*-linux-*/libc.so.6",) for name in (
+        "amd64", "arm64", "armhf", "i386", "ppc64el", "riscv64", "s390x"
+    )},
+    "bookworm-mips64el": ("lib/*-linux-*/libc.so.6",),
+}  # fmt: skip
+
+
 # What each suite's folder has to hold.
-SUITES = {
+SUITES = FRAME_SUITES | {
     "forky": (*_gnu(62, 183, 22), LIBSFRAME, gas_archive("2.47")),
     "trixie": (*_gnu(62, 183), gas_archive("2.44")),
     "bookworm": _gnu(62, 183),
     **dict.fromkeys(("sid-arm64", "sid-s390x"), tuple(SID_FILES.values())),
     "sid-amd64": tuple(AMD64_FILES.values()),
-    "sid-llvm": ("usr/bin/llvm-readobj-22",),
+    "sid-llvm": ("usr/bin/llvm-readobj-22", "usr/bin/llvm-dwarfdump-22", "usr/bin/llvm-mc-22"),
+    "forky-cross": tuple(f"usr/bin/{name}-{program}" for name in CROSS for program in ("as", "ld")),
+    **dict.fromkeys(("sid-armhf", "sid-i386", "sid-ppc64el", "sid-riscv64"), LIBC_FILES),
+    # Before trixie, the C library is not in /usr.
+    "bookworm-mips64el": ("lib/*-linux-gnuabi64/libc.so.6", "usr/lib/*-linux-gnuabi64/libc.a"),
 }
 
 

@@ -20,6 +20,7 @@ import os, resource
 from unwindkit import FormatError, by_pc, find_fres, from_sframe, to_sframe
 from unwindkit.converters.arch import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
+from unwindkit.converters.frame_text import frame_text
 from unwindkit.converters.sframe_text import sframe_plain, sframe_text
 from unwindkit.schemas import engine, entries
 from unwindkit.schemas.callframe import EH_FRAME
@@ -46,6 +47,9 @@ def sframe(fdes, fres, count, version=2):
 def dump(data):
     return sframe_text(Section.of(".sframe", data))
 
+def printed(data, interpreted):
+    return sum(map(len, frame_text(Section.of(".eh_frame", data), EH_FRAME, "EM_PPC", interpreted)))
+
 def limited(megabytes, seconds):
     pages = int(open("/proc/self/statm").read().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (megabytes << 20),) * 2)
@@ -54,7 +58,7 @@ def limited(megabytes, seconds):
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
 
 table(CIE + fde(len(CIE), b"")), from_sframe(sframe(b"", b"", 0)), find_fres(sframe(b"", b"", 0), 0)
-b"".join(dump(sframe(b"", b"", 0)))
+b"".join(dump(sframe(b"", b"", 0))), printed(CIE + fde(len(CIE), bytes.fromhex("41")), True)
 """
 
 
@@ -72,6 +76,38 @@ def compiled_only() -> None:
 
 
 CASES = [
+    pytest.param(
+        """
+        names = b"".join(bytes([6, 0x80 | n & 0x7F, n >> 7]) for n in range(255))
+        rows = b"".join(bytes([0x41, 0x0E, 0x80 | n & 0x7F, 0x80 | n >> 7 & 0x7F, n >> 14]) for n in range(100_000))
+        data = CIE + fde(len(CIE), names + rows)
+        LIMITS
+        print(printed(data, True) > 1500 * 100_000)
+        """,
+        *(400, 10, "True"),
+        id="dump: a hundred thousand rows of 256 columns",
+    ),
+    pytest.param(
+        """
+        names = b"".join(bytes([7, 0x80 | n & 0x7F, n >> 7]) for n in range(253))
+        data = bytearray(entry(bytes.fromhex("00000000 01 00 01 78 10 0c0708 9001") + names))
+        for n in range(20_000):
+            data += fde(len(data), bytes([4, *n.to_bytes(4, "little"), 0, 0, 0]))
+        LIMITS
+        print(printed(data, True) > 1500 * 20_000)
+        """,
+        *(500, 4, "True"),
+        id="dump: a CIE's 256 columns in each of 20,000 different FDEs",
+    ),
+    pytest.param(
+        """
+        data = CIE + fde(len(CIE), bytes.fromhex("41") * (2 * MEGABYTE))
+        LIMITS
+        print(printed(data, True) // MEGABYTE, printed(data, False) // MEGABYTE)
+        """,
+        *(800, 6, "66 88"),
+        id="dump: two million rows of one function",
+    ),
     pytest.param(
         """
         data = CIE + fde(len(CIE), bytes.fromhex("0a") * MEGABYTE)
@@ -171,12 +207,9 @@ CASES = [
         """
         cie = entry(bytes(4) + bytes.fromhex("01 7a") + b"q" * MEGABYTE + bytes.fromhex("00 01 78 10 00"))
         LIMITS
-        try:
-            table(cie + entry((len(cie) + 4).to_bytes(4, "little") + bytes(17)))
-        except FormatError as error:
-            print(error.section, error.offset, error.record)
+        print(len(table(cie + entry((len(cie) + 4).to_bytes(4, "little") + bytes(17)))))
         """,
-        *(200, 4, ".eh_frame 0 CIE[0].augmentation"),
+        *(200, 4, "1"),
         id="an augmentation of a megabyte",
     ),
     pytest.param(

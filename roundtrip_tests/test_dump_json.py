@@ -17,7 +17,7 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import write_sframe
-from unwindkit.jobs import plain_sframe
+from unwindkit.dumps import SFRAME_SECTIONS, plain_sections
 from unwindkit.schemas import engine, sframe
 from unwindkit.schemas.sframe import SFRAME_VERSION, FdeInfo
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
@@ -92,7 +92,8 @@ def slot(found: dict[str, int] | None) -> str:
 
 def plain(path: Path) -> list[dict[str, Any]]:
     """What the command prints, without a process."""
-    return [json.loads(json.dumps(header | {"functions": list(functions)})) for header, functions in plain_sframe(path)]
+    sections = plain_sections(path, SFRAME_SECTIONS)
+    return [json.loads(json.dumps(fields | {name: list(parts)})) for fields, name, parts in sections]
 
 
 @pytest.mark.parametrize("abi", SFRAME_ABI, ids=lambda abi: abi.name)
@@ -201,7 +202,7 @@ def test_flags_without_a_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["FILE"], ["--json", "FILE"], ["--sframe"], ["--frames", "FILE"], ["--sframe", "FILE", "FILE"]]
+    "arguments", [["FILE"], ["--json", "FILE"], ["--sframe"], ["--rawline", "FILE"], ["--sframe", "FILE", "FILE"]]
 )
 def test_wrong_usage(arguments: list[str], tmp_path: Path) -> None:
     path = tmp_path / "file"

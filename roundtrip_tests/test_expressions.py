@@ -147,7 +147,7 @@ def test_the_listing_of_the_lazy_plt() -> None:
     ("data", "offset", "record", "reason"),
     [
         ("30 00", 1, "operation[1]", "the opcode 0x00 is not defined"),
-        ("30 30 e0", 2, "operation[2]", "the opcode 0xe0 is not defined"),  # GNU_push_tls_address
+        ("30 30 e7", 2, "operation[2]", "the opcode 0xe7 is not defined"),  # of the numbers for vendors: nobody's
         ("30 0c 010203", 5, "operation[1].value", "4"),  # const4u of three bytes
         ("03 01020304050607", 8, "operation[0].value", "8"),  # addr of seven bytes
         ("77 80", 2, "operation[0].value", "1"),  # breg7, an SLEB128 that goes on

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,10 @@ import pytest
 from unwindkit import ParseError, by_pc, describe, read_elf
 from unwindkit.converters.arch import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
+from unwindkit.converters.eh_frame_hdr_text import eh_frame_hdr_plain, eh_frame_hdr_text
 from unwindkit.converters.elf import open_elf
+from unwindkit.converters.frame_plain import frame_plain
+from unwindkit.converters.frame_text import frame_text
 from unwindkit.converters.unwind import UnwindTable
 from unwindkit.schemas import callframe, engine, entries
 from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
@@ -138,6 +142,32 @@ def reference_reads(section: Section, dialect: Dialect) -> None:
     assert entries.build_section(found, dialect, section) == section.data
 
 
+def printed(section: Section, dialect: Dialect) -> list[object]:
+    """The text of instructions and of rows, or the error's."""
+    found: list[object] = []
+    for interpreted in (False, True):
+        for read in (frame_text, lambda *arguments: map(repr, frame_plain(*arguments)[1])):
+            try:
+                found.append([*read(section, dialect, "EM_X86_64", interpreted)])
+            except ParseError as error:
+                found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("number", range(6))
+def test_mutated_call_frame_information_is_printed_or_refused(seed: int, number: int) -> None:
+    _, dialect, order, address_size, data = cfi_seeds()[number]
+    random_ = random.Random(f"dump {number} {seed}")
+    for _ in range(60):
+        changed = mutated(random_, data)
+        section = Section.of(dialect.name, changed, random_.choice(ADDRESSES), order, address_size)
+        with engine_in_use("pure"):
+            pure = printed(section, dialect)
+        with engine_in_use("compiled"):
+            assert printed(section, dialect) == pure, changed.hex()
+
+
 @pytest.mark.parametrize("number", range(6))
 def test_call_frame_information_cut_anywhere(number: int) -> None:
     architecture, dialect, order, address_size, data = cfi_seeds()[number]
@@ -174,6 +204,9 @@ def test_mutated_eh_frame_hdr(seed: int) -> None:
     for _ in range(500):
         changed = mutated(random_, data)
         section = Section.of(".eh_frame_hdr", changed, random_.choice(ADDRESSES), random_.choice(["little", "big"]))
+        for read in (eh_frame_hdr_text, lambda section: eh_frame_hdr_plain(section)[1]):
+            with suppress(ParseError):
+                assert [*read(section)] or read is not eh_frame_hdr_text
         try:
             found, _ = engine.parse(EhFrameHdr, section, 0, len(section))
         except ParseError:

@@ -6,6 +6,7 @@ each PC survive a format but for its written-down loss. 4. Hostile input: only F
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import fields, is_dataclass
 from types import ModuleType
 
@@ -66,7 +67,9 @@ def test_law_1_covers_every_declared_record() -> None:
         sframe.FrameRowEntry,
         sframe.SframeSection,
         eh_frame_hdr.EhFrameHdr,
+        eh_frame_hdr.EhFrameHdrHead,
         callframe.Cie,
+        callframe.OpaqueCie,
         callframe.Fde,
         callframe.LsdaPointer,
         callframe.PersonalityPointer,
@@ -119,7 +122,10 @@ def test_laws_1_to_3_sframe_of_every_version_and_abi(
 
 @given(order=orders, address_size=address_sizes, data=st.data())
 def test_law_1_eh_frame_hdr(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
-    survives(data.draw(strategies.eh_frame_hdrs(address_size)), order, address_size=address_size)
+    header = data.draw(strategies.eh_frame_hdrs(address_size))
+    survives(header, order, address_size=address_size)
+    fields = {field.name: getattr(header, field.name) for field in dataclasses.fields(eh_frame_hdr.EhFrameHdrHead)}
+    survives(eh_frame_hdr.EhFrameHdrHead(**fields), order, address_size=address_size)
 
 
 @given(order=orders, address_size=address_sizes, data=st.data())
@@ -127,6 +133,8 @@ def test_law_1_cies(order: ByteOrder, address_size: int, data: st.DataObject) ->
     dwarf_format = data.draw(st.sampled_from(list(DwarfFormat)))
     cie = data.draw(strategies.cies(dwarf_format, address_size))
     survives(cie, order, address_size=address_size, dwarf_format=dwarf_format)
+    opaque = strategies.records(callframe.OpaqueCie, dwarf_format=dwarf_format)
+    survives(data.draw(opaque), order, dwarf_format=dwarf_format)
 
 
 @given(order=orders, address_size=address_sizes, data=st.data())

@@ -217,7 +217,7 @@ class Dialect:
         return field_offset - cie_pointer if self.relative else cie_pointer
 
 
-# LSB Core 10.6.1: the id is 4 bytes and 0. GNU tools and gdb read it so for a 64-bit length too.
+# LSB Core 10.6.1: the id is 4 bytes and 0. LLVM reads it so for a 64-bit length too; readelf 2.47 takes 8 bytes then.
 EH_FRAME = Dialect(
     ".eh_frame", {DwarfFormat.DWARF32: 0, DwarfFormat.DWARF64: 0}, id_size=4, relative=True, versions=(1, 3, 4)
 )
@@ -267,6 +267,26 @@ class Cie:
     initial_instructions: bytes = wire(Rest(), "instructions that make the first row, DW_CFA_nop padding with them")
 
 
+# What has neither data nor a meaning beyond what is read anyway: gcc 2's pointer is a field; ARM's compiler marks
+# sections in which the CFA's offsets are right.
+KNOWN_AUGMENTATIONS = (b"", b"eh", b"armcc+")
+
+
+def is_readable(augmentation: bytes) -> bool:
+    """Whether the fields behind an augmentation can be found: all letters known, or 'z' first, whose data is sized."""
+    return augmentation[:1] == b"z" or augmentation in KNOWN_AUGMENTATIONS
+
+
+@record
+class OpaqueCie:
+    """A CIE with an augmentation that nobody here knows: only what is before it can be read (DWARF5 6.4.1)."""
+
+    dwarf_format: DwarfFormat = wire(Given(lambda this: this._params.dwarf_format), "32- or 64-bit DWARF")
+    version: int = wire(Integer(1, allowed=(1, 3, 4)), "as a CIE's")
+    augmentation: bytes = wire(NulTerminated(), "what extends this CIE and its FDEs; NUL-terminated")
+    rest: bytes = wire(Rest(), "bytes that only who knows the augmentation can read")
+
+
 @record
 class Fde:
     """Frame Description Entry (DWARF5 6.4.1; LSB Core 10.6.1.2), behind its length and CIE pointer.
@@ -300,7 +320,7 @@ class Terminator:
     """A length of zero: the end of an `.eh_frame` contribution (LSB Core 10.6.1)."""
 
 
-Entry = Cie | Fde | Terminator
+Entry = Cie | OpaqueCie | Fde | Terminator
 
 
 @record

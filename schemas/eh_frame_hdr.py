@@ -20,8 +20,8 @@ def _values(this: Any) -> int:
 
 
 @record
-class EhFrameHdr:
-    """The whole section."""
+class EhFrameHdrHead:
+    """What stands before the table."""
 
     version: int = wire(Integer(1, allowed=(1,)), "1")
     eh_frame_ptr_enc: int = wire(U8, "encoding of eh_frame_ptr")
@@ -29,6 +29,12 @@ class EhFrameHdr:
     table_enc: int = wire(U8, "encoding of the table's values")
     eh_frame_ptr: int | Leb128 | None = wire(Pointer(lambda this: this.eh_frame_ptr_enc), "address of .eh_frame")
     fde_count: int | Leb128 | None = wire(Pointer(lambda this: this.fde_count_enc), "rows in the table")
+
+
+@record
+class EhFrameHdr(EhFrameHdrHead):
+    """The whole section."""
+
     table: tuple[int | Leb128, ...] = wire(
         Many(Pointer(lambda this: this.table_enc), _values), "initial location and FDE address of each row, in turn"
     )

@@ -27,9 +27,11 @@ from .callframe import (
     FdeFormat,
     Instruction,
     LsdaPointer,
+    OpaqueCie,
     Operand,
     PersonalityPointer,
     Terminator,
+    is_readable,
 )
 from .pointers import DW_EH_PE, is_known
 from .section import BuildError, ByteOrder, ParseError, Section
@@ -78,13 +80,23 @@ def parse_bounds(section: Section, offset: int, dialect: Dialect, record: str) -
     return EntryBounds(dwarf_format, start, entry_id, start + size, start + length)
 
 
-def parse_cie(section: Section, offset: int, dialect: Dialect, record: str = "CIE") -> Cie:
-    """Parse the CIE at `offset` bytes into `section`. Raises ParseError where no CIE is there."""
+def parse_cie(
+    section: Section, offset: int, dialect: Dialect, record: str = "CIE", known_only: bool = True
+) -> Cie | OpaqueCie:
+    """Parse the CIE at `offset` bytes into `section`, as far as its augmentation is known; else, if not `known_only`,
+    as if it had none.
+
+    Raises ParseError where no CIE is there.
+    """
     bounds = parse_bounds(section, offset, dialect, record)
     if bounds is None or bounds.entry_id != dialect.cie_ids[bounds.dwarf_format]:
         found = "a terminator" if bounds is None else f"id {bounds.entry_id:#x}"
         raise ParseError(section, offset, f"{record}.id", f"{found}, which is not a CIE's")
-    return engine.parse(Cie, section, bounds.body, bounds.end, record, dwarf_format=bounds.dwarf_format)[0]
+    params = {"dwarf_format": bounds.dwarf_format}
+    opaque = engine.parse(OpaqueCie, section, bounds.body, bounds.end, record, **params)[0]
+    if known_only and not is_readable(opaque.augmentation):
+        return opaque
+    return engine.parse(Cie, section, bounds.body, bounds.end, record, **params)[0]
 
 
 def parse_augmentation(cie: Cie, section: Section, offset: int, record: str = "CIE") -> Augmentation:
@@ -93,7 +105,7 @@ def parse_augmentation(cie: Cie, section: Section, offset: int, record: str = "C
     Letters behind an unknown one are not read, as nothing tells how much data the unknown one has.
     """
     if cie.augmentation_data is None:
-        return Augmentation(unknown=b"" if cie.augmentation == b"eh" else cie.augmentation)
+        return Augmentation()
     values: dict[str, Any] = {}
     # The data ends right before the instructions, whose end is the entry's.
     start = _end_of(section, offset) - len(cie.initial_instructions) - len(cie.augmentation_data.data)
@@ -155,6 +167,9 @@ def fde_format(cie: Cie, augmentation: Augmentation, section: Section) -> FdeFor
 def fde_format_at(section: Section, cie_offset: int, dialect: Dialect, record: str) -> FdeFormat:
     """The `FdeFormat` of the CIE at `cie_offset`."""
     cie = parse_cie(section, cie_offset, dialect, record)
+    if isinstance(cie, OpaqueCie):
+        # DWARF5 6.4.1: then initial_location and address_range can be read, and nothing behind them.
+        return FdeFormat(section.address_size)
     return fde_format(cie, parse_augmentation(cie, section, cie_offset, record), section)
 
 

@@ -107,6 +107,33 @@ OPERATIONS: dict[int, tuple[str, tuple[Kind, ...]]] = {
     0xA9: ("reinterpret", (ULEB,)),
 }  # fmt: skip
 
+# Those of vendors, and what DWARF 5 has a block with a one-byte length in: no type's is larger than one byte of a
+# LEB128 tells. None has a meaning in call frame information; a dump names them.
+VENDOR_OPERATIONS: dict[int, tuple[str, tuple[Kind, ...]]] = {
+    0xA4: ("const_type", (ULEB, Block())),
+    0xE0: ("GNU_push_tls_address", ()),
+    0xE1: ("HP_is_value", ()),
+    0xE2: ("HP_fltconst4", ()),
+    0xE3: ("HP_fltconst8", ()),
+    0xE4: ("HP_mod_range", ()),
+    0xE5: ("HP_unmod_range", ()),
+    0xE6: ("HP_tls", ()),
+    0xF0: ("GNU_uninit", ()),
+    0xF2: ("GNU_implicit_pointer", (_OFFSET, SLEB)),
+    0xF3: ("GNU_entry_value", (Block(),)),
+    0xF4: ("GNU_const_type", (ULEB, Block())),
+    0xF5: ("GNU_regval_type", (ULEB, ULEB)),
+    0xF6: ("GNU_deref_type", (U8, ULEB)),
+    0xF7: ("GNU_convert", (ULEB,)),
+    0xF8: ("PGI_omp_thread_num", ()),
+    0xF9: ("GNU_reinterpret", (ULEB,)),
+    0xFA: ("GNU_parameter_ref", (U32,)),
+    0xFB: ("GNU_addr_index", (ULEB,)),
+    0xFC: ("GNU_const_index", (ULEB,)),
+    0xFD: ("GNU_variable_value", (_OFFSET,)),
+}
+USER_OPCODES = range(0xE0, 0x100)
+
 # First opcode of a family of 32 -> name, operands; the number is opcode - first.
 FAMILIES: dict[int, tuple[str, tuple[Kind, ...]]] = {0x30: ("lit", ()), 0x50: ("reg", ()), 0x70: ("breg", (SLEB,))}
 FAMILY_SIZE = 32
@@ -135,7 +162,7 @@ class Operation:
 @cache
 def _by_opcode() -> dict[int, tuple[str, tuple[Kind, ...]]]:
     """Every opcode, families laid out."""
-    found = dict(OPERATIONS)
+    found = OPERATIONS | VENDOR_OPERATIONS
     for first, (name, operands) in FAMILIES.items():
         found |= {first + number: (f"{name}{number}", operands) for number in range(FAMILY_SIZE)}
     return found
@@ -157,27 +184,38 @@ def _operand_record(kind: Kind) -> type[Any]:
     return Stored
 
 
+def is_operation(opcode: int) -> bool:
+    """Whether an opcode is known."""
+    return opcode in _by_opcode()
+
+
 def parse_expression(expression: Section, offset_size: int = 4) -> tuple[Operation, ...]:
     """The operations of an expression. Raises ParseError at an unknown opcode or a cut operand."""
     found: list[Operation] = []
     stream = io.BytesIO(expression.data)
     at = 0
     while at < len(expression):
-        opcode, start = expression.data[at], at
-        if opcode not in _by_opcode():
-            raise ParseError(expression, at, f"operation[{len(found)}]", f"the opcode {opcode:#04x} is not defined")
-        name, kinds = _by_opcode()[opcode]
-        at += 1
-        operands = []
-        stream.seek(at)
-        for kind in kinds:
-            place = f"operation[{len(found)}]"
-            stored, at = engine.parse_stream(
-                _operand_record(kind), expression, stream, 0, place, offset_size=offset_size
-            )
-            operands.append(stored.value)
-        found.append(Operation(name, tuple(operands), start, at))
+        found.append(parse_operation(expression, stream, at, f"operation[{len(found)}]", offset_size))
+        at = found[-1].end
     return tuple(found)
+
+
+def parse_operation(
+    expression: Section, stream: io.BytesIO, offset: int, record: str, offset_size: int = 4
+) -> Operation:
+    """The operation at `offset`; `stream` is over the expression's bytes. Raises as `parse_expression`."""
+    opcode = expression.data[offset]
+    if opcode not in _by_opcode():
+        raise ParseError(expression, offset, record, f"the opcode {opcode:#04x} is not defined")
+    name, kinds = _by_opcode()[opcode]
+    end = offset + 1
+    operands = []
+    stream.seek(end)
+    for kind in kinds:
+        declared = _operand_record(kind)
+        stored, end = engine.parse_stream(declared, expression, stream, 0, record, offset_size=offset_size)
+        operands.append(stored.value)
+    return Operation(name, tuple(operands), offset, end)
 
 
 def build_expression(operations: tuple[Operation, ...], like: Section, offset_size: int = 4) -> bytes:

@@ -36,6 +36,7 @@ class DW_EH_PE(IntEnum):
 
 FORMAT_MASK = 0x0F
 APPLICATION_MASK = 0x70
+APPLICATION_SHIFT = 4
 
 APPLICATIONS = (
     DW_EH_PE.absptr, DW_EH_PE.pcrel, DW_EH_PE.textrel, DW_EH_PE.datarel, DW_EH_PE.funcrel, DW_EH_PE.aligned,
@@ -82,6 +83,9 @@ class PointerBases:
     text: int = 0
     data: int = 0
     function: int = 0
+
+
+NO_BASES = PointerBases()
 
 
 def base_of(encoding: int, place: int, bases: PointerBases) -> int:

@@ -27,6 +27,7 @@ from .callframe import (
     Fde,
     FdeFormat,
     Instruction,
+    OpaqueCie,
     Terminator,
 )
 from .eh_frame_hdr import EhFrameHdr
@@ -286,7 +287,7 @@ def cfi_entries(
 
     for _ in range(draw(st.integers(1, 3))):
         dwarf_format = draw(st.sampled_from(list(DwarfFormat)))
-        cie, cie_offset = draw(_whole_cies(dwarf_format, address_size, address + len(data))), len(data)
+        cie, cie_offset = draw(_any_cies(dwarf_format, address_size, address + len(data))), len(data)
         put(cie, FdeFormat(address_size))
         section = Section.of(dialect.name, bytes(data), address, byte_order, address_size)
         layout = entries.fde_format_at(section, cie_offset, dialect, "CIE")
@@ -297,6 +298,11 @@ def cfi_entries(
         if dialect.relative and draw(st.booleans()):
             put(Terminator(), layout)
     return Section.of(dialect.name, bytes(data), address, byte_order, address_size), tuple(placed)
+
+
+def _any_cies(dwarf_format: DwarfFormat, address_size: int, address: int) -> SearchStrategy[Cie | OpaqueCie]:
+    opaque = records(OpaqueCie, {"augmentation": st.sampled_from([b"R", b"mlt", b"\xff"])}, dwarf_format=dwarf_format)
+    return st.one_of(*[_whole_cies(dwarf_format, address_size, address)] * 3, opaque)
 
 
 def _augmented(encoding: int, lsda: int) -> tuple[bytes, LebBlock]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,8 @@ class Engine:
     lookup: ModuleType
     flex: ModuleType
     grouping: ModuleType
+    instructions: ModuleType
+    pieces: ModuleType
 
 
 def views(*columns: NDArray[Any]) -> tuple[memoryview, ...]:
@@ -44,7 +46,7 @@ def load(name: str) -> Engine:
     prefix = "_" if name == "compiled" else ""
     modules = {
         kernel: importlib.import_module(f".{prefix}{kernel}", __name__)
-        for kernel in ("reads", "entries", "rows", "fres", "sharing", "lookup", "flex", "grouping")
+        for kernel in (field.name for field in fields(Engine) if field.name != "name")
     }
     return Engine(name, **modules)
 

@@ -6,6 +6,7 @@ cdef class Interpreter:
     cdef Reader reader
     cdef const unsigned char[:, ::1] instructions
     cdef int tracks_ra_state
+    cdef int keeps_empty
     cdef const long long[::1] code_factor
     cdef const long long[::1] data_factor
     cdef const unsigned char[::1] address_encoding

@@ -123,12 +123,13 @@ def functions(
     segment: cython.ulonglong[::1],
     lsda: cython.ulonglong[::1],
     has_lsda: cython.uchar[::1],
+    data: cython.longlong[::1],
     instructions: cython.longlong[::1],
 ) -> cython.longlong:
     """Read the header of every FDE; return how many were read (all, but for a fault at the next one).
 
     `cie` indexes the five CIE columns. Starts, sizes and LSDAs are addresses cut to the address size;
-    `instructions` is the section offset behind the header.
+    `data` is the section offset of the augmentation data, `instructions` that behind it.
     """
     index: cython.longlong
     number: cython.longlong
@@ -154,10 +155,12 @@ def functions(
             size[index] = reader.pointer(encoding & ~SIGNED, width) & mask
         lsda[index] = 0
         has_lsda[index] = 0
+        data[index] = reader.offset
         if is_augmented[number] and not reader.fault:
             length = reader.uleb()
             if not reader.fault and length > cython.cast(cython.ulonglong, reader.end - reader.offset):
                 reader.fault = AUGMENTATION_PAST_END
+            data[index] = reader.offset
             if not reader.fault:
                 reader.end = reader.offset + cython.cast(cython.longlong, length)
                 if lsda_encoding[number] != OMIT and length:
@@ -173,6 +176,24 @@ def functions(
             return index
         instructions[index] = reader.offset
     return body.shape[0]
+
+
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def values(
+    reader: Reader, offset: cython.longlong, form: cython.int, address_size: cython.int, value: cython.ulonglong[::1]
+) -> cython.longlong:
+    """Fill `value` with the values of a DW_EH_PE format from `offset` on, sign-extended; return the offset behind.
+
+    At a fault the reader stands at the value.
+    """
+    index: cython.longlong
+    reader.offset = offset
+    for index in range(value.shape[0]):
+        value[index] = reader.pointer(form & FORMAT_MASK, address_size)
+        if reader.fault:
+            break
+    return reader.offset
 
 
 @cython.ccall

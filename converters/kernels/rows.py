@@ -91,6 +91,7 @@ class Interpreter:
 
     `instructions` has effect and operand kinds for each opcode (`Operand.NONE`: none); the factor and encoding
     columns are indexed by CIE. `filled` counts what the columns hold; `filled[FULL]` says which had no room.
+    `keeps_empty`: an advance by nothing ends a row, too.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Interpreter:
         reader: Reader,
         instructions: cython.const[cython.uchar][:, ::1],
         tracks_ra_state: cython.int,
+        keeps_empty: cython.int,
         code_factor: cython.const[cython.longlong][::1],
         data_factor: cython.const[cython.longlong][::1],
         address_encoding: cython.const[cython.uchar][::1],
@@ -108,6 +110,7 @@ class Interpreter:
         self.reader = reader
         self.instructions = instructions
         self.tracks_ra_state = tracks_ra_state
+        self.keeps_empty = keeps_empty
         self.code_factor = code_factor
         self.data_factor = data_factor
         self.address_encoding = address_encoding
@@ -406,7 +409,7 @@ class Interpreter:
                     reader.fault = MOVES_BACK
                 elif next_pc > MAX_OFFSET:
                     reader.fault = OFFSET_TOO_LARGE
-                elif next_pc > pc:
+                elif next_pc > pc or self.keeps_empty:
                     if not self.store_row(pc):
                         return 0
                     pc = next_pc

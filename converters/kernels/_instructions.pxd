@@ -1,0 +1,2 @@
+from ._operands cimport operand
+from ._reads cimport Reader

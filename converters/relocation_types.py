@@ -1,0 +1,214 @@
+"""The relocations that call frame information and debugging information have before the link, by machine.
+
+Strategy: one row a type: its number, its name, and what it computes of S (the symbol), A (the addend) and P (the
+place), as the processor supplements have it. What only a linker can make (a place in the GOT) is told apart.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Operation(IntEnum):
+    """What is done with the field at the place; the value is S + A, or S + A - P."""
+
+    UNKNOWN = 0
+    NOTHING = 1
+    SET = 2  # the value, which has to fit
+    SET_PART = 3  # the low bits of the value: another relocation subtracts from it
+    ADD = 4
+    SUBTRACT = 5
+    SET_ULEB128 = 6  # with its partner: the difference, in the bytes that the number has
+    SUBTRACT_ULEB128 = 7
+    LINKER = 8  # a place that the linker makes: no address yet, so 0 takes that of S + A
+
+
+class Formula(NamedTuple):
+    """What a relocation computes: `bits` of the field, whether P is subtracted."""
+
+    operation: Operation
+    bits: int = 0
+    is_pcrel: bool = False
+
+
+NOTHING = Formula(Operation.NOTHING)
+ABS8, ABS16, ABS32, ABS64 = (Formula(Operation.SET, bits) for bits in (8, 16, 32, 64))
+PC8, PC16, PC32, PC64 = (Formula(Operation.SET, bits, is_pcrel=True) for bits in (8, 16, 32, 64))
+SET6, SET8, SET16, SET32 = (Formula(Operation.SET_PART, bits) for bits in (6, 8, 16, 32))
+ADD8, ADD16, ADD32, ADD64 = (Formula(Operation.ADD, bits) for bits in (8, 16, 32, 64))
+SUB6, SUB8, SUB16, SUB32, SUB64 = (Formula(Operation.SUBTRACT, bits) for bits in (6, 8, 16, 32, 64))
+LINK32, LINK64 = (Formula(Operation.LINKER, bits) for bits in (32, 64))
+PC_LINK32, PC_LINK64 = (Formula(Operation.LINKER, bits, is_pcrel=True) for bits in (32, 64))
+
+RelocationTypes = dict[int, tuple[str, Formula]]
+
+# A function's PLT entry does what the function does, and an offset from the GOT names the symbol in its own way.
+_I386: RelocationTypes = {
+    0: ("R_386_NONE", NOTHING),
+    1: ("R_386_32", ABS32),
+    2: ("R_386_PC32", PC32),
+    3: ("R_386_GOT32", LINK32),
+    4: ("R_386_PLT32", PC32),
+    9: ("R_386_GOTOFF", ABS32),
+    10: ("R_386_GOTPC", PC_LINK32),
+    20: ("R_386_16", ABS16),
+    21: ("R_386_PC16", PC16),
+    22: ("R_386_8", ABS8),
+    23: ("R_386_PC8", PC8),
+    32: ("R_386_TLS_LDO_32", ABS32),
+    43: ("R_386_GOT32X", LINK32),
+}
+
+_X86_64: RelocationTypes = {
+    0: ("R_X86_64_NONE", NOTHING),
+    1: ("R_X86_64_64", ABS64),
+    2: ("R_X86_64_PC32", PC32),
+    3: ("R_X86_64_GOT32", LINK32),
+    4: ("R_X86_64_PLT32", PC32),
+    9: ("R_X86_64_GOTPCREL", PC_LINK32),
+    10: ("R_X86_64_32", ABS32),
+    11: ("R_X86_64_32S", ABS32),
+    12: ("R_X86_64_16", ABS16),
+    13: ("R_X86_64_PC16", PC16),
+    14: ("R_X86_64_8", ABS8),
+    15: ("R_X86_64_PC8", PC8),
+    17: ("R_X86_64_DTPOFF64", ABS64),
+    21: ("R_X86_64_DTPOFF32", ABS32),
+    24: ("R_X86_64_PC64", PC64),
+    25: ("R_X86_64_GOTOFF64", ABS64),
+    26: ("R_X86_64_GOTPC32", PC_LINK32),
+    28: ("R_X86_64_GOTPCREL64", PC_LINK64),
+    29: ("R_X86_64_GOTPC64", PC_LINK64),
+    41: ("R_X86_64_GOTPCRELX", PC_LINK32),
+    42: ("R_X86_64_REX_GOTPCRELX", PC_LINK32),
+}
+
+# The bit that marks Thumb code stands in the symbol's value, where the supplement ORs it in.
+_ARM: RelocationTypes = {
+    0: ("R_ARM_NONE", NOTHING),
+    2: ("R_ARM_ABS32", ABS32),
+    3: ("R_ARM_REL32", PC32),
+    5: ("R_ARM_ABS16", ABS16),
+    8: ("R_ARM_ABS8", ABS8),
+    24: ("R_ARM_GOTOFF32", ABS32),
+    25: ("R_ARM_BASE_PREL", PC_LINK32),
+    26: ("R_ARM_GOT_BREL", LINK32),
+    38: ("R_ARM_TARGET1", ABS32),  # on Linux
+    40: ("R_ARM_V4BX", NOTHING),
+    41: ("R_ARM_TARGET2", PC_LINK32),  # on Linux: R_ARM_GOT_PREL
+    55: ("R_ARM_ABS32_NOI", ABS32),
+    56: ("R_ARM_REL32_NOI", PC32),
+    96: ("R_ARM_GOT_PREL", PC_LINK32),
+    106: ("R_ARM_TLS_LDO32", ABS32),
+}
+
+_AARCH64: RelocationTypes = {
+    0: ("R_AARCH64_NONE", NOTHING),
+    256: ("R_AARCH64_NULL", NOTHING),
+    257: ("R_AARCH64_ABS64", ABS64),
+    258: ("R_AARCH64_ABS32", ABS32),
+    259: ("R_AARCH64_ABS16", ABS16),
+    260: ("R_AARCH64_PREL64", PC64),
+    261: ("R_AARCH64_PREL32", PC32),
+    262: ("R_AARCH64_PREL16", PC16),
+    307: ("R_AARCH64_GOTREL64", ABS64),
+    308: ("R_AARCH64_GOTREL32", ABS32),
+    314: ("R_AARCH64_PLT32", PC32),
+    315: ("R_AARCH64_GOTPCREL32", PC_LINK32),
+    1029: ("R_AARCH64_TLS_DTPREL64", ABS64),
+}
+
+_MIPS: RelocationTypes = {
+    0: ("R_MIPS_NONE", NOTHING),
+    1: ("R_MIPS_16", ABS16),
+    2: ("R_MIPS_32", ABS32),
+    18: ("R_MIPS_64", ABS64),
+    39: ("R_MIPS_TLS_DTPREL32", ABS32),
+    41: ("R_MIPS_TLS_DTPREL64", ABS64),
+    248: ("R_MIPS_PC32", PC32),
+}
+
+_PPC: RelocationTypes = {
+    0: ("R_PPC_NONE", NOTHING),
+    1: ("R_PPC_ADDR32", ABS32),
+    3: ("R_PPC_ADDR16", ABS16),
+    24: ("R_PPC_UADDR32", ABS32),
+    25: ("R_PPC_UADDR16", ABS16),
+    26: ("R_PPC_REL32", PC32),
+    28: ("R_PPC_PLTREL32", PC32),
+    78: ("R_PPC_DTPREL32", ABS32),
+}
+
+_PPC64: RelocationTypes = {
+    0: ("R_PPC64_NONE", NOTHING),
+    1: ("R_PPC64_ADDR32", ABS32),
+    3: ("R_PPC64_ADDR16", ABS16),
+    24: ("R_PPC64_UADDR32", ABS32),
+    25: ("R_PPC64_UADDR16", ABS16),
+    26: ("R_PPC64_REL32", PC32),
+    28: ("R_PPC64_PLTREL32", PC32),
+    38: ("R_PPC64_ADDR64", ABS64),
+    43: ("R_PPC64_UADDR64", ABS64),
+    44: ("R_PPC64_REL64", PC64),
+    78: ("R_PPC64_DTPREL64", ABS64),
+}
+
+_RISCV: RelocationTypes = {
+    0: ("R_RISCV_NONE", NOTHING),
+    1: ("R_RISCV_32", ABS32),
+    2: ("R_RISCV_64", ABS64),
+    8: ("R_RISCV_TLS_DTPREL32", ABS32),
+    9: ("R_RISCV_TLS_DTPREL64", ABS64),
+    33: ("R_RISCV_ADD8", ADD8),
+    34: ("R_RISCV_ADD16", ADD16),
+    35: ("R_RISCV_ADD32", ADD32),
+    36: ("R_RISCV_ADD64", ADD64),
+    37: ("R_RISCV_SUB8", SUB8),
+    38: ("R_RISCV_SUB16", SUB16),
+    39: ("R_RISCV_SUB32", SUB32),
+    40: ("R_RISCV_SUB64", SUB64),
+    41: ("R_RISCV_GOT32_PCREL", PC_LINK32),
+    43: ("R_RISCV_ALIGN", NOTHING),
+    51: ("R_RISCV_RELAX", NOTHING),
+    52: ("R_RISCV_SUB6", SUB6),
+    53: ("R_RISCV_SET6", SET6),
+    54: ("R_RISCV_SET8", SET8),
+    55: ("R_RISCV_SET16", SET16),
+    56: ("R_RISCV_SET32", SET32),
+    57: ("R_RISCV_32_PCREL", PC32),
+    59: ("R_RISCV_PLT32", PC32),
+    60: ("R_RISCV_SET_ULEB128", Formula(Operation.SET_ULEB128)),
+    61: ("R_RISCV_SUB_ULEB128", Formula(Operation.SUBTRACT_ULEB128)),
+}
+
+_S390: RelocationTypes = {
+    0: ("R_390_NONE", NOTHING),
+    1: ("R_390_8", ABS8),
+    3: ("R_390_16", ABS16),
+    4: ("R_390_32", ABS32),
+    5: ("R_390_PC32", PC32),
+    7: ("R_390_GOT32", LINK32),
+    8: ("R_390_PLT32", PC32),
+    13: ("R_390_GOTOFF32", ABS32),
+    14: ("R_390_GOTPC", PC_LINK32),
+    16: ("R_390_PC16", PC16),
+    22: ("R_390_64", ABS64),
+    23: ("R_390_PC64", PC64),
+    25: ("R_390_PLT64", PC64),
+    28: ("R_390_GOTOFF64", ABS64),
+    52: ("R_390_TLS_LDO32", ABS32),
+    53: ("R_390_TLS_LDO64", ABS64),
+}
+
+RELOCATION_TYPES: dict[str, RelocationTypes] = {
+    "EM_386": _I386,
+    "EM_X86_64": _X86_64,
+    "EM_ARM": _ARM,
+    "EM_AARCH64": _AARCH64,
+    "EM_MIPS": _MIPS,
+    "EM_PPC": _PPC,
+    "EM_PPC64": _PPC64,
+    "EM_RISCV": _RISCV,
+    "EM_S390": _S390,
+}

@@ -1,0 +1,108 @@
+"""What sections hold, as text and as plain data for JSON: the jobs of `unwindkit dump`.
+
+Strategy: sections in the order of the file's headers, whatever is asked for, as readelf has them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from .converters.elf import ElfImage, ElfSection, open_elf
+from .converters.reading import DIALECTS, refuse_relocatable
+from .schemas.section import ParseError
+
+FRAME_SECTIONS = (".eh_frame_hdr", *DIALECTS)
+SFRAME_SECTIONS = (".sframe",)
+
+
+class PlainSection(NamedTuple):
+    """A section as JSON has it: its own fields, and what it consists of, one by one, under a name."""
+
+    fields: dict[str, Any]
+    name: str
+    parts: Iterator[dict[str, Any]]
+
+
+def dump_sframe(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Every `.sframe` of an ELF file as GNU readelf 2.47 prints it, in pieces. Raises OSError and ParseError."""
+    return dump_sections(path, SFRAME_SECTIONS)
+
+
+def dump_frames(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Call frame information as `readelf -wNf` prints it, as instructions, in pieces. Raises as `dump_sframe`."""
+    return dump_sections(path, FRAME_SECTIONS)
+
+
+def dump_frames_interp(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Call frame information as `readelf -wNF` prints it, as rows, in pieces. Raises as `dump_sframe`."""
+    return dump_sections(path, FRAME_SECTIONS, interpreted=True)
+
+
+def dump_sections(path: str | os.PathLike[str], names: tuple[str, ...], interpreted: bool = False) -> Iterator[bytes]:
+    """The sections of these names as text, call frame information as rows if `interpreted`. Raises as `dump_sframe`."""
+    image, headers = _sections(path, names)
+    for header in headers:
+        if header.name in SFRAME_SECTIONS:
+            from .converters.sframe_text import sframe_text
+
+            yield from sframe_text(image.contents(header))
+        else:
+            yield from _frames(image, header, interpreted)
+
+
+def _frames(image: ElfImage, header: ElfSection, interpreted: bool) -> Iterator[bytes]:
+    if not header.size:
+        yield f"\nSection '{header.name}' has no debugging data.\n".encode()
+    elif header.is_nobits:
+        # A file of debugging information has one such beside a `.debug_frame`, which is there.
+        yield f"section '{header.name}' has the NOBITS type - its contents are unreliable.\n".encode()
+    elif header.name in DIALECTS:
+        from .converters.frame_text import frame_text
+
+        dialect = DIALECTS[header.name]
+        yield from frame_text(image.contents(header), dialect, str(image.machine), interpreted)
+    else:
+        from .converters.eh_frame_hdr_text import eh_frame_hdr_text
+
+        yield from eh_frame_hdr_text(image.contents(header))
+
+
+def plain_sections(
+    path: str | os.PathLike[str], names: tuple[str, ...], interpreted: bool = False
+) -> Iterator[PlainSection]:
+    """As `dump_sections`, as plain data. A section that the file has no bytes of is left out."""
+    image, headers = _sections(path, names)
+    for header in headers:
+        if header.name in SFRAME_SECTIONS:
+            from .converters.sframe_text import sframe_plain
+
+            fields, parts = sframe_plain(image.contents(header))
+            yield PlainSection(fields, "functions", parts)
+        elif header.size and not header.is_nobits:
+            yield _plain_frames(image, header, interpreted)
+
+
+def _plain_frames(image: ElfImage, header: ElfSection, interpreted: bool) -> PlainSection:
+    section = image.contents(header)
+    if header.name in DIALECTS:
+        from .converters.frame_plain import frame_plain
+
+        fields, parts = frame_plain(section, DIALECTS[header.name], str(image.machine), interpreted)
+        return PlainSection(fields, "entries", parts)
+    from .converters.eh_frame_hdr_text import eh_frame_hdr_plain
+
+    fields, parts = eh_frame_hdr_plain(section)
+    return PlainSection(fields, "table", parts)
+
+
+def _sections(path: str | os.PathLike[str], names: tuple[str, ...]) -> tuple[ElfImage, list[ElfSection]]:
+    image = open_elf(path)
+    refuse_relocatable(image)
+    found = [header for header in image.sections if header.name in names]
+    if not found:
+        one = len(names) == 1
+        reason = "the file has no such section" if one else f"the file has none of {', '.join(names)}"
+        raise ParseError(names[0] if one else "", None, "", reason)
+    return image, found
