@@ -55,8 +55,10 @@ class LaidOut:
         return self.image.type == "ET_REL"
 
 
-def laid_out(image: ElfImage) -> LaidOut:
+def laid_out(image: ElfImage, apart: bool = True) -> LaidOut:
     """A relocatable file with addresses for its loaded sections, code first; any other file as it is.
+
+    If not `apart` they are all at 0, as readelf has them.
 
     What is not loaded stays at 0: the sections of DWARF count from their own start. Raises ParseError.
     """
@@ -65,7 +67,7 @@ def laid_out(image: ElfImage) -> LaidOut:
     loaded = [one for one in image.sections if one.flags & SH_FLAGS.SHF_ALLOC]
     end = FIRST_ADDRESS
     sections = [replace(one, address=0) if one.address else one for one in image.sections]
-    for one in sorted(loaded, key=lambda one: (one.is_nobits, not one.is_code, one.index)):
+    for one in sorted(loaded if apart else (), key=lambda one: (one.is_nobits, not one.is_code, one.index)):
         sections[one.index] = replace(one, address=end)
         # A size that the file cannot hold is refused where the bytes are asked for.
         size = one.size if one.is_nobits else min(one.size, len(image.data))

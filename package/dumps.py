@@ -9,8 +9,9 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .converters.elf import ElfImage, ElfSection, open_elf
+from .converters.elf import ElfSection, open_elf
 from .converters.reading import DIALECTS, refuse_relocatable
+from .converters.relocation import LaidOut, laid_out, relocated
 from .schemas.section import ParseError
 
 FRAME_SECTIONS = (".eh_frame_hdr", *DIALECTS)
@@ -42,17 +43,17 @@ def dump_frames_interp(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 def dump_sections(path: str | os.PathLike[str], names: tuple[str, ...], interpreted: bool = False) -> Iterator[bytes]:
     """The sections of these names as text, call frame information as rows if `interpreted`. Raises as `dump_sframe`."""
-    image, headers = _sections(path, names)
+    laid, headers = _sections(path, names)
     for header in headers:
         if header.name in SFRAME_SECTIONS:
             from .converters.sframe_text import sframe_text
 
-            yield from sframe_text(image.contents(header))
+            yield from sframe_text(laid.image.contents(header))
         else:
-            yield from _frames(image, header, interpreted)
+            yield from _frames(laid, header, interpreted)
 
 
-def _frames(image: ElfImage, header: ElfSection, interpreted: bool) -> Iterator[bytes]:
+def _frames(laid: LaidOut, header: ElfSection, interpreted: bool) -> Iterator[bytes]:
     if not header.size:
         yield f"\nSection '{header.name}' has no debugging data.\n".encode()
     elif header.is_nobits:
@@ -62,34 +63,34 @@ def _frames(image: ElfImage, header: ElfSection, interpreted: bool) -> Iterator[
         from .converters.frame_text import frame_text
 
         dialect = DIALECTS[header.name]
-        yield from frame_text(image.contents(header), dialect, str(image.machine), interpreted)
+        yield from frame_text(relocated(laid, header), dialect, str(laid.image.machine), interpreted)
     else:
         from .converters.eh_frame_hdr_text import eh_frame_hdr_text
 
-        yield from eh_frame_hdr_text(image.contents(header))
+        yield from eh_frame_hdr_text(laid.image.contents(header))
 
 
 def plain_sections(
     path: str | os.PathLike[str], names: tuple[str, ...], interpreted: bool = False
 ) -> Iterator[PlainSection]:
     """As `dump_sections`, as plain data. A section that the file has no bytes of is left out."""
-    image, headers = _sections(path, names)
+    laid, headers = _sections(path, names)
     for header in headers:
         if header.name in SFRAME_SECTIONS:
             from .converters.sframe_text import sframe_plain
 
-            fields, parts = sframe_plain(image.contents(header))
+            fields, parts = sframe_plain(laid.image.contents(header))
             yield PlainSection(fields, "functions", parts)
         elif header.size and not header.is_nobits:
-            yield _plain_frames(image, header, interpreted)
+            yield _plain_frames(laid, header, interpreted)
 
 
-def _plain_frames(image: ElfImage, header: ElfSection, interpreted: bool) -> PlainSection:
-    section = image.contents(header)
+def _plain_frames(laid: LaidOut, header: ElfSection, interpreted: bool) -> PlainSection:
+    section = relocated(laid, header)
     if header.name in DIALECTS:
         from .converters.frame_plain import frame_plain
 
-        fields, parts = frame_plain(section, DIALECTS[header.name], str(image.machine), interpreted)
+        fields, parts = frame_plain(section, DIALECTS[header.name], str(laid.image.machine), interpreted)
         return PlainSection(fields, "entries", parts)
     from .converters.eh_frame_hdr_text import eh_frame_hdr_plain
 
@@ -97,12 +98,14 @@ def _plain_frames(image: ElfImage, header: ElfSection, interpreted: bool) -> Pla
     return PlainSection(fields, "table", parts)
 
 
-def _sections(path: str | os.PathLike[str], names: tuple[str, ...]) -> tuple[ElfImage, list[ElfSection]]:
+def _sections(path: str | os.PathLike[str], names: tuple[str, ...]) -> tuple[LaidOut, list[ElfSection]]:
     image = open_elf(path)
-    refuse_relocatable(image)
+    if not set(names).isdisjoint(SFRAME_SECTIONS):
+        refuse_relocatable(image)
     found = [header for header in image.sections if header.name in names]
     if not found:
         one = len(names) == 1
         reason = "the file has no such section" if one else f"the file has none of {', '.join(names)}"
         raise ParseError(names[0] if one else "", None, "", reason)
-    return image, found
+    laid = laid_out(image, apart=False)
+    return laid, [laid.image.sections[header.index] for header in found]
