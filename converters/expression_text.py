@@ -11,7 +11,7 @@ import re
 
 from ..schemas.expressions import USER_OPCODES, Operation, is_operation, parse_operation
 from ..schemas.section import Section
-from ..schemas.wire import LebBlock
+from ..schemas.wire import Leb128, LebBlock
 from .register_names import register_name
 from .text import prefixed
 
@@ -89,9 +89,9 @@ def _operands_text(operation: Operation, expression: Section, machine: str) -> s
     return _FORMATS.get(name, _PLAIN[len(shown)]).format(*shown, **values)
 
 
-def _operand_text(operand: object, name: str, expression: Section, machine: str) -> str:
+def _operand_text(operand: int | Leb128 | LebBlock, name: str, expression: Section, machine: str) -> str:
     if not isinstance(operand, LebBlock):
-        return str(int(operand))  # type: ignore[call-overload]
+        return str(int(operand))
     if name == "entry_value":
         inner = Section.of(expression.name, operand.data, 0, expression.byte_order, expression.address_size)
         return expression_text(inner, machine)

@@ -147,13 +147,11 @@ def _names(machine: str) -> dict[int, str]:
 def _spelled_out(names: str) -> Iterator[str]:
     """The names one by one: `mhpmcounter3h..mhpmcounter31h` are 29."""
     for name in names.split():
-        first, _, last = name.partition("..")
-        if last:
-            stem, begin, tail = _NUMBERED.fullmatch(first).groups()  # type: ignore[union-attr]
-            end = _NUMBERED.fullmatch(last)[2]  # type: ignore[index]
+        if found := _RANGE.fullmatch(name):
+            stem, begin, tail, end = found.groups()
             yield from (f"{stem}{number}{tail}" for number in range(int(begin), int(end) + 1))
         else:
             yield name
 
 
-_NUMBERED = re.compile(r"(.*?)(\d+)(\D?)")
+_RANGE = re.compile(r"(.*?)(\d+)(\D?)\.\.\1(\d+)\3")

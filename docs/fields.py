@@ -35,7 +35,7 @@ def describe(kind: object) -> str:
             return f"array of {describe(inner)}"
         case wire.Nested(record=record):
             return record.__name__
-    names = {
+    names: dict[type, str] = {
         wire.Variable: "integer",
         wire.NulTerminated: "bytes, NUL",
         wire.Sized: "bytes",
@@ -44,7 +44,7 @@ def describe(kind: object) -> str:
         wire.Given: "(no bytes)",
         wire.Pointer: "DW_EH_PE value",
     }
-    return names[type(kind)]  # type: ignore[index]
+    return names[type(kind)]
 
 
 def table(module: str, name: str) -> str:

@@ -13,7 +13,7 @@ from unwindkit import Function, Row
 from unwindkit.converters.rules import RaState, RuleKind
 
 from .frame_text import Frame, Rules, rules_of
-from .oracles import run_oracle
+from .oracles import OracleError, run_oracle
 
 # What LLVM calls registers, by architecture: a name and its DWARF number, or a pattern and that of its number 0.
 _X86_64 = ("RAX", "RDX", "RCX", "RBX", "RSI", "RDI", "RBP", "RSP")
@@ -53,8 +53,10 @@ def _frame(start: str, end: str, text: str, architecture: str) -> Frame:
     def place(rule: str) -> str:
         if rule.startswith("DW_OP"):
             return "exp"
-        name, offset = re.fullmatch(r"(\w+?)([+-]\d+)?", rule).groups()  # type: ignore[union-attr]
-        return f"r{number(name)}{int(offset or 0):+d}"
+        found = re.fullmatch(r"(\w+?)([+-]\d+)?", rule)
+        if found is None:
+            raise OracleError(f"llvm-dwarfdump printed {rule!r}")
+        return f"r{number(found[1])}{int(found[2] or 0):+d}"
 
     def rule(text: str) -> tuple[int, str] | None:
         name, _, value = text.partition("=")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,7 +80,7 @@ def _cells(text: str) -> tuple[str, ...]:
     return tuple(_CELL.findall(text))
 
 
-def _parser(numbers: dict[str, int], return_column: int, heading: str):  # type: ignore[no-untyped-def]
+def _parser(numbers: dict[str, int], return_column: int, heading: str) -> Callable[[str], Rules]:
     """What makes rules of the cells of a row below that heading."""
 
     def number(name: str) -> int:

@@ -15,7 +15,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from elftools.dwarf.callframe import FDE
+from elftools.dwarf.callframe import FDE, CFARule
 from elftools.elf.elffile import ELFFile
 
 from . import rpn
@@ -185,12 +185,12 @@ def cfi_offsets(path: Path) -> dict[int, int]:
     return found
 
 
-def _cfa_offset(cfa: object, pc: int) -> int:
-    if cfa.expr is None:  # type: ignore[attr-defined]
-        assert cfa.reg == SP  # type: ignore[attr-defined]
-        return int(cfa.offset)  # type: ignore[attr-defined]
+def _cfa_offset(cfa: CFARule, pc: int) -> int:
+    if cfa.expr is None:
+        assert cfa.reg == SP
+        return int(cfa.offset)
     sp = 0x7FFF0000
-    return rpn.signed(rpn.run(bytes(cfa.expr), {SP: sp, PC: pc}) - sp)  # type: ignore[attr-defined]
+    return rpn.signed(rpn.run(bytes(cfa.expr), {SP: sp, PC: pc}) - sp)
 
 
 # --- SFrame -------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -351,10 +351,10 @@ def _sframe_text(row: str, padding: str) -> SframeText:
 
 def _repetition_block(data: bytes, version: int, fde: int) -> int:
     """Of a PCMASK FDE: the byte at 17 of V2's 20-byte FDE, or at 4 of V3's attributes before the FREs."""
-    order = "little" if data[:2] == b"\xe2\xde" else "big"
+    order: Literal["little", "big"] = "little" if data[:2] == b"\xe2\xde" else "big"
 
     def u32(offset: int) -> int:
-        return int.from_bytes(data[offset : offset + 4], order)  # type: ignore[arg-type]
+        return int.from_bytes(data[offset : offset + 4], order)
 
     base = 28 + data[7]  # the header, and the auxiliary header whose length is its byte 7
     index, rows = base + u32(20), base + u32(24)

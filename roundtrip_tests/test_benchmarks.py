@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import unwindkit
 
-from benchmarks.inputs import INPUTS, Found, Input, find
+from benchmarks.inputs import INPUTS, Input, find
 from benchmarks.measure import Program, RunError, Skipped, run_once
 from benchmarks.scaling import repeated_elf
 
@@ -23,10 +23,6 @@ from .real_files import REAL_FILES
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(REAL_FILES[0])
 LIBC = next(wanted for wanted in INPUTS if wanted.name == "libc")
-
-needs_libc = pytest.mark.skipif(
-    not isinstance(find(LIBC, fetch=False), Found), reason="no GNU libc where it is looked for"
-)
 
 
 def quick_run(output: Path, **environment: str) -> tuple[str, dict]:
@@ -44,7 +40,6 @@ def tables_of(text: str) -> list[list[list[str]]]:
     return [[re.split(r" +\| +", line.strip("| ")) for line in block.splitlines()] for block in blocks]
 
 
-@needs_libc
 def test_a_quick_run_writes_tables_and_the_same_figures_as_json(tmp_path: Path) -> None:
     text, found = quick_run(tmp_path)
     for table in tables_of(text):
@@ -67,7 +62,6 @@ def test_a_quick_run_writes_tables_and_the_same_figures_as_json(tmp_path: Path) 
     assert f"{inside['rows']:,}" in text
 
 
-@needs_libc
 def test_absent_peers_are_skipped_with_a_reason(tmp_path: Path) -> None:
     text, found = quick_run(tmp_path / "results", UNWINDKIT_ORACLES=str(tmp_path), PATH=str(tmp_path))
     skipped = {skip["name"]: skip["reason"] for skip in found["results"]["skipped"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -183,7 +182,6 @@ def test_section_of_an_elf_file_of_any_architecture(tmp_path: Path, machine: int
     assert by_pc(from_sframe((tmp_path / "out").read_bytes(), 0x4000)) == by_pc(table)
 
 
-@pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
 @pytest.mark.oracle
 def test_elf_file_there_and_back(tmp_path: Path) -> None:
     program = build_program(tmp_path)

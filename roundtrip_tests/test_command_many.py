@@ -20,7 +20,6 @@ from unwindkit.schemas.section import ParseError
 from .commands import DIFFERENT, DONE, WRONG, build_program, refuses, unwindkit
 from .tiny_elf import CFI, CODE, ET_EXEC, ET_REL, Content, patched, tiny_elf
 
-pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
 BROKEN_SAYS = ".eh_frame+0x2d (file 0x1ad): entry[2].length: the length reaches past the section's end"
 
 
