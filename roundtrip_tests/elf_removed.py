@@ -19,7 +19,7 @@ from unwindkit.converters.plt import with_uncovered_plt
 from unwindkit.converters.reading import table_of_image
 from unwindkit.converters.sframe import sframe_from_table
 from unwindkit.jobs import sframe_section
-from unwindkit.writers.elf import WriteReport, write_by_engines
+from unwindkit.writers.elf import HEADERS_MOVED, LIEF, WriteReport, write_by_engines
 from unwindkit.writers.elf_remove import RemoveReport
 
 from . import compiled
@@ -42,7 +42,7 @@ def compiled_folder(factory: pytest.TempPathFactory) -> Path:
 
 
 def given(original: Path, out: Path, *engines: str) -> WriteReport:
-    """Write its `.sframe` by one of these engines. Only lief gives it a PT_LOAD that has nothing else for it."""
+    """Write its `.sframe` by one of these engines."""
     image = open_elf(original)
     encoded, _ = sframe_from_table(with_uncovered_plt(image, table_of_image(image)))
     return write_by_engines(original, out, sframe_section(encoded), engines)
@@ -65,9 +65,11 @@ def blank(data: bytearray, *places: tuple[int, int]) -> None:
         data[start:end] = bytes(end - start)
 
 
-def only_sframe_is_gone(before: Path, after: Path, report: RemoveReport, own_load: bool) -> None:
+def only_sframe_is_gone(before: Path, after: Path, report: RemoveReport, engine: str | None) -> None:
     """Every other section at its index, every other segment in its place, every other byte of the file, and the mode.
-    `own_load`: the last PT_LOAD held nothing else, and is gone too."""
+
+    `engine`: what wrote the section, if we did. Some had made the last PT_LOAD for it, which is gone too; one had moved
+    the program header table there, which is back where it was."""
     (old_segments, old_sections), (segments, sections) = headers(before), headers(after)
     old, new = bytearray(before.read_bytes()), bytearray(after.read_bytes())
     assert after.stat().st_mode == before.stat().st_mode
@@ -89,15 +91,21 @@ def only_sframe_is_gone(before: Path, after: Path, report: RemoveReport, own_loa
     assert len(sections) == len(old_sections) - (old_sections[-1][0] == ".sframe")
 
     kept = [one for one in old_segments if one["p_type"] != PT_GNU_SFRAME]
-    if own_load:
+    if engine in (LIEF, HEADERS_MOVED):
         del kept[max(index for index, one in enumerate(kept) if one["p_type"] == "PT_LOAD")]
-    size = 56 * len(kept)
-    kept = [one | {"p_filesz": size, "p_memsz": size} if one["p_type"] == "PT_PHDR" else one for one in kept]
-    assert segments == kept
+    changed = {"p_filesz": 56 * len(kept), "p_memsz": 56 * len(kept)}
+    places = [struct.unpack_from("<Q", data, 32)[0] for data in (old, new)]
+    if engine == HEADERS_MOVED:
+        first = next(one for one in kept if one["p_type"] == "PT_LOAD" and one["p_offset"] == 0)
+        changed |= {"p_offset": 64, "p_vaddr": first["p_vaddr"] + 64, "p_paddr": first["p_vaddr"] + 64}
+    assert places[1] == (64 if engine == HEADERS_MOVED else places[0])
+    assert segments == [one | changed if one["p_type"] == "PT_PHDR" else one for one in kept]
     assert report.segments == len(old_segments) - len(segments)
 
     # The tables were compared above; behind the shorter ones there is nothing. e_phnum and e_shnum count them.
-    for offset, size, count in ((32, 56, (len(old_segments), len(kept))), (40, 64, (len(old_sections), len(sections)))):
+    left = 0 if engine == HEADERS_MOVED else len(kept)
+    new[32:40] = old[32:40]
+    for offset, size, count in ((32, 56, (len(old_segments), left)), (40, 64, (len(old_sections), len(sections)))):
         (start,) = struct.unpack_from("<Q", old, offset)
         assert not any(new[start + size * count[1] : start + size * count[0]])
         blank(old, (start, start + size * count[0]), (56, 58), (60, 62))
@@ -114,10 +122,10 @@ def complaints(path: Path) -> set[str]:
     return {line.replace(str(path), "") for line in (read.stderr + lint.stdout).splitlines()} - {"No errors"}
 
 
-def removed(before: Path, after: Path, own_load: bool) -> RemoveReport:
-    """Take the section out, and look at the result."""
+def removed(before: Path, after: Path, engine: str | None = None) -> RemoveReport:
+    """Take the section out, which this engine wrote if we did, and look at the result."""
     report = unwindkit.remove_sframe(before, after)
-    only_sframe_is_gone(before, after, report, own_load)
+    only_sframe_is_gone(before, after, report, engine)
     return report
 
 

@@ -34,7 +34,7 @@ from .oracles import oracle_command
 from .test_dump_frames_files import PLAIN, header
 from .test_dump_frames_made import ADVANCE, START
 from .test_expressions import octets
-from .tiny_elf import CODE, ET_REL, Content, tiny_elf
+from .tiny_elf import CODE, Content, tiny_elf
 
 pytestmark = pytest.mark.oracle
 MIPS, S390X = TARGETS["mips"], TARGETS["s390x"]
@@ -245,13 +245,6 @@ def test_entries_that_are_refused(entry: Cie, reason: str, tmp_path: Path) -> No
         with pytest.raises(ParseError, match=reason):
             by_us(path, interpreted=interpreted)
     assert by_readelf(path, interpreted=True).startswith(b"Contents of the .eh_frame section:\n\n")
-
-
-def test_relocatable_file(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(tiny_elf(CODE, Content(".eh_frame", frame_section(X86_64, *PLAIN)), e_type=ET_REL))
-    says = "e_type: is a relocatable file: its addresses are not known before the link"
-    refuses(tmp_path / "file", "dump", "--frames", tmp_path / "file", says=says)
-    assert b"FDE" in by_readelf(tmp_path / "file", interpreted=True)
 
 
 def test_no_such_section(tmp_path: Path) -> None:

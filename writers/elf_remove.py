@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,13 @@ from .elf_compare import (
     changed,
     difference,
     difference_outside,
+    is_zero_outside,
     mode_faults,
     read_elf_tables,
     type_name,
 )
 from .elf_tables import (
+    HEADER_SIZE,
     NULL_SECTION,
     SECTION_SIZE,
     SEGMENT_SIZE,
@@ -35,7 +38,9 @@ from .elf_tables import (
     SectionHeader,
     Tables,
     around_program_headers,
+    bytes_at,
     is_alone,
+    packed_segments,
     put,
     read_tables,
     refuse_unsuitable,
@@ -66,7 +71,7 @@ def remove_sections(
         gone = _indices_of(before, _names_of(name))
         if not gone and all(one.type != segment_type for one in before.segments):
             raise ParseError(name, None, "", "the file has no such section")
-        after = _without(before, gone, segment_type)
+        after = _with_old_table(source, _without(before, gone, segment_type))
         with rewriting(out_path) as temporary:
             with temporary.open("w+b") as out:
                 copy_range(source, out, 0, size_of(source))
@@ -114,13 +119,25 @@ def _without(before: Tables, gone: tuple[int, ...], segment_type: int) -> Tables
     return replace(tables, segments=around_program_headers(segments, before.phoff))
 
 
+def _with_old_table(source: BufferedReader, tables: Tables) -> Tables:
+    """The program header table where it was, if it had been moved into a PT_LOAD that has nothing else now: what
+    stands right behind the file header is then still the table that is to be."""
+    moved = next((one for one in tables.loads if one.offset == tables.phoff > HEADER_SIZE), None)
+    if moved is None or any(one.is_loaded and one.size and moved.holds(one) for one in tables.sections):
+        return tables
+    segments = [one for one in tables.segments if one != moved]
+    back = replace(tables, phoff=HEADER_SIZE, segments=around_program_headers(segments, HEADER_SIZE))
+    stored = packed_segments(back)
+    return back if bytes_at(source, "e_phoff", HEADER_SIZE, len(stored)) == stored else tables
+
+
 def check_removed(before: Path, after: Path, name: str, segment_type: int) -> tuple[str, ...]:
     """Every fault of `after` as the file `before` without its sections of that name, a sentence each."""
     try:
         with before.open("rb") as first, after.open("rb") as second:
             old, new = read_elf_tables(first), read_elf_tables(second)
             faults = [*mode_faults(before, after)]
-            for field in (*KEPT_HEADER_FIELDS, "e_phoff", "e_shoff"):
+            for field in (*KEPT_HEADER_FIELDS, "e_shoff"):
                 faults += changed("ELF header", field, old.header, new.header)
             faults += _section_faults(old, new, name)
             faults += _segment_faults(old, new, name, type_name(ENUM_P_TYPE_BASE, segment_type))
@@ -152,16 +169,29 @@ def _segment_faults(old: ElfTables, new: ElfTables, name: str, segment_type: int
     for one in old.segments:
         if left and one == left[0]:
             left.pop(0)
-        elif one["p_type"] not in ("PT_PHDR", segment_type) and not _held_it_alone(one, old, name):
+        elif one["p_type"] not in ("PT_PHDR", segment_type) and not (
+            _held_it_alone(one, old, name) or _held_the_table(one, old, new, name)
+        ):
             yield f"{one['p_type']} at {one['p_vaddr']:#x}: is missing or has changed"
     for one in left:
         yield f"{one['p_type']} at {one['p_vaddr']:#x}: is new"
     if new.of_type(segment_type):
         yield f"a segment still names {name}"
-    start, end = new.table_range()
-    expected = [{**table, "p_filesz": end - start, "p_memsz": end - start} for table in old.of_type("PT_PHDR")]
+    expected = [{**table, **_table_place(old, new)} for table in old.of_type("PT_PHDR")]
     if expected != [{**table} for table in new.of_type("PT_PHDR")]:
         yield "PT_PHDR: is not the program header table"
+
+
+def _table_place(old: ElfTables, new: ElfTables) -> dict[str, int | None]:
+    """What PT_PHDR must say: the table's size, and its place if that is another."""
+    start, end = new.table_range()
+    place: dict[str, int | None] = {"p_filesz": end - start, "p_memsz": end - start}
+    if start == old.header["e_phoff"]:
+        return place
+    loads = new.of_type("PT_LOAD")
+    holders = [one for one in loads if one["p_offset"] <= start and end <= one["p_offset"] + one["p_filesz"]]
+    address = start + holders[0]["p_vaddr"] - holders[0]["p_offset"] if holders else None
+    return place | {"p_offset": start, "p_vaddr": address, "p_paddr": address}
 
 
 def _held_it_alone(segment: Mapping[str, Any], old: ElfTables, name: str) -> bool:
@@ -176,10 +206,23 @@ def _held_it_alone(segment: Mapping[str, Any], old: ElfTables, name: str) -> boo
     return False
 
 
+def _held_the_table(segment: Mapping[str, Any], old: ElfTables, new: ElfTables, name: str) -> bool:
+    """Whether the segment is a PT_LOAD of the program header table, which is elsewhere now, and of the section."""
+    start, end = segment["p_offset"], segment["p_offset"] + segment["p_filesz"]
+    if segment["p_type"] != "PT_LOAD" or not start == old.header["e_phoff"] != new.header["e_phoff"]:
+        return False
+    loaded = [(found, header) for found, header in old.sections if header["sh_flags"] & SH_FLAGS.SHF_ALLOC]
+    low, high = segment["p_vaddr"], segment["p_vaddr"] + segment["p_memsz"]
+    inside = [one for one in loaded if one[1]["sh_addr"] < high and low < one[1]["sh_addr"] + one[1]["sh_size"]]
+    own = [(header["sh_offset"], header["sh_offset"] + header["sh_size"]) for _, header in inside]
+    return {found for found, _ in inside} <= {name} and is_zero_outside(old.data, start, end, [old.table_range(), *own])
+
+
 def _byte_faults(old: ElfTables, new: ElfTables, name: str) -> Iterator[str]:
     """Every byte of the file but the tables, their counts, and the section."""
     shoff = old.header["e_shoff"]
-    skipped = [*CHANGED_COUNTS, old.table_range(), (shoff, shoff + old.header["e_shnum"] * old.header["e_shentsize"])]
+    headers = shoff, shoff + old.header["e_shnum"] * old.header["e_shentsize"]
+    skipped = [*CHANGED_FIELDS, old.table_range(), headers]
     for found, header in old.sections:
         if found in _names_of(name) and header["sh_type"] != "SHT_NOBITS":
             place = header["sh_offset"], header["sh_offset"] + header["sh_size"]
@@ -196,5 +239,5 @@ def _byte_faults(old: ElfTables, new: ElfTables, name: str) -> Iterator[str]:
         yield f"the bytes have changed at {changed_at:#x}"
 
 
-# ELF64: e_phnum and e_shnum.
-CHANGED_COUNTS = ((56, 58), (60, 62))
+# ELF64: e_phoff, which may lead back to where the same bytes are already, e_phnum and e_shnum.
+CHANGED_FIELDS = ((32, 40), (56, 58), (60, 62))

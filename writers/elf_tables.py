@@ -234,8 +234,13 @@ def write_tables(source: BufferedReader, out: BinaryIO, tables: Tables) -> None:
     header[5:7] = tables.phoff, tables.shoff
     header[10], header[12] = len(tables.segments), len(tables.sections)
     put(out, 0, struct.pack(tables.order + HEADER, *header))
-    put(out, tables.phoff, b"".join(struct.pack(tables.order + SEGMENT, *astuple(one)) for one in tables.segments))
+    put(out, tables.phoff, packed_segments(tables))
     put(out, tables.shoff, b"".join(struct.pack(tables.order + SECTION, *astuple(one)) for one in tables.sections))
+
+
+def packed_segments(tables: Tables) -> bytes:
+    """The program header table as stored."""
+    return b"".join(struct.pack(tables.order + SEGMENT, *astuple(one)) for one in tables.segments)
 
 
 def put(file: BinaryIO, offset: int, data: bytes) -> None:
