@@ -32,6 +32,7 @@ class RuleSet(NamedTuple):
     ra_state: RaState
     return_column: int
     flags: FunctionFlag
+    args_size: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +90,11 @@ def by_pc(table: UnwindTable, without: Refusals | None = None) -> RulesByPc:
     return RulesByPc(section[is_new], start[is_new], end[is_last], rules[is_new], sets)
 
 
-def _row_sets(table: UnwindTable) -> tuple[NDArray[np.int64], list[tuple[CfaRule, tuple[RegisterRule, ...], RaState]]]:
+# What a row says: CFA, registers, RA state, size of arguments.
+_Content = tuple[CfaRule, tuple[RegisterRule, ...], RaState, int]
+
+
+def _row_sets(table: UnwindTable) -> tuple[NDArray[np.int64], list[_Content]]:
     """For each row the number of its distinct content, and the contents."""
     rows = table.rows
     slices, of_row = np.unique(
@@ -104,15 +109,16 @@ def _row_sets(table: UnwindTable) -> tuple[NDArray[np.int64], list[tuple[CfaRule
             np.where(rows.cfa_kind == CfaKind.REGISTER, rows.cfa_register, 0).astype(np.int64),
             np.where(rows.cfa_kind == CfaKind.NONE, 0, rows.cfa_offset),
             rows.ra_state.astype(np.int64),
+            rows.args_size.view(np.int64),
             np.array(of_slice, np.int64)[of_row.reshape(-1)],
         ],
         axis=1,
     )
     distinct, first, number = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     # Two indices may name equal expressions: contents are numbered once more, by value.
-    contents: dict[tuple[CfaRule, tuple[RegisterRule, ...], RaState], int] = {}
+    contents: dict[_Content, int] = {}
     final = [
-        contents.setdefault((table.cfa(row), rule_sets[key[4]], RaState(key[3])), len(contents))
+        contents.setdefault((table.cfa(row), rule_sets[key[5]], RaState(key[3]), key[4] % (1 << 64)), len(contents))
         for key, row in zip(distinct.tolist(), first.tolist(), strict=True)
     ]
     return np.array(final, np.int64)[number.reshape(-1)], list(contents)
@@ -157,7 +163,7 @@ def _ranges(
 def _with_function(
     table: UnwindTable,
     content: NDArray[np.int64],
-    contents: list[tuple[CfaRule, tuple[RegisterRule, ...], RaState]],
+    contents: list[_Content],
     owner: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], tuple[RuleSet, ...]]:
     """Add to each range's content what holds for its whole function."""
@@ -168,9 +174,9 @@ def _with_function(
     return number.reshape(-1), sets
 
 
-def _rule_set(content: tuple[CfaRule, tuple[RegisterRule, ...], RaState], column: int, flag: int) -> RuleSet:
-    cfa, registers, ra_state = content
-    return RuleSet(cfa, registers, ra_state, column, FunctionFlag(flag))
+def _rule_set(content: _Content, column: int, flag: int) -> RuleSet:
+    cfa, registers, ra_state, args_size = content
+    return RuleSet(cfa, registers, ra_state, column, FunctionFlag(flag), args_size)
 
 
 def _is_refused(owner: NDArray[np.int64], start: NDArray[np.uint64], without: Refusals) -> NDArray[np.bool_]:

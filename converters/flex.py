@@ -147,6 +147,7 @@ def columns_of_forms(
         ra_state=ra_state,
         first_rule=first_rule,
         rule_count=rule_count,
+        args_size=np.zeros(len(offset), np.uint64),
     )
     return rows, RuleColumns(rules.register, forms.kind, value), tuple(expressions)
 

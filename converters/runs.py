@@ -114,7 +114,7 @@ class RowBuilder:
     ) -> None:
         self._section = section
         # No row without an instruction's byte or an entry's: this never fills. What is not touched costs no memory.
-        self._rows = [np.empty(len(section) + 1, code) for code in ("u8", "u1", "u2", "i8", "u1", "i8", "u2")]
+        self._rows = [np.empty(len(section) + 1, code) for code in ("u8", "u1", "u2", "i8", "u1", "i8", "u2", "i8")]
         self._rules = [np.empty(len(section) // 4 + 1024, code) for code in ("u2", "u1", "i8")]
         self._expressions = [np.empty(64, np.int64), np.empty(64, np.int64)]
         self._remembered = [np.empty((16, STATE_SIZE), np.int64)]
@@ -184,7 +184,9 @@ class RowBuilder:
 
     def rows(self) -> RowColumns:
         """All rows so far."""
-        return RowColumns(*(column[: self._filled[Filled.ROWS]] for column in self._rows))
+        columns = [column[: self._filled[Filled.ROWS]] for column in self._rows]
+        columns[-1] = columns[-1].view(np.uint64)
+        return RowColumns(*columns)
 
     def rules(self) -> RuleColumns:
         """All rules so far."""

@@ -302,9 +302,10 @@ def project(table: UnwindTable, version: int = 2) -> UnwindTable:
 
     A CFA expression of the PC modulo a block (the lazy PLT's) stands as the rows that it means.
 
-    A rule of another register is gone; "same value" for FP or RA is no rule; personality, LSDA and memory tagging have
-    no place. Signal frames stay in version 3, expressions that have a form there are in that form, and of a row whose
-    RA is undefined nothing else is left. For rows that are refused the projection says nothing useful.
+    A rule of another register is gone; "same value" for FP or RA is no rule; personality, LSDA, memory tagging and the
+    size of arguments have no place. Signal frames stay in version 3, expressions that have a form there are in that
+    form, and of a row whose RA is undefined nothing else is left. For rows that are refused the projection says nothing
+    useful.
     """
     table = unroll(table)
     if version >= SFRAME_VERSION.V3:
@@ -320,7 +321,12 @@ def project(table: UnwindTable, version: int = 2) -> UnwindTable:
     return replace(
         table,
         functions=replace(functions, flags=functions.flags & np.uint8(flags)),
-        rows=replace(table.rows, first_rule=place[first], rule_count=(last - place[first]).astype(np.uint16)),
+        rows=replace(
+            table.rows,
+            first_rule=place[first],
+            rule_count=(last - place[first]).astype(np.uint16),
+            args_size=np.zeros_like(table.rows.args_size),
+        ),
         rules=RuleColumns(rules.register[kept], rules.kind[kept], rules.value[kept]),
     )
 

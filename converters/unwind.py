@@ -70,7 +70,8 @@ class RowColumns:
 
     `offset` u64, bytes from the function's start; `cfa_kind` u8, `CfaKind`; `cfa_register` u16, DWARF number;
     `cfa_offset` i64, bytes, or the index of an expression; `ra_state` u8, `RaState`; `first_rule` i64 and
-    `rule_count` u16, its slice of the rules.
+    `rule_count` u16, its slice of the rules; `args_size` u64, bytes of arguments on the stack, which what lands in the
+    function by an exception drops (DW_CFA_GNU_args_size).
     """
 
     offset: NDArray[np.uint64]
@@ -80,6 +81,7 @@ class RowColumns:
     ra_state: NDArray[np.uint8]
     first_rule: NDArray[np.int64]
     rule_count: NDArray[np.uint16]
+    args_size: NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,6 +121,7 @@ class Row:
     cfa: CfaRule
     registers: tuple[RegisterRule, ...] = ()
     ra_state: RaState = RaState.PLAIN
+    args_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,8 @@ class UnwindTable:
         """One row as an object."""
         rows = self.rows
         registers = self.rule_slice(int(rows.first_rule[index]), int(rows.rule_count[index]))
-        return Row(int(rows.offset[index]), self.cfa(index), registers, RaState(rows.ra_state[index]))
+        state = RaState(rows.ra_state[index])
+        return Row(int(rows.offset[index]), self.cfa(index), registers, state, int(rows.args_size[index]))
 
     def cfa(self, index: int) -> CfaRule:
         """The CFA rule of a row."""
@@ -289,7 +293,7 @@ def table_of(
     rows = [
         (
             *(row.offset, row.cfa.kind, row.cfa.register, kept.value(row.cfa.value), row.ra_state),
-            *(kept.first_rule(row.registers), len(row.registers)),
+            *(kept.first_rule(row.registers), len(row.registers), row.args_size),
         )
         for run_rows in runs
         for row in run_rows
@@ -301,7 +305,7 @@ def table_of(
             *_columns(columns, ("u8", "u8", "u4", "u4", "u8", "u4", "u2", "u1", "u1", "u8", "u8", "u8"))
         ),
         run_rows=np.cumsum([0, *map(len, runs)], dtype=np.int64),
-        rows=RowColumns(*_columns(rows, ("u8", "u1", "u2", "i8", "u1", "i8", "u2"))),
+        rows=RowColumns(*_columns(rows, ("u8", "u1", "u2", "i8", "u1", "i8", "u2", "u8"))),
         rules=RuleColumns(*_columns(kept.rules, ("u2", "u1", "i8"))),
         expressions=tuple(kept.expressions),
         source=source,

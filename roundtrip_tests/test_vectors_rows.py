@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from unwindkit import FunctionFlag, ParseError
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
@@ -182,8 +184,21 @@ def test_no_instructions_at_all_are_one_row_without_rules() -> None:
     assert rows_of("") == (row(0, NO_CFA),)
 
 
-def test_nop_and_args_size_change_nothing() -> None:
-    assert rows_of("00 0c 07 08 00 41 2e 20 00 00") == (row(0, sp(8)), row(1, sp(8)))
+def test_nop_changes_nothing() -> None:
+    assert rows_of("00 0c 07 08 00 41 00 00") == (row(0, sp(8)), row(1, sp(8)))
+
+
+def test_args_size_holds_until_the_next_and_is_not_remembered() -> None:
+    """libgcc's unwinder keeps it beside the rules that states save."""
+    # DW_CFA_GNU_args_size 32, remember_state, args_size 16, restore_state, args_size 0
+    rows = rows_of("0c 07 08 41 2e 20 0a 41 2e 10 41 0b 41 2e 00")
+    assert rows == tuple(replace(row(at, sp(8)), args_size=size) for at, size in enumerate((0, 32, 16, 16, 0)))
+    assert rows_of("41", f"{PLAIN_CIE} {X86_64_START} 2e 08")[1].args_size == 8
+
+
+def test_args_size_of_any_64_bits() -> None:
+    assert rows_of("2e ff ff ff ff ff ff ff ff ff 01")[0].args_size == (1 << 64) - 1
+    assert rows_of("2e ff ff ff ff ff ff ff ff 7f")[0].args_size == (1 << 63) - 1
 
 
 def test_nested_remember_and_restore() -> None:

@@ -119,6 +119,7 @@ class Effect(IntEnum):
     RESTORE_STATE = 16
     NEGATE_RA_STATE = 17
     NEGATE_RA_STATE_WITH_PC = 18
+    ARGS_SIZE = 19  # bytes of arguments on the stack; no rule, so no state remembers it (libgcc, unwind-dw2.c)
     UNKNOWN = 255
 
 
@@ -161,7 +162,7 @@ INSTRUCTIONS: dict[DW_CFA, InstructionSpec] = {
     DW_CFA.MIPS_advance_loc8: InstructionSpec(Effect.ADVANCE, (Operand.DELTA8,)),
     DW_CFA.AARCH64_negate_ra_state_with_pc: InstructionSpec(Effect.NEGATE_RA_STATE_WITH_PC),
     DW_CFA.AARCH64_negate_ra_state: InstructionSpec(Effect.NEGATE_RA_STATE),
-    DW_CFA.GNU_args_size: InstructionSpec(Effect.NOTHING, (Operand.SIZE,)),
+    DW_CFA.GNU_args_size: InstructionSpec(Effect.ARGS_SIZE, (Operand.SIZE,)),
     DW_CFA.GNU_negative_offset_extended: InstructionSpec(
         Effect.OFFSET, (Operand.REGISTER, Operand.NEGATED_FACTORED_OFFSET)
     ),

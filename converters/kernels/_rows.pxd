@@ -20,6 +20,7 @@ cdef class Interpreter:
     cdef long long cfa_offset
     cdef long long cfa_expression
     cdef long long ra_state
+    cdef long long args_size
     cdef long long first_rule
     cdef long long rule_count
     cdef int changed
@@ -32,6 +33,7 @@ cdef class Interpreter:
     cdef unsigned char[::1] row_ra_state
     cdef long long[::1] row_first_rule
     cdef unsigned short[::1] row_rule_count
+    cdef long long[::1] row_args_size
     cdef unsigned short[::1] rule_register
     cdef unsigned char[::1] rule_kind
     cdef long long[::1] rule_value

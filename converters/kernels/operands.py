@@ -32,6 +32,8 @@ OP_SIZE = cython.declare(cython.int, int(callframe.Operand.SIZE))
 
 MAX_REGISTER = cython.declare(cython.ulonglong, MAX_REGISTER_VALUE)
 MAX_OFFSET = cython.declare(cython.longlong, MAX_OFFSET_VALUE)
+SIGNED_MAX = cython.declare(cython.ulonglong, (1 << 63) - 1)
+UNSIGNED_MAX = cython.declare(cython.ulonglong, (1 << 64) - 1)
 SMALL = cython.declare(cython.longlong, 1 << 30)  # products of smaller numbers need no check
 
 BLOCK_PAST_END = cython.declare(cython.int, int(Fault.BLOCK_PAST_END))
@@ -76,7 +78,7 @@ def operand(
         value = reader.fixed(1 << (kind - OP_DELTA1))
     else:
         value = reader.uleb()
-    if kind == OP_SIZE or reader.fault:
+    if reader.fault:
         return 0
     if kind == OP_REGISTER:
         if value > MAX_REGISTER:
@@ -89,6 +91,11 @@ def operand(
             return 0
         reader.offset += cython.cast(cython.longlong, value)
         return cython.cast(cython.longlong, value)
+    if kind == OP_SIZE:
+        # Any number of 64 bits, as the signed one with these bits: callers see it unsigned again.
+        if value <= SIGNED_MAX:
+            return cython.cast(cython.longlong, value)
+        return -1 - cython.cast(cython.longlong, UNSIGNED_MAX - value)
     if value > cython.cast(cython.ulonglong, MAX_OFFSET):
         reader.fault = OFFSET_TOO_LARGE
         return 0

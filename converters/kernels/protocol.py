@@ -69,6 +69,7 @@ class State(IntEnum):
     RA_STATE = 4
     FIRST_RULE = 5
     RULE_COUNT = 6
+    ARGS_SIZE = 7
 
 
 STATE_SIZE = len(State)

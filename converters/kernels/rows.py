@@ -44,6 +44,7 @@ DO_REMEMBER_STATE = cython.declare(cython.int, int(callframe.Effect.REMEMBER_STA
 DO_RESTORE_STATE = cython.declare(cython.int, int(callframe.Effect.RESTORE_STATE))
 DO_NEGATE_RA_STATE = cython.declare(cython.int, int(callframe.Effect.NEGATE_RA_STATE))
 DO_NEGATE_RA_STATE_WITH_PC = cython.declare(cython.int, int(callframe.Effect.NEGATE_RA_STATE_WITH_PC))
+DO_ARGS_SIZE = cython.declare(cython.int, int(callframe.Effect.ARGS_SIZE))
 DO_UNKNOWN = cython.declare(cython.int, int(callframe.Effect.UNKNOWN))
 
 CFA_NONE = cython.declare(cython.int, int(kinds.CfaKind.NONE))
@@ -77,6 +78,7 @@ CFA_EXPRESSION_INDEX = cython.declare(cython.int, int(State.CFA_EXPRESSION))
 RA_STATE = cython.declare(cython.int, int(State.RA_STATE))
 FIRST_RULE = cython.declare(cython.int, int(State.FIRST_RULE))
 RULE_COUNT = cython.declare(cython.int, int(State.RULE_COUNT))
+ARGS_SIZE = cython.declare(cython.int, int(State.ARGS_SIZE))
 
 ROWS = cython.declare(cython.int, int(Filled.ROWS))
 RULES = cython.declare(cython.int, int(Filled.RULES))
@@ -120,7 +122,7 @@ class Interpreter:
         self.depth = 0
         self.is_absolute = 0
         self.cfa_kind = self.cfa_register = self.cfa_offset = self.cfa_expression = 0
-        self.ra_state = self.first_rule = self.rule_count = self.changed = 0
+        self.ra_state = self.args_size = self.first_rule = self.rule_count = self.changed = 0
 
     def set_columns(
         self,
@@ -131,6 +133,7 @@ class Interpreter:
         row_ra_state: cython.uchar[::1],
         row_first_rule: cython.longlong[::1],
         row_rule_count: cython.ushort[::1],
+        row_args_size: cython.longlong[::1],
         rule_register: cython.ushort[::1],
         rule_kind: cython.uchar[::1],
         rule_value: cython.longlong[::1],
@@ -146,6 +149,7 @@ class Interpreter:
         self.row_ra_state = row_ra_state
         self.row_first_rule = row_first_rule
         self.row_rule_count = row_rule_count
+        self.row_args_size = row_args_size
         self.rule_register = rule_register
         self.rule_kind = rule_kind
         self.rule_value = rule_value
@@ -211,6 +215,7 @@ class Interpreter:
         self.cfa_offset = saved[number, CFA_OFFSET_BYTES]
         self.cfa_expression = saved[number, CFA_EXPRESSION_INDEX]
         self.ra_state = saved[number, RA_STATE]
+        self.args_size = saved[number, ARGS_SIZE]
         self.rule_count = saved[number, RULE_COUNT]
         self.changed = 0
         self.first_rule = first = saved[number, FIRST_RULE]
@@ -226,6 +231,7 @@ class Interpreter:
         saved[number, CFA_OFFSET_BYTES] = self.cfa_offset
         saved[number, CFA_EXPRESSION_INDEX] = self.cfa_expression
         saved[number, RA_STATE] = self.ra_state
+        saved[number, ARGS_SIZE] = self.args_size
         saved[number, FIRST_RULE] = self.first_rule
         saved[number, RULE_COUNT] = self.rule_count
 
@@ -254,6 +260,7 @@ class Interpreter:
         self.row_ra_state[row] = self.ra_state
         self.row_first_rule[row] = self.first_rule
         self.row_rule_count[row] = self.rule_count
+        self.row_args_size[row] = self.args_size
         self.filled[ROWS] = row + 1
         return 1
 
@@ -300,7 +307,9 @@ class Interpreter:
                 self.reader.fault = NOTHING_REMEMBERED
             else:
                 self.depth -= 1
+                first = self.args_size
                 self.load_state(self.remembered, self.depth)
+                self.args_size = first
         elif effect == DO_UNDEFINED:
             self.set_rule(first, RULE_UNDEFINED, 0)
         elif effect == DO_SAME_VALUE:
@@ -326,6 +335,8 @@ class Interpreter:
                 if self.ra_state and self.ra_state != first:
                     self.reader.fault = MIXED_RA_STATES
                 self.ra_state ^= first
+        elif effect == DO_ARGS_SIZE:
+            self.args_size = first
         elif effect == DO_UNKNOWN:
             self.reader.fault = UNKNOWN_OPCODE
         return 1
