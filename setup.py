@@ -16,6 +16,7 @@ KERNELS = (
     "entries",
     "operands",
     "rows",
+    "streams",
     "fres",
     "sharing",
     "lookup",

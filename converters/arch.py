@@ -15,7 +15,8 @@ from ..schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS, SframeAbi
 class Architecture:
     """One architecture. Registers are DWARF numbers; `address_size` in bytes; `byte_order` the usual one.
 
-    `program_counter` is what an expression calls the PC, where it can.
+    `program_counter` is what an expression calls the PC, where it can. `instruction_unit`: every instruction's size in
+    bytes is a multiple of it.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Architecture:
     return_address: int
     program_counter: int | None = None
     sframe: SframeAbi | None = None
+    instruction_unit: int = 4
 
     @property
     def signs_return_addresses(self) -> bool:
@@ -37,12 +39,12 @@ class Architecture:
 ARCHITECTURES: dict[str, Architecture] = {
     architecture.name: architecture
     for architecture in (
-        Architecture("x86", "EM_386", 4, "little", 4, 5, 8),
+        Architecture("x86", "EM_386", 4, "little", 4, 5, 8, instruction_unit=1),
         Architecture(
             "x86_64", "EM_X86_64", 8, "little", 7, 6, 16, program_counter=16,
-            sframe=SFRAME_ABIS[SFRAME_ABI.AMD64_ENDIAN_LITTLE],
+            sframe=SFRAME_ABIS[SFRAME_ABI.AMD64_ENDIAN_LITTLE], instruction_unit=1,
         ),
-        Architecture("arm", "EM_ARM", 4, "little", 13, 11, 14),
+        Architecture("arm", "EM_ARM", 4, "little", 13, 11, 14, instruction_unit=2),
         Architecture(
             "aarch64", "EM_AARCH64", 8, "little", 31, 29, 30, sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_LITTLE],
         ),
@@ -53,9 +55,12 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture("mips64", "EM_MIPS", 8, "big", 29, 30, 31),
         Architecture("ppc", "EM_PPC", 4, "big", 1, 31, 65),
         Architecture("ppc64", "EM_PPC64", 8, "little", 1, 31, 65),
-        Architecture("riscv32", "EM_RISCV", 4, "little", 2, 8, 1),
-        Architecture("riscv64", "EM_RISCV", 8, "little", 2, 8, 1),
-        Architecture("s390x", "EM_S390", 8, "big", 15, 11, 14, sframe=SFRAME_ABIS[SFRAME_ABI.S390X_ENDIAN_BIG]),
+        Architecture("riscv32", "EM_RISCV", 4, "little", 2, 8, 1, instruction_unit=2),
+        Architecture("riscv64", "EM_RISCV", 8, "little", 2, 8, 1, instruction_unit=2),
+        Architecture(
+            "s390x", "EM_S390", 8, "big", 15, 11, 14,
+            sframe=SFRAME_ABIS[SFRAME_ABI.S390X_ENDIAN_BIG], instruction_unit=2,
+        ),
     )
 }  # fmt: skip
 

@@ -47,6 +47,8 @@ class Reason(IntEnum):
     OVERLAP = 13, "the PCs belong to a function that starts before"
     REPETITION = 14, "a repetitive block that the format cannot say as a whole"
     SEGMENT = 15, "the function lies in a segment of its own"
+    RULE_LOST = 16, "a rule, once given, is not given any more, which no instruction says"
+    AUGMENTATION = 17, "the augmentation of its CIE is not known, so its rules are not"
 
 
 @dataclass(frozen=True, slots=True)

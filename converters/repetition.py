@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..schemas.section import Section
+from ..schemas.wire import sleb
+from .refusals import Reason
 from .rules import CfaKind
 from .unwind import CfaRule, Function, FunctionColumns, Row, UnwindTable, concatenate, joined_functions, table_of
 
@@ -23,6 +26,9 @@ MAX_BLOCK = 128
 MAX_UNROLLED = 1 << 16
 # Distinct expressions looked at that name the PC: a linker writes one.
 MAX_EXPRESSIONS = 8
+
+# Numbers and registers below this have an operation of their own (DW_OP_lit0, DW_OP_breg0).
+LITERALS = 32
 
 # For the row that starts there, register and offset by residue.
 Masked = tuple[int, tuple[int, ...]]
@@ -74,6 +80,72 @@ def unroll(table: UnwindTable) -> UnwindTable:
     run = both.functions.run[: len(table)].copy()
     run[list(touched)] = both.functions.run[len(table) :]
     return replace(both, functions=replace(table.functions, run=run))
+
+
+def without_repetition(table: UnwindTable) -> tuple[UnwindTable, NDArray[np.uint8]]:
+    """The table with its repetition blocks in one, functions keeping their indices; for each function 0, or the reason
+    why that is not possible.
+
+    Two rows whose CFA alone differs become one with an expression of the PC, as GNU ld writes it, where blocks count
+    from a multiple of their size; others are laid out, as far as MAX_UNROLLED rows go.
+    """
+    reason = np.zeros(len(table), np.uint8)
+    repeated = np.flatnonzero(table.functions.repetition).tolist()
+    if not repeated:
+        return table, reason
+    left, made = MAX_UNROLLED, []
+    for index in repeated:
+        function = table.function(index)
+        row = _as_expression(function, table)
+        needed = 1 if row else -(-function.size // function.repetition) * len(function.rows)
+        left -= needed
+        if left < 0:
+            reason[index] = Reason.REPETITION
+            left += needed
+        made.append(replace(function, rows=(row,) if row else _repeated(function) if not reason[index] else ()))
+    both = concatenate(table, table_of(table.architecture, made))
+    run, repetition = both.functions.run[: len(table)].copy(), table.functions.repetition.copy()
+    run[repeated] = both.functions.run[len(table) :]
+    repetition[repeated] = 0
+    return replace(both, functions=replace(table.functions, run=run, repetition=repetition)), reason
+
+
+def _as_expression(function: Function, table: UnwindTable) -> Row | None:
+    """The one row that says what a block's rows do, if there is one."""
+    block, pc = function.repetition, table.architecture.program_counter
+    if pc is None or len(function.rows) != 2 or block & block - 1 or function.start % block:
+        return None
+    low, high = function.rows
+    if low.cfa.register >= LITERALS or not low.cfa.kind is high.cfa.kind is CfaKind.REGISTER:
+        return None
+    step = int(high.cfa.value) - int(low.cfa.value)
+    same = low.cfa.register == high.cfa.register and low == replace(high, offset=0, cfa=low.cfa)
+    if not same or step <= 0 or step & step - 1:
+        return None
+    expression = _step_expression(low.cfa, high.offset, step, block, table)
+    return replace(low, cfa=CfaRule(CfaKind.EXPRESSION, 0, expression))
+
+
+def _step_expression(low: CfaRule, at: int, step: int, block: int, table: UnwindTable) -> bytes:
+    """`low`, and `step` (a power of two) more where the PC modulo `block` is `at` or more: ld's for the lazy PLT."""
+    from ..schemas.expressions import Operation, build_expression
+
+    def literal(number: int) -> Operation:
+        return Operation(f"lit{number}") if number < LITERALS else Operation("const1u", (number,))
+
+    pc = Operation(f"breg{table.architecture.program_counter}", (sleb(0),))
+    residue = (pc, literal(block - 1), Operation("and"))
+    added = (literal(at), Operation("ge"), literal(step.bit_length() - 1), Operation("shl"), Operation("plus"))
+    base = Operation(f"breg{low.register}", (sleb(int(low.value)),))
+    like = Section.of("", b"", 0, table.byte_order, table.address_size)
+    return build_expression((base, *residue, *added), like)
+
+
+def _repeated(function: Function) -> tuple[Row, ...]:
+    """A function's rows, block by block."""
+    blocks = range(0, function.size, function.repetition)
+    rows = (replace(row, offset=base + row.offset) for base in blocks for row in function.rows)
+    return tuple(row for row in rows if row.offset < function.size)
 
 
 def _touched(table: UnwindTable) -> dict[int, dict[int, Masked]]:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from unwindkit.converters import (
     callframe,
+    callframe_layout,
+    callframe_streams,
     eh_frame_hdr_text,
     frames,
     fre_blocks,
@@ -51,7 +53,7 @@ def engine_in_use(name: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (
             *(callframe, runs, fre_blocks, fre_rows, grouping, interning, sframe_lookup),
-            *(eh_frame_hdr_text, frames, text),
+            *(eh_frame_hdr_text, frames, text, callframe_layout, callframe_streams),
         ):
             patch.setattr(module, "engine", lambda: chosen)
         yield

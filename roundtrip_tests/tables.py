@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import accumulate
+
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from unwindkit.converters.arch import Architecture
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.unwind import CfaRule, Function, FunctionFlag, RegisterRule, Row, UnwindTable, table_of
+from unwindkit.schemas.pointers import DW_EH_PE
 
 # Around every width that an encoder chooses by.
 EDGES = [0, -8, 8, 16, -16, 160, 127, 128, -128, -129, 32767, 32768, -32768, -32769, 2**31 - 8, 2**31, -(2**31) - 8]
@@ -95,6 +99,54 @@ def tables(draw: DrawFn, architecture: Architecture) -> UnwindTable:
         found.append(function)
         address = max(0, address + min(function.size, 1 << 20) + draw(st.sampled_from([0, 0, 1, 16, 4096, -1, -20])))
     return table_of(architecture, draw(st.permutations(found)))
+
+
+ARGS_SIZES = st.sampled_from([0, 0, 0, 8, 16, 200, (1 << 64) - 1])
+
+
+@st.composite
+def rich_rows(draw: DrawFn, architecture: Architecture) -> Row:
+    """A row with rules of any kind for some registers of any number, and arguments on the stack."""
+    numbers = draw(st.sets(st.one_of(st.integers(0, 40), st.integers(0, 0xFFFF)), max_size=6))
+    plain = draw(rows(architecture, 0))
+    others = numbers - {rule.register for rule in plain.registers}
+    rules = [*plain.registers, *(draw(register_rules(number)) for number in others)]
+    return replace(plain, registers=tuple(sorted(rules)), args_size=draw(ARGS_SIZES))
+
+
+@st.composite
+def returning_functions(draw: DrawFn, architecture: Architecture, start: int, pool: tuple[Row, ...]) -> Function:
+    """A function whose rows come from a few, so that they come back to earlier ones, with all that a CIE says."""
+    chosen = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=12))
+    steps = draw(st.lists(st.sampled_from([1, 2, 4, 63, 64, 256, 65536]), min_size=len(chosen), max_size=len(chosen)))
+    offsets = [0, *accumulate(steps)]
+    lsda = draw(st.sampled_from([None, None, 0x1234]))
+    indirect = DW_EH_PE.indirect | DW_EH_PE.pcrel | DW_EH_PE.sdata4
+    personality = draw(st.sampled_from([(DW_EH_PE.omit, 0), (DW_EH_PE.udata4, 0x4321), (indirect, 0x8000)]))
+    marks = (FunctionFlag.SIGNAL_FRAME, FunctionFlag.PAUTH_B_KEY, FunctionFlag.MEMORY_TAGGING)
+    return Function(
+        start=start,
+        size=offsets[-1],
+        rows=tuple(replace(one, offset=offset) for one, offset in zip(chosen, offsets, strict=False)),
+        return_column=draw(st.sampled_from([architecture.return_address] * 5 + [3, 300])),
+        flags=draw(st.sampled_from([FunctionFlag(0), *marks]))
+        | (FunctionFlag(0) if lsda is None else FunctionFlag.HAS_LSDA),
+        personality_encoding=personality[0],
+        personality=personality[1],
+        lsda=lsda or 0,
+    )
+
+
+@st.composite
+def rich_tables(draw: DrawFn, architecture: Architecture) -> UnwindTable:
+    """A table of all that call frame information can say but segments and repetition, its functions apart."""
+    pool = tuple(draw(st.lists(rich_rows(architecture), min_size=1, max_size=5)))
+    found: list[Function] = []
+    address = draw(st.integers(0, 1 << 20))
+    for _ in range(draw(st.integers(0, 6))):
+        found.append(draw(returning_functions(architecture, address, pool)))
+        address += found[-1].size + draw(st.sampled_from([0, 16]))
+    return table_of(architecture, found)
 
 
 def telling_pcs(table: UnwindTable) -> list[int]:

@@ -72,6 +72,9 @@ class DW_CFA(IntEnum):
     GNU_negative_offset_extended = 0x2F
 
 
+# Between these the numbers are the vendors' (DWARF5 7.24, table 7.29).
+LO_USER, HI_USER = 0x1C, 0x3F
+
 # The three opcodes whose operand lies in their low six bits (DWARF5 7.24).
 PRIMARY_MASK = 0xC0
 INLINE_MASK = 0x3F

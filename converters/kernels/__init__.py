@@ -26,6 +26,7 @@ class Engine:
     reads: ModuleType
     entries: ModuleType
     rows: ModuleType
+    streams: ModuleType
     fres: ModuleType
     sharing: ModuleType
     lookup: ModuleType

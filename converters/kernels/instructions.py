@@ -20,25 +20,12 @@ if not cython.compiled:
 
 PRIMARY_MASK = cython.declare(cython.int, callframe.PRIMARY_MASK)
 OP_NONE = cython.declare(cython.int, int(callframe.Operand.NONE))
-OP_SIZE = cython.declare(cython.int, int(callframe.Operand.SIZE))
 OP_ADDRESS = cython.declare(cython.int, int(callframe.Operand.ADDRESS))
 DO_ADVANCE = cython.declare(cython.int, int(callframe.Effect.ADVANCE))
 DO_UNKNOWN = cython.declare(cython.int, int(callframe.Effect.UNKNOWN))
 
 UNKNOWN_OPCODE = cython.declare(cython.int, int(Fault.UNKNOWN_OPCODE))
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
-HALF = cython.declare(cython.ulonglong, 1 << 63)
-LEAST = cython.declare(cython.longlong, -(1 << 63))
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def as_signed(value: cython.ulonglong) -> cython.longlong:
-    """The same 64 bits, signed."""
-    if value < HALF:
-        return cython.cast(cython.longlong, value)
-    return cython.cast(cython.longlong, value - HALF) + LEAST
 
 
 @cython.ccall
@@ -97,8 +84,6 @@ def decode(
                 value = 0
                 if kind == OP_ADDRESS:
                     here = reader.pointer(address_encoding[number], address_size[number]) - location[stream] & ALL_ONES
-                elif kind == OP_SIZE:
-                    value = as_signed(reader.uleb())
                 elif kind != OP_NONE and not reader.fault:
                     value = operand(reader, kind, byte, code_factor[number], data_factor[number])
                 if index == 0:
