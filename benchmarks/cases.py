@@ -45,14 +45,14 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class GasSection:
-    """Bytes of the `.sframe` that GNU as and ld made; functions given to as, those of them that it refused, and those
-    not given because they overlap the one before. `version` is what as says of itself."""
+    """Bytes of the `.sframe` that GNU as and ld made; functions given to as, those of them that it refused, and
+    ranges not given because no directives say them. `version` is what as says of itself."""
 
     version: str
     sframe: int
     functions: int
     refused: int
-    overlapping: int
+    unsaid: int
 
 
 @dataclass(frozen=True, slots=True)

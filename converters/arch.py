@@ -12,6 +12,23 @@ from ..schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS, SframeAbi
 
 
 @dataclass(frozen=True, slots=True)
+class AssemblerCfi:
+    """What GNU as lays down for call frame information (gas/config/tc-*.h: DWARF2_LINE_MIN_INSN_LENGTH,
+    DWARF2_CIE_DATA_ALIGNMENT, tc_cfi_frame_initial_instructions, CFI_DIFF_EXPR_OK).
+
+    The factors are its CIEs'. Where `.cfi_startproc` stands the CFA is the stack pointer + `cfa_offset`, and the return
+    address is saved `ra_offset` bytes from the CFA (None: it has no rule). `pc_relative` tells whether pointers to
+    personality and LSDA may count from their place.
+    """
+
+    code_alignment_factor: int
+    data_alignment_factor: int
+    cfa_offset: int = 0
+    ra_offset: int | None = None
+    pc_relative: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Architecture:
     """One architecture. Registers are DWARF numbers; `address_size` in bytes; `byte_order` the usual one.
 
@@ -26,6 +43,7 @@ class Architecture:
     stack_pointer: int
     frame_pointer: int
     return_address: int
+    assembler: AssemblerCfi
     program_counter: int | None = None
     sframe: SframeAbi | None = None
     instruction_unit: int = 4
@@ -39,26 +57,28 @@ class Architecture:
 ARCHITECTURES: dict[str, Architecture] = {
     architecture.name: architecture
     for architecture in (
-        Architecture("x86", "EM_386", 4, "little", 4, 5, 8, instruction_unit=1),
+        Architecture("x86", "EM_386", 4, "little", 4, 5, 8, AssemblerCfi(1, -4, 4, -4), instruction_unit=1),
         Architecture(
-            "x86_64", "EM_X86_64", 8, "little", 7, 6, 16, program_counter=16,
+            "x86_64", "EM_X86_64", 8, "little", 7, 6, 16, AssemblerCfi(1, -8, 8, -8), program_counter=16,
             sframe=SFRAME_ABIS[SFRAME_ABI.AMD64_ENDIAN_LITTLE], instruction_unit=1,
         ),
-        Architecture("arm", "EM_ARM", 4, "little", 13, 11, 14, instruction_unit=2),
+        Architecture("arm", "EM_ARM", 4, "little", 13, 11, 14, AssemblerCfi(2, -4), instruction_unit=2),
         Architecture(
-            "aarch64", "EM_AARCH64", 8, "little", 31, 29, 30, sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_LITTLE],
+            "aarch64", "EM_AARCH64", 8, "little", 31, 29, 30, AssemblerCfi(4, -8),
+            sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_LITTLE],
         ),
         Architecture(
-            "aarch64_be", "EM_AARCH64", 8, "big", 31, 29, 30, sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_BIG],
+            "aarch64_be", "EM_AARCH64", 8, "big", 31, 29, 30, AssemblerCfi(4, -8),
+            sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_BIG],
         ),
-        Architecture("mips", "EM_MIPS", 4, "big", 29, 30, 31),
-        Architecture("mips64", "EM_MIPS", 8, "big", 29, 30, 31),
-        Architecture("ppc", "EM_PPC", 4, "big", 1, 31, 65),
-        Architecture("ppc64", "EM_PPC64", 8, "little", 1, 31, 65),
-        Architecture("riscv32", "EM_RISCV", 4, "little", 2, 8, 1, instruction_unit=2),
-        Architecture("riscv64", "EM_RISCV", 8, "little", 2, 8, 1, instruction_unit=2),
+        Architecture("mips", "EM_MIPS", 4, "big", 29, 30, 31, AssemblerCfi(1, -4, pc_relative=False)),
+        Architecture("mips64", "EM_MIPS", 8, "big", 29, 30, 31, AssemblerCfi(1, -4, pc_relative=False)),
+        Architecture("ppc", "EM_PPC", 4, "big", 1, 31, 65, AssemblerCfi(4, -4)),
+        Architecture("ppc64", "EM_PPC64", 8, "little", 1, 31, 65, AssemblerCfi(4, -8)),
+        Architecture("riscv32", "EM_RISCV", 4, "little", 2, 8, 1, AssemblerCfi(1, -4), instruction_unit=2),
+        Architecture("riscv64", "EM_RISCV", 8, "little", 2, 8, 1, AssemblerCfi(1, -4), instruction_unit=2),
         Architecture(
-            "s390x", "EM_S390", 8, "big", 15, 11, 14,
+            "s390x", "EM_S390", 8, "big", 15, 11, 14, AssemblerCfi(1, -8, 160),
             sframe=SFRAME_ABIS[SFRAME_ABI.S390X_ENDIAN_BIG], instruction_unit=2,
         ),
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..schemas.section import ParseError
+from .contents import RowContent, row_contents
 from .refusals import Refusals
 from .rules import CfaKind, RaState
 from .unwind import CfaRule, FunctionFlag, RegisterRule, UnwindTable
@@ -74,7 +75,7 @@ class RulesByPc:
 
 def by_pc(table: UnwindTable, without: Refusals | None = None) -> RulesByPc:
     """The rules at each PC of a table; `without` the ranges of some refusals, which are of this table."""
-    row_sets, contents = _row_sets(table)
+    row_sets, contents = row_contents(table)
     owner, row, start, end = _ranges(table)
     functions = table.functions
     section = functions.section[owner]
@@ -88,40 +89,6 @@ def by_pc(table: UnwindTable, without: Refusals | None = None) -> RulesByPc:
     is_new[1:] = (rules[1:] != rules[:-1]) | (start[1:] != end[:-1]) | (section[1:] != section[:-1])
     is_last = np.append(is_new[1:], True)[: len(start)]
     return RulesByPc(section[is_new], start[is_new], end[is_last], rules[is_new], sets)
-
-
-# What a row says: CFA, registers, RA state, size of arguments.
-_Content = tuple[CfaRule, tuple[RegisterRule, ...], RaState, int]
-
-
-def _row_sets(table: UnwindTable) -> tuple[NDArray[np.int64], list[_Content]]:
-    """For each row the number of its distinct content, and the contents."""
-    rows = table.rows
-    slices, of_row = np.unique(
-        np.stack([rows.first_rule, rows.rule_count.astype(np.int64)], axis=1), axis=0, return_inverse=True
-    )
-    numbers: dict[tuple[RegisterRule, ...], int] = {}
-    of_slice = [numbers.setdefault(table.rule_slice(first, count), len(numbers)) for first, count in slices.tolist()]
-    rule_sets = list(numbers)
-    keys = np.stack(
-        [
-            rows.cfa_kind.astype(np.int64),
-            np.where(rows.cfa_kind == CfaKind.REGISTER, rows.cfa_register, 0).astype(np.int64),
-            np.where(rows.cfa_kind == CfaKind.NONE, 0, rows.cfa_offset),
-            rows.ra_state.astype(np.int64),
-            rows.args_size.view(np.int64),
-            np.array(of_slice, np.int64)[of_row.reshape(-1)],
-        ],
-        axis=1,
-    )
-    distinct, first, number = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    # Two indices may name equal expressions: contents are numbered once more, by value.
-    contents: dict[_Content, int] = {}
-    final = [
-        contents.setdefault((table.cfa(row), rule_sets[key[5]], RaState(key[3]), key[4] % (1 << 64)), len(contents))
-        for key, row in zip(distinct.tolist(), first.tolist(), strict=True)
-    ]
-    return np.array(final, np.int64)[number.reshape(-1)], list(contents)
 
 
 def _ranges(
@@ -163,7 +130,7 @@ def _ranges(
 def _with_function(
     table: UnwindTable,
     content: NDArray[np.int64],
-    contents: list[_Content],
+    contents: list[RowContent],
     owner: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], tuple[RuleSet, ...]]:
     """Add to each range's content what holds for its whole function."""
@@ -174,9 +141,10 @@ def _with_function(
     return number.reshape(-1), sets
 
 
-def _rule_set(content: _Content, column: int, flag: int) -> RuleSet:
-    cfa, registers, ra_state, args_size = content
-    return RuleSet(cfa, registers, ra_state, column, FunctionFlag(flag), args_size)
+def _rule_set(content: RowContent, column: int, flag: int) -> RuleSet:
+    return RuleSet(
+        content.cfa, content.registers, content.ra_state, column, FunctionFlag(flag), args_size=content.args_size
+    )
 
 
 def _is_refused(owner: NDArray[np.int64], start: NDArray[np.uint64], without: Refusals) -> NDArray[np.bool_]:

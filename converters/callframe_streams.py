@@ -14,7 +14,7 @@ import numpy as np
 
 from ..schemas import callframe
 from ..schemas.callframe import Effect, Operand
-from .contents import row_contents, with_distinct_expressions
+from .contents import content_numbers, with_distinct_expressions
 from .kernels import engine, views
 from .rules import RuleKind
 from .runs import instruction_table
@@ -85,7 +85,7 @@ class StreamWriter:
 
     def __init__(self, table: UnwindTable) -> None:
         self.table = table = with_distinct_expressions(table)
-        self.content = row_contents(table)
+        self.content = content_numbers(table)[0]
         rows = len(self.content)
         self._room = [np.empty(rows, np.int64) for _ in range(5)]
         self._writer = engine().streams.Writer(

@@ -6,13 +6,13 @@ Strategy: rules and rows are packed into bytes, and equal byte ranges numbered b
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .interning import intern
-from .rules import CfaKind, RuleKind
-from .unwind import UnwindTable
+from .rules import CfaKind, RaState, RuleKind
+from .unwind import CfaRule, RegisterRule, UnwindTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,15 +32,50 @@ def with_distinct_expressions(table: UnwindTable) -> UnwindTable:
     return replace(table, rows=rows, rules=rules, expressions=tuple(numbers))
 
 
-def row_contents(table: UnwindTable) -> NDArray[np.int64]:
-    """A number for each row of a table with distinct expressions, equal where all but the offset is."""
+class RowContent(NamedTuple):
+    """What a row says."""
+
+    cfa: CfaRule
+    registers: tuple[RegisterRule, ...] = ()
+    ra_state: RaState = RaState.PLAIN
+    args_size: int = 0
+
+
+def row_contents(table: UnwindTable) -> tuple[NDArray[np.int64], list[RowContent]]:
+    """For each row the number of its distinct content, and the contents."""
+    table = with_distinct_expressions(table)
+    slices, of_slice = _rule_slices(table)
+    number, first = content_numbers(table, slices)
+    rows = table.rows
+    places = zip(rows.first_rule[of_slice].tolist(), rows.rule_count[of_slice].tolist(), strict=True)
+    registers = [table.rule_slice(*place) for place in places]
+    columns = (column[first].tolist() for column in (slices, rows.ra_state, rows.args_size))
+    contents = [
+        RowContent(table.cfa(row), registers[rules], RaState(state), size)
+        for row, rules, state, size in zip(first.tolist(), *columns, strict=True)
+    ]
+    return number, contents
+
+
+def content_numbers(
+    table: UnwindTable, slices: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A number for each row of a table with distinct expressions, equal where all but the offset is, and the first row
+    of each. `slices` is a number for each row's rules."""
+    rows = table.rows
+    slices = _rule_slices(table)[0] if slices is None else slices
+    register = np.where(rows.cfa_kind == CfaKind.REGISTER, rows.cfa_register, np.uint16(0))
+    offset = np.where(rows.cfa_kind == CfaKind.NONE, 0, rows.cfa_offset)
+    return numbered(slices, rows.cfa_kind, register, offset, rows.ra_state, rows.args_size)
+
+
+def _rule_slices(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A number for each row's register rules, equal where they are, and the first row of each."""
     rows, rules = table.rows, table.rules
     packed, size = _packed(rules.register, rules.kind, rules.value)
     start = rows.first_rule * size
-    slices = intern(packed, start, start + rows.rule_count * np.int64(size), np.zeros(len(start), np.int64))[0]
-    register = np.where(rows.cfa_kind == CfaKind.REGISTER, rows.cfa_register, np.uint16(0))
-    offset = np.where(rows.cfa_kind == CfaKind.NONE, 0, rows.cfa_offset)
-    return numbered(slices, rows.cfa_kind, register, offset, rows.ra_state, rows.args_size)[0]
+    number, first = intern(packed, start, start + rows.rule_count * np.int64(size), np.zeros(len(start), np.int64))
+    return number.astype(np.int64), first
 
 
 def numbered(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -64,6 +64,18 @@ def laid_over(above: UnwindTable, below: UnwindTable) -> UnwindTable:
     return replace(concatenate(above, pieces), source=f"{above.source} and {below.source}")
 
 
+def without_blocks(table: UnwindTable) -> UnwindTable:
+    """The table with every repetition block laid out as ordinary rows. Raises ParseError where that needs rows out of
+    proportion."""
+    functions = table.functions
+    laid_out = np.flatnonzero((functions.repetition > 0) & (functions.size > 0))
+    run_rows, rows = _cut_rows(table, laid_out, functions.start[laid_out], functions.size[laid_out])
+    run = functions.run.copy()
+    run[laid_out] = len(table.run_rows) - 1 + np.arange(len(laid_out))
+    functions = replace(functions, run=run, repetition=np.zeros_like(functions.repetition))
+    return replace(table, functions=functions, run_rows=run_rows, rows=rows)
+
+
 def pieces_of(
     table: UnwindTable, function: NDArray[np.int64], start: NDArray[np.uint64], size: NDArray[np.uint64]
 ) -> UnwindTable:

@@ -48,7 +48,13 @@ class Reason(IntEnum):
     REPETITION = 14, "a repetitive block that the format cannot say as a whole"
     SEGMENT = 15, "the function lies in a segment of its own"
     RULE_LOST = 16, "a rule, once given, is not given any more, which no instruction says"
-    AUGMENTATION = 17, "the augmentation of its CIE is not known, so its rules are not"
+    AUGMENTATION = 17, "of the function only its addresses are known, because its augmentation is not"
+    NO_DIRECTIVE = 18, "something that no directive of this architecture says"
+    UNALIGNED_OFFSET = 19, "a register's offset is no multiple of the assembler's data alignment factor"
+    UNALIGNED_ROW = 20, "a row begins at no multiple of the assembler's code alignment factor"
+    FAR = 21, "too far from the other functions for offsets of four bytes"
+    LARGE_COLUMN = 22, "the return address is in a column above 255"
+    NULL_POINTER = 23, "the personality or the LSDA is at address 0, which means that there is none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..schemas.section import Section
 from ..schemas.wire import sleb
+from .overlaps import without_blocks
 from .refusals import Reason
 from .rules import CfaKind
 from .unwind import CfaRule, Function, FunctionColumns, Row, UnwindTable, concatenate, joined_functions, table_of
@@ -93,21 +94,21 @@ def without_repetition(table: UnwindTable) -> tuple[UnwindTable, NDArray[np.uint
     repeated = np.flatnonzero(table.functions.repetition).tolist()
     if not repeated:
         return table, reason
-    left, made = MAX_UNROLLED, []
+    left, made, said = MAX_UNROLLED, [], []
     for index in repeated:
         function = table.function(index)
-        row = _as_expression(function, table)
-        needed = 1 if row else -(-function.size // function.repetition) * len(function.rows)
-        left -= needed
-        if left < 0:
-            reason[index] = Reason.REPETITION
-            left += needed
-        made.append(replace(function, rows=(row,) if row else _repeated(function) if not reason[index] else ()))
+        if row := _as_expression(function, table):
+            made.append(replace(function, rows=(row,)))
+            said.append(index)
+            continue
+        needed = -(-function.size // function.repetition) * len(function.rows)
+        reason[index] = Reason.REPETITION if needed > left else 0
+        left -= 0 if reason[index] else needed
     both = concatenate(table, table_of(table.architecture, made))
     run, repetition = both.functions.run[: len(table)].copy(), table.functions.repetition.copy()
-    run[repeated] = both.functions.run[len(table) :]
-    repetition[repeated] = 0
-    return replace(both, functions=replace(table.functions, run=run, repetition=repetition)), reason
+    run[said] = both.functions.run[len(table) :]
+    repetition[said] = repetition[reason > 0] = 0
+    return without_blocks(replace(both, functions=replace(table.functions, run=run, repetition=repetition))), reason
 
 
 def _as_expression(function: Function, table: UnwindTable) -> Row | None:
@@ -139,13 +140,6 @@ def _step_expression(low: CfaRule, at: int, step: int, block: int, table: Unwind
     base = Operation(f"breg{low.register}", (sleb(int(low.value)),))
     like = Section.of("", b"", 0, table.byte_order, table.address_size)
     return build_expression((base, *residue, *added), like)
-
-
-def _repeated(function: Function) -> tuple[Row, ...]:
-    """A function's rows, block by block."""
-    blocks = range(0, function.size, function.repetition)
-    rows = (replace(row, offset=base + row.offset) for base in blocks for row in function.rows)
-    return tuple(row for row in rows if row.offset < function.size)
 
 
 def _touched(table: UnwindTable) -> dict[int, dict[int, Masked]]:

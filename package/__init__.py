@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .batch import write_sframe_many
     from .conversions import convert, merge_sframe
     from .converters.by_pc import RulesByPc, by_pc
+    from .converters.directives import directives_of, to_directives
     from .converters.lookup import RowsAt, find_rows
     from .converters.reading import read_elf
     from .converters.refusals import Reason, Refusal, Refusals
@@ -38,6 +39,7 @@ _HOMES = {
     "by_pc": "converters.by_pc",
     "convert": "conversions",
     "describe": "jobs",
+    "directives_of": "converters.directives",
     "find_fres": "converters.sframe_lookup",
     "find_rows": "converters.lookup",
     "from_sframe": "converters.sframe",
@@ -45,6 +47,7 @@ _HOMES = {
     "project": "converters.sframe",
     "read_elf": "converters.reading",
     "remove_sframe": "jobs",
+    "to_directives": "converters.directives",
     "to_sframe": "converters.sframe",
     "write_sframe": "jobs",
     "write_sframe_many": "batch",
@@ -67,6 +70,7 @@ __all__ = [
     "by_pc",
     "convert",
     "describe",
+    "directives_of",
     "find_fres",
     "find_rows",
     "from_sframe",
@@ -74,6 +78,7 @@ __all__ = [
     "project",
     "read_elf",
     "remove_sframe",
+    "to_directives",
     "to_sframe",
     "write_sframe",
     "write_sframe_many",
