@@ -26,7 +26,7 @@ from ..schemas.pointers import (
     resolve,
     value_format,
 )
-from ..schemas.section import ParseError, Section
+from ..schemas.section import BuildError, ParseError, Section
 from .lookup import NOTHING
 from .unwind import UnwindTable
 
@@ -87,11 +87,57 @@ class HdrFindings:
         return tuple(found)
 
 
+# What GNU ld writes, and every unwinder searches: pairs of signed distances from the header's first byte.
+_POINTER, _COUNT, _TABLE = DW_EH_PE.pcrel | DW_EH_PE.sdata4, DW_EH_PE.udata4, DW_EH_PE.datarel | DW_EH_PE.sdata4
+_HEAD_BYTES, _VALUE_BYTES = 12, 4
+
+
+def eh_frame_hdr_size(table: UnwindTable) -> int:
+    """Bytes of the `.eh_frame_hdr` of a table read from an `.eh_frame`."""
+    return _HEAD_BYTES + 2 * _VALUE_BYTES * len(_searched(table))
+
+
+def build_eh_frame_hdr(table: UnwindTable, eh_frame_address: int, address: int) -> bytes:
+    """The `.eh_frame_hdr` for the virtual address `address`, of a table read from an `.eh_frame` at that other one.
+
+    Each function has a row that has bytes and shares its start with no larger one: a search that ends at a function
+    without bytes would miss the one around it. Raises BuildError where a distance does not fit four bytes.
+    """
+    which = _searched(table)
+    functions = table.functions
+    fde = functions.origin[which] + np.uint64(eh_frame_address)
+    values = np.stack([functions.start[which], fde], axis=1).reshape(-1)
+    # Wrapping is right: distances count modulo the address space.
+    distance = (values - np.uint64(address)).view(np.int64)
+    if table.address_size == _VALUE_BYTES:
+        distance = distance.astype(np.int32).astype(np.int64)
+    limits = np.iinfo(np.int32)
+    far = np.flatnonzero((distance < limits.min) | (distance > limits.max))
+    if len(far):
+        reason = f"{int(values[far[0]]):#x} is more than 2 GiB from the header at {address:#x}"
+        raise BuildError(".eh_frame_hdr", None, f"table[{far[0] // 2}]", reason)
+    to_eh_frame = eh_frame_address - (address + 4)
+    head = EhFrameHdrHead(1, _POINTER, _COUNT, _TABLE, to_eh_frame, len(which))
+    order = "<i4" if table.byte_order == "little" else ">i4"
+    return engine.build(head, table.byte_order, address_size=table.address_size) + distance.astype(order).tobytes()
+
+
+def _searched(table: UnwindTable) -> NDArray[np.int64]:
+    """The functions that a search by PC is to find, by their starts."""
+    functions = table.functions
+    order = np.lexsort((functions.origin, ~functions.size, functions.start))
+    order = order[functions.size[order] > 0]
+    start = functions.start[order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = start[1:] != start[:-1]
+    return order[is_first]
+
+
 def check_eh_frame_hdr(section: Section, frames: Sequence[tuple[Section, UnwindTable]]) -> HdrFindings:
     """What of an `.eh_frame_hdr` and of the file's `.eh_frame` sections, with the tables read from them, disagrees.
 
-    FDEs that start where another does need no row of their own, as lld writes it. Raises ParseError where the header
-    cannot be read, or its table's encoding is none.
+    FDEs that start where another does need no row of their own, as lld writes it, nor do those of functions without
+    bytes. Raises ParseError where the header cannot be read, or its table's encoding is none.
     """
     head, end = engine.parse(EhFrameHdrHead, section, 0, len(section))
     found = [_wrong_eh_frame(section, head, frames)]
@@ -103,9 +149,10 @@ def check_eh_frame_hdr(section: Section, frames: Sequence[tuple[Section, UnwindT
     if len(rows) < count:
         found.append(_problem(HdrProblem.CUT, row=np.array([len(rows)])))
     start = np.concatenate([np.zeros(0, np.uint64), *(table.functions.start for _, table in frames)])
+    size = np.concatenate([np.zeros(0, np.uint64), *(table.functions.size for _, table in frames)])
     origins = (table.functions.origin + np.uint64(frame.address) for frame, table in frames)
     fde = np.concatenate([np.zeros(0, np.uint64), *origins])
-    found += _disagreements(rows[:, 0], rows[:, 1], start, fde)
+    found += _disagreements(rows[:, 0], rows[:, 1], start, fde, size > 0)
     return _findings(count, found)
 
 
@@ -173,7 +220,11 @@ def _rows(section: Section, head: EhFrameHdrHead, end: int, count: int) -> NDArr
 
 
 def _disagreements(
-    row_start: NDArray[np.uint64], row_fde: NDArray[np.uint64], start: NDArray[np.uint64], fde: NDArray[np.uint64]
+    row_start: NDArray[np.uint64],
+    row_fde: NDArray[np.uint64],
+    start: NDArray[np.uint64],
+    fde: NDArray[np.uint64],
+    has_bytes: NDArray[np.bool_],
 ) -> list[_Problem]:
     """Rows against FDEs: `start` is where the functions of FDEs are, `fde` where these are themselves."""
     by_fde = np.argsort(fde, kind="stable")
@@ -185,7 +236,7 @@ def _disagreements(
     unsorted = np.flatnonzero(row_start[1:] < row_start[:-1]) + 1
     without_fde = np.flatnonzero(~has_fde)
     wrong = np.flatnonzero(has_fde & ~is_right)
-    without_row = np.flatnonzero(~has_row)
+    without_row = np.flatnonzero(~has_row & has_bytes)
     return [
         _problem(HdrProblem.UNSORTED, row=unsorted, address=row_start[unsorted]),
         _problem(HdrProblem.NO_FDE, row=without_fde, address=row_start[without_fde]),

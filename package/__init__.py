@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .batch import write_sframe_many
     from .conversions import convert, merge_sframe
     from .converters.by_pc import RulesByPc, by_pc
+    from .converters.callframe_encoding import to_debug_frame, to_eh_frame
     from .converters.directives import directives_of, to_directives
     from .converters.lookup import RowsAt, find_rows
     from .converters.reading import read_elf
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .converters.sframe import from_sframe, project, to_sframe
     from .converters.sframe_lookup import FresAt, find_fres
     from .converters.unwind import Function, FunctionFlag, Row, UnwindTable
+    from .frame_jobs import convert_frames
     from .jobs import describe, remove_sframe, write_sframe
     from .schemas.section import BuildError, FormatError, ParseError
 
@@ -38,6 +40,7 @@ _HOMES = {
     "UnwindTable": "converters.unwind",
     "by_pc": "converters.by_pc",
     "convert": "conversions",
+    "convert_frames": "frame_jobs",
     "describe": "jobs",
     "directives_of": "converters.directives",
     "find_fres": "converters.sframe_lookup",
@@ -47,7 +50,9 @@ _HOMES = {
     "project": "converters.sframe",
     "read_elf": "converters.reading",
     "remove_sframe": "jobs",
+    "to_debug_frame": "converters.callframe_encoding",
     "to_directives": "converters.directives",
+    "to_eh_frame": "converters.callframe_encoding",
     "to_sframe": "converters.sframe",
     "write_sframe": "jobs",
     "write_sframe_many": "batch",
@@ -69,6 +74,7 @@ __all__ = [
     "UnwindTable",
     "by_pc",
     "convert",
+    "convert_frames",
     "describe",
     "directives_of",
     "find_fres",
@@ -78,7 +84,9 @@ __all__ = [
     "project",
     "read_elf",
     "remove_sframe",
+    "to_debug_frame",
     "to_directives",
+    "to_eh_frame",
     "to_sframe",
     "write_sframe",
     "write_sframe_many",

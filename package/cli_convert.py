@@ -16,11 +16,13 @@ from .cli_common import (
     count_text,
     refuse_the_input,
     refused_lines,
+    writer_lines,
 )
 
 if TYPE_CHECKING:
     from .cli_common import Commands
     from .conversions import ConvertReport, MergeReport
+    from .frame_jobs import FramesConvertReport
 
 
 def add_convert(commands: Commands) -> None:
@@ -31,14 +33,16 @@ def add_convert(commands: Commands) -> None:
     )
     command.add_argument("file", metavar="IN")
     command.add_argument("output", metavar="OUT")
-    command.add_argument("--to", required=True, choices=("sframe",), help="format to write")
+    command.add_argument(
+        "--to", required=True, choices=("sframe", "eh_frame", "debug_frame", "directives"), help="format to write"
+    )
     command.add_argument(
         "--from",
         dest="source",
         choices=("sframe", "eh_frame", "debug_frame"),
         help="what IN is, or its section to read",
     )
-    add_choices(command, 2, "version to write (default 2)")
+    add_choices(command, None, "version to write (default 2)")
     add_address(command, "raw IN: the virtual address of its section (default 0)")
     command.add_argument(
         "--to-address", type=lambda text: int(text, 0), help="that of a section written (default: IN's)"
@@ -77,8 +81,11 @@ def _convert(options: argparse.Namespace) -> int:
     from .conversions import convert
 
     refuse_the_input(options, options.output)
+    if options.to != "sframe":
+        return _convert_frames(options)
     report = convert(
-        *(options.file, options.output, options.sframe_version, options.source, options.address, options.to_address),
+        *(options.file, options.output, options.sframe_version or 2, options.source),
+        *(options.address, options.to_address),
         compact=options.compact,
         section_only=options.section,
         architecture=options.arch,
@@ -86,6 +93,34 @@ def _convert(options: argparse.Namespace) -> int:
     )
     print(_convert_text(report), file=sys.stderr)
     return DIFFERENT if options.strict and report.refused else DONE
+
+
+def _convert_frames(options: argparse.Namespace) -> int:
+    from .frame_jobs import convert_frames
+
+    if options.compact is not None or options.sframe_version is not None:
+        options.command.error("--compact and --sframe-version go with --to sframe")
+    report = convert_frames(
+        *(options.file, options.output, options.to, options.source, options.address, options.to_address),
+        section_only=options.section,
+        architecture=options.arch,
+        writer=options.writer,
+    )
+    print(_frames_text(report), file=sys.stderr)
+    return DIFFERENT if options.strict and report.refused else DONE
+
+
+def _frames_text(report: FramesConvertReport) -> str:
+    refused = sum(count.ranges for count in report.refused.values())
+    place = "" if report.address is None else f" at {report.address:#x}"
+    header = "" if not report.header_address else f", .eh_frame_hdr at {report.header_address:#x}"
+    lines = [
+        f"{report.output}: {count_text(report.functions, 'function')}: {report.functions - refused:,} converted, "
+        f"{refused:,} not",
+        f"  {report.to}: {report.written:,} bytes{place}{header}; from {report.source_bytes:,} of {report.source}",
+    ]
+    lines += writer_lines(report.writer, report.moved, report.passed_over)
+    return "\n".join(lines + refused_lines(report.refused))
 
 
 def _convert_text(report: ConvertReport) -> str:

@@ -20,7 +20,7 @@ from .converters.callframe import table_from_cfi
 from .converters.elf import ElfImage, open_elf
 from .converters.merging import SharedRange, SharedRanges, merge, refuse_mixture
 from .converters.overlaps import trimmed
-from .converters.reading import DIALECTS, section_of_image, table_of_image
+from .converters.reading import DIALECTS, refuse_relocatable, section_of_image, table_of_image
 from .converters.refusals import Refusals
 from .converters.sframe import Compact, Encoded, sframe_from_table, table_from_sframe
 from .converters.sframe_section import section_version
@@ -94,7 +94,7 @@ class MergeReport:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Source:
+class Source:
     """A section that was read; `image` is None for one that is a file of its own."""
 
     section: Section
@@ -127,8 +127,7 @@ def convert(
     `section_only` the section. Raises OSError, ParseError for broken input, BuildError for what cannot be written or
     goes with the other kind of input; `out_path` is then as it was.
     """
-    name = _section_name(source)
-    found = _read(Path(path), name, address, architecture)
+    found = read_source(Path(path), source or "sframe", address, architecture)
     table = trimmed(found.table)
     encoded, refusals = sframe_from_table(table, version, compact)
     engine, place = None, found.section.address if to_address is None else to_address
@@ -144,14 +143,12 @@ def convert(
     return _convert_report(os.fspath(path), os.fspath(out_path), found, table, encoded, refusals, place, engine)
 
 
-def _section_name(source: str | None) -> str:
+def read_source(path: Path, source: str | None, address: int, architecture: str | None) -> Source:
+    """A section of an ELF file, or a file that is one. `source` is one of SOURCES; None, of an ELF file alone: the call
+    frame information that it has. Raises OSError, ParseError, BuildError."""
     if source is not None and source not in SOURCES:
         raise BuildError("", None, "source", f"{source!r} is none of {', '.join(SOURCES)}")
-    return f".{source or 'sframe'}"
-
-
-def _read(path: Path, name: str, address: int, architecture: str | None) -> _Source:
-    """A section of an ELF file, or a file that is one."""
+    name = None if source is None else f".{source}"
     with path.open("rb") as file:
         is_elf = file.read(len(ELF_MAGIC)) == ELF_MAGIC
     if is_elf:
@@ -159,8 +156,11 @@ def _read(path: Path, name: str, address: int, architecture: str | None) -> _Sou
             record = "address" if address else "architecture"
             raise BuildError("", None, record, "is said by the ELF file itself: give it for a raw section only")
         image = open_elf(path)
-        section = section_of_image(image, name)
-        return _Source(section, table_of_image(image, name), image)
+        refuse_relocatable(image)
+        table = table_of_image(image, name)
+        return Source(section_of_image(image, name or table.source), table, image)
+    if name is None:
+        raise BuildError("", None, "source", f"is not said: a raw section is one of {', '.join(SOURCES)}")
     if not 0 <= address < 1 << 64:
         raise ParseError(name, None, "address", f"{address:#x} is no address")
     data = memoryview(path.read_bytes())
@@ -168,13 +168,13 @@ def _read(path: Path, name: str, address: int, architecture: str | None) -> _Sou
         if architecture is not None:
             raise BuildError(name, None, "architecture", "is said by the header: give it for call frame information")
         section = Section(name, data, address)
-        return _Source(section, table_from_sframe(section), None)
+        return Source(section, table_from_sframe(section), None)
     if architecture is None or architecture not in ARCHITECTURES:
         said = "is not given" if architecture is None else f"{architecture!r} is not known"
         raise BuildError(name, None, "architecture", f"{said}: one of {', '.join(ARCHITECTURES)}")
     arch = ARCHITECTURES[architecture]
     section = Section(name, data, address, None, arch.byte_order, arch.address_size)
-    return _Source(section, table_from_cfi(section, DIALECTS[name], arch), None)
+    return Source(section, table_from_cfi(section, DIALECTS[name], arch), None)
 
 
 def _write(out_path: StrPath, data: bytes) -> None:
@@ -186,7 +186,7 @@ def _write(out_path: StrPath, data: bytes) -> None:
 def _convert_report(
     file: str,
     output: str,
-    found: _Source,
+    found: Source,
     table: UnwindTable,
     encoded: Encoded,
     refusals: Refusals,
@@ -233,7 +233,7 @@ def merge_sframe(
     tables, versions = [], []
     for path, at in places:
         with _naming(path):
-            source = _read(Path(path), ".sframe", at, None)
+            source = read_source(Path(path), "sframe", at, None)
             tables.append(source.table)
             versions.append(source.version)
             refuse_mixture(source.table, tables[0])

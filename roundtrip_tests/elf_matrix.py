@@ -175,7 +175,7 @@ def _lines(one: Input, path: Path) -> str:
     return run(f"{one.prefix}addr2line", "-fe", path, address)[1]
 
 
-def _backtrace(path: Path) -> str:
+def backtrace(path: Path) -> str:
     """What gdb says from abort() on. Where a static PIE is loaded depends on its size: the page is left out."""
     commands = ("-ex", "set print frame-arguments none", "-ex", "run -x operand", "-ex", "backtrace")
     text = run("gdb", "-nx", "-batch", *commands, path)[1].replace(str(path), "")
@@ -283,9 +283,9 @@ def _uses(one: Input, original: Path, program: Path, folder: Path) -> Iterator[t
         assert "??" not in where
         yield "addr2line", lambda path, *_: _lines(one, path) == where
     if one.can_abort:
-        frames = _backtrace(original)
+        frames = backtrace(original)
         assert frames.count("\n") > 2
-        yield "gdb", lambda path, *_: _backtrace(path) == frames
+        yield "gdb", lambda path, *_: backtrace(path) == frames
     complaints = _complaints(original)
     yield "eu-elflint", lambda path, *_: _complaints(path) <= complaints
     for name, command in _copies(one).items():

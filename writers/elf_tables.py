@@ -59,6 +59,7 @@ class SHT(IntEnum):
 class SHF(IntFlag):
     """Section flags."""
 
+    WRITE = 1
     ALLOC = 2
     EXECINSTR = 4
 
