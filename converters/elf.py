@@ -137,6 +137,17 @@ def open_elf(path: str | os.PathLike[str]) -> ElfImage:
         if os.fstat(file.fileno()).st_size == 0:
             raise ParseError("", None, "", "the file is empty")
         mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return _image(path, mapping)
+
+
+def elf_of_bytes(name: str, data: bytes) -> ElfImage:
+    """As `open_elf`, for the bytes of a file, at least one."""
+    mapping = mmap.mmap(-1, len(data))
+    mapping[:] = data
+    return _image(name, mapping)
+
+
+def _image(path: str | os.PathLike[str], mapping: mmap.mmap) -> ElfImage:
     if mapping[:4] != b"\x7fELF":
         kind = next((name for place, magic, name in _OTHER_KINDS if mapping[place : place + len(magic)] == magic), None)
         raise ParseError("", None, "", "not an ELF file" + (f" but {kind}" if kind else ""))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from .overlaps import laid_over
 from .relocation import LaidOut, laid_out, placed, relocated
 from .sframe import table_from_sframe
 from .unwind import UnwindTable, joined, table_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (EH_FRAME, DEBUG_FRAME)}
 ALL = "all"
@@ -42,20 +46,27 @@ def table_of_image(image: ElfImage, section: str | None = None) -> UnwindTable:
     """As `read_elf`, for an open file."""
     supported_architecture(image)
     laid = laid_out(image)
-    table = _table_of_image(laid, section)
+    table = table_of_laid_out(laid, section)
     return _in_sections(laid, table) if laid.is_relocatable else replace(table, code=_code(image))
 
 
 def _in_sections(laid: LaidOut, table: UnwindTable) -> UnwindTable:
     """The table of a laid-out file with its addresses counted from their sections."""
+    section, start = sections_of(laid, table)
+    functions = table.functions
+    personality, lsda = (placed(laid, column)[1] for column in (functions.personality, functions.lsda))
+    functions = replace(functions, section=section, start=start, personality=personality, lsda=lsda)
+    return replace(table, functions=functions)
+
+
+def sections_of(laid: LaidOut, table: UnwindTable) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    """The section that each function of a laid-out file is in, 0 for none, and its offset there. Raises ParseError."""
     functions = table.functions
     section, start, is_stray = placed(laid, functions.start)
     for wrong in np.flatnonzero(is_stray)[:1]:
         record = f"FDE[{wrong}].initial_location"
         raise ParseError(table.source, int(functions.origin[wrong]), record, "lies in no section of the file")
-    personality, lsda = (placed(laid, column)[1] for column in (functions.personality, functions.lsda))
-    functions = replace(functions, section=section, start=start, personality=personality, lsda=lsda)
-    return replace(table, functions=functions)
+    return section, start
 
 
 def _code(image: ElfImage) -> tuple[Section, ...]:
@@ -64,7 +75,8 @@ def _code(image: ElfImage) -> tuple[Section, ...]:
     return tuple(image.contents(one) for one in present if one.file_offset + one.size <= len(image.data))
 
 
-def _table_of_image(laid: LaidOut, section: str | None) -> UnwindTable:
+def table_of_laid_out(laid: LaidOut, section: str | None = None) -> UnwindTable:
+    """As `read_elf`, at the addresses that a relocatable file was given."""
     if section is not None and section != ALL:
         return _read(laid, section)
     image = laid.image
@@ -90,6 +102,17 @@ def supported_architecture(image: ElfImage) -> Architecture:
         reason = f"{image.machine} with addresses of {image.address_size} bytes is not supported"
         raise ParseError("", None, "e_machine", reason)
     return image.architecture
+
+
+def is_object(image: ElfImage) -> bool:
+    """Whether the file is one to be linked: relocatable, and not a kernel module, which is loaded as it is."""
+    return image.type == "ET_REL" and not image.named(MODULE_SECTION)
+
+
+def refuse_module(image: ElfImage) -> None:
+    """ParseError for a kernel module, which is relocatable and never linked."""
+    if image.type == "ET_REL" and not is_object(image):
+        refuse_relocatable(image)
 
 
 def refuse_relocatable(image: ElfImage) -> None:

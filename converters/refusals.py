@@ -55,6 +55,7 @@ class Reason(IntEnum):
     FAR = 21, "too far from the other functions for offsets of four bytes"
     LARGE_COLUMN = 22, "the return address is in a column above 255"
     NULL_POINTER = 23, "the personality or the LSDA is at address 0, which means that there is none"
+    NO_SECTION = 24, "the function is in no section of the file"
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,3 +212,10 @@ RELOCATION_TYPES: dict[str, RelocationTypes] = {
     "EM_RISCV": _RISCV,
     "EM_S390": _S390,
 }
+
+
+def pcrel_type(machine: str, bits: int) -> int:
+    """The number of the machine's plain relocation that sets a field of 32 or 64 bits to S + A - P."""
+    plain = {32: PC32, 64: PC64}[bits]
+    # A second one of that formula is for what a linker may lead through a PLT.
+    return next(number for number, (_, formula) in RELOCATION_TYPES[machine].items() if formula == plain)

@@ -77,14 +77,20 @@ class Encoded:
             reason = f"{int(self.start[far[0]]):#x} is more than 2 GiB from the section at {section_address:#x}"
             raise BuildError(".sframe", None, f"FDE[{far[0]}].{name}", reason)
         self.fdes[name] = distance
-        return self._header().tobytes() + self.fdes.tobytes() + self.fres.tobytes()
+        flags = SFRAME_F.FDE_SORTED | SFRAME_F.FDE_FUNC_START_PCREL
+        return self._header(flags).tobytes() + self.fdes.tobytes() + self.fres.tobytes()
 
-    def _header(self) -> NDArray[np.void]:
+    def without_starts(self) -> bytes:
+        """The section of a relocatable file: a linker sets the starts, from which only then an order follows."""
+        self.fdes[sframe.START_FIELDS[self.version]] = 0
+        return self._header(SFRAME_F.FDE_FUNC_START_PCREL).tobytes() + self.fdes.tobytes() + self.fres.tobytes()
+
+    def _header(self, flags: SFRAME_F) -> NDArray[np.void]:
         abi = abi_of(self.architecture)
         header = np.zeros(1, dtype_of(sframe.Header, self.byte_order))
         header["magic"] = sframe.SFRAME_MAGIC
         header["version"] = self.version
-        header["flags"] = SFRAME_F.FDE_SORTED | SFRAME_F.FDE_FUNC_START_PCREL
+        header["flags"] = flags
         header["abi_arch"] = abi.abi_arch
         header["cfa_fixed_fp_offset"] = sframe.FIXED_OFFSET_INVALID
         header["cfa_fixed_ra_offset"] = abi.fixed_ra_offset or sframe.FIXED_OFFSET_INVALID

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     StrPath: TypeAlias = str | os.PathLike[str]
 
 ELF_MAGIC = b"\x7fELF"
+# By its name, too: packages are archives of that format.
+ARCHIVE_MAGIC, ARCHIVE_SUFFIX = b"!<arch>\n", ".a"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,8 @@ class Failure:
 def files_and_outputs(paths: Iterable[StrPath], output_dir: StrPath) -> list[tuple[Path, Path]]:
     """What to read and what to write: files by their names, those of a folder by their paths in it.
 
-    Of a folder every ELF file is taken, symbolic links are not followed. Raises OSError for a path that is not there,
-    ParseError where two files would become one, or one would be written over itself.
+    Of a folder every ELF file and every archive `*.a` is taken, symbolic links are not followed. Raises OSError for a
+    path that is not there, ParseError where two files would become one, or one would be written over itself.
     """
     sources: dict[Path, Path] = {}
     for path in map(Path, paths):
@@ -61,8 +63,9 @@ def _elf_files(folder: Path) -> Iterator[Path]:
             if path.is_symlink() or not path.is_file():
                 continue
             with path.open("rb") as file:
-                if file.read(len(ELF_MAGIC)) == ELF_MAGIC:
-                    yield path
+                head = file.read(len(ARCHIVE_MAGIC))
+            if head.startswith(ELF_MAGIC) or (head == ARCHIVE_MAGIC and path.suffix == ARCHIVE_SUFFIX):
+                yield path
 
 
 def _raise(error: OSError) -> None:

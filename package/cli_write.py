@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,14 +28,17 @@ if TYPE_CHECKING:
     from .cli_common import Commands
     from .jobs import SframeReport
 
+MANY_SIZES = 4
+
 
 def add_sframe(commands: Commands) -> None:
     command = commands.add_parser(
         "sframe",
         help="add an .sframe section made from the file's call frame information",
-        description="Make an .sframe section from .eh_frame (or .debug_frame) and add it to the file, or to many.",
+        description="Make an .sframe section from .eh_frame (or .debug_frame) and add it to the file, or to many; "
+        "to relocatable files, also in archives, with relocations.",
     )
-    command.add_argument("files", metavar="FILE", nargs="+", help="a file, or a folder: every ELF file in it")
+    command.add_argument("files", metavar="FILE", nargs="+", help="a file, or a folder: every ELF file, every .a")
     output = command.add_mutually_exclusive_group(required=True)
     output.add_argument("-o", dest="output", metavar="OUT", help="write the file with its .sframe here")
     output.add_argument("--in-place", action="store_true", help="replace FILE itself")
@@ -164,9 +168,20 @@ def _report_text(report: SframeReport) -> str:
     ]
     lines += refused_lines(report.refused)
     if report.replaced_bytes:
-        lines.append(f"  replaced an .sframe of {', '.join(f'{size:,}' for size in report.replaced_bytes)} bytes")
+        lines.append(f"  replaced an .sframe of {_sizes_text(report.replaced_bytes)} bytes")
+    if report.members:
+        lines.append(f"  archive: {count_text(report.members, 'member')} converted")
+        kept = Counter(one.rpartition(": ")[2] for one in report.kept)
+        lines += [f"  kept: {count_text(count, 'member')}: {reason}" for reason, count in kept.items()]
     lines += writer_lines(report.writer, report.moved, report.passed_over)
     return "\n".join([*lines, *_warnings(report)])
+
+
+def _sizes_text(sizes: tuple[int, ...]) -> str:
+    """Each, or of many the sum."""
+    if len(sizes) > MANY_SIZES:
+        return f"altogether {sum(sizes):,}"
+    return ", ".join(f"{size:,}" for size in sizes)
 
 
 def _first_line(report: SframeReport) -> str:
@@ -188,8 +203,8 @@ def _remove(options: argparse.Namespace) -> int:
         refuse_the_input(options, options.output)
     target = options.file if options.in_place else options.output
     report = remove_sframe(options.file, target, preserve_dates=options.preserve_dates)
-    sizes = ", ".join(f"{size:,}" for size in report.removed)
-    sections = count_text(len(report.removed), ".sframe section") + (f" of {sizes} bytes" if sizes else "")
+    sizes = f" of {_sizes_text(report.removed)} bytes" if report.removed else ""
+    sections = count_text(len(report.removed), ".sframe section") + sizes
     taken = f"took out {sections}, {count_text(report.segments, 'segment')}"
     print(f"{options.output or options.file}: {taken}", file=sys.stderr)
     return DONE

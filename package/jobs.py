@@ -14,13 +14,19 @@ import numpy as np
 
 from .converters.elf import ElfImage, ElfSection, covered_bytes, open_elf
 from .converters.plt import with_uncovered_plt
-from .converters.reading import refuse_relocatable, supported_architecture, table_of_image, table_of_section
+from .converters.reading import (
+    is_object,
+    refuse_relocatable,
+    supported_architecture,
+    table_of_image,
+    table_of_section,
+)
 from .converters.refusals import Reason, Refusals
 from .converters.relocation import LaidOut, laid_out, relocated
 from .converters.sframe import Compact, Encoded, sframe_from_table
 from .converters.sframe_section import section_version
 from .converters.unwind import FunctionFlag, UnwindTable
-from .schemas.section import ParseError, Section
+from .schemas.section import BuildError, ParseError, Section
 from .schemas.sframe import PT_GNU_SFRAME, SECTION_ALIGNMENT, SHT_GNU_SFRAME
 
 if TYPE_CHECKING:
@@ -46,6 +52,9 @@ class SframeReport:
     `writer` says how room was made in the file, `passed_over` why not otherwise; `moved` are sections that have
     another address now (`writers.elf.WriteReport`). Where only the section was written `writer` is None and `address`
     as asked for. `warnings` are sentences on what the result no longer is: signed.
+
+    A relocatable file has the `writer` RELOCATABLE and no address. Of an archive all figures are sums over `members`
+    members; `kept` names each other one, with the reason why it stays as it is.
     """
 
     file: str
@@ -69,6 +78,8 @@ class SframeReport:
     moved: tuple[str, ...] = ()
     passed_over: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    members: int = 0
+    kept: tuple[str, ...] = ()
 
 
 def write_sframe(
@@ -83,14 +94,17 @@ def write_sframe(
     """Write `path` with an `.sframe` made from its call frame information to `out_path`; the two may be one file.
 
     An `.sframe` that is there is replaced. `writer` chooses what makes room (`writers.elf`); the result has the times
-    of `path` if `preserve_dates`. Raises OSError, ParseError for broken input, BuildError where the file cannot be
-    given the section; `out_path` is then as it was.
+    of `path` if `preserve_dates`. A relocatable file, and each in an archive, gets relocations with it. Raises OSError,
+    ParseError for broken input, BuildError where the file cannot be given the section; `out_path` is then as it was.
     """
+    if _is_to_be_linked(path):
+        from .objects import write_object_sframe
+
+        return write_object_sframe(Path(path), Path(out_path), version, compact, max_rows, writer, preserve_dates)
     report, section = _converted(path, out_path, version, compact, max_rows)
     from .writers.elf import write_section
-    from .writers.files import signatures_of
 
-    warnings = tuple(f"it is signed ({one}); the signature is not the result's" for one in signatures_of(Path(path)))
+    warnings = signature_warnings(path)
     written = write_section(Path(path), Path(out_path), section, writer, preserve_dates)
     return replace(
         report,
@@ -103,6 +117,23 @@ def write_sframe(
     )
 
 
+def _is_to_be_linked(path: str | os.PathLike[str]) -> bool:
+    """Whether the file is relocatable, or an archive, by its first bytes."""
+    from .writers.archive import is_archive
+    from .writers.elf_object import is_relocatable
+
+    with Path(path).open("rb") as file:
+        head = file.read(64)
+    return is_archive(head) or is_relocatable(head)
+
+
+def signature_warnings(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """A sentence for each signature that a changed copy of a file loses."""
+    from .writers.files import signatures_of
+
+    return tuple(f"it is signed ({one}); the signature is not the result's" for one in signatures_of(Path(path)))
+
+
 def _converted(
     path: str | os.PathLike[str],
     out_path: str | os.PathLike[str],
@@ -113,11 +144,10 @@ def _converted(
     """The section, and what is to be said of it; the table is given up, as lief needs the memory."""
     image = open_elf(path)
     supported_architecture(image)
-    refuse_relocatable(image)
-    _refuse_without_code(image)
+    refuse_without_code(image)
     table = with_uncovered_plt(image, table_of_image(image))
     encoded, refusals = sframe_from_table(table, version, compact, max_rows)
-    return _report(image, table, encoded, refusals, os.fspath(out_path), 0), sframe_section(encoded)
+    return report_of(image, table, encoded, refusals, os.fspath(out_path), 0), sframe_section(encoded)
 
 
 def sframe_section(encoded: Encoded) -> LoadedSection:
@@ -138,6 +168,9 @@ def write_sframe_section(
     """Write the bytes of the section alone, for the virtual address `address`, from which its starts count."""
     image = open_elf(path)
     supported_architecture(image)
+    if is_object(image):
+        reason = "is a relocatable file: without its relocations the section says nothing of any address"
+        raise BuildError("", None, "e_type", reason)
     refuse_relocatable(image)
     table = with_uncovered_plt(image, table_of_image(image))
     encoded, refusals = sframe_from_table(table, version, compact, max_rows)
@@ -145,17 +178,17 @@ def write_sframe_section(
     from .writers.files import write_bytes
 
     write_bytes(Path(out_path), data)
-    return _report(image, table, encoded, refusals, os.fspath(out_path), address)
+    return report_of(image, table, encoded, refusals, os.fspath(out_path), address)
 
 
-def _refuse_without_code(image: ElfImage) -> None:
+def refuse_without_code(image: ElfImage) -> None:
     """A file that holds debugging information alone has nothing to load a section beside."""
     found = image.named(".eh_frame")
     if found and found[0].is_nobits:
         image.contents(found[0])
 
 
-def _report(
+def report_of(
     image: ElfImage,
     table: UnwindTable,
     encoded: Encoded,
@@ -163,6 +196,7 @@ def _report(
     output: str,
     address: int,
 ) -> SframeReport:
+    """The figures; what concerns the writing is still to come."""
     covered, code = covered_bytes(image, encoded.range_start, encoded.range_start + encoded.range_size)
     is_said, is_refused = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_)
     is_said[encoded.function] = True
@@ -206,6 +240,10 @@ def remove_sframe(
 
     Raises OSError, ParseError where there is none or the file is broken, BuildError.
     """
+    if _is_to_be_linked(path):
+        from .objects import remove_object_sframe
+
+        return remove_object_sframe(Path(path), Path(out_path), preserve_dates)
     from .writers.elf_remove import remove_sections
 
     return remove_sections(Path(path), Path(out_path), ".sframe", PT_GNU_SFRAME, preserve_dates)

@@ -56,7 +56,7 @@ def test_a_folder(tree: Path, tmp_path: Path, jobs: str) -> None:
         assert subprocess.run([out / name], capture_output=True, text=True, check=True).stdout == "it runs\n"
     lines = done.stderr.splitlines()
     assert f"unwindkit: {tree}/lib/broken: {BROKEN_SAYS}" in lines
-    assert f"unwindkit: {tree}/lib/object: e_type: is a relocatable file: " in done.stderr
+    assert f"unwindkit: {tree}/lib/object: e_phnum: is 1: a relocatable file with " in done.stderr
     assert lines[-1] == "5 files: 3 written, 2 failed"
     outcomes = json.loads(report.read_text())
     assert [Path(one["file"]).name for one in outcomes] == ["a", "broken", "b", "object", "program"]
@@ -191,7 +191,11 @@ OTHERS = {
     "program.gz": (b"\x1f\x8b\x08" + bytes(600), "not an ELF file but gzip-compressed: unpack it first"),
     "bzImage": (b"MZ" + bytes(0x200) + b"HdrS" + bytes(100), "not an ELF file but a compressed kernel image (bzImage)"),
     "Image": (b"MZ" + bytes(54) + b"ARM\x64" + bytes(100), "not an ELF file but a kernel image without ELF headers"),
-    "libx.a": (b"!<arch>\n" + bytes(60), "not an ELF file but an archive of object files: link it first"),
+    "libx.a": (b"!<arch>\n" + bytes(60), "archive+0x42: ar_fmag: 0000 is not 600a"),
+    "thin.a": (
+        b"!<thin>\n" + bytes(60),
+        "magic: is a thin archive: its members are files of their own, to be given instead",
+    ),
     "x32": (
         b"\x7fELF\1\1\1" + bytes(9) + b"\2\0\x3e\0\1\0\0\0" + bytes(28),
         "e_machine: is x32, x86-64 code in ELF32, which is not supported",

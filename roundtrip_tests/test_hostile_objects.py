@@ -27,6 +27,7 @@ MAX = (1 << 64) - 1
 
 # A CIE of 20 bytes and an FDE of 44, whose initial location follows its length and pointer.
 CFI = eh_frame(f"{PLAIN_CIE} {X86_64_START} 0000", Fde(0, 0x40, "41 0e10" + 17 * " 00"))
+OTHER = Content(".x", b"x")
 FDE_OFFSET, LOCATION = 0x14, 0x1C
 R_64, R_PC32, R_GOTPCREL, R_32 = 1, 2, 9, 10
 
@@ -58,12 +59,16 @@ def relocation_table(*relocations: Rela) -> bytes:
 
 
 def tiny_object(
-    relocations: Sequence[Rela] | bytes, symbols: Sequence[Symbol] = (Symbol(),), cfi: bytes = CFI, **header: int
+    relocations: Sequence[Rela] | bytes,
+    symbols: Sequence[Symbol] = (Symbol(),),
+    cfi: bytes = CFI,
+    fifth: Content = OTHER,
+    **header: int,
 ) -> bytearray:
-    """Sections: 1 .text of 0x80 bytes, 2 .eh_frame, 3 .rela.eh_frame, 4 .symtab, 5 .x, 6 .shstrtab."""
+    """Sections: 1 .text of 0x80 bytes, 2 .eh_frame, 3 .rela.eh_frame, 4 .symtab, 5 .x or another, 6 .shstrtab."""
     table = relocations if isinstance(relocations, bytes) else relocation_table(*relocations)
     contents = (Content(".rela.eh_frame", table, RELA, 0), Content(".symtab", symbol_table(*symbols), SYMTAB, 0))
-    data = tiny_elf(CODE, Content(".eh_frame", cfi), *contents, Content(".x", b"x"), e_type=ET_REL, **header)
+    data = tiny_elf(CODE, Content(".eh_frame", cfi), *contents, fifth, e_type=ET_REL, **header)
     patched(data, RELA_INDEX, sh_link=SYMBOLS_INDEX, sh_info=CFI_INDEX, sh_entsize=24)
     return patched(data, SYMBOLS_INDEX, sh_entsize=24)
 

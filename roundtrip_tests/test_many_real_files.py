@@ -34,7 +34,6 @@ def sections(elf: ELFFile) -> dict[str, str]:
 
 # What a refusal says, and how the file shows that it is so.
 REASONS: dict[str, Callable[[ELFFile], bool]] = {
-    "is a relocatable file": lambda elf: elf["e_type"] == "ET_REL",
     "is a kernel module": lambda elf: ".gnu.linkonce.this_module" in sections(elf),
     "has no call frame information": lambda elf: not set(CFI) & set(sections(elf)),
     "of debugging information alone": lambda elf: "SHT_NOBITS" in {sections(elf).get(name) for name in CFI},

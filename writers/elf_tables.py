@@ -10,7 +10,7 @@ import struct
 from dataclasses import astuple, dataclass, replace
 from enum import IntEnum, IntFlag
 from io import BufferedReader
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ..schemas.section import BuildError, ParseError
 
@@ -49,10 +49,16 @@ class SHT(IntEnum):
 
     NULL = 0
     SYMTAB = 2
+    STRTAB = 3
+    RELA = 4
     HASH = 5
     NOTE = 7
     NOBITS = 8
+    REL = 9
     DYNSYM = 11
+    GROUP = 17
+    SYMTAB_SHNDX = 18
+    CREL = 0x40000014
     GNU_HASH = 0x6FFFFFF6
 
 
@@ -62,6 +68,7 @@ class SHF(IntFlag):
     WRITE = 1
     ALLOC = 2
     EXECINSTR = 4
+    INFO_LINK = 0x40
 
 
 class DT(IntEnum):
@@ -78,6 +85,7 @@ ELFCLASS32, ELFCLASS64 = 1, 2
 BYTE_ORDER = {1: "<", 2: ">"}  # ELFDATA2LSB, ELFDATA2MSB
 PN_XNUM = 0xFFFF
 MAX_SECTIONS = 0xFF00  # SHN_LORESERVE: from here on, indices have other meanings
+SHN_XINDEX = 0xFFFF
 MIN_PAGE, MAX_PAGE = 0x1000, 0x10000  # of all machines that run ELF64
 ADDRESS_LIMIT = 1 << 63
 # Sections of Linux images alone (include/asm-generic/vmlinux.lds.h).
@@ -167,18 +175,7 @@ class Tables:
 
 def read_tables(file: BinaryIO) -> Tables:
     """The tables; ParseError where they leave the file, BuildError for what is not ELF64 or has no such tables."""
-    file.seek(0)
-    if file.read(4) != b"\x7fELF":
-        raise ParseError("", None, "e_ident", "is not an ELF file")
-    ident = bytes_at(file, "e_ident", 0, 16)
-    if ident[4] == ELFCLASS32:
-        raise BuildError("", None, "e_ident", "is ELF32; a loaded section can be added to ELF64 only")
-    if ident[4] != ELFCLASS64 or ident[5] not in BYTE_ORDER:
-        raise ParseError(
-            "", None, "e_ident", f"has class {ident[4]} and byte order {ident[5]}, which ELF does not define"
-        )
-    order = BYTE_ORDER[ident[5]]
-    header = struct.unpack(order + HEADER, bytes_at(file, "e_ident", 0, HEADER_SIZE))
+    order, header = _file_header(file)
     _, elf_type, _, _, _, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, shstrndx = header
     if elf_type not in (ET.EXEC, ET.DYN):
         reason = UNSUITABLE_TYPES.get(elf_type, f"is {elf_type:#x}, neither an executable nor a shared library")
@@ -190,11 +187,56 @@ def read_tables(file: BinaryIO) -> Tables:
     if (phentsize, shentsize) != (SEGMENT_SIZE, SECTION_SIZE) or shstrndx >= shnum:
         raise ParseError("", None, "e_shentsize", "the sizes of headers, or e_shstrndx, cannot be right")
     segments = struct.iter_unpack(order + SEGMENT, bytes_at(file, "e_phoff", phoff, phnum * SEGMENT_SIZE))
+    found = tuple(Segment(*fields) for fields in segments)
+    return Tables(order, phoff, shoff, shstrndx, found, *_sections(file, order, shoff, shnum, shstrndx))
+
+
+def read_object_tables(file: BinaryIO) -> Tables:
+    """The section headers of a relocatable file, however many; errors as `read_tables`."""
+    order, header = _file_header(file)
+    _, elf_type, _, _, _, _, shoff, _, _, _, phnum, shentsize, shnum, shstrndx = header
+    if elf_type != ET.REL:
+        raise BuildError("", None, "e_type", f"is {elf_type:#x}, not a relocatable file")
+    if phnum:
+        raise BuildError("", None, "e_phnum", f"is {phnum}: a relocatable file with program headers is not written")
+    if not shoff:
+        raise BuildError("", None, "e_shoff", "the file has no section header table")
+    if shentsize != SECTION_SIZE:
+        raise ParseError("", None, "e_shentsize", f"{shentsize} bytes, where a header has {SECTION_SIZE}")
+    first = SectionHeader(*struct.unpack(order + SECTION, bytes_at(file, "e_shoff", shoff, SECTION_SIZE)))
+    # gABI: what the ELF header cannot count is in the first section header.
+    shnum = shnum or first.size
+    shstrndx = first.link if shstrndx == SHN_XINDEX else shstrndx
+    if shstrndx >= shnum:
+        raise ParseError("", None, "e_shstrndx", f"is {shstrndx}, where there are {shnum} sections")
+    return Tables(order, 0, shoff, shstrndx, (), *_sections(file, order, shoff, shnum, shstrndx))
+
+
+def _file_header(file: BinaryIO) -> tuple[str, tuple[Any, ...]]:
+    """The byte order as struct's, and the fields of Elf64_Ehdr."""
+    file.seek(0)
+    if file.read(4) != b"\x7fELF":
+        raise ParseError("", None, "e_ident", "is not an ELF file")
+    ident = bytes_at(file, "e_ident", 0, 16)
+    if ident[4] == ELFCLASS32:
+        raise BuildError("", None, "e_ident", "is ELF32; a loaded section can be added to ELF64 only")
+    if ident[4] != ELFCLASS64 or ident[5] not in BYTE_ORDER:
+        raise ParseError(
+            "", None, "e_ident", f"has class {ident[4]} and byte order {ident[5]}, which ELF does not define"
+        )
+    order = BYTE_ORDER[ident[5]]
+    return order, struct.unpack(order + HEADER, bytes_at(file, "e_ident", 0, HEADER_SIZE))
+
+
+def _sections(
+    file: BinaryIO, order: str, shoff: int, shnum: int, shstrndx: int
+) -> tuple[tuple[SectionHeader, ...], tuple[bytes, ...]]:
+    """The section headers and their names."""
     raw = struct.iter_unpack(order + SECTION, bytes_at(file, "e_shoff", shoff, shnum * SECTION_SIZE))
     sections = tuple(SectionHeader(*fields) for fields in raw)
     text = bytes_at(file, "e_shstrndx", sections[shstrndx].offset, sections[shstrndx].size)
     names = tuple(text[one.name_offset : max(0, text.find(b"\0", one.name_offset))] for one in sections)
-    return Tables(order, phoff, shoff, shstrndx, tuple(Segment(*fields) for fields in segments), sections, names)
+    return sections, names
 
 
 def refuse_unsuitable(before: Tables, file_size: int, name: str) -> None:

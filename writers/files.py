@@ -67,6 +67,19 @@ def rewriting(out_path: Path) -> Iterator[Path]:
     _sync(target.parent)
 
 
+def write_as(path: Path, out_path: Path, data: bytes, preserve_dates: bool) -> None:
+    """Make `data` the content of `out_path`, with the owner and mode of `path`, its times if `preserve_dates`.
+
+    The two may be one; on failure `out_path` is as it was. Raises OSError.
+    """
+    with path.open("rb") as source, rewriting(out_path) as temporary:
+        with temporary.open("wb") as out:
+            out.write(data)
+            take_owner_and_mode(source, out)
+        if preserve_dates:
+            take_times(source, temporary)
+
+
 def take_owner_and_mode(source: BufferedReader, out: BinaryIO) -> None:
     """Give `out` the owner and mode of `source`; without set-id bits where the owner cannot be kept."""
     status = os.fstat(source.fileno())

@@ -1,0 +1,185 @@
+"""Whole jobs on what is still to be linked: relocatable files, and archives of them.
+
+Strategy: one file is bytes in, bytes out, and checked by itself; an archive is that for each relocatable file that it
+is for, everything else in it stays as it is. What fails for one member fails for the archive.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from .converters.elf import ElfImage, elf_of_bytes, open_elf
+from .converters.reading import DIALECTS, refuse_module, supported_architecture
+from .converters.sframe import WRITTEN, Compact
+from .converters.sframe_object import object_sframe
+from .jobs import RefusedCount, SframeReport, refuse_without_code, report_of, signature_warnings
+from .schemas.section import BuildError, FormatError, ParseError
+from .schemas.sframe import SECTION_ALIGNMENT, SHT_GNU_SFRAME
+from .writers.archive import build_archive, is_archive, parse_archive
+from .writers.elf_object import Place, RelocatedSection, is_relocatable, with_section, without_section
+from .writers.elf_object_check import ExpectedRelocated, check_object
+from .writers.elf_remove import RemoveReport
+from .writers.files import write_as
+
+if TYPE_CHECKING:
+    from .writers.elf import Writer
+
+SECTION = ".sframe"
+RELOCATABLE = "with relocations, from which the linker sets the starts"
+LLVM_BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+OUTDATED = "GNU ld 2.46 and later leave SFrame V2 of relocatable files out: they merge V3"
+
+_Report = TypeVar("_Report")
+_Job = Callable[[ElfImage], tuple[bytes, _Report]]
+
+
+def write_object_sframe(
+    path: Path,
+    out_path: Path,
+    version: int,
+    compact: Compact | None,
+    max_rows: int | None,
+    writer: Writer,
+    preserve_dates: bool,
+) -> SframeReport:
+    """`write_sframe` for a relocatable file or an archive."""
+    if writer == "lief":
+        raise BuildError("", None, "writer", "lief is not used for relocatable files")
+
+    def converted(image: ElfImage) -> tuple[bytes, SframeReport]:
+        return _with_sframe(image, str(out_path), version, compact, max_rows)
+
+    written, reports, kept = _done(path, out_path, converted, _no_frames)
+    if not reports:
+        reason = "none of the archive's members is a relocatable file with call frame information"
+        raise ParseError("", None, "", reason)
+    report = _summed(path, reports) if _is_archive(path) else reports[0]
+    outdated = (OUTDATED,) * (version < max(WRITTEN))
+    warnings = (*signature_warnings(path), *outdated)
+    write_as(path, out_path, written, preserve_dates)
+    return replace(report, kept=kept, warnings=warnings)
+
+
+def remove_object_sframe(path: Path, out_path: Path, preserve_dates: bool) -> RemoveReport:
+    """`remove_sframe` for a relocatable file or an archive."""
+    written, removed, _ = _done(path, out_path, _without_sframe, _no_sframe)
+    sizes = tuple(size for sizes in removed for size in sizes)
+    if not sizes:
+        raise ParseError(SECTION, None, "", "the file has no such section")
+    write_as(path, out_path, written, preserve_dates)
+    return RemoveReport(sizes, 0)
+
+
+def _is_archive(path: Path) -> bool:
+    with path.open("rb") as file:
+        return is_archive(file.read(8))
+
+
+def _done(
+    path: Path, out_path: Path, job: _Job[_Report], reason_to_keep: Callable[[ElfImage], str]
+) -> tuple[bytes, list[_Report], tuple[str, ...]]:
+    """What is to be written; what was done with the file, or with each member; and which were kept, and why."""
+    if out_path.exists() and not out_path.is_file():
+        raise BuildError("", None, "", f"{out_path.resolve()} is not a regular file")
+    if _is_archive(path):
+        return _done_with_members(path.read_bytes(), job, reason_to_keep)
+    written, report = job(open_elf(path))
+    return written, [report], ()
+
+
+def _done_with_members(
+    data: bytes, job: _Job[_Report], reason_to_keep: Callable[[ElfImage], str]
+) -> tuple[bytes, list[_Report], tuple[str, ...]]:
+    members = parse_archive(data)
+    contents: list[bytes] = []
+    reports: list[_Report] = []
+    kept: list[str] = []
+    for member in members:
+        content, reason = member.data, "" if member.is_table else _foreign(member.data)
+        if not member.is_table and not reason:
+            try:
+                image = elf_of_bytes(member.name, member.data)
+                reason = reason_to_keep(image)
+                if not reason:
+                    content, report = job(image)
+                    reports.append(report)
+            except FormatError as error:
+                raise type(error)("", None, f"member {member.name}", str(error)) from error
+        contents.append(content)
+        kept += [f"{member.name}: {reason}"] * bool(reason)
+    return build_archive(members, contents), reports, tuple(kept)
+
+
+def _foreign(data: bytes) -> str:
+    """What a member is that is no relocatable file; nothing for one."""
+    if is_relocatable(data[:64]):
+        return ""
+    return "LLVM bitcode" if data.startswith(LLVM_BITCODE) else "not a relocatable ELF file"
+
+
+def _no_frames(image: ElfImage) -> str:
+    has_any = any(section.size for name in DIALECTS for section in image.named(name))
+    return "" if has_any else "no call frame information"
+
+
+def _no_sframe(image: ElfImage) -> str:
+    return "" if image.named(SECTION) else f"no {SECTION}"
+
+
+def _with_sframe(
+    image: ElfImage, output: str, version: int, compact: Compact | None, max_rows: int | None
+) -> tuple[bytes, SframeReport]:
+    """One file with its section, checked."""
+    supported_architecture(image)
+    refuse_module(image)
+    refuse_without_code(image)
+    made, refusals = object_sframe(image, version, compact, max_rows)
+    places = tuple(map(Place, made.field.tolist(), made.section.tolist(), made.offset.tolist()))
+    shape = (SECTION, SHT_GNU_SFRAME, made.data, SECTION_ALIGNMENT, made.relocation_type, places)
+    data = bytes(image.data)
+    written, replaced = with_section(data, RelocatedSection(*shape))
+    _refuse_faulty(check_object(data, written, SECTION, ExpectedRelocated(*shape)))
+    report = report_of(made.laid.image, made.table, made.encoded, refusals, output, 0)
+    return written, replace(report, writer=RELOCATABLE, replaced_bytes=replaced)
+
+
+def _without_sframe(image: ElfImage) -> tuple[bytes, tuple[int, ...]]:
+    """One file without its sections, checked, and their sizes."""
+    refuse_module(image)
+    data = bytes(image.data)
+    written, removed = without_section(data, SECTION)
+    _refuse_faulty(check_object(data, written, SECTION, None))
+    return written, removed
+
+
+def _refuse_faulty(faults: tuple[str, ...]) -> None:
+    if faults:
+        raise BuildError(SECTION, None, "check", f"faults found: {'; '.join(faults)}")
+
+
+SUMS = (
+    *("functions", "converted", "partial", "code_bytes", "covered_bytes", "cfi_bytes", "sframe_bytes", "fdes", "fres"),
+    "replaced_bytes",
+)
+
+
+def _summed(path: Path, reports: Sequence[SframeReport]) -> SframeReport:
+    """One report for the members of an archive."""
+    ranges, sizes = Counter[str](), Counter[str]()
+    for report in reports:
+        for name, count in report.refused.items():
+            ranges[name] += count.ranges
+            sizes[name] += count.bytes
+    sums = {name: sum((getattr(report, name) for report in reports[1:]), getattr(reports[0], name)) for name in SUMS}
+    return replace(
+        reports[0],
+        file=str(path),
+        refused={name: RefusedCount(ranges[name], sizes[name]) for name in ranges},
+        cfi_section=", ".join(sorted({report.cfi_section for report in reports})),
+        members=len(reports),
+        **sums,
+    )
