@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .cases import SCALES, Results, compare, pure_fallback, scaling, section_size, writing
+from .cases import SCALES, Results, compare, printing, pure_fallback, scaling, section_size, writing
 from .in_process import convert_in_process
 from .inputs import INPUTS, SIZE_INPUTS, Found, find
 from .machine import describe_machine, package_digest
@@ -18,11 +18,11 @@ from .measure import ROOT, Program, RunError, Skipped
 from .peers import all_peers
 from .report import Run, as_json, as_markdown
 
-PURE, SCALING, SIZES, WRITERS = "pure", "scaling", "sizes", "writers"
-PURE_INPUT = WRITERS_INPUT = "libLLVM"
+PURE, SCALING, SIZES, WRITERS, PRINTING = "pure", "scaling", "sizes", "writers", "printing"
+PARTS_INPUT = "libLLVM"  # of PURE, WRITERS and PRINTING
 SCALING_INPUTS = ("libLLVM", "libstdc++", "libc")  # the first that is there
 QUICK_INPUT = "libc"
-NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING, SIZES, WRITERS)
+NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING, SIZES, WRITERS, PRINTING)
 
 
 def _options() -> argparse.Namespace:
@@ -64,7 +64,19 @@ def _measure_pure(found: Found, runs: int, results: Results) -> Results:
     _say(f"{PURE}: {found.name} without compiled kernels")
     comparison, skipped = pure_fallback(found, runs)
     pure = () if comparison is None else (comparison,)
-    return replace(results, pure=pure, skipped=(*results.skipped, *skipped))
+    inside = [convert_in_process(found.name, str(found.path), runs)]
+    inside.append(convert_in_process(f"{found.name}, uncompiled", str(found.path), 1, pure=True))
+    known = {one.name for one in results.in_process}
+    added = (one for one in inside if one.name not in known)
+    in_process = (*results.in_process, *added)
+    return replace(results, pure=pure, in_process=in_process, skipped=(*results.skipped, *skipped))
+
+
+def _measure_printing(found: Found, peers: list[Program], runs: int, results: Results) -> Results:
+    _say(f"{PRINTING}: {found.name} as text")
+    comparison, skipped = printing(found, peers, runs)
+    printed = () if comparison is None else (comparison,)
+    return replace(results, printing=printed, skipped=(*results.skipped, *skipped))
 
 
 def _measure_writers(found: Found, runs: int, results: Results) -> Results:
@@ -94,10 +106,8 @@ def _measure_sizes(inputs: Iterable[Found], results: Results) -> Results:
 def _find_inputs(only: Sequence[str], fetch: bool) -> tuple[dict[str, Found], list[Skipped]]:
     """The inputs that the chosen parts need, and why some are not there."""
     needed = set(only)
-    if PURE in only:
-        needed.add(PURE_INPUT)
-    if WRITERS in only:
-        needed.add(WRITERS_INPUT)
+    if not {PURE, WRITERS, PRINTING}.isdisjoint(only):
+        needed.add(PARTS_INPUT)
     if SCALING in only:
         needed.update(SCALING_INPUTS)
     found = [find(wanted, fetch) for wanted in (*INPUTS, *SIZE_INPUTS) if wanted.name in needed or SIZES in only]
@@ -110,10 +120,12 @@ def _measure(only: Sequence[str], inputs: dict[str, Found], peers: list[Program]
     for name, found in inputs.items():
         if name in only:
             results = _measure_input(found, peers, runs, results)
-    if PURE in only and PURE_INPUT in inputs:
-        results = _measure_pure(inputs[PURE_INPUT], runs, results)
-    if WRITERS in only and WRITERS_INPUT in inputs:
-        results = _measure_writers(inputs[WRITERS_INPUT], runs, results)
+    if PURE in only and PARTS_INPUT in inputs:
+        results = _measure_pure(inputs[PARTS_INPUT], runs, results)
+    if WRITERS in only and PARTS_INPUT in inputs:
+        results = _measure_writers(inputs[PARTS_INPUT], runs, results)
+    if PRINTING in only and PARTS_INPUT in inputs:
+        results = _measure_printing(inputs[PARTS_INPUT], peers, runs, results)
     source = next((inputs[name] for name in SCALING_INPUTS if name in inputs), None)
     if SCALING in only and source:
         results = _measure_scaling(source, runs, results)
@@ -127,7 +139,7 @@ def main() -> None:
     options = _options()
     machine = describe_machine()
     inputs, missing = _find_inputs(options.only, options.fetch)
-    is_compared = not {wanted.name for wanted in INPUTS}.isdisjoint(options.only)
+    is_compared = not {PRINTING, *(wanted.name for wanted in INPUTS)}.isdisjoint(options.only)
     peers, absent = all_peers(options.quick) if is_compared else ([], [])
     only = [*options.only, SIZES] if options.quick else options.only
     results = _measure(only, inputs, peers, options.runs)

@@ -91,6 +91,7 @@ class Results:
     in_process: tuple[InProcess, ...] = ()
     pure: tuple[Comparison, ...] = ()
     writers: tuple[Comparison, ...] = ()
+    printing: tuple[Comparison, ...] = ()
     scaling: tuple[Step, ...] = ()
     scaling_source: str = ""
     skipped: tuple[Skipped, ...] = ()
@@ -151,6 +152,14 @@ def pure_fallback(found: Found, runs: int) -> tuple[Comparison | None, list[Skip
         pure = Program("unwindkit, uncompiled", compiled.command, (("UNWINDKIT_PURE", "1"),))
         measured, skipped = alternate([compiled, pure], runs)
     return (Comparison(found.name, tuple(measured)) if len(measured) == 2 else None), skipped
+
+
+def printing(found: Found, peers: Sequence[Program], runs: int) -> tuple[Comparison | None, list[Skipped]]:
+    """The rows of every function as text, by us and by the readelfs that print the same."""
+    ours = Program("unwindkit", (*_UNWINDKIT, "dump", "--frames-interp", str(found.path)))
+    readelfs = [peer for peer in on_input(list(peers), found)[0] if peer.name.startswith("readelf")]
+    measured, skipped = alternate([ours, *readelfs], runs)
+    return (Comparison(found.name, tuple(measured)) if len(measured) > 1 else None), skipped
 
 
 def writing(found: Found, runs: int) -> tuple[Comparison | None, list[Skipped]]:

@@ -7,6 +7,7 @@ modules is not timed: a program that converts many files pays for it once.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -37,13 +38,20 @@ class InProcess:
         """Rows of every function, shared or not, by the time of reading and encoding."""
         return self.rows / self.seconds
 
+    @property
+    def rows_read_per_second(self) -> float:
+        """The same by the time of reading."""
+        return self.rows / self.read_seconds
 
-def convert_in_process(name: str, path: str, runs: int) -> InProcess:
-    """Measure `runs` new processes after one to warm up. Raises CalledProcessError where the file is refused."""
+
+def convert_in_process(name: str, path: str, runs: int, pure: bool = False) -> InProcess:
+    """Measure `runs` new processes after one to warm up, with uncompiled kernels if `pure`. Raises CalledProcessError
+    where the file is refused."""
+    environment = os.environ | ({"UNWINDKIT_PURE": "1"} if pure else {})
     command = (sys.executable, "-m", "benchmarks.in_process", path)
     found: list[dict[str, float]] = []
     for _ in range(runs + 1):
-        done = subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+        done = subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=environment)
         found.append(json.loads(done.stdout))
 
     def middle(key: str) -> float:

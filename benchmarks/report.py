@@ -37,12 +37,12 @@ def as_json(run: Run) -> str:
     # Commands and folders are this machine's business; names and versions are the result.
     document["inputs"] = [{"name": f.name, "file": f.path.name, "size": f.size, "sha256": f.sha256} for f in run.inputs]
     document["peers"] = [{"name": peer.name, "version": peer.version} for peer in run.peers]
-    for part in ("comparisons", "pure", "writers"):
+    for part in ("comparisons", "pure", "writers", "printing"):
         for comparison, record in zip(getattr(run.results, part), document["results"][part], strict=True):
             for measured, figures in zip(comparison.measured, record["measured"], strict=True):
                 figures |= {"ratio": comparison.ratio(measured), "cpu_ratio": comparison.cpu_ratio(measured)}
     for inside, figures in zip(run.results.in_process, document["results"]["in_process"], strict=True):
-        figures["rows_per_second"] = inside.rows_per_second
+        figures |= {"rows_per_second": inside.rows_per_second, "rows_read_per_second": inside.rows_read_per_second}
     return json.dumps(document, indent=2) + "\n"
 
 
@@ -55,15 +55,17 @@ def as_markdown(run: Run) -> str:
     if results.sizes:
         parts.append("## Size of the section\n\n" + _sizes(results.sizes))
     if results.in_process:
-        heading = ("input", "functions", "rows", "read_elf", "to_sframe", "million rows a second")
+        heading = ("input", "functions", "rows", "read_elf", "million rows a second", "to_sframe", "both: million rows")
         rows = [
-            (i.name, f"{i.functions:,}", f"{i.rows:,}", _seconds(i.read_seconds), _seconds(i.encode_seconds),
-             f"{i.rows_per_second / 1e6:.2f}")
+            (i.name, f"{i.functions:,}", f"{i.rows:,}", _seconds(i.read_seconds), f"{i.rows_read_per_second / 1e6:.2f}",
+             _seconds(i.encode_seconds), f"{i.rows_per_second / 1e6:.2f}")
             for i in results.in_process
         ]  # fmt: skip
         parts.append("## In process: read_elf and to_sframe\n\n" + _table(heading, rows))
     if results.pure:
         parts.append("## Without compiled kernels\n\n" + _comparisons(results.pure))
+    if results.printing:
+        parts.append("## Rows of every function as text\n\n" + _comparisons(results.printing))
     if results.writers:
         parts.append("## From the file to the file with its section\n\n" + _comparisons(results.writers))
     if results.scaling:

@@ -149,15 +149,25 @@ def _initial_rows(
     common = np.empty(len(shapes), np.int64)
     common[with_shape] = own[first[order[at]]]
     main = common[job_shape]
-    by_main, by_own, by_none = (
-        writer.sizes(Streams(job_run, initial, code, data)) for initial in (main, own, np.full_like(own, NO_ROW))
-    )
+    by_main = writer.sizes(Streams(job_run, main, code, data))
+    is_usual = writer.content[own] == writer.content[main]
+    by_own = np.where(is_usual, by_main, _sizes_of(writer, ~is_usual, Streams(job_run, own, code, data)))
+    nothing = Streams(job_run, np.full_like(own, NO_ROW), code, data)
+    by_none = _sizes_of(writer, (by_main < 0) & (by_own < 0), nothing)
     can_both = (by_main >= 0) & (by_own >= 0)
     saved = np.where(can_both, users * (_padded(by_main) - _padded(by_own)), 0)
     is_own = np.bincount(beginning, saved, len(first)) > CIE_BYTES
     is_own |= np.bincount(beginning, (by_main < 0) & (by_own >= 0), len(first)) > 0
     takes_own = is_own[beginning] & (by_own >= 0)
     return np.select([takes_own, by_main >= 0, by_none >= 0], [own, main, NO_ROW], _UNSAID)
+
+
+def _sizes_of(writer: StreamWriter, which: NDArray[np.bool_], streams: Streams) -> NDArray[np.int64]:
+    """Bytes of some of the streams; -1 of the others."""
+    sizes = np.full(len(which), -1, np.int64)
+    columns = (streams.run, streams.initial, streams.code_factor, streams.data_factor)
+    sizes[which] = writer.sizes(Streams(*(column[which] for column in columns)))
+    return sizes
 
 
 def _padded(size: NDArray[np.int64]) -> NDArray[np.int64]:

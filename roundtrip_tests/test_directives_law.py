@@ -64,7 +64,7 @@ def sections(draw: DrawFn, architecture: Architecture) -> UnwindTable:
 @pytest.mark.oracle(*SUITES)
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@fewer(5)
+@fewer(20)
 def test_tables_come_back(name: str, data: st.DataObject, tmp_path: Path) -> None:
     table = data.draw(sections(ARCHITECTURES[name]))
     back, refusals = again(tmp_path, table)
