@@ -38,7 +38,10 @@ _RULE_EFFECTS = {
 
 @cache
 def opcode_choices() -> NDArray[np.uint8]:
-    """The opcodes that have each effect, as kernels take them: the standard's, or the vendors' where it has none."""
+    """The opcodes that have each effect, as kernels take them: the standard's, or the vendors' where it has none.
+
+    The kernel needs no operand but the standard's, and no address: those depend on where a function is.
+    """
     by_effect: dict[Effect, list[int]] = {}
     for opcode, spec in callframe.INSTRUCTIONS.items():
         if Operand.ADDRESS not in spec.operands:

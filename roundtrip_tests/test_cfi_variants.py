@@ -20,6 +20,7 @@ from unwindkit.schemas.wire import DwarfFormat
 
 from . import dwarfdump_text
 from .commands import unwindkit
+from .encoded_frames import survives
 from .frame_text import readelf_frames, table_frames
 from .handmade import (
     NO_CFA,
@@ -73,6 +74,7 @@ def test_debug_frame_of_every_kind(
     function = only(table)
     assert (function.start, function.size, function.rows) == (0x1000, 0x40, PC_ROWS)
     assert function.segment == (0x23 if selector else 0)
+    survives(table)
     # readelf takes 8 bytes for a range in ELF64 whatever the CIE says, and refuses 2 of selector with 8 of address.
     if (address_size, selector) == (8, 0):
         assert table_frames(table) == readelf_frames(tmp_path / "file", ".debug_frame")

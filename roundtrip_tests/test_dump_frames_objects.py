@@ -39,15 +39,21 @@ def compare(path: Path) -> None:
         assert b"".join(dump(path)).decode() == run_oracle("readelf", f"-wN{letter}", path), letter
 
 
+def object_of(compiler: str, flags: tuple[str, ...], folder: Path) -> Path:
+    """The source compiled."""
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler}")
+    source, path = folder / "source.cc", folder / "source.o"
+    source.write_text(SOURCE)
+    subprocess.run([compiler, "-c", *flags, source, "-o", path], check=True)
+    return path
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize("flags", FLAGS, ids=" ".join)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_compiled_objects(compiler: str, flags: tuple[str, ...], tmp_path: Path) -> None:
-    if not shutil.which(compiler):
-        pytest.skip(f"no {compiler}")
-    source, path = tmp_path / "source.cc", tmp_path / "source.o"
-    source.write_text(SOURCE)
-    subprocess.run([compiler, "-c", *flags, source, "-o", path], check=True)
+    path = object_of(compiler, flags, tmp_path)
     compare(path)
     entries = [entry for section in plain_sections(path, (".eh_frame", ".debug_frame")) for entry in section.parts]
     assert len(entries) >= 4

@@ -26,7 +26,6 @@ OP_DELTA1 = cython.declare(cython.int, int(callframe.Operand.DELTA1))
 OP_DELTA8 = cython.declare(cython.int, int(callframe.Operand.DELTA8))
 OP_FACTORED = cython.declare(cython.int, int(callframe.Operand.FACTORED_OFFSET))
 OP_SIGNED_FACTORED = cython.declare(cython.int, int(callframe.Operand.SIGNED_FACTORED_OFFSET))
-OP_NEGATED_FACTORED = cython.declare(cython.int, int(callframe.Operand.NEGATED_FACTORED_OFFSET))
 OP_BLOCK = cython.declare(cython.int, int(callframe.Operand.BLOCK))
 OP_SIZE = cython.declare(cython.int, int(callframe.Operand.SIZE))
 
@@ -159,12 +158,10 @@ class Writer:
         factor: cython.longlong = 1
         unit: cython.longlong
         size: cython.longlong
-        if kind == OP_FACTORED or kind == OP_SIGNED_FACTORED or kind == OP_NEGATED_FACTORED:
+        if kind == OP_FACTORED or kind == OP_SIGNED_FACTORED:
             factor = self.data_factor
         elif kind == OP_INLINE_DELTA or OP_DELTA1 <= kind <= OP_DELTA8:
             factor = self.code_factor
-        if kind == OP_NEGATED_FACTORED:
-            value = -value
         self.is_uneven = 0
         if factor == 1:
             return value
