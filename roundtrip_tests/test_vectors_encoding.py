@@ -107,6 +107,8 @@ CASES: dict[str, tuple[tuple[Row, ...], str]] = {
         (START, SAVED, row(2, sp(8), RA), replace(SAVED, offset=3)),
         "0c 07 08 90 01 | 41 0e 18 83 02 86 03 0a  41 0e 08 c3 c6  41 0b",
     ),
+    # remember_state, def_cfa r7 8; nothing but restore_state leads back to no CFA
+    "a CFA that goes and had not been": ((row(0, NO_CFA), row(1, sp(8)), row(2, NO_CFA)), "| 0a 41 0c 07 08  41 0b"),
     # GNU_args_size 16, and 0
     "arguments": (
         (START, Row(1, sp(8), (RA,), args_size=16), Row(2, sp(8), (RA,))), "0c 07 08 90 01 | 41 2e 10  41 2e 00",
