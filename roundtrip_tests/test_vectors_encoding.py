@@ -12,7 +12,7 @@ from unwindkit import Reason, Row, UnwindTable, to_debug_frame, to_eh_frame
 from unwindkit.converters.arch import ARCHITECTURES
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.unwind import CfaRule, Function, FunctionFlag, RegisterRule, table_of
-from unwindkit.schemas.callframe import DEBUG_FRAME, Cie, Fde
+from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Cie, Fde
 from unwindkit.schemas.entries import parse_section
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import Section
@@ -193,3 +193,14 @@ def test_whole_debug_frame_with_a_segment() -> None:
         00100000 20000000   # initial_location, address_range
         0000                # padding
     """).hex(" ")  # fmt: skip
+
+
+@pytest.mark.parametrize(("others", "cies"), [(2, 1), (30, 2)])
+def test_a_cie_of_their_own_where_that_is_shorter(others: int, cies: int) -> None:
+    """Each function that begins otherwise says so in two bytes, which cost four of its entry."""
+    rest = (row(1, sp(24), RA), row(2, sp(32), RA))
+    usual = [Function(0x40 * index, 0x40, (START, *rest), return_column=16) for index in range(40)]
+    rare = [replace(one, start=one.start + 0x10000, rows=(row(0, sp(16), RA), *rest)) for one in usual[:others]]
+    data, _ = to_eh_frame(table_of(ARCHITECTURES["x86_64"], [*usual, *rare]))
+    entries = [one for _, one in parse_section(Section.of(".eh_frame", data), EH_FRAME)]
+    assert sum(isinstance(one, Cie) for one in entries) == cies
