@@ -71,6 +71,8 @@ CASES: dict[str, tuple[tuple[Row, ...], str]] = {
         (START, row(4, sp(8), at(3, -16), RA), row(8, sp(8), at(3, 8), RA, at(64, -16))),
         "0c 07 08 90 01 | 44 83 02  44 11 03 7f 05 40 02",
     ),
+    # offset_extended_sf r3 -65: GNU_negative_offset_extended would be shorter, but is nobody's standard
+    "far above the CFA": ((START, row(4, sp(8), at(3, 520), RA)), "0c 07 08 90 01 | 44 11 03 bf 7f"),
     # val_offset r3 2, val_offset_sf r3 -2, register r3 r12
     "values and registers": (
         (
