@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from unwindkit import Reason, Row, UnwindTable, to_debug_frame, to_eh_frame
 from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.contents import row_contents
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.unwind import CfaRule, Function, FunctionFlag, RegisterRule, table_of
 from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Cie, Fde
@@ -17,7 +18,7 @@ from unwindkit.schemas.entries import parse_section
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import Section
 
-from .handmade import NO_CFA, at, octets, on, row, sp
+from .handmade import NO_CFA, at, octets, on, only, row, sp, table_of_bytes
 
 RA = at(16, -8)
 START = row(0, sp(8), RA)
@@ -206,3 +207,48 @@ def test_a_cie_of_their_own_where_that_is_shorter(others: int, cies: int) -> Non
     data, _ = to_eh_frame(table_of(ARCHITECTURES["x86_64"], [*usual, *rare]))
     entries = [one for _, one in parse_section(Section.of(".eh_frame", data), EH_FRAME)]
     assert sum(isinstance(one, Cie) for one in entries) == cies
+
+
+def plt(start: int, *rows: Row) -> UnwindTable:
+    return table_of(ARCHITECTURES["x86_64"], [Function(start, 0x40, rows, return_column=16, repetition=16)])
+
+
+def cfas(table: UnwindTable) -> list[CfaRule]:
+    data, refusals = to_eh_frame(table)
+    assert len(refusals) == 0
+    return [one.cfa for one in only(table_of_bytes(data)).rows]
+
+
+LAZY = (row(0, sp(8), RA), row(11, sp(16), RA))
+
+
+def test_repetition_is_the_linkers_expression_where_that_counts_alike() -> None:
+    # breg7 8, breg16 0, lit15, and, lit11, ge, lit3, shl, plus
+    assert cfas(plt(0x1000, *LAZY)) == [CfaRule(CfaKind.EXPRESSION, 0, octets("77 08 80 00 3f 1a 3b 2a 33 24 22"))]
+    # The expression counts from multiples of 16; three times as much is no shift; another register is no sum.
+    rows = [sp(8), sp(16)] * 4
+    assert cfas(plt(0x1008, *LAZY)) == rows
+    assert cfas(plt(0x1000, LAZY[0], row(11, sp(32), RA))) == [sp(8), sp(32)] * 4
+    assert cfas(plt(0x1000, LAZY[0], row(11, on(6, 16), RA))) == [sp(8), on(6, 16)] * 4
+    assert cfas(plt(0x1000, LAZY[0], row(11, sp(16)))) == rows
+    assert cfas(plt(0x1000, *LAZY, row(13, sp(8), RA))) == [sp(8), sp(16), sp(8)] * 4
+
+
+def test_a_size_that_has_no_room_is_refused() -> None:
+    function = Function(0, 1 << 32, (row(0, on(4, 4)),), return_column=8)
+    for encode in (to_eh_frame, to_debug_frame):
+        _, refusals = encode(table_of(ARCHITECTURES["x86"], [function]))
+        assert refusals.reason.tolist() == [Reason.TOO_LARGE]
+
+
+def test_rows_that_differ_in_anything_are_not_one() -> None:
+    rules = [(RA,), (), (at(16, -16),), (at(3, -8),), (RegisterRule(16, RuleKind.VAL_OFFSET, -8),)]
+    rows = [row(0, sp(8), *some) for some in rules]
+    rows += [row(0, cfa, RA) for cfa in (sp(16), on(6, 8), NO_CFA, CfaRule(CfaKind.EXPRESSION, 0, b"\x77\x08"))]
+    rows += [row(0, CfaRule(CfaKind.EXPRESSION, 0, b"\x77\x10"), RA), replace(rows[0], ra_state=RaState.SIGNED)]
+    rows += [replace(rows[0], args_size=16)]
+    twice = [replace(one, offset=offset) for offset, one in enumerate([*rows, *rows])]
+    table = table_of(ARCHITECTURES["aarch64"], [Function(0, 100, tuple(twice))])
+    number, contents = row_contents(table)
+    assert number.tolist() == [*range(len(rows)), *range(len(rows))]
+    assert [one.cfa for one in contents] == [one.cfa for one in rows]
