@@ -17,6 +17,7 @@ KERNELS = (
     "operands",
     "rows",
     "streams",
+    "stack_cfi",
     "fres",
     "sharing",
     "lookup",

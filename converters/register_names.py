@@ -139,9 +139,12 @@ def register_text(machine: str, number: int) -> str:
 def _names(machine: str) -> dict[int, str]:
     """Every name of a machine's registers, by number."""
     found = {number: f"csr{number - _RISCV_CSRS.start}" for number in _RISCV_CSRS} if machine == "EM_RISCV" else {}
-    for first, names in _RUNS.get(machine, ()):
-        found |= dict(enumerate(_spelled_out(names), first))
-    return found
+    return found | numbered_names(_RUNS.get(machine, ()))
+
+
+def numbered_names(runs: tuple[tuple[int, str], ...]) -> dict[int, str]:
+    """The names of runs of consecutive numbers, by number."""
+    return {number: name for first, names in runs for number, name in enumerate(_spelled_out(names), first)}
 
 
 def _spelled_out(names: str) -> Iterator[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .converters.refusals import Reason, Refusal, Refusals
     from .converters.sframe import from_sframe, project, to_sframe
     from .converters.sframe_lookup import FresAt, find_fres
+    from .converters.stack_cfi import to_stack_cfi
     from .converters.unwind import Function, FunctionFlag, Row, UnwindTable
     from .frame_jobs import convert_frames
     from .jobs import describe, remove_sframe, write_sframe
@@ -54,6 +55,7 @@ _HOMES = {
     "to_directives": "converters.directives",
     "to_eh_frame": "converters.callframe_encoding",
     "to_sframe": "converters.sframe",
+    "to_stack_cfi": "converters.stack_cfi",
     "write_sframe": "jobs",
     "write_sframe_many": "batch",
 }
@@ -88,6 +90,7 @@ __all__ = [
     "to_directives",
     "to_eh_frame",
     "to_sframe",
+    "to_stack_cfi",
     "write_sframe",
     "write_sframe_many",
 ]

@@ -21,6 +21,7 @@ from unwindkit.converters import (
     kernels,
     runs,
     sframe_lookup,
+    stack_cfi,
     text,
 )
 
@@ -53,7 +54,7 @@ def engine_in_use(name: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (
             *(callframe, runs, fre_blocks, fre_rows, grouping, interning, sframe_lookup),
-            *(eh_frame_hdr_text, frames, text, callframe_layout, callframe_streams),
+            *(eh_frame_hdr_text, frames, text, callframe_layout, callframe_streams, stack_cfi),
         ):
             patch.setattr(module, "engine", lambda: chosen)
         yield

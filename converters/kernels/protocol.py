@@ -49,6 +49,15 @@ class EntryMark(IntEnum):
     CIE_OUTSIDE = -3
 
 
+class TextRow(IntEnum):
+    """What a row is in text that says changes: nothing that can be said, nothing new, a change, a new beginning."""
+
+    SKIPPED = 0
+    SAME = 1
+    DELTA = 2
+    INIT = 3
+
+
 class Filled(IntEnum):
     """The growing columns of the row kernel, as its `filled` counts them; FULL says which had no room."""
 
