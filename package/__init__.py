@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .converters.sframe import from_sframe, project, to_sframe
     from .converters.sframe_lookup import FresAt, find_fres
     from .converters.stack_cfi import to_stack_cfi
+    from .converters.stack_cfi_reading import from_stack_cfi
     from .converters.unwind import Function, FunctionFlag, Row, UnwindTable
     from .frame_jobs import convert_frames
     from .jobs import describe, remove_sframe, write_sframe
@@ -47,6 +48,7 @@ _HOMES = {
     "find_fres": "converters.sframe_lookup",
     "find_rows": "converters.lookup",
     "from_sframe": "converters.sframe",
+    "from_stack_cfi": "converters.stack_cfi_reading",
     "merge_sframe": "conversions",
     "project": "converters.sframe",
     "read_elf": "converters.reading",
@@ -82,6 +84,7 @@ __all__ = [
     "find_fres",
     "find_rows",
     "from_sframe",
+    "from_stack_cfi",
     "merge_sframe",
     "project",
     "read_elf",

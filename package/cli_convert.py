@@ -34,12 +34,15 @@ def add_convert(commands: Commands) -> None:
     command.add_argument("file", metavar="IN")
     command.add_argument("output", metavar="OUT")
     command.add_argument(
-        "--to", required=True, choices=("sframe", "eh_frame", "debug_frame", "directives"), help="format to write"
+        "--to",
+        required=True,
+        choices=("sframe", "eh_frame", "debug_frame", "directives", "breakpad"),
+        help="format to write",
     )
     command.add_argument(
         "--from",
         dest="source",
-        choices=("sframe", "eh_frame", "debug_frame"),
+        choices=("sframe", "eh_frame", "debug_frame", "breakpad"),
         help="what IN is, or its section to read",
     )
     add_choices(command, None, "version to write (default 2)")
@@ -47,7 +50,7 @@ def add_convert(commands: Commands) -> None:
     command.add_argument(
         "--to-address", type=lambda text: int(text, 0), help="that of a section written (default: IN's)"
     )
-    command.add_argument("--arch", help="raw call frame information: its architecture")
+    command.add_argument("--arch", help="raw call frame information, symbol files: the architecture")
     add_writer(command)
     command.add_argument("--section", action="store_true", help="ELF IN: write the bytes of the section alone")
     command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be converted whole")

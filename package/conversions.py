@@ -24,6 +24,7 @@ from .converters.reading import DIALECTS, refuse_relocatable, section_of_image, 
 from .converters.refusals import Refusals
 from .converters.sframe import Compact, Encoded, sframe_from_table, table_from_sframe
 from .converters.sframe_section import section_version
+from .converters.stack_cfi_reading import from_stack_cfi
 from .converters.unwind import UnwindTable
 from .jobs import RefusedCount, count_reasons, sframe_section
 from .schemas.section import BuildError, FormatError, ParseError, Section
@@ -36,9 +37,10 @@ if TYPE_CHECKING:
     StrPath: TypeAlias = str | os.PathLike[str]
 
 ELF_MAGIC = b"\x7fELF"
-# What `convert` reads, by the name of the section without its dot.
-SOURCES = ("sframe", "eh_frame", "debug_frame")
+# What `convert` reads: by the name of the section without its dot, or a symbol file.
+SOURCES = ("sframe", "eh_frame", "debug_frame", "breakpad")
 SHOWN_CONFLICTS = 10
+SYMBOLS = "STACK CFI"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,8 @@ def read_source(path: Path, source: str | None, address: int, architecture: str 
         if address or architecture is not None:
             record = "address" if address else "architecture"
             raise BuildError("", None, record, "is said by the ELF file itself: give it for a raw section only")
+        if source == "breakpad":
+            raise BuildError("", None, "source", "is a symbol file, which the ELF file is not")
         image = open_elf(path)
         refuse_relocatable(image)
         table = table_of_image(image, name)
@@ -164,17 +168,25 @@ def read_source(path: Path, source: str | None, address: int, architecture: str 
     if not 0 <= address < 1 << 64:
         raise ParseError(name, None, "address", f"{address:#x} is no address")
     data = memoryview(path.read_bytes())
+    if source == "breakpad":
+        section = Section(SYMBOLS, data, address)
+        return Source(section, from_stack_cfi(bytes(data), _known(SYMBOLS, architecture), address), None)
     if name == ".sframe":
         if architecture is not None:
             raise BuildError(name, None, "architecture", "is said by the header: give it for call frame information")
         section = Section(name, data, address)
         return Source(section, table_from_sframe(section), None)
+    arch = ARCHITECTURES[_known(name, architecture)]
+    section = Section(name, data, address, None, arch.byte_order, arch.address_size)
+    return Source(section, table_from_cfi(section, DIALECTS[name], arch), None)
+
+
+def _known(name: str, architecture: str | None) -> str:
+    """The architecture, if it is one. Raises BuildError."""
     if architecture is None or architecture not in ARCHITECTURES:
         said = "is not given" if architecture is None else f"{architecture!r} is not known"
         raise BuildError(name, None, "architecture", f"{said}: one of {', '.join(ARCHITECTURES)}")
-    arch = ARCHITECTURES[architecture]
-    section = Section(name, data, address, None, arch.byte_order, arch.address_size)
-    return Source(section, table_from_cfi(section, DIALECTS[name], arch), None)
+    return architecture
 
 
 def _write(out_path: StrPath, data: bytes) -> None:

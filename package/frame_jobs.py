@@ -14,6 +14,7 @@ from .converters.callframe_encoding import frames_from_table, to_debug_frame, to
 from .converters.directives import to_directives
 from .converters.eh_frame_hdr import build_eh_frame_hdr, eh_frame_hdr_size
 from .converters.refusals import Refusals
+from .converters.stack_cfi import stack_cfi_from_table
 from .converters.unwind import UnwindTable
 from .jobs import RefusedCount, count_reasons
 from .schemas.callframe import EH_FRAME
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 NEAR = 1 << 24  # room for what may be put before the section
 
-FramesFormat = Literal["eh_frame", "debug_frame", "directives"]
+FramesFormat = Literal["eh_frame", "debug_frame", "directives", "breakpad"]
 
 
 class PlacedAnywhere(Protocol):
@@ -79,10 +80,11 @@ def convert_frames(
     """Write the unwind information of `path`, an ELF file or a raw section, as call frame information to `out_path`.
 
     `source` is one of `conversions.SOURCES` (None, of an ELF file alone: the call frame information that it has). Raw:
-    it is at the virtual address `address`, and call frame information needs the `architecture`. `to`: "eh_frame", of an
-    ELF file a copy of it with that `.eh_frame` and its `.eh_frame_hdr`, else, or with `section_only`, the section for
-    `to_address` (None: where the input's was); "debug_frame", a section; "directives", source for GNU as. Raises
-    OSError, ParseError for broken input, BuildError for what cannot be written; `out_path` is then as it was.
+    it is at the virtual address `address`, and all but SFrame needs the `architecture`. `to`: "eh_frame", of an ELF
+    file a copy of it with that `.eh_frame` and its `.eh_frame_hdr`, else, or with `section_only`, the section for
+    `to_address` (None: where the input's was); "debug_frame", a section; "directives", source for GNU as; "breakpad",
+    STACK CFI lines, which count from the load address. Raises OSError, ParseError for broken input, BuildError for what
+    cannot be written; `out_path` is then as it was.
     """
     if to not in get_args(FramesFormat):
         raise BuildError("", None, "to", f"{to!r} is none of {', '.join(get_args(FramesFormat))}")
@@ -98,10 +100,7 @@ def convert_frames(
             place = found.section.address if to_address is None else to_address
             data, refusals = to_eh_frame(found.table, place)
         else:
-            encode: Callable[[UnwindTable], tuple[bytes, Refusals]] = (
-                to_debug_frame if to == "debug_frame" else to_directives
-            )
-            data, refusals = encode(found.table)
+            data, refusals = _ENCODERS[to](found.table)
         size = len(data)
         _write(out_path, data)
     return FramesConvertReport(
@@ -119,6 +118,14 @@ def convert_frames(
         moved=() if written is None else written.moved,
         passed_over={} if written is None else written.passed_over,
     )
+
+
+# To what depends on no address.
+_ENCODERS: dict[str, Callable[[UnwindTable], tuple[bytes, Refusals]]] = {
+    "debug_frame": to_debug_frame,
+    "directives": to_directives,
+    "breakpad": stack_cfi_from_table,
+}
 
 
 def _write(out_path: StrPath, data: bytes) -> None:

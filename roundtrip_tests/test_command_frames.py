@@ -88,6 +88,26 @@ def test_directives_of_a_file(program: Path) -> None:
     assert f"  directives: {out.stat().st_size:,} bytes; from " in done.stderr
 
 
+def test_symbol_files(program: Path) -> None:
+    """From a file to its STACK CFI, and from that to `.eh_frame` and SFrame."""
+    symbols, out = program.with_name("program.sym"), program.with_name("out")
+    assert run("convert", program, symbols, "--to", "breakpad").returncode == DONE
+    assert symbols.read_bytes() == unwindkit.to_stack_cfi(read_elf(program))
+    raw = ("--from", "breakpad", "--arch", "x86_64")
+    assert run("convert", symbols, out, "--to", "breakpad", *raw).returncode == DONE
+    assert out.read_bytes() == symbols.read_bytes()
+    assert run("convert", symbols, out, "--to", "eh_frame", "--to-address", "0", *raw).returncode == DONE
+    table = unwindkit.from_stack_cfi(symbols.read_bytes(), "x86_64")
+    assert by_pc(table_of(out, EH_FRAME, 0)) == by_pc(table)
+    assert run("convert", symbols, out, "--to", "sframe", *raw).returncode == DONE
+    assert by_pc(from_sframe(out.read_bytes())) == by_pc(from_sframe(unwindkit.to_sframe(table)[0]))
+    refuses(program, "convert", program, out, "--to", "sframe", "--from", "breakpad", says=NO_SYMBOL_FILE)
+    symbols.write_text("STACK CFI INIT 10 x .cfa: $rsp 8 +\n")
+    says = "STACK CFI: line 1: 'x' is no hexadecimal number of 64 bits"
+    refuses(symbols, "convert", symbols, out, "--to", "eh_frame", *raw, says=says)
+
+
+NO_SYMBOL_FILE = "source: is a symbol file, which the ELF file is not"
 UNKNOWN = eh_frame("01 7177 00 01 78 10", Fde(0x1000, 16))  # augmentation "qw"
 
 
@@ -114,7 +134,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     raw, out = tmp_path / "in", tmp_path / "out"
     raw.write_bytes(GOOD)
     command = ("convert", raw, out, "--to", "eh_frame")
-    refuses(raw, *command, says="source: is not said: a raw section is one of sframe, eh_frame, debug_frame")
+    refuses(raw, *command, says="source: is not said: a raw section is one of sframe, eh_frame, debug_frame, breakpad")
     refuses(
         raw,
         *command,
@@ -146,5 +166,5 @@ def test_elf_files_that_are_refused(program: Path) -> None:
 
 
 def test_a_format_that_is_none(program: Path) -> None:
-    with pytest.raises(BuildError, match="'dwarf' is none of eh_frame, debug_frame, directives"):
+    with pytest.raises(BuildError, match="'dwarf' is none of eh_frame, debug_frame, directives, breakpad"):
         unwindkit.convert_frames(program, program.with_name("out"), to="dwarf")  # type: ignore[arg-type]
