@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
-from ..schemas.section import BuildError, ByteOrder
+from ..schemas.section import BuildError, ByteOrder, Section
 from ..schemas.wire import LENGTH_RESERVED
+from .arch import ARCHITECTURES
+from .callframe import table_from_cfi
 from .callframe_cies import choose_cies
 from .callframe_layout import Layout, Places, fill_heads, laid_out_cies, laid_out_fdes, put
 from .callframe_streams import StreamWriter
+from .eh_frame_hdr import build_eh_frame_hdr
 from .refusals import Reason, Refusals
 from .repetition import without_repetition
 from .unwind import FunctionFlag, UnwindTable
@@ -87,6 +90,20 @@ def to_eh_frame(table: UnwindTable, section_address: int = 0) -> tuple[bytes, Re
                 raise
     encoded, refusals = frames_from_table(table, EH_FRAME, pointer_size=8)
     return encoded.at(section_address), refusals
+
+
+def to_eh_frame_hdr(eh_frame: bytes, section_address: int, address: int, arch: str) -> bytes:
+    """The `.eh_frame_hdr` for the virtual address `address`, of the bytes of an `.eh_frame` at `section_address`.
+
+    Raises ParseError for what is no `.eh_frame`, BuildError for an unknown architecture or where a distance does not
+    fit four bytes.
+    """
+    if arch not in ARCHITECTURES:
+        raise BuildError(EH_FRAME.name, None, "arch", f"{arch!r} is none of {', '.join(ARCHITECTURES)}")
+    architecture = ARCHITECTURES[arch]
+    order, size = architecture.byte_order, architecture.address_size
+    section = Section(EH_FRAME.name, memoryview(eh_frame), section_address, None, order, size)
+    return build_eh_frame_hdr(table_from_cfi(section, EH_FRAME, architecture), section_address, address)
 
 
 def to_debug_frame(table: UnwindTable) -> tuple[bytes, Refusals]:

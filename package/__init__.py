@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .batch import write_sframe_many
     from .conversions import convert, merge_sframe
     from .converters.by_pc import RulesByPc, by_pc
-    from .converters.callframe_encoding import to_debug_frame, to_eh_frame
+    from .converters.callframe_encoding import to_debug_frame, to_eh_frame, to_eh_frame_hdr
     from .converters.directives import directives_of, to_directives
     from .converters.lookup import RowsAt, find_rows
     from .converters.reading import read_elf
@@ -56,6 +56,7 @@ _HOMES = {
     "to_debug_frame": "converters.callframe_encoding",
     "to_directives": "converters.directives",
     "to_eh_frame": "converters.callframe_encoding",
+    "to_eh_frame_hdr": "converters.callframe_encoding",
     "to_sframe": "converters.sframe",
     "to_stack_cfi": "converters.stack_cfi",
     "write_sframe": "jobs",
@@ -92,6 +93,7 @@ __all__ = [
     "to_debug_frame",
     "to_directives",
     "to_eh_frame",
+    "to_eh_frame_hdr",
     "to_sframe",
     "to_stack_cfi",
     "write_sframe",

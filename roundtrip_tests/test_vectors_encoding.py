@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from unwindkit import Reason, Row, UnwindTable, to_debug_frame, to_eh_frame
+from unwindkit import BuildError, ParseError, Reason, Row, UnwindTable, to_debug_frame, to_eh_frame, to_eh_frame_hdr
 from unwindkit.converters.arch import ARCHITECTURES
 from unwindkit.converters.contents import row_contents
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
@@ -252,3 +252,24 @@ def test_rows_that_differ_in_anything_are_not_one() -> None:
     number, contents = row_contents(table)
     assert number.tolist() == [*range(len(rows)), *range(len(rows))]
     assert [one.cfa for one in contents] == [one.cfa for one in rows]
+
+
+def test_header_of_a_section() -> None:
+    """A row for each start, of the function with bytes; sorted whatever the order of entries."""
+    functions = [
+        Function(start, size, (START,), return_column=16) for start, size in ((0x3000, 16), (0x1000, 0), (0x1000, 8))
+    ]
+    functions.append(Function(0x4000, 0, (START,), return_column=16))
+    data, _ = to_eh_frame(table_of(ARCHITECTURES["x86_64"], functions), 0x2000)
+    assert to_eh_frame_hdr(data, 0x2000, 0x5000, "x86_64").hex(" ") == octets("""
+        01 1b 03 3b         # version; eh_frame_ptr pcrel sdata4, fde_count udata4, table datarel sdata4
+        fccfffff 02000000   # 0x2000 - 0x5004; rows
+        00c0ffff 40d0ffff   # 0x1000 - 0x5000; its FDE, the third: 0x2040 - 0x5000
+        00e0ffff 18d0ffff   # 0x3000; the first FDE, behind the CIE
+    """).hex(" ")  # fmt: skip
+    with pytest.raises(BuildError, match="0x3000 is more than 2 GiB from the header at 0x100000000"):
+        to_eh_frame_hdr(data, 0x2000, 1 << 32, "x86_64")
+    with pytest.raises(BuildError, match="'vax' is none of"):
+        to_eh_frame_hdr(data, 0, 0, "vax")
+    with pytest.raises(ParseError):
+        to_eh_frame_hdr(data[:-5], 0, 0, "x86_64")
