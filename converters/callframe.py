@@ -39,6 +39,26 @@ class Entries:
     cie: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """The records of a section. `entries` are all, `fdes` the FDEs of them; of each FDE `cie` i64 is the index of its
+    CIE in `cies`, those that FDEs point to, which stand at the section offsets `cie_offset`; `functions` its addresses,
+    `data` and `instructions` i64 the section offsets of its augmentation data and of what follows that."""
+
+    section: Section
+    dialect: Dialect
+    architecture: Architecture
+    bases: PointerBases
+    entries: Entries
+    fdes: Entries
+    cies: Cies
+    cie_offset: NDArray[np.int64]
+    cie: NDArray[np.int64]
+    functions: FunctionColumns
+    data: NDArray[np.int64]
+    instructions: NDArray[np.int64]
+
+
 def table_from_cfi(
     section: Section,
     dialect: Dialect,
@@ -52,12 +72,29 @@ def table_from_cfi(
     opcode or version, DW_CFA_restore_state without a state to restore. Where a CIE's augmentation is unknown its
     functions have their addresses and a row without rules. `bases` are for encoded addresses.
     """
+    return table_of_records(read_records(section, dialect, architecture, bases), load_address)
+
+
+def read_records(
+    section: Section, dialect: Dialect, architecture: Architecture, bases: PointerBases = NO_BASES
+) -> Records:
+    """As `table_from_cfi`, but for instructions, which are not looked at."""
     found = scan(section, dialect)
     is_fde = (found.cie >= 0) | (found.cie == EntryMark.CIE_OUTSIDE)
     fdes = Entries(found.offset[is_fde], found.body[is_fde], found.end[is_fde], found.cie[is_fde])
-    cies, cie = _read_cies(section, dialect, found, fdes, architecture, bases)
-    functions, _, instructions = read_functions(section, fdes, cie, cies, bases)
+    cies, cie_offset, cie = _read_cies(section, dialect, found, fdes, architecture, bases)
+    functions, data, instructions = read_functions(section, fdes, cie, cies, bases)
     _check_ends(section, fdes, functions, cies.columns.address_size[cie])
+    return Records(
+        section, dialect, architecture, bases, found, fdes, cies, cie_offset, cie, functions, data, instructions
+    )
+
+
+def table_of_records(records: Records, load_address: int = 0) -> UnwindTable:
+    """The table that they make. Raises ParseError."""
+    section, architecture, bases = records.section, records.architecture, records.bases
+    fdes, cies, cie = records.fdes, records.cies, records.cie
+    functions, instructions = records.functions, records.instructions
     run, first = intern(np.frombuffer(section.data, np.uint8), instructions, fdes.end, cies.kind[cie])
     streams = Streams(instructions, fdes.end, functions.start, cie, np.arange(len(cie)))
     builder = RowBuilder(section, cies.columns, architecture.signs_return_addresses, bases)
@@ -104,8 +141,8 @@ def scan(section: Section, dialect: Dialect) -> Entries:
 
 def _read_cies(
     section: Section, dialect: Dialect, found: Entries, fdes: Entries, architecture: Architecture, bases: PointerBases
-) -> tuple[Cies, NDArray[np.int64]]:
-    """Parse the CIEs that FDEs point to; with the index of each FDE's."""
+) -> tuple[Cies, NDArray[np.int64], NDArray[np.int64]]:
+    """Parse the CIEs that FDEs point to; with their offsets and the index of each FDE's."""
     is_cie = found.cie == EntryMark.IS_CIE
     all_offsets = found.offset[is_cie]
     number = numbers_of_cies(section, all_offsets, fdes)
@@ -115,7 +152,7 @@ def _read_cies(
     cies = cie_columns(section, dialect, offsets, ends, bases, architecture.return_address)
     for index, offset in enumerate(offsets.tolist()):
         check_augmentation(section, offset, f"CIE[{index}]", cies.parsed[index])
-    return cies, (np.cumsum(is_used) - 1)[number]
+    return cies, offsets, (np.cumsum(is_used) - 1)[number]
 
 
 def numbers_of_cies(section: Section, offsets: NDArray[np.int64], fdes: Entries) -> NDArray[np.int64]:

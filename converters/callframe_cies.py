@@ -52,15 +52,16 @@ class CieChoice:
 
     def streams(self) -> Streams:
         """What the jobs write."""
-        code, data = _factors(self.shapes)
+        code, data = factors_of(self.shapes)
         return Streams(self.job_run, self.initial[self.job_cie], code[self.job_cie], data[self.job_cie])
 
     def cie_streams(self) -> Streams:
         """What the CIEs begin with."""
-        return Streams(np.full(len(self.initial), NO_ROW), self.initial, *_factors(self.shapes))
+        return Streams(np.full(len(self.initial), NO_ROW), self.initial, *factors_of(self.shapes))
 
 
-def _factors(shapes: Sequence[Shape]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def factors_of(shapes: Sequence[Shape]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The units of bytes of some CIEs: of code and of data."""
     code, data = (np.array([getattr(one, name) for one in shapes], np.int64) for name in ("code_factor", "data_factor"))
     return code, data
 
@@ -140,7 +141,7 @@ def _initial_rows(
 ) -> NDArray[np.int64]:
     """For each job the row that its CIE begins with, NO_ROW for an empty one, _UNSAID where none leads to its rows."""
     own = writer.table.run_rows[job_run]
-    code, data = (column[job_shape] for column in _factors(shapes))
+    code, data = (column[job_shape] for column in factors_of(shapes))
     beginning, first = numbered(job_shape, writer.content[own])
     # The beginning that most functions of a shape have: in descending order, the first of each.
     weight = np.bincount(beginning, users, len(first))

@@ -18,7 +18,8 @@ from ..schemas.wire import LENGTH_RESERVED
 from .arch import ARCHITECTURES
 from .callframe import table_from_cfi
 from .callframe_cies import choose_cies
-from .callframe_layout import Layout, Places, fill_heads, laid_out_cies, laid_out_fdes, put
+from .callframe_heads import Places, fill_heads, put_addresses
+from .callframe_layout import Layout, laid_out_cies, laid_out_fdes
 from .callframe_streams import StreamWriter
 from .eh_frame_hdr import build_eh_frame_hdr
 from .refusals import Reason, Refusals
@@ -54,25 +55,8 @@ class EncodedFrames:
         if not 0 <= section_address < 1 << 8 * self.address_size:
             raise BuildError(self.name, None, "section_address", f"{section_address:#x} is no address")
         data = self.data.copy()
-        for places in self.places:
-            values = places.value
-            if places.is_relative:
-                values = values - (places.offset.astype(np.uint64) + np.uint64(section_address))
-            self._check(places, values, section_address)
-            put(data, places.offset, values, places.size, self.byte_order)
+        put_addresses(self.name, data, self.places, section_address, self.byte_order, self.address_size)
         return data.tobytes()
-
-    def _check(self, places: Places, values: NDArray[np.uint64], section_address: int) -> None:
-        """Refuse what does not fit; addresses of 4 bytes wrap."""
-        if places.size >= self.address_size:
-            return
-        half = 1 << 8 * places.size - 1
-        signed = values.view(np.int64)
-        far = np.flatnonzero((signed < -half) | (signed >= half))
-        if len(far):
-            at, target = int(places.offset[far[0]]), int(places.value[far[0]])
-            reason = f"{target:#x} is more than 2 GiB from the section at {section_address:#x}"
-            raise BuildError(self.name, at, places.name, reason)
 
 
 def to_eh_frame(table: UnwindTable, section_address: int = 0) -> tuple[bytes, Refusals]:
@@ -114,17 +98,8 @@ def to_debug_frame(table: UnwindTable) -> tuple[bytes, Refusals]:
 
 def frames_from_table(table: UnwindTable, dialect: Dialect, pointer_size: int = 4) -> tuple[EncodedFrames, Refusals]:
     """As these, but for the address; `pointer_size`, of `.eh_frame` alone, is 4 or 8 bytes."""
-    if table.functions.section.any():
-        raise BuildError(
-            dialect.name, None, "functions", "are of a relocatable file: their addresses are not known yet"
-        )
     pointer_size = min(pointer_size, table.address_size) if dialect is EH_FRAME else table.address_size
-    table, reason = without_repetition(table)
-    is_unknown = table.functions.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0
-    reason[is_unknown] = Reason.AUGMENTATION
-    if dialect is EH_FRAME:
-        reason[table.functions.segment > 0] = Reason.SEGMENT
-    reason[_is_too_large(table, pointer_size)] = Reason.TOO_LARGE
+    table, reason = sayable(table, dialect, pointer_size)
     which = np.flatnonzero(reason == 0)
     writer = StreamWriter(table)
     choice = choose_cies(writer, which)
@@ -141,26 +116,43 @@ def frames_from_table(table: UnwindTable, dialect: Dialect, pointer_size: int = 
         streams=writer.write(choice.streams()),
         beginnings=writer.write(choice.cie_streams()),
     )
-    return _encoded(layout), _refusals(table, reason)
+    return _encoded(layout), refusals_of(table, reason)
+
+
+def sayable(table: UnwindTable, dialect: Dialect, pointer_size: int) -> tuple[UnwindTable, NDArray[np.uint8]]:
+    """The table as rows alone, and for each function the reason why it can't be said, or 0.
+
+    Raises BuildError for a table of a relocatable file.
+    """
+    if table.functions.section.any():
+        raise BuildError(
+            dialect.name, None, "functions", "are of a relocatable file: their addresses are not known yet"
+        )
+    table, reason = without_repetition(table)
+    is_unknown = table.functions.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0
+    reason[is_unknown] = Reason.AUGMENTATION
+    if dialect is EH_FRAME:
+        reason[table.functions.segment > 0] = Reason.SEGMENT
+    reason[_is_too_large(table, pointer_size)] = Reason.TOO_LARGE
+    return table, reason
 
 
 def _encoded(layout: Layout) -> EncodedFrames:
     cies, cie_offset, places = laid_out_cies(layout)
-    fdes = laid_out_fdes(layout, len(cies))
+    fdes = laid_out_fdes(layout, len(cies), cie_offset)
     end = TERMINATOR if layout.is_eh else b""
     data = np.concatenate([np.frombuffer(cies, np.uint8), fdes.data, np.frombuffer(end, np.uint8)])
     if len(data) >= LENGTH_RESERVED:
         raise BuildError(layout.dialect.name, None, "FDE.cie_pointer", "the section is larger than 4 GiB")
-    places = (*places, *fill_heads(layout, fdes, cie_offset, data))
-    table, functions = layout.table, layout.table.functions
+    places = (*places, *fill_heads(fdes.heads, fdes.fields, data))
     return EncodedFrames(
         name=layout.dialect.name,
-        byte_order=table.byte_order,
-        address_size=table.address_size,
+        byte_order=layout.table.byte_order,
+        address_size=layout.table.address_size,
         data=data,
         function=layout.function,
-        fde=fdes.offset,
-        start=functions.start[layout.function],
+        fde=fdes.fields.offset,
+        start=fdes.fields.start,
         places=tuple(one for one in places if len(one.offset)),
     )
 
@@ -172,7 +164,8 @@ def _is_too_large(table: UnwindTable, pointer_size: int) -> NDArray[np.bool_]:
     return table.functions.size >> np.uint64(8 * pointer_size) > 0
 
 
-def _refusals(table: UnwindTable, reason: NDArray[np.uint8]) -> Refusals:
+def refusals_of(table: UnwindTable, reason: NDArray[np.uint8]) -> Refusals:
+    """The functions that have a reason, each refused whole."""
     refused = np.flatnonzero(reason)
     start = table.functions.start[refused]
     return Refusals(refused, start, start + table.functions.size[refused], reason[refused])

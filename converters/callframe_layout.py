@@ -1,24 +1,21 @@
-"""CIEs and FDEs laid out as bytes: where every field stands (DWARF5 6.4.1; LSB Core 10.6.1).
+"""The CIEs and FDEs of a table laid out as bytes: where every field stands (DWARF5 6.4.1; LSB Core 10.6.1).
 
-Strategy: an FDE's bytes are pieces, room for its head, its stream, padding, joined by a kernel; then each field of all
-heads is scattered at once. Fields with addresses are left for later as `Places`.
+Strategy: CIEs are few, and built by the reference engine; FDEs are columns. All that holds addresses is left for later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..schemas.callframe import EH_FRAME, Cie, Dialect, FdeFormat
-from ..schemas.pointers import APPLICATION_MASK, DW_EH_PE
-from ..schemas.section import ByteOrder
+from ..schemas.pointers import APPLICATION_MASK, DW_EH_PE, is_signed
 from ..schemas.wire import DwarfFormat, leb_block, sleb, uleb
 from .callframe_cies import Shape
+from .callframe_heads import HeadFields, Heads, Places, fields_of, joined_fdes
 from .callframe_streams import Written
-from .kernels import engine, views
 from .unwind import FunctionFlag, UnwindTable
 
 if TYPE_CHECKING:
@@ -27,25 +24,11 @@ if TYPE_CHECKING:
 # What entries of .eh_frame are multiples of: its readers take them at any address, and more would only cost room.
 # Those of .debug_frame are multiples of an address (DWARF5 6.4.1, length).
 ALIGNMENT = 4
-LENGTH_BYTES = ID_BYTES = DwarfFormat.DWARF32
-HEAD_ROOM = 64  # no head has more bytes
 _SIGNED = {4: DW_EH_PE.sdata4, 8: DW_EH_PE.sdata8}
 # Encodings of a personality that need no base but the place they stand at: sizes of their values.
 _KEPT_FORMATS = {DW_EH_PE.udata4: 4, DW_EH_PE.sdata4: 4, DW_EH_PE.udata8: 8, DW_EH_PE.sdata8: 8}
 _KEPT_APPLICATIONS = (DW_EH_PE.absptr, DW_EH_PE.pcrel)
 _LETTERS = {FunctionFlag.SIGNAL_FRAME: b"S", FunctionFlag.PAUTH_B_KEY: b"B", FunctionFlag.MEMORY_TAGGING: b"G"}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Places:
-    """Fields that hold addresses: `offset` in the section, `value` the address, whether it counts from its own place,
-    and `name` for messages. All have `size` bytes."""
-
-    name: str
-    size: int
-    offset: NDArray[np.int64]
-    value: NDArray[np.uint64]
-    is_relative: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,12 +64,11 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fdes:
-    """The bytes of all FDEs without their heads; of each its section offset, its size, and the size of its head."""
+    """The bytes of all FDEs without their heads, and what these hold."""
 
     data: NDArray[np.uint8]
-    offset: NDArray[np.int64]
-    size: NDArray[np.int64]
-    head: NDArray[np.int64]
+    heads: Heads
+    fields: HeadFields
 
 
 def laid_out_cies(layout: Layout) -> tuple[bytes, NDArray[np.int64], tuple[Places, ...]]:
@@ -108,7 +90,8 @@ def laid_out_cies(layout: Layout) -> tuple[bytes, NDArray[np.int64], tuple[Place
             encoding, width = _personality_encoding(layout, shape)
             is_relative = encoding & APPLICATION_MASK == DW_EH_PE.pcrel
             value = np.array([shape.personality], np.uint64)
-            places.append(Places(f"CIE[{index}].personality", width, np.array([at], np.int64), value, is_relative))
+            place = np.array([at], np.int64)
+            places.append(Places(f"CIE[{index}].personality", width, place, value, is_relative, is_signed(encoding)))
     return bytes(data), np.array(offsets, np.int64), tuple(places)
 
 
@@ -154,61 +137,32 @@ def _personality_encoding(layout: Layout, shape: Shape) -> tuple[int, int]:
     return indirect | layout.address_encoding, layout.pointer_size
 
 
-def laid_out_fdes(layout: Layout, first: int) -> Fdes:
-    """The FDEs from section offset `first` on, with room for their heads."""
+def heads_of(layout: Layout) -> Heads:
+    """How heads of FDEs are laid out, an element a CIE."""
     flags = np.array([shape.flags for shape in layout.shapes], np.int64)
-    segment = np.array([shape.segment_size for shape in layout.shapes], np.int64)[layout.cie]
-    has_lsda = (flags & FunctionFlag.HAS_LSDA > 0)[layout.cie]
-    is_augmented = np.array([layout.is_eh or _is_marked(shape) for shape in layout.shapes], np.bool_)[layout.cie]
-    pointer = layout.pointer_size
-    head = LENGTH_BYTES + ID_BYTES + segment + 2 * pointer + is_augmented + pointer * has_lsda
+    encoding = np.full(len(flags), layout.address_encoding, np.uint8)
+    return Heads(
+        layout.dialect,
+        layout.table.byte_order,
+        layout.table.address_size,
+        address_encoding=encoding,
+        lsda_encoding=np.where(flags & FunctionFlag.HAS_LSDA > 0, encoding, DW_EH_PE.omit).astype(np.uint8),
+        segment_size=np.array([shape.segment_size for shape in layout.shapes], np.int64),
+        is_augmented=np.array([layout.is_eh or _is_marked(shape) for shape in layout.shapes], np.bool_),
+    )
+
+
+def laid_out_fdes(layout: Layout, first: int, cie_offset: NDArray[np.int64]) -> Fdes:
+    """The FDEs from section offset `first` on, with room for their heads; their CIEs stand at `cie_offset`."""
+    heads = heads_of(layout).select(layout.cie)
+    head = heads.size
     bare = head + layout.streams.size[layout.job]
-    padding = -bare % layout.alignment
-    size = bare + padding
-    # Pieces: the streams, then so many zeros, which are room in heads and DW_CFA_nop behind streams.
-    zeros = np.zeros(HEAD_ROOM, np.uint8)
-    count = len(layout.streams.start)
-    start = np.concatenate([layout.streams.start, np.full(HEAD_ROOM, len(layout.streams.data))])
-    sizes = np.concatenate([layout.streams.size, np.arange(HEAD_ROOM)])
-    pieces = np.stack([count + head, layout.job, count + padding], axis=1).reshape(-1)
-    data = np.empty(int(size.sum()), np.uint8)
-    engine().pieces.join(*views(np.concatenate([layout.streams.data, zeros]), start, sizes, pieces, data))
-    return Fdes(data, first + np.cumsum(size) - size, size, head)
+    size = bare + -bare % layout.alignment
+    offset = first + np.cumsum(size) - size
+    fields = fields_of(layout.table.functions, layout.function, offset, size, cie_offset[layout.cie])
+    return Fdes(joined_fdes(layout.streams, layout.job, head, size), heads, fields)
 
 
 def _is_marked(shape: Shape) -> bool:
     """Whether a CIE says more than its fields do, without which `.debug_frame` has no augmentation."""
     return bool(shape.flags) or shape.personality_encoding != DW_EH_PE.omit
-
-
-def fill_heads(layout: Layout, fdes: Fdes, cie_offset: NDArray[np.int64], data: NDArray[np.uint8]) -> Iterator[Places]:
-    """Fill the fields of all heads that hold no addresses; return those that do."""
-    functions, order, pointer = layout.table.functions, layout.table.byte_order, layout.pointer_size
-    field = fdes.offset + LENGTH_BYTES
-    target = cie_offset[layout.cie]
-    put(data, fdes.offset, fdes.size - LENGTH_BYTES, LENGTH_BYTES, order)
-    put(data, field, field - target if layout.dialect.relative else target, ID_BYTES, order)
-    segment = np.array([shape.segment_size for shape in layout.shapes], np.int64)[layout.cie]
-    for size in np.unique(segment[segment > 0]).tolist():
-        which = segment == size
-        put(data, field[which] + ID_BYTES, functions.segment[layout.function[which]], size, order)
-    start = field + ID_BYTES + segment
-    put(data, start + pointer, functions.size[layout.function], pointer, order)
-    yield Places("FDE.initial_location", pointer, start, functions.start[layout.function], layout.is_eh)
-    has_lsda = functions.flags[layout.function] & FunctionFlag.HAS_LSDA > 0
-    behind = start[has_lsda] + 2 * pointer
-    data[behind] = pointer
-    yield Places("FDE.lsda", pointer, behind + 1, functions.lsda[layout.function[has_lsda]], layout.is_eh)
-
-
-def put(
-    data: NDArray[np.uint8],
-    offset: NDArray[np.int64],
-    values: NDArray[np.int64] | NDArray[np.uint64],
-    size: int,
-    order: ByteOrder,
-) -> None:
-    """Write the low `size` bytes of each value at its offset."""
-    stored = values.astype("<u8").view(np.uint8).reshape(len(values), 8)[:, :size]
-    for byte in range(size):
-        data[offset + byte] = stored[:, byte if order == "little" else size - 1 - byte]

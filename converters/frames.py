@@ -193,7 +193,7 @@ def _runs(
     kinds = np.concatenate([2 * kind, 2 * kind + 1])  # a CIE's own stream is never an FDE's
     number, first = intern(np.frombuffer(section.data, np.uint8), streams.start, streams.end, kinds[streams.cie])
     run = number.astype(np.int64)
-    decoded = _decode(section, layout, streams.select(first))
+    decoded = decode(section, layout, streams.select(first))
     moves = decoded.has_effect(Effect.SET_LOCATION)
     if moves.any():
         # DW_CFA_set_loc names an address: such a run serves the one function that it is decoded for.
@@ -202,14 +202,14 @@ def _runs(
         own = np.flatnonzero(is_absolute[run] & (first[run] != np.arange(len(run))))
         run[own] = len(first) + np.arange(len(own))
         first = np.concatenate([first, own])
-        decoded = _decode(section, layout, streams.select(first))
+        decoded = decode(section, layout, streams.select(first))
     run_of_entry = np.full(len(entries.start), -1, np.int64)
     run_of_entry[present] = run
     return run_of_entry, streams.select(first), decoded
 
 
-def _decode(section: Section, layout: CieColumns, streams: Streams) -> Instructions:
-    """The instructions of some streams."""
+def decode(section: Section, layout: CieColumns, streams: Streams) -> Instructions:
+    """The instructions of some streams, whose CIEs have twins."""
     reader = reader_of(section)
     last = np.zeros(len(streams.start) + 1, np.int64)
     # An element a byte, as no instruction is shorter; what is not touched costs no memory.

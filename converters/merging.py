@@ -86,13 +86,13 @@ class _Steps:
         return _Steps(pc, np.append(self.function, NOTHING)[place], np.append(self.rules, NOTHING)[place])
 
 
-def merge(tables: Sequence[UnwindTable]) -> Merged:
+def merge(tables: Sequence[UnwindTable], all_rules: bool = False) -> Merged:
     """The functions of tables of linked code as one table.
 
     A PC belongs to the first table that has a function there. Ranges that others have, too, are duplicates where the
-    rules of CFA, RA and FP, the return column and the flags are equal, else conflicts; each table is compared with
-    the one that is kept. Raises BuildError for tables of different architectures or byte orders and for none at all,
-    ParseError where rows are out of proportion.
+    rules of CFA, RA and FP (with `all_rules`, of all registers), the return column and the flags are equal, else
+    conflicts; each table is compared with the one that is kept. Raises BuildError for tables of different architectures
+    or byte orders and for none at all, ParseError where rows are out of proportion.
     """
     if not tables:
         raise BuildError("", None, "", "there is nothing to merge")
@@ -104,7 +104,7 @@ def merge(tables: Sequence[UnwindTable]) -> Merged:
     found: list[tuple[NDArray[np.bool_], SharedRanges]] = []
     functions = 0
     for index, table in enumerate(tables):
-        steps = _steps(table, functions, numbers)
+        steps = _steps(table, functions, numbers, all_rules)
         functions += len(table)
         at = np.union1d(merged.start, steps.start)
         above, below = merged.at(at), steps.at(at)
@@ -127,7 +127,7 @@ def refuse_mixture(table: UnwindTable, first: UnwindTable) -> None:
         raise BuildError(table.source, None, "architecture", f"is {said}, the first input's {expected}")
 
 
-def _steps(table: UnwindTable, first_function: int, numbers: dict[RuleSet, int]) -> _Steps:
+def _steps(table: UnwindTable, first_function: int, numbers: dict[RuleSet, int], all_rules: bool) -> _Steps:
     """The table as steps; its functions are numbered from `first_function`, rule sets as and in `numbers`."""
     functions = table.functions
     rows = int(np.diff(table.run_rows)[functions.run].sum())
@@ -138,7 +138,7 @@ def _steps(table: UnwindTable, first_function: int, numbers: dict[RuleSet, int])
         raise ParseError(table.source, None, "functions", "reach past the address space")
     owner, begin = owners(table)
     end = functions.start[owner] + functions.size[owner]
-    rules = by_pc(project(table, COMPARED_VERSION))
+    rules = by_pc(table if all_rules else project(table, COMPARED_VERSION))
     number = np.array([numbers.setdefault(rule_set, len(numbers)) for rule_set in rules.sets], np.int64)[rules.rules]
     at = np.unique(np.concatenate([begin, end, rules.start, rules.end]))
     return _Steps(at, _inside(at, begin, end, owner + first_function), _inside(at, rules.start, rules.end, number))

@@ -17,6 +17,7 @@ from elftools.elf.constants import SH_FLAGS, SHN_INDICES
 from ..schemas.section import ParseError, Section
 from .elf import ElfImage, ElfSection
 from .relocation_types import RELOCATION_TYPES, Operation, RelocationTypes
+from .symbols import records_of, symbols_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -200,7 +201,7 @@ def _fields(image: ElfImage, header: ElfSection, table: Section) -> _Fields:
         else [("info", f"{order}u{word}")]
     )
     addend = [("addend", f"{order}i{word}")] * is_rela
-    records = _records(table, header, np.dtype([("offset", f"{order}u{word}"), *info, *addend]))
+    records = records_of(table, header, np.dtype([("offset", f"{order}u{word}"), *info, *addend]))
     if is_n64:
         kind, symbol = records["type"], records["symbol"]
         has_several = (records["type2"] | records["type3"] | records["special"]) != 0
@@ -251,28 +252,13 @@ def _relocations(laid: LaidOut, header: ElfSection, size: int) -> _Relocations:
     return replace(found, value=found.value + _symbol_values(laid, header, fields.symbol[number], found))
 
 
-def _records(table: Section, header: ElfSection, layout: np.dtype[np.void]) -> NDArray[np.void]:
-    """A section as records of one layout."""
-    if header.entry_size != layout.itemsize:
-        reason = f"{header.entry_size} bytes, where a record has {layout.itemsize}"
-        raise ParseError(table.name, None, "sh_entsize", reason)
-    if len(table) % layout.itemsize:
-        raise ParseError(table.name, None, "sh_size", f"{len(table)} bytes are no number of {layout.itemsize}")
-    return np.frombuffer(table.data, layout)
-
-
 def _symbol_values(laid: LaidOut, header: ElfSection, symbol: U32, relocations: _Relocations) -> U64:
     """The address of each relocation's symbol; 0 where the file does not say."""
     image = laid.image
     if header.link >= len(image.sections) or image.sections[header.link].type != "SHT_SYMTAB":
         raise ParseError(header.name, None, "sh_link", f"{header.link} is no symbol table")
-    order = "<" if image.byte_order == "little" else ">"
-    fields = [("name", "u4"), ("info", "u1"), ("other", "u1"), ("shndx", "u2"), ("value", "u8"), ("size", "u8")]
-    if image.address_size == 4:
-        fields = [("name", "u4"), ("value", "u4"), ("size", "u4"), ("info", "u1"), ("other", "u1"), ("shndx", "u2")]
-    layout = np.dtype([(name, f"{order}{code}") for name, code in fields])
     symbols_header = image.sections[header.link]
-    symbols = _records(image.contents(symbols_header), symbols_header, layout)
+    symbols = symbols_of(image, symbols_header)
     for wrong in np.flatnonzero(symbol >= len(symbols))[:1]:
         relocations.refuse(wrong, "symbol", f"{int(symbol[wrong])}, where there are {len(symbols)}")
     section = symbols["shndx"][symbol].astype(np.uint32)

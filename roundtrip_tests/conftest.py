@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from unwindkit.converters import (
     callframe,
-    callframe_layout,
+    callframe_heads,
     callframe_streams,
     eh_frame_hdr_text,
     frames,
@@ -54,7 +54,7 @@ def engine_in_use(name: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (
             *(callframe, runs, fre_blocks, fre_rows, grouping, interning, sframe_lookup),
-            *(eh_frame_hdr_text, frames, text, callframe_layout, callframe_streams, stack_cfi),
+            *(eh_frame_hdr_text, frames, text, callframe_heads, callframe_streams, stack_cfi),
         ):
             patch.setattr(module, "engine", lambda: chosen)
         yield
