@@ -6,18 +6,21 @@ A page asks for a table with `<!-- fields: sframe.Header -->`; what stands betwe
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 from importlib import import_module
 from pathlib import Path
 
-from unwindkit.schemas import wire
+from unwindkit.schemas import text_lines, wire
 
 MARK = re.compile(r"(<!-- fields: (\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def describe(kind: object) -> str:
     """How a kind stands in a table."""
+    if isinstance(kind, text_lines.Kind):
+        return text_lines.describe(kind)
     match kind:
         case wire.Integer(size=size, signed=signed):
             return f"{'i' if signed else 'u'}{8 * size}"
@@ -51,7 +54,8 @@ def table(module: str, name: str) -> str:
     """The field table of one record."""
     record = getattr(import_module(f"unwindkit.schemas.{module}"), name)
     lines = ["| field | on the wire | meaning |", "|---|---|---|"]
-    lines += [f"| {field.name} | {describe(field.kind)} | {field.doc} |" for field in wire.fields_of(record)]
+    declared = (field for field in dataclasses.fields(record) if "kind" in field.metadata)
+    lines += [f"| {field.name} | {describe(field.metadata['kind'])} | {field.metadata['doc']} |" for field in declared]
     return "\n".join(lines) + "\n"
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .converters.stack_cfi import to_stack_cfi
     from .converters.stack_cfi_reading import from_stack_cfi
     from .converters.unwind import Function, FunctionFlag, Row, UnwindTable
+    from .edit_jobs import edit_frames
     from .frame_jobs import convert_frames
     from .jobs import describe, remove_sframe, write_sframe
     from .schemas.section import BuildError, FormatError, ParseError
@@ -44,6 +45,7 @@ _HOMES = {
     "convert": "conversions",
     "convert_frames": "frame_jobs",
     "describe": "jobs",
+    "edit_frames": "edit_jobs",
     "directives_of": "converters.directives",
     "find_fres": "converters.sframe_lookup",
     "find_rows": "converters.lookup",
@@ -82,6 +84,7 @@ __all__ = [
     "convert_frames",
     "describe",
     "directives_of",
+    "edit_frames",
     "find_fres",
     "find_rows",
     "from_sframe",

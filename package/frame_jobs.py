@@ -150,9 +150,9 @@ def _reaches_far(found: Source) -> bool:
     return len(found.table) > 0 and max(ends) + len(found.section) + NEAR - int(functions.start.min()) > 1 << 31
 
 
-def frames_for(frames: PlacedAnywhere, like: UnwindTable) -> Frames:
+def frames_for(frames: PlacedAnywhere, like: UnwindTable, address: int | None = None) -> Frames:
     """An `.eh_frame` as a writer takes it, with the header that belongs to it; architecture and byte order are those of
-    `like`."""
+    `like`. `address` is one where it can stand (None: near the functions)."""
     from .writers.elf_frames import Frames
 
     def table_at(address: int) -> UnwindTable:
@@ -164,5 +164,5 @@ def frames_for(frames: PlacedAnywhere, like: UnwindTable) -> Frames:
         return build_eh_frame_hdr(table_at(eh_frame_address), eh_frame_address, address)
 
     # The header has as many rows wherever both are; near the functions every address can be said.
-    nearby = int(like.functions.start.min()) if len(like) else 0
+    nearby = address if address is not None else int(like.functions.start.min()) if len(like) else 0
     return Frames(len(frames), eh_frame_hdr_size(table_at(nearby)), frames.at, header)

@@ -68,7 +68,7 @@ def table(*functions: Function) -> UnwindTable:
 @pytest.mark.usefixtures("kernels")
 @EITHER
 @EVERY_ARCHITECTURE
-@fewer(5)
+@fewer(30)
 @given(data=st.data())
 def test_drop_replace_and_add_do_what_they_say(name: str, dialect: Dialect, data: st.DataObject) -> None:
     whole = data.draw(rich_tables(ARCHITECTURES[name]))
@@ -123,7 +123,7 @@ def hold_moved(frames: EditedFrames) -> None:
 
 
 @EVERY_ARCHITECTURE
-@fewer(10)
+@fewer(30)
 @given(data=st.data())
 def test_replacing_each_function_by_itself_takes_no_room(name: str, data: st.DataObject) -> None:
     section, old = section_of(data.draw(rich_tables(ARCHITECTURES[name])))
@@ -133,7 +133,6 @@ def test_replacing_each_function_by_itself_takes_no_room(name: str, data: st.Dat
     assert edited(moved_to(frames, ADDRESS), old.architecture, replace=old).at(ADDRESS) == frames.at(ADDRESS)
 
 
-@pytest.mark.usefixtures("kernels")
 @REAL
 def test_nothing_is_touched_but_the_functions_named(path: str) -> None:
     section, old = eh_frame_of(path)
@@ -161,7 +160,6 @@ def hold_file(path: str) -> None:
     hold_moved(renewed)
 
 
-@pytest.mark.usefixtures("kernels")
 @REAL
 def test_real_files(path: str) -> None:
     hold_file(path)

@@ -1,0 +1,151 @@
+"""Whole jobs that edit the `.eh_frame` of a file in place of records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .converters.callframe import read_records
+from .converters.callframe_edits import covering, edited_records
+from .converters.callframe_merging import merged_frames
+from .converters.elf import ElfImage, open_elf
+from .converters.reading import section_of_image, supported_architecture, table_of_image
+from .converters.symbols import addresses_of_names
+from .converters.unwind import FunctionColumns, UnwindTable
+from .frame_jobs import frames_for
+from .jobs import RefusedCount, count_reasons
+from .schemas.callframe import EH_FRAME
+from .schemas.pointers import PointerBases
+from .schemas.section import BuildError, ParseError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .writers.elf import Writer
+
+    StrPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EditFileReport:
+    """What `edit_frames` did. Sizes in bytes.
+
+    `functions` are those of the result; `dropped`, `replaced` and `added` count FDEs. `refused` counts by the name of
+    the `Reason` what could not be said; `conflicts` ranges of which both files of a merge say different things.
+    `writer` says how room was made, `passed_over` why not otherwise; `moved` are other sections that have another
+    address now.
+    """
+
+    file: str
+    output: str
+    functions: int
+    dropped: int
+    replaced: int
+    added: int
+    conflicts: int
+    refused: dict[str, RefusedCount]
+    bytes_before: int
+    bytes_after: int
+    address: int
+    header_address: int
+    writer: str
+    moved: tuple[str, ...]
+    passed_over: dict[str, str]
+
+
+def edit_frames(
+    path: StrPath,
+    out_path: StrPath,
+    drop: Sequence[str | int] = (),
+    source: StrPath | None = None,
+    take: Sequence[str | int] = (),
+    merge: StrPath | None = None,
+    writer: Writer = "auto",
+    preserve_dates: bool = False,
+) -> EditFileReport:
+    """Write `path` with its `.eh_frame` edited in place of records, and the header made anew, to `out_path`.
+
+    Functions are named by symbol (all local ones of a name) or by a PC. Those of `drop` go. The functions of the call
+    frame information of `source`, or those of `take` in it, replace what `path` has at their starts, or are added. With
+    `merge` the records of that file's `.eh_frame` are appended as they are; where both say something `path` holds.
+    Raises OSError, ParseError for broken input and unknown names, BuildError for what cannot be written; `out_path` is
+    then as it was.
+    """
+    from .writers.elf_frames import write_frames
+
+    image = open_elf(path)
+    architecture, section = supported_architecture(image), section_of_image(image, EH_FRAME.name)
+    records = read_records(section, EH_FRAME, architecture, PointerBases(data=image.data_base))
+    if merge is not None:
+        if drop or source is not None:
+            raise BuildError(EH_FRAME.name, None, "merge", "goes with neither drop nor source")
+        other = section_of_image(open_elf(merge), EH_FRAME.name)
+        merged = merged_frames([section, other], architecture, address=section.address)
+        edited, conflicts = merged.frames, len(merged.conflicts)
+    else:
+        there, new = _taken(records.functions, source, take)
+        edited, conflicts = edited_records(records, _pcs(image, drop), there, new), 0
+    frames = frames_for(edited, table_of_image(image, EH_FRAME.name), section.address)
+    written = write_frames(Path(path), Path(out_path), frames, writer, preserve_dates)
+    report = edited.report
+    return EditFileReport(
+        file=os.fspath(path),
+        output=os.fspath(out_path),
+        functions=len(records.functions.start) - report.dropped + report.added,
+        dropped=report.dropped,
+        replaced=report.replaced,
+        added=report.added,
+        conflicts=conflicts,
+        refused=count_reasons(edited.refusals),
+        bytes_before=report.bytes_before,
+        bytes_after=report.bytes_after,
+        address=written.address,
+        header_address=written.header_address,
+        writer=written.engine,
+        moved=written.moved,
+        passed_over=written.passed_over,
+    )
+
+
+def _pcs(image: ElfImage, named: Sequence[str | int]) -> list[int]:
+    """The PCs that are meant: addresses as they are, names by the symbol tables."""
+    found: list[int] = []
+    names = []
+    for one in named:
+        try:
+            found.append(one if isinstance(one, int) else int(one, 0))
+        except ValueError:
+            names.append(str(one))
+    by_name = addresses_of_names(image, names) if names else {}
+    return sorted({*found, *(address for addresses in by_name.values() for address in addresses)})
+
+
+def _taken(
+    functions: FunctionColumns, source: StrPath | None, take: Sequence[str | int]
+) -> tuple[UnwindTable | None, UnwindTable | None]:
+    """What is taken from another file: functions that replace some, and those that are added."""
+    if source is None:
+        if take:
+            raise BuildError(EH_FRAME.name, None, "take", "goes with a source")
+        return None, None
+    image = open_elf(source)
+    table = table_of_image(image)
+    if take:
+        pcs = np.array(_pcs(image, take), np.uint64)
+        chosen, missing = covering(table.functions, pcs)
+        for pc in pcs[missing].tolist():
+            raise ParseError(table.source, None, "take", f"no function has the PC {pc:#x}")
+        table = _some(table, chosen)
+    table = _some(table, table.functions.size > 0)
+    _, is_new = covering(functions, table.functions.start)
+    return _some(table, ~is_new), _some(table, is_new)
+
+
+def _some(table: UnwindTable, which: NDArray[np.bool_]) -> UnwindTable:
+    columns = (getattr(table.functions, column.name)[which] for column in fields(FunctionColumns))
+    return replace(table, functions=FunctionColumns(*columns))

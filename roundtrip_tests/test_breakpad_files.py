@@ -1,0 +1,247 @@
+"""Whole Breakpad symbol files: laws 1, 2 and 4, streaming, and the rules that records keep to one another."""
+
+from __future__ import annotations
+
+import io
+import time
+import tracemalloc
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unwindkit import FormatError, ParseError
+from unwindkit.schemas import breakpad, breakpad_strategies
+from unwindkit.schemas.breakpad import RECORDS, File, Func, Line, Module, Public, StackCfi, Unknown
+from unwindkit.schemas.breakpad_lines import build_record, parse_record, read_records, write_records
+from unwindkit.schemas.breakpad_order import checked, faults
+from unwindkit.schemas.text_lines import Record
+
+SMALL = b"""MODULE Linux x86_64 0123 a
+INFO CODE_ID 0123
+FILE 0 a.c
+INLINE_ORIGIN 0 g
+FUNC 1000 20 0 f
+INLINE 0 3 0 0 1004 8 1010 4
+INLINE 1 3 0 0 1006 2
+1000 4 1 0
+1004 8 2 0
+PUBLIC 2000 0 p
+STACK CFI INIT 1000 20 .cfa: $rsp 8 + .ra: .cfa -8 + ^
+STACK CFI 1001 .cfa: $rsp 16 +
+STACK CFI 101f .cfa: $rsp 8 +
+"""
+
+
+def records_in(data: bytes) -> list[tuple[int, Record]]:
+    return list(read_records(io.BytesIO(data)))
+
+
+def written(records: list[Record]) -> bytes:
+    stream = io.BytesIO()
+    write_records(records, stream)
+    return stream.getvalue()
+
+
+def test_law_1_covers_every_declared_record() -> None:
+    declared = {value for value in vars(breakpad).values() if is_dataclass(value) and isinstance(value, type)}
+    assert {cls for cls in declared if fields(cls)} - {Record} == {*RECORDS.values(), Unknown}
+
+
+@given(record=breakpad_strategies.any_records)
+def test_law_1_records(record: Record) -> None:
+    line = build_record(record)
+    parsed = parse_record(line)
+    assert (parsed, type(parsed), parsed.spelling) == (record, type(record), b"")
+    assert line.count(b"\n") == 1
+
+
+@given(data=st.data())
+def test_law_1_odd_spellings(data: st.DataObject) -> None:
+    record = data.draw(breakpad_strategies.any_records)
+    line = data.draw(breakpad_strategies.spellings(record))
+    parsed = parse_record(line)
+    assert (parsed, type(parsed)) == (record, type(record))
+    assert build_record(parsed) == line
+
+
+@given(data=st.data())
+def test_law_2_any_lines(data: st.DataObject) -> None:
+    records = data.draw(st.lists(breakpad_strategies.any_records, max_size=5))
+    lines = [data.draw(st.one_of(st.just(build_record(r)), breakpad_strategies.spellings(r))) for r in records]
+    text = b"".join(lines)
+    text = data.draw(st.sampled_from([text, text.removesuffix(b"\n")]))
+    found = records_in(text)
+    assert [number for number, _ in found] == list(range(1, len(found) + 1))
+    assert written([record for _, record in found]) == text
+
+
+@given(records=breakpad_strategies.symbol_files())
+def test_whole_files_break_no_rule(records: list[Record]) -> None:
+    data = written(records)
+    found = records_in(data)
+    assert [record for _, record in found] == records
+    assert list(checked(found)) == found
+    assert list(faults(found)) == []
+
+
+WORDS = st.sampled_from(
+    [
+        *(b"MODULE", b"INFO", b"CODE_ID", b"FILE", b"FUNC", b"m", b"INLINE", b"PUBLIC", b"STACK", b"CFI"),
+        *(b"INIT", b"WIN", b".cfa:", b"$rsp", b"+", b"0", b"1f", b"-1", b"0x", b"9" * 30, b"f" * 30),
+        *(b"\0", b"\r", b"\n", b"\r\n", b"\xff", b" "),
+    ]
+)  # fmt: skip
+
+
+@given(words=st.lists(st.one_of(WORDS, st.binary(max_size=3)), max_size=12), gap=st.sampled_from([b" ", b" ", b""]))
+def test_laws_2_and_4_any_bytes(words: list[bytes], gap: bytes) -> None:
+    data = gap.join(words)
+    try:
+        found = records_in(data)
+    except ParseError as error:
+        assert error.record.startswith("line ")
+    else:
+        assert written([record for _, record in found]) == data
+        list(faults(found))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"a" * 1_000_000 + b"g 1 2 3",
+        b"FUNC " + b"0" * 1_000_000 + b"1 2 0",
+        b"FILE " + b"9" * 1_000_000 + b" a",
+        b"INLINE 0 1 2 3" + b" 1 2" * 250_000 + b" x",
+        b"INLINE 0 1 2 3" + b" 1" * 500_001 + b" x",
+        b"STACK CFI 1 " + b".cfa: $rsp " * 90_000 + b"x:",
+        b"STACK CFI 1" + b" " * 1_000_000,
+        b" " * 1_000_000 + b"STACK WIN",
+        b"STACK WIN" + b" 1" * 500_000,
+        b"c184" + b" " * 500_000 + b"7" + b" " * 500_000 + b"x",
+    ],
+    ids=range(10),
+)
+def test_law_4_long_lines_take_time_in_proportion(line: bytes) -> None:
+    start = time.process_time()
+    for end in (b"\n", b""):
+        try:
+            assert build_record(parse_record(line + end)) == (line + end)
+        except FormatError as error:
+            assert len(str(error)) < 300
+    assert time.process_time() - start < 5
+
+
+def test_files_of_every_line_end_come_back(tmp_path: Path) -> None:
+    expected = [record for _, record in records_in(SMALL)]
+    mixed = SMALL.replace(b"\n", b"\r\n", 5).replace(b"20 0 f", b"20 0 f ")
+    for data in (SMALL, SMALL.replace(b"\n", b"\r\n"), SMALL.rstrip(b"\n"), b"\n\n" + SMALL + b"\r\n \n", mixed, b""):
+        path = tmp_path / "a.sym"
+        path.write_bytes(data)
+        found = [record for _, record in read_records(path)]
+        assert found == [record for _, record in records_in(data)] == [record for _, record in read_records(str(path))]
+        assert written(found) == data
+        if data not in (mixed, b""):
+            assert [record for record in found if not isinstance(record, Unknown)] == expected
+
+
+def test_a_last_line_without_end_gets_one_where_another_follows() -> None:
+    last = parse_record(b"FILE 1 a")
+    assert written([last, File(2, "b")]) == b"FILE 1 a\nFILE 2 b\n"
+    assert written([File(2, "b"), last]) == b"FILE 2 b\nFILE 1 a"
+
+
+def test_an_error_in_a_file_has_its_line() -> None:
+    found = []
+    with pytest.raises(ParseError, match=r"^line 3: FUNC\.size: found 'x 0 f', expected hexadecimal number$"):
+        found.extend(read_records(io.BytesIO(b"FILE 1 a\r\n\nFUNC 1 x 0 f\nFILE 2 b\n")))
+    with pytest.raises(ParseError, match=r"^line 2: "):
+        found.extend(read_records(io.BytesIO(b"FILE 1 a\nFUNC")))
+
+
+class Repeated(io.RawIOBase):
+    """A stream of `size` bytes that no memory holds: one block over and over."""
+
+    def __init__(self, block: bytes, size: int) -> None:
+        self.block = block
+        self.left = size // len(block)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        count = len(self.block) if self.left else 0
+        assert len(buffer) >= count
+        buffer[:count] = self.block[:count]
+        self.left -= 1
+        return count
+
+
+def test_streaming_50_mb_takes_little_memory() -> None:
+    rules = b"STACK CFI 1001 " + b" ".join(b"$r%d: .cfa %d - ^" % (n, n) for n in range(25)) + b"\n"
+    block = b"FUNC 1000 20 0 " + b"name " * 2000 + b"\nINLINE 0 1 2 3" + b" 10 2" * 30 + b"\n" + rules
+    stream = io.BufferedReader(Repeated(block, 50_000_000), 1 << 16)
+    tracemalloc.start()
+    count = sum(1 for _ in read_records(stream))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 50_000_000 // len(block) * 3
+    assert peak < 4_000_000
+
+
+# --- rules that no line shows by itself ----------------------------------------------------------------------
+
+LINES = SMALL.splitlines(keepends=True)
+FAULTY: list[tuple[bytes, list[str]]] = [
+    (b"1000 4 1 0\n", ["line 1: line record.address: a line record before the first FUNC",
+                       "line 1: line record.filenum: no FILE 0 stands before"]),
+    (b"FUNC 1000 20 0 f\n1000 4 1 0\nFILE 0 a\n1000 4 1 0\n", ["line 2: line record.filenum: no FILE 0 stands before"]),
+    (b"FILE 0 a\nMODULE Linux x86 0 a\n", ["line 2: MODULE.operatingsystem: MODULE is not the first record"]),
+    (b"\nMODULE Linux x86 0 a\n", ["line 2: MODULE.operatingsystem: MODULE is not the first record"]),
+    (b"INLINE 0 1 0 0 1000 4\n", ["line 1: INLINE.inline_nest_level: an INLINE record before the first FUNC"]),
+    (b"FUNC 1000 20 0 f\nINLINE 1 1 0 0 1000 4\n",
+     ["line 2: INLINE.inline_nest_level: 1 where no record of the level before stands"]),
+    (b"FUNC 1000 20 0 f\nINLINE 0 1 0 0 1000 4\nINLINE 2 1 0 0 1000 4\n",
+     ["line 3: INLINE.inline_nest_level: 2 where no record of the level before stands"]),
+    (b"FUNC 1000 20 0 f\nINLINE 0 1 0 0 101f 2\n",
+     ["line 2: INLINE.ranges: 0x2 bytes at 0x101f are not inside the record that they are inlined into"]),
+    (b"FUNC 1000 20 0 f\nINLINE 0 1 0 0 1000 4 1010 4\nINLINE 1 1 0 0 1010 4\nINLINE 1 1 0 0 1003 2\n",
+     ["line 4: INLINE.ranges: 0x2 bytes at 0x1003 are not inside the record that they are inlined into"]),
+    (b"FUNC 1000 20 0 f\nINLINE 0 1 0 0 fff 1\n",
+     ["line 2: INLINE.ranges: 0x1 bytes at 0xfff are not inside the record that they are inlined into"]),
+    (b"STACK CFI 1000 .cfa: $rsp\n",
+     ["line 1: STACK CFI.address: a STACK CFI record without a STACK CFI INIT before it"]),
+    (b"STACK CFI INIT 1000 20 .cfa: $rsp\nSTACK CFI 1000 .cfa: $rsp\nSTACK CFI 1005 .cfa: $rsp\n"
+     b"STACK CFI 1005 .cfa: $rsp\nSTACK CFI 1004 .cfa: $rsp\nSTACK CFI 101f .cfa: $rsp\nSTACK CFI 1020 .cfa: $rsp\n",
+     ["line 2: STACK CFI.address: 0x1000 does not follow 0x1000, the address of the record before",
+      "line 4: STACK CFI.address: 0x1005 does not follow 0x1005, the address of the record before",
+      "line 5: STACK CFI.address: 0x1004 does not follow 0x1005, the address of the record before",
+      "line 7: STACK CFI.address: 0x1020 is not before 0x1020, the end of its STACK CFI INIT's range"]),
+    (b"STACK CFI INIT 1000 20 .cfa: $rsp\nSTACK CFI INIT 800 10 .cfa: $rsp\nSTACK CFI 805 .cfa: $rsp\n", []),
+    (SMALL, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "expected"), FAULTY, ids=range(len(FAULTY)))
+def test_rules_between_records(data: bytes, expected: list[str]) -> None:
+    found = records_in(data)
+    assert [str(fault) for fault in faults(found)] == expected
+    if expected:
+        with pytest.raises(ParseError) as caught:
+            list(checked(found))
+        assert str(caught.value) == expected[0]
+    else:
+        assert list(checked(found)) == found
+
+
+def test_records_of_other_kinds_stand_anywhere() -> None:
+    records: list[Record] = [
+        Module("mac", "arm64", "0", "a"),
+        File(1, "a"),
+        Func(False, 0, 9, 0, "f"),
+        Public(False, 1, 0, "p"),
+    ]
+    records += [Line(0, 9, 1, 1), Unknown("")]
+    assert list(faults(enumerate(records, 1))) == []
+    assert [fault.record for fault in faults([(7, StackCfi(0, ((".cfa", "1"),)))])] == ["line 7: STACK CFI.address"]

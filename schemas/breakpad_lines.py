@@ -1,0 +1,196 @@
+"""Lines of Breakpad symbol files into records and back: any file that reads writes back to its bytes.
+
+Strategy: a line is held against the canonical pattern of what its first word says; one that does not match goes the
+tolerant way, which names the field at fault or keeps the line as spelled beside the record. One line is in memory at
+a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from itertools import takewhile
+from os import PathLike
+from typing import BinaryIO
+
+from .breakpad import NAMES, RECORDS, Info, Line, Unknown
+from .section import BuildError, ParseError
+from .text_lines import (
+    Either,
+    Layout,
+    Number,
+    Record,
+    bytes_from,
+    kind_in,
+    layout_of,
+    misfit,
+    parts_of,
+    shortened,
+    text_from,
+    text_of,
+    value_of,
+)
+
+_LAYOUTS = {cls: layout_of(cls, head, NAMES[cls]) for head, cls in RECORDS.items()}
+
+
+_LINE = _LAYOUTS[Line].canonical.fullmatch
+_LINE_BASES = tuple(kind.base for _, kind in parts_of(Line) if isinstance(kind, Number))
+# First word of a line -> pattern and layout of what it may be. INFO's free text would match its other records, too.
+_FIRST_WORDS = dict.fromkeys(head.split(" ")[0] for head in RECORDS if head)
+_CANONICAL = {
+    word: tuple(
+        (layout.canonical.fullmatch, layout)
+        for cls, layout in _LAYOUTS.items()
+        if layout.head.split(" ")[0] == word and cls is not Info
+    )
+    for word in _FIRST_WORDS
+}
+_HEADS = sorted(filter(None, {*RECORDS, *_FIRST_WORDS}), key=len, reverse=True)
+_HEAD = re.compile(rf" *({'|'.join(head.replace(' ', ' +') for head in _HEADS)})(?= |\Z)")
+_FIRST_WORD = re.compile(" *([^ ]*)")
+_DIGIT_FIRST = re.compile("[0-9]")
+_HEXADECIMAL = re.compile("[0-9a-fA-F]+")
+
+
+def read_records(source: str | PathLike[str] | BinaryIO) -> Iterator[tuple[int, Record]]:
+    """The records of a symbol file with their line numbers, from 1. A stream is read from where it stands.
+
+    Raises ParseError, whose record path begins with the line (`line 12: FUNC.size`).
+    """
+    with open(source, "rb") if isinstance(source, str | PathLike) else nullcontext(source) as stream:
+        for number, line in enumerate(stream, 1):
+            yield number, parse_record(line, number)
+
+
+def write_records(records: Iterable[Record], stream: BinaryIO) -> None:
+    """Write records as lines. Raises BuildError.
+
+    A line that was read without an end gets one where another follows.
+    """
+    line = b"\n"
+    for record in records:
+        if not line.endswith(b"\n"):
+            stream.write(b"\n")
+        line = build_record(record)
+        stream.write(line)
+
+
+def parse_record(line: bytes, number: int = 1) -> Record:
+    """The record of one line, with or without its end; `number` is for errors. Raises ParseError."""
+    text = text_from(line)
+    body = text[:-1] if text[-1:] == "\n" else text
+    if body[-1:] == "\r":
+        body = body.rstrip("\r")
+    spelling = b"" if len(text) - len(body) == 1 and text[-1] == "\n" else line
+    found = _LINE(body)
+    if found:
+        return Line(*map(int, found.groups(), _LINE_BASES), spelling=spelling)
+    for match, layout in _CANONICAL.get(body[: body.find(" ")], ()):
+        found = match(body)
+        if found:
+            try:
+                values = [convert(field) for convert, field in zip(layout.converters, found.groups(), strict=True)]
+            except ValueError:
+                break  # rules that are none: the tolerant way says which
+            return layout.cls(*values, spelling=spelling)
+    return _tolerated(line, body, number)
+
+
+def _tolerated(line: bytes, body: str, number: int) -> Record:
+    """The record of a line that may be spelled oddly."""
+    if "\n" in body:
+        raise ParseError("", None, f"line {number}", "a line feed stands inside the line")
+    cls = _record_type(body)
+    if cls is None:
+        raise ParseError("", None, f"line {number}: STACK", "neither STACK CFI nor STACK WIN")
+    if cls is Unknown:
+        return Unknown(body, spelling=b"" if bytes_from(body) + b"\n" == line else line)
+    layout = _LAYOUTS[cls]
+    found = layout.tolerant.fullmatch(body)
+    if found is None:
+        raise _misfit(layout, body, number)
+    values = _values(layout, found, number)
+    record = layout.cls(*values)
+    return record if _canonical_line(record) == line else layout.cls(*values, spelling=line)
+
+
+def _values(layout: Layout, found: re.Match[str], number: int) -> list[object]:
+    """The fields of a line, from its pattern's groups."""
+    texts = dict(zip((name for name, _ in layout.parts), found.groups(), strict=True))
+    values: list[object] = []
+    for name, kind in layout.parts:
+        try:
+            values.append(value_of(kind_in(kind, texts), texts[name]))
+        except ValueError as fault:
+            raise _parse_error(number, layout, name, str(fault)) from None
+    return values
+
+
+def _record_type(body: str) -> type[Record] | None:
+    """What a line's first words say it is; None for a STACK record of no kind."""
+    found = _HEAD.match(body)
+    if found:
+        return RECORDS.get(" ".join(found[1].split()))
+    first = _FIRST_WORD.match(body)
+    word = first[1] if first else ""
+    # Records' names are of capital letters: FACE could be one.
+    is_number = _HEXADECIMAL.fullmatch(word) and not (word.isalpha() and word.isupper())
+    return Line if _DIGIT_FIRST.match(word) or is_number else Unknown
+
+
+def _misfit(layout: Layout, body: str, number: int) -> ParseError:
+    """What is wrong with a line that its record's pattern does not match."""
+    matches = (prefix.match(body) for prefix in layout.prefixes)
+    fitting = [found.end() for found in takewhile(bool, matches) if found]
+    name, kind = layout.parts[len(fitting) - 1]
+    return _parse_error(number, layout, name, misfit(kind, body[fitting[-1] :].strip(" ")))
+
+
+def _parse_error(number: int, layout: Layout, field: str, reason: str) -> ParseError:
+    return ParseError("", None, f"line {number}: {layout.name}.{field}", reason)
+
+
+def build_record(record: Record) -> bytes:
+    """The line of a record with its end: as it was spelled, if that still says the same, else the canonical one.
+
+    Raises BuildError.
+    """
+    if record.spelling:
+        try:
+            if parse_record(record.spelling) == record:
+                return record.spelling
+        except ParseError:
+            pass
+    return _canonical_line(record)
+
+
+def _canonical_line(record: Record) -> bytes:
+    """The text that a record has by its declaration alone, with LF."""
+    if isinstance(record, Unknown):
+        text = record.line
+    else:
+        layout = _LAYOUTS[type(record)]
+        text = layout.head + "".join(_texts(layout, record))
+        text = text if layout.head else text.removeprefix(" ")
+    try:
+        line = bytes_from(text) + b"\n"
+        fits = not isinstance(record, Info | Unknown) or _record_type(text) is type(record)
+        faithful = text_from(line) == text + "\n" and "\n" not in text and not text.endswith("\r")
+    except UnicodeEncodeError:
+        faithful = fits = False
+    if not (fits and faithful):
+        raise BuildError("", None, NAMES[type(record)], f"{shortened(text)} would not read back as this record")
+    return line
+
+
+def _texts(layout: Layout, record: Record) -> Iterator[str]:
+    """The canonical text of each field, with the space before it."""
+    for name, kind in layout.parts:
+        if isinstance(kind, Either):
+            kind = kind.yes if getattr(record, kind.field) else kind.no
+        try:
+            yield text_of(kind, getattr(record, name))
+        except ValueError as fault:
+            raise BuildError("", None, f"{layout.name}.{name}", str(fault)) from None

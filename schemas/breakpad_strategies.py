@@ -1,0 +1,194 @@
+"""Hypothesis strategies for Breakpad symbol files: records, odd spellings of them, whole files (extra `testing`).
+
+Strategy: a record is drawn field by field from its declaration; a spelling is a line that means the same and that no
+writer should write; a file's records keep every rule that `breakpad_order` knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from .breakpad import (
+    RECORDS,
+    File,
+    Func,
+    Info,
+    Inline,
+    InlineOrigin,
+    Line,
+    Module,
+    Public,
+    StackCfi,
+    StackCfiInit,
+    StackWin,
+    Unknown,
+)
+from .text_lines import (
+    NUMBER_LIMIT,
+    Either,
+    Kind,
+    Mark,
+    Maybe,
+    Number,
+    Ranges,
+    Record,
+    Rule,
+    Rules,
+    Text,
+    Word,
+    parts_of,
+    text_from,
+    text_of,
+)
+
+R = TypeVar("R", bound=Record)
+MAX_TEXT = 30
+EXPRESSION_WORDS = ("$rsp", "$rbp", ".cfa", "0", "8", "-16", "+", "-", "*", "/", "%", "@", "^", ".undef")
+REGISTERS = (".cfa", ".ra", "$rsp", "$rbp", "x0", "r1")
+
+numbers = st.one_of(st.integers(0, 20), st.integers(0, 1 << 32), st.integers(0, NUMBER_LIMIT - 1))
+# Any bytes but those that end a line or a C string, as text: what is no UTF-8 stays what it is.
+texts = st.one_of(
+    st.text(st.sampled_from("ab :m()$.0é"), max_size=MAX_TEXT),
+    st.lists(st.integers(1, 255).filter(lambda byte: byte not in b"\n\r"), max_size=MAX_TEXT).map(bytes).map(text_from),
+)
+words = texts.map(lambda text: text.replace(" ", "_")).filter(bool)
+expressions = st.lists(st.sampled_from(EXPRESSION_WORDS), min_size=1, max_size=5).map(" ".join)
+rules: SearchStrategy[tuple[Rule, ...]] = st.lists(
+    st.tuples(st.one_of(st.sampled_from(REGISTERS), words), st.one_of(expressions, words).filter(
+        lambda text: not text.endswith(":")
+    )),
+    min_size=1,
+    max_size=4,
+).map(tuple)  # fmt: skip
+ranges = st.lists(st.tuples(numbers, numbers), min_size=1, max_size=3).map(tuple)
+
+
+@cache
+def records(cls: type[R]) -> SearchStrategy[R]:
+    """Records of a declaration, with any values."""
+
+    @st.composite
+    def build(draw: DrawFn) -> R:
+        values: dict[str, object] = {}
+        for name, kind in parts_of(cls):
+            if isinstance(kind, Either):
+                kind = kind.yes if values[kind.field] else kind.no
+            values[name] = draw(_values(kind))
+        return cls(*values.values())
+
+    if cls is Unknown:
+        return unknown_lines.map(cls)
+    # Free text that begins as another record of INFO would read as that.
+    free = ("CODE_ID", "GENERATOR", "URL")
+    return build().filter(lambda record: not (isinstance(record, Info) and record.text.lstrip(" ").startswith(free)))
+
+
+def _values(kind: Kind) -> SearchStrategy[Any]:
+    match kind:
+        case Number():
+            return numbers
+        case Word():
+            return words
+        case Text():
+            return texts
+        case Mark():
+            return st.booleans()
+        case Maybe(inner):
+            return st.one_of(st.none(), _values(inner))
+        case Ranges():
+            return ranges
+        case Rules():
+            return rules
+    raise TypeError(f"no strategy is known for {kind}")
+
+
+unknown_lines = st.one_of(
+    st.just(""), st.builds("{}{}".format, st.sampled_from(["# ", "FUNCTION ", "FACE 1 ", "gamma", " ?"]), texts)
+)
+any_records: SearchStrategy[Record] = st.sampled_from([*RECORDS.values(), Unknown]).flatmap(records)
+
+
+@st.composite
+def spellings(draw: DrawFn, record: Record) -> bytes:
+    """A line that says what a record says, oddly: spaces, zeros, `0x`, capitals, CR LF (unknown ones: CR LF)."""
+    end = draw(st.sampled_from([b"\n", b"\r\n", b"\r\r\n"]))
+    if isinstance(record, Unknown):
+        return text_bytes(record.line) + end
+    head = next(head for head, cls in RECORDS.items() if cls is type(record))
+    gap = st.integers(1, 3).map(lambda count: " " * count)
+    line = " " * draw(st.integers(0, 2)) + "".join(word + draw(gap) for word in head.split()).rstrip(" ")
+    last: Kind | None = None
+    for name, kind in parts_of(type(record)):
+        if isinstance(kind, Either):
+            kind = kind.yes if getattr(record, kind.field) else kind.no
+        line += _odd(draw, kind, text_of(kind, getattr(record, name)), gap)
+        last = kind.kind if isinstance(kind, Maybe) else kind
+    if not isinstance(last, Text):
+        line += " " * draw(st.integers(0, 2))
+    return text_bytes(line if head else line.lstrip(" ")) + end
+
+
+def text_bytes(text: str) -> bytes:
+    """Text of a record as bytes."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _odd(draw: DrawFn, kind: Kind, text: str, gap: SearchStrategy[str]) -> str:
+    """A field's canonical text, with the space before it, spelled otherwise."""
+    match kind:
+        case Text() | Maybe(Text()):
+            return text
+        case Number(base):
+            odd: list[Callable[[str], str]] = [str, lambda digits: "00" + digits]
+            if base == 16:
+                # All letters in capitals would be a record's name.
+                odd += [lambda digits: digits if digits.isalpha() else digits.upper()]
+                odd += [lambda digits: "0x" + digits, lambda digits: "0X0" + digits.upper()]
+            return draw(gap) + draw(st.sampled_from(odd))(text[1:])
+        case Ranges():
+            return "".join(_odd(draw, Number(16), f" {digits}", gap) for digits in text.split())
+    return "".join(draw(gap) + word for word in text[1:].split(" ")) if text else text
+
+
+@st.composite
+def symbol_files(draw: DrawFn) -> list[Record]:
+    """The records of a whole file that breaks no rule; in dump_syms' order."""
+    found: list[Record] = [draw(records(Module))]
+    files = [File(number, draw(texts)) for number in range(draw(st.integers(1, 3)))]
+    found += [*files, *(InlineOrigin(number, draw(texts)) for number in range(2))]
+    start = 0x1000
+    for _ in range(draw(st.integers(0, 3))):
+        size = draw(st.integers(4, 64))
+        found.append(Func(draw(st.booleans()), start, size, 0, draw(texts)))
+        found += _inlines(draw, start, size)
+        found += (Line(start + offset, 1, draw(st.integers(1, 99)), draw(st.integers(0, len(files) - 1)))
+                  for offset in range(draw(st.integers(0, 3))))  # fmt: skip
+        start += size
+    found += draw(st.lists(st.one_of(records(Public), records(StackWin), records(Unknown)), max_size=3))
+    for _ in range(draw(st.integers(0, 3))):
+        size = draw(st.integers(1, 64))
+        found.append(StackCfiInit(start, size, draw(rules)))
+        offsets = draw(st.sets(st.integers(1, size), max_size=3)) - {size}
+        found += (StackCfi(start + offset, draw(rules)) for offset in sorted(offsets))
+        start += size
+    return found
+
+
+def _inlines(draw: DrawFn, start: int, size: int) -> list[Inline]:
+    """INLINE records, each inside the one before or inside the function."""
+    found: list[Inline] = []
+    for _ in range(draw(st.integers(0, 3))):
+        level = draw(st.integers(0, found[-1].inline_nest_level + 1 if found else 0))
+        around = [(start, size)] if level == 0 else [
+            inline.ranges[0] for inline in found if inline.inline_nest_level == level - 1
+        ][-1:]  # fmt: skip
+        offset = draw(st.integers(0, around[0][1]))
+        inside = (around[0][0] + offset, draw(st.integers(0, around[0][1] - offset)))
+        found.append(Inline(level, draw(st.integers(1, 99)), draw(st.sampled_from([None, 0])), 0, (inside,)))
+    return found

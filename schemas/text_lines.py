@@ -1,0 +1,358 @@
+"""The words in which a record that is a line of text is declared, and the patterns and values that follow from them.
+
+Strategy: a declaration is data, as in `wire`; a field's kind says how it stands in the line. Of each record two
+patterns are made: the canonical one matches what we would write, so that a line which it matches needs no second
+look; the tolerant one takes what readers take (several spaces, zeros in front, `0x`, capitals). A fault is a
+ValueError with its reason, to which the reader or writer adds the place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+Rule = tuple[str, str]
+
+
+class Number(NamedTuple):
+    """An unsigned integer of 64 bits, in digits of `base` 10 or 16; hexadecimal without `0x`, in small letters."""
+
+    base: int
+
+
+class Word(NamedTuple):
+    """One or more characters, no space among them."""
+
+
+class Text(NamedTuple):
+    """All up to the line's end, after one space: may hold spaces, may be empty."""
+
+
+class Mark(NamedTuple):
+    """A word that is there or not: a bool."""
+
+    word: str
+
+
+class Ranges(NamedTuple):
+    """One or more pairs of hexadecimal address and size."""
+
+
+class Rules(NamedTuple):
+    """One or more pairs of `register:` and expression, held without the colon: words that end in one begin a pair."""
+
+
+class Maybe(NamedTuple):
+    """A field that may be left out: None."""
+
+    kind: Number | Word | Text
+
+
+class Either(NamedTuple):
+    """One kind where the number in the field before (`field`) is not zero, the other where it is."""
+
+    field: str
+    yes: Text
+    no: Number
+
+
+class Raw(NamedTuple):
+    """The whole line, whatever it is."""
+
+
+Kind = Number | Word | Text | Mark | Ranges | Rules | Maybe | Either | Raw
+HEXADECIMAL, DECIMAL = Number(16), Number(10)
+NUMBER_LIMIT = 1 << 64
+
+
+def describe(kind: Kind) -> str:
+    """What a field of this kind is, for errors and the manual."""
+    match kind:
+        case Number(base):
+            return "hexadecimal number" if base == 16 else "decimal number"
+        case Mark(word):
+            return f"`{word}` or nothing"
+        case Maybe(inner):
+            return f"{describe(inner)}, or nothing"
+        case Either(_, yes, no):
+            return f"{describe(yes)}, or {describe(no)}"
+    names: dict[type, str] = {
+        Word: "word",
+        Text: "rest of the line",
+        Ranges: "pairs of hexadecimal numbers",
+        Rules: "`register:` and expression, repeated",
+        Raw: "the line",
+    }
+    return names[type(kind)]
+
+
+def part(kind: Kind, doc: str) -> Any:
+    """Declare a field: how it stands in the line and the sentence that the manual prints."""
+    return dataclasses.field(metadata={"kind": kind, "doc": doc})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(part, dataclasses.field))
+def line_record(cls: type[T]) -> type[T]:
+    """Make a declaration a frozen, slotted dataclass."""
+    return dataclass(frozen=True, slots=True)(cls)
+
+
+@line_record
+class Record:
+    """A line. `spelling`: its bytes with their end as read, where they are not the canonical text and LF; else empty.
+
+    It is no part of what the record says: records that differ in it alone are equal.
+    """
+
+    spelling: bytes = dataclasses.field(default=b"", kw_only=True, compare=False)
+
+
+class DeclaredPart(NamedTuple):
+    """One field of a record as declared."""
+
+    name: str
+    kind: Kind
+
+
+def parts_of(cls: type[Record]) -> tuple[DeclaredPart, ...]:
+    """The declared fields of a record, in their order in the line."""
+    declared = (field for field in dataclasses.fields(cls) if "kind" in field.metadata)
+    return tuple(DeclaredPart(field.name, field.metadata["kind"]) for field in declared)
+
+
+# --- patterns -----------------------------------------------------------------------------------------------
+
+# Canonical numbers below 10**19 and 2**64; the few decimal ones between take the tolerant way.
+_CANONICAL = {10: "(?:0|[1-9][0-9]{0,18})", 16: "(?:0|[1-9a-f][0-9a-f]{0,15})"}
+_TOLERANT = {10: "[0-9]+", 16: "(?:0[xX])?[0-9a-fA-F]+"}
+_TEXT = r"[^\0\r\n]*"
+_WORD = r"[^\0\r\n ]+"
+
+
+def _pattern(kind: Kind, *, canonical: bool) -> str:
+    """The space before a field and the field, with one group."""
+    gap = " " if canonical else " +"
+    numbers = _CANONICAL if canonical else _TOLERANT
+    match kind:
+        case Number(base):
+            return f"{gap}({numbers[base]})"
+        case Word():
+            return f"{gap}({_WORD})"
+        case Either() if canonical:
+            # Text behind a number that is not zero; the other kind takes the tolerant way.
+            return f"(?<! 0) ({_TEXT})"
+        case Text() | Either():
+            return f" ({_TEXT})"
+        case Mark(word):
+            return f"(?:{gap}({word})(?= ))?"
+        case Ranges():
+            return f"((?:{gap}{numbers[16]}{gap}{numbers[16]})+)"
+        case Rules():
+            return f" ({_WORD}(?: {_WORD})*)" if canonical else f"{gap}({_TEXT})"
+        case Maybe(inner):
+            return f"(?:{_pattern(inner, canonical=canonical)})?"
+    raise TypeError(f"{kind} is no field of a line")
+
+
+def _line_pattern(head: str, kinds: tuple[Kind, ...], *, canonical: bool) -> str:
+    gap = " " if canonical else " +"
+    text = head.replace(" ", gap) + "".join(_pattern(kind, canonical=canonical) for kind in kinds)
+    return text if head else text.removeprefix(gap)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What follows from a record's declaration.
+
+    `prefixes[n]` matches the head and the first n fields of a tolerable line. `converters` make values of the canonical
+    pattern's groups.
+    """
+
+    cls: type[Record]
+    name: str
+    head: str
+    parts: tuple[DeclaredPart, ...]
+    canonical: re.Pattern[str]
+    tolerant: re.Pattern[str]
+    prefixes: tuple[re.Pattern[str], ...]
+    converters: tuple[Callable[[Any], Any], ...]
+
+
+def layout_of(cls: type[Record], head: str, name: str) -> Layout:
+    """The layout of a record whose line begins with the words `head`; `name` is what errors call it."""
+    parts = parts_of(cls)
+    kinds = tuple(kind for _, kind in parts)
+    tolerant = [_line_pattern(head, kinds[:count], canonical=False) for count in range(len(kinds) + 1)]
+    return Layout(
+        cls,
+        name,
+        head,
+        parts,
+        re.compile(_line_pattern(head, kinds, canonical=True)),
+        re.compile(f" *{tolerant[-1]} *"),
+        tuple(re.compile(rf" *{text}(?= |\Z)" if text else " *") for text in tolerant[:-1]),
+        tuple(_converter(kind) for kind in kinds),
+    )
+
+
+def _hexadecimal(text: str) -> int:
+    return int(text, 16)
+
+
+def _converter(kind: Kind) -> Callable[[Any], Any]:
+    """What makes a value of canonical text, faster than `value_of`; raises ValueError for rules that are none."""
+    match kind:
+        case Number(base):
+            return _hexadecimal if base == 16 else int
+        case Mark():
+            return bool
+        case Word() | Text() | Either():
+            return str
+        case Maybe(inner):
+            convert = _converter(inner)
+            return lambda text: None if text is None else convert(text)
+    return partial(value_of, kind)
+
+
+# --- values -------------------------------------------------------------------------------------------------
+
+
+def shortened(text: str) -> str:
+    """Text as an error quotes it."""
+    return repr(text) if len(text) <= 40 else f"{text[:40]!r}..."
+
+
+def misfit(kind: Kind, text: str) -> str:
+    """The reason where text is not what a kind asks for."""
+    return f"found {shortened(text)}, expected {describe(kind)}" if text else "the line ends before it"
+
+
+def value_of(kind: Kind, text: str | None) -> Any:
+    """A field's value from what its pattern's group holds. Raises ValueError."""
+    match kind:
+        case Mark():
+            return text is not None
+        case Maybe(inner):
+            return None if text is None else value_of(inner, text)
+    assert text is not None
+    match kind:
+        case Number(base):
+            # The pattern of an `Either` lets any text through, spaces around a number with it.
+            digits = text.strip(" ")
+            if not re.fullmatch(_TOLERANT[base], digits):
+                raise ValueError(misfit(kind, digits))
+            return _number(digits, base)
+        case Ranges():
+            numbers = [_number(word, 16) for word in text.split()]
+            return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+        case Rules():
+            return rules_of(text)
+    return text
+
+
+def _number(text: str, base: int) -> int:
+    # int() takes quadratic time for decimal digits, and refuses more than 4300.
+    digits = text if len(text) <= 20 else text.lower().removeprefix("0x").lstrip("0") or "0"
+    value = int(digits, base) if len(digits) <= 20 else NUMBER_LIMIT
+    if value >= NUMBER_LIMIT:
+        raise ValueError(f"{shortened(text)} does not fit in 64 bits")
+    return value
+
+
+# Few texts of rules make up most of a file. Longer ones are not kept: what is held stays small whatever the input.
+MAX_KEPT_RULES = 400
+
+
+def rules_of(text: str) -> tuple[Rule, ...]:
+    """Register and expression of each rule (STACK CFI records), an expression's words one space apart.
+
+    Raises ValueError.
+    """
+    return _kept_rules_of(text) if len(text) <= MAX_KEPT_RULES else _rules_of(text)
+
+
+def _rules_of(text: str) -> tuple[Rule, ...]:
+    rules: list[tuple[str, list[str]]] = []
+    for word in text.split(" "):
+        if word.endswith(":"):
+            if len(word) == 1:
+                raise ValueError("a colon without a register")
+            rules.append((word[:-1], []))
+        elif word and not rules:
+            raise ValueError(f"{shortened(word)} stands before any register")
+        elif word:
+            rules[-1][1].append(word)
+    if not rules:
+        raise ValueError("there is no rule")
+    for name, words in rules:
+        if not words:
+            raise ValueError(f"{shortened(name)} has no expression")
+    return tuple((name, " ".join(words)) for name, words in rules)
+
+
+_kept_rules_of = lru_cache(maxsize=4096)(_rules_of)
+
+
+def text_of_rules(rules: tuple[Rule, ...]) -> str:
+    """The canonical text of rules."""
+    return " ".join(f"{name}: {expression}" for name, expression in rules)
+
+
+def text_of(kind: Kind, value: Any) -> str:
+    """The canonical text of a field with the space before it; raises ValueError where the value has none."""
+    match kind:
+        case Number(base):
+            return " " + (f"{_checked_number(value):x}" if base == 16 else str(_checked_number(value)))
+        case Mark(word):
+            return f" {word}" if value else ""
+        case Maybe(inner):
+            return "" if value is None else text_of(inner, value)
+        case Ranges():
+            if not value:
+                raise ValueError("there is no range")
+            return "".join(f" {_checked_number(start):x} {_checked_number(size):x}" for start, size in value)
+        case Rules():
+            text = text_of_rules(value)
+            if rules_of(text) != value:
+                raise ValueError(f"{shortened(text)} does not read back as these rules")
+            return " " + _checked_text(text, _TEXT)
+        case Word():
+            return " " + _checked_text(value, _WORD)
+    return " " + _checked_text(value, _TEXT)
+
+
+def _checked_number(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value < NUMBER_LIMIT:
+        raise ValueError(f"{value!r} is not an integer of 64 bits without sign")
+    return value
+
+
+def _checked_text(value: object, pattern: str) -> str:
+    if not isinstance(value, str) or not _compiled(pattern).fullmatch(value) or text_from(bytes_from(value)) != value:
+        raise ValueError(f"{shortened(str(value))} cannot stand in a line here")
+    return value
+
+
+_compiled = cache(re.compile)
+
+
+def text_from(data: bytes) -> str:
+    """UTF-8 as text; a byte that is none becomes a lone surrogate, and so comes back."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def bytes_from(text: str) -> bytes:
+    """The bytes that `text_from` made text of. Raises ValueError (UnicodeEncodeError) for other surrogates."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def kind_in(kind: Kind, texts: dict[str, str | None]) -> Kind:
+    """The kind of a field beside the other fields' texts: for an `Either`, which of the two. Raises ValueError."""
+    if not isinstance(kind, Either):
+        return kind
+    return kind.yes if value_of(HEXADECIMAL, texts[kind.field]) else kind.no
