@@ -1,17 +1,19 @@
 """What rows say, as numbers: equal ones have equal numbers.
 
-Strategy: rules and rows are packed into bytes, and equal byte ranges numbered by the kernel that shares row runs.
+Strategy: columns are hashed by keys that nobody can foresee, hashes sorted, and what has one hash compared: no input
+makes it slow, and no chance makes it wrong.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .interning import intern
 from .rules import CfaKind, RaState, RuleKind
+from .text import ranges
 from .unwind import CfaRule, RegisterRule, UnwindTable
 
 if TYPE_CHECKING:
@@ -72,23 +74,34 @@ def content_numbers(
 def _rule_slices(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A number for each row's register rules, equal where they are, and the first row of each."""
     rows, rules = table.rows, table.rules
-    packed, size = _packed(rules.register, rules.kind, rules.value)
-    start = rows.first_rule * size
-    number, first = intern(packed, start, start + rows.rule_count * np.int64(size), np.zeros(len(start), np.int64))
-    return number.astype(np.int64), first
+    # Rows of a run share slices: each place is looked at once.
+    place, at = numbered(rows.first_rule, rows.rule_count)
+    first, count = rows.first_rule[at], rows.rule_count[at].astype(np.int64)
+    rule, _ = numbered(rules.register, rules.kind, rules.value)
+    weights = np.frombuffer(os.urandom(8 * (int(rule.max(initial=0)) + 1)), np.uint64)
+    before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weights[rule])])
+    number, one = numbered(before[first + count] - before[first], count)
+    # Equal sums of equally many: the rules themselves say whether chance made them so.
+    like = one[number]
+    element, other = ranges(first, count), ranges(first[like], count)
+    if not np.array_equal(rule[element], rule[other]):
+        return _rule_slices(table)
+    return number[place], at[one]
 
 
 def numbered(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each element of some columns, equal where all of them are, and the first element of each."""
-    packed, size = _packed(*columns)
-    start = np.arange(len(columns[0]), dtype=np.int64) * size
-    number, first = intern(packed, start, start + size, np.zeros(len(start), np.int64))
-    return number.astype(np.int64), first
-
-
-def _packed(*columns: NDArray[Any]) -> tuple[NDArray[np.uint8], int]:
-    """Columns as one record an element, without padding, and the bytes of a record."""
-    records = np.empty(len(columns[0]), [(str(index), column.dtype) for index, column in enumerate(columns)])
-    for index, column in enumerate(columns):
-        records[str(index)] = column
-    return np.frombuffer(records.tobytes(), np.uint8), records.itemsize
+    """A number for each element of some columns, equal where all of them are, in the order in which they first occur;
+    and the first element of each."""
+    hashes = np.zeros(len(columns[0]), np.uint64)
+    for column, key in zip(columns, np.frombuffer(os.urandom(8 * len(columns)), np.uint64), strict=True):
+        hashes = (hashes ^ column.astype(np.int64).view(np.uint64)) * (key | np.uint64(1))
+        hashes ^= hashes >> np.uint64(31)
+    _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
+    number = number.reshape(-1)
+    if not all(np.array_equal(column, column[first][number]) for column in columns):
+        # Chance: with other keys it will not be so again.
+        return numbered(*columns)
+    order = np.argsort(first)
+    rank = np.empty(len(first), np.int64)
+    rank[order] = np.arange(len(first))
+    return rank[number], first[order]
