@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..schemas.breakpad import NAMES, StackCfi, StackCfiInit
 from ..schemas.section import BuildError
 from .arch import Architecture
 from .breakpad_names import breakpad_names
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 RA_NAME = ".ra"
 WITHDRAWN = ".undef"
 OUTERMOST = "0"  # a caller at an address below 4096 ends Breakpad's walk
-INIT, DELTA = b"STACK CFI INIT ", b"STACK CFI "
+INIT, DELTA = (f"{NAMES[record]} ".encode() for record in (StackCfiInit, StackCfi))
 
 # Name of a register and its rule; None where its value is lost.
 Rules = Mapping[str, str | None]

@@ -1,7 +1,7 @@
 """Breakpad's STACK CFI lines into the table (the symbol file document, STACK CFI records).
 
-Strategy: a line is an address and words, and few words are different: rules are read once for each of them, states once
-for each step from one to the next. What is left a line is its address.
+Strategy: lines are read by their declaration, and few rules are different: each is understood once, states once for
+each step from one to the next. What is left a line is its address.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from itertools import chain
 
 import numpy as np
 
+from ..schemas.breakpad import StackCfi, StackCfiInit
+from ..schemas.breakpad_lines import parse_record
 from ..schemas.pointers import DW_EH_PE
 from ..schemas.section import ParseError
+from ..schemas.text_lines import Record, Rule
 from .arch import ARCHITECTURES, Architecture
 from .breakpad_names import breakpad_names
 from .postfix_reading import PostfixError, expression_of
 from .postfix_text import CFA_NAME
 from .rules import CfaKind, RuleKind
-from .stack_cfi import DELTA, INIT, OUTERMOST, RA_NAME, WITHDRAWN
+from .stack_cfi import DELTA, OUTERMOST, RA_NAME, WITHDRAWN
 from .unwind import CfaRule, Function, FunctionColumns, RegisterRule, Row, RowColumns, UnwindTable, table_of
 
 SOURCE = "STACK CFI"
 MAX_ADDRESS = 1 << 64
-MAX_DIGITS = 32  # leading zeros are allowed
-_DIGITS = b"0123456789abcdefABCDEF"
 NOTHING = -1
 
 
@@ -41,8 +42,9 @@ def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> Unwin
     data = text.encode() if isinstance(text, str) else text
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.startswith(DELTA):
+            record = parse_record(line + b"\n", number)
             try:
-                lines.add(line.removesuffix(b"\r"))
+                lines.add(record)
             except _LineError as error:
                 raise ParseError(SOURCE, None, f"line {number}", str(error)) from error
     return lines.table(load_address)
@@ -54,7 +56,7 @@ class _LineError(Exception):
 
 @dataclass(slots=True)
 class _States:
-    """What holds after lines: rules by name, numbered; `steps` leads from a state (NOTHING: none) by a line's words.
+    """What holds after lines: rules by name, numbered; `steps` leads from a state (NOTHING: none) by a line's.
 
     `rows` has two of each state: with `.ra` as the architecture's return address, and in a column of its own, where
     that register has a rule, too.
@@ -63,23 +65,25 @@ class _States:
     architecture: Architecture
     names: dict[str, int]
     own_column: int
-    steps: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    steps: dict[tuple[int, tuple[Rule, ...]], int] = field(default_factory=dict)
     numbers: dict[tuple[tuple[str, str], ...], int] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     rules: list[dict[str, str]] = field(default_factory=list)
 
-    def after(self, state: int, words: bytes) -> int:
+    def after(self, state: int, said: tuple[Rule, ...]) -> int:
         """The state behind a line. Raises _LineError."""
-        key = state, words
+        key = state, said
         if key not in self.steps:
-            rules = {**({} if state == NOTHING else self.rules[state]), **_parsed(words)}
-            said = tuple(sorted(rules.items()))
-            if said not in self.numbers:
+            rules = {**({} if state == NOTHING else self.rules[state]), **dict(said)}
+            if len(dict(said)) != len(said):
+                raise _LineError("a register has two rules")
+            whole = tuple(sorted(rules.items()))
+            if whole not in self.numbers:
                 columns = self.architecture.return_address, self.own_column
                 self.rows += [self._row(rules, column) for column in columns]
                 self.rules.append(rules)
-                self.numbers[said] = len(self.rules) - 1
-            self.steps[key] = self.numbers[said]
+                self.numbers[whole] = len(self.rules) - 1
+            self.steps[key] = self.numbers[whole]
         return self.steps[key]
 
     def needs_own_column(self, state: int) -> bool:
@@ -104,29 +108,6 @@ class _States:
             if found is not None:
                 registers[number] = found
         return Row(0, cfa, tuple(sorted(registers.values())))
-
-
-def _parsed(words: bytes) -> dict[str, str]:
-    """Names and rules: a word that ends with a colon is a name."""
-    rules: dict[str, list[str]] = {}
-    name = ""
-    try:
-        text = words.decode("ascii")
-    except UnicodeDecodeError as error:
-        raise _LineError("is no ASCII text") from error
-    for word in text.split():
-        if word.endswith(":"):
-            name = word[:-1]
-            if name in rules:
-                raise _LineError(f"{name} has two rules")
-            rules[name] = []
-        elif not name:
-            raise _LineError(f"{word!r} is not the rule of any register")
-        else:
-            rules[name].append(word)
-    if not rules or not all(rules.values()):
-        raise _LineError("a register has no rule" if rules else "has no rules")
-    return {name: " ".join(rule) for name, rule in rules.items()}
 
 
 def _cfa(words: list[str], numbers: dict[str, int], architecture: Architecture) -> CfaRule:
@@ -180,25 +161,22 @@ class _Lines:
     run: list[int] = field(default_factory=list)
     rows: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, line: bytes) -> None:
+    def add(self, record: Record) -> None:
         """One line. Raises _LineError."""
-        if line.startswith(INIT):
-            address, size, words = _split(line[len(INIT) :], 3)
+        if isinstance(record, StackCfiInit):
             self._end()
-            start, length = _hexadecimal(address), _hexadecimal(size)
-            if start + length > MAX_ADDRESS:
+            if record.address + record.size > MAX_ADDRESS:
                 raise _LineError("the range reaches past the address space")
-            self.starts.append(start)
-            self.sizes.append(length)
-            self.rows = [(0, self.states.after(NOTHING, words))]
-            return
-        address, words = _split(line[len(DELTA) :], 2)
-        offset = _hexadecimal(address) - (self.starts[-1] if self.starts else 0)
-        if not self.rows:
-            raise _LineError("stands behind no STACK CFI INIT")
-        if not self.rows[-1][0] < offset < self.sizes[-1]:
-            raise _LineError("its address is not between the one before and the end of the range")
-        self.rows.append((offset, self.states.after(self.rows[-1][1], words)))
+            self.starts.append(record.address)
+            self.sizes.append(record.size)
+            self.rows = [(0, self.states.after(NOTHING, record.rules))]
+        elif isinstance(record, StackCfi):
+            if not self.rows:
+                raise _LineError("stands behind no STACK CFI INIT")
+            offset = record.address - self.starts[-1]
+            if not self.rows[-1][0] < offset < self.sizes[-1]:
+                raise _LineError("its address is not between the one before and the end of the range")
+            self.rows.append((offset, self.states.after(self.rows[-1][1], record.rules)))
 
     def _end(self) -> None:
         """The range begun has all its lines."""
@@ -241,21 +219,3 @@ class _Lines:
             lsda=nothing,
             origin=nothing,
         )
-
-
-def _split(text: bytes, count: int) -> list[bytes]:
-    found = text.split(None, count - 1)
-    if len(found) != count:
-        raise _LineError(f"has {len(found)} of {count} parts")
-    return found
-
-
-def _hexadecimal(word: bytes) -> int:
-    """A number of at most 64 bits in hexadecimal digits."""
-    # int() would take signs, underscores and 0x.
-    if word.strip(_DIGITS) or len(word) > MAX_DIGITS:
-        raise _LineError(f"{word[:MAX_DIGITS].decode(errors='replace')!r} is no hexadecimal number of 64 bits")
-    value = int(word, 16)
-    if value >= MAX_ADDRESS:
-        raise _LineError(f"{value:#x} has more than 64 bits")
-    return value

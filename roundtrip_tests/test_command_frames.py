@@ -103,7 +103,7 @@ def test_symbol_files(program: Path) -> None:
     assert by_pc(from_sframe(out.read_bytes())) == by_pc(from_sframe(unwindkit.to_sframe(table)[0]))
     refuses(program, "convert", program, out, "--to", "sframe", "--from", "breakpad", says=NO_SYMBOL_FILE)
     symbols.write_text("STACK CFI INIT 10 x .cfa: $rsp 8 +\n")
-    says = "STACK CFI: line 1: 'x' is no hexadecimal number of 64 bits"
+    says = "line 1: STACK CFI INIT.size: found 'x .cfa: $rsp 8 +', expected hexadecimal number"
     refuses(symbols, "convert", symbols, out, "--to", "eh_frame", *raw, says=says)
 
 
