@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 import time
 import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from threading import Thread
+from typing import BinaryIO
 
 import pytest
 from hypothesis import given
@@ -160,32 +165,31 @@ def test_an_error_in_a_file_has_its_line() -> None:
         found.extend(read_records(io.BytesIO(b"FILE 1 a\nFUNC")))
 
 
-class Repeated(io.RawIOBase):
-    """A stream of `size` bytes that no memory holds: one block over and over."""
+@contextmanager
+def repeated(block: bytes, size: int) -> Iterator[BinaryIO]:
+    """A stream of `size` bytes that no memory holds: one block over and over, through a pipe."""
+    source, sink = os.pipe()
 
-    def __init__(self, block: bytes, size: int) -> None:
-        self.block = block
-        self.left = size // len(block)
+    def write() -> None:
+        with os.fdopen(sink, "wb") as out:
+            for _ in range(size // len(block)):
+                out.write(block)
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        count = len(self.block) if self.left else 0
-        assert len(buffer) >= count
-        buffer[:count] = self.block[:count]
-        self.left -= 1
-        return count
+    writer = Thread(target=write)
+    writer.start()
+    with os.fdopen(source, "rb") as stream:
+        yield stream
+    writer.join()
 
 
 def test_streaming_50_mb_takes_little_memory() -> None:
     rules = b"STACK CFI 1001 " + b" ".join(b"$r%d: .cfa %d - ^" % (n, n) for n in range(25)) + b"\n"
     block = b"FUNC 1000 20 0 " + b"name " * 2000 + b"\nINLINE 0 1 2 3" + b" 10 2" * 30 + b"\n" + rules
-    stream = io.BufferedReader(Repeated(block, 50_000_000), 1 << 16)
-    tracemalloc.start()
-    count = sum(1 for _ in read_records(stream))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with repeated(block, 50_000_000) as stream:
+        tracemalloc.start()
+        count = sum(1 for _ in read_records(stream))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
     assert count == 50_000_000 // len(block) * 3
     assert peak < 4_000_000
 

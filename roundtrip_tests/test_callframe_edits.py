@@ -6,6 +6,7 @@ Strategy: laws on drawn tables and on real files of every architecture, then byt
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +31,7 @@ from .handmade import ENCODED_CIE, PLAIN_CIE, X86_64_START, Fde, at, eh_frame, e
 from .oracles import FRAME_SUITES, oracle_root
 from .real_files import REAL_FILES
 from .tables import rich_tables
+from .test_cfi_reading import libc
 
 ADDRESS = 0x8000
 X86_64 = ARCHITECTURES["x86_64"]
@@ -241,24 +243,23 @@ def test_a_room_of_seven_bytes_for_instructions_holds_six_and_not_nine(offsets: 
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "shares"),
     [
-        {},
-        {"flags": FunctionFlag.HAS_LSDA | FunctionFlag.SIGNAL_FRAME},
-        {"personality": 0x4444},
-        {"personality_encoding": DW_EH_PE.pcrel | DW_EH_PE.sdata4},
-        {"personality_encoding": DW_EH_PE.omit, "personality": 0},
-        {"lsda": 0, "flags": FunctionFlag(0)},
+        (lambda one: one, True),
+        (lambda one: replace(one, flags=FunctionFlag.HAS_LSDA | FunctionFlag.SIGNAL_FRAME), False),
+        (lambda one: replace(one, personality=0x4444), False),
+        (lambda one: replace(one, personality_encoding=DW_EH_PE.pcrel | DW_EH_PE.sdata4), False),
+        (lambda one: replace(one, personality_encoding=DW_EH_PE.omit, personality=0), False),
+        (lambda one: replace(one, lsda=0, flags=FunctionFlag(0)), True),
     ],
 )
-def test_only_a_cie_that_says_the_same_is_shared(change: dict[str, int]) -> None:
+def test_only_a_cie_that_says_the_same_is_shared(change: Callable[[Function], Function], shares: bool) -> None:
     """Of a section whose CIE has a personality and LSDAs; one without LSDA can share it, too."""
     section = of_bytes(EVERYWHERE)
     (old, other) = table_from_cfi(section, EH_FRAME, X86_64)
-    wanted = replace(old, origin=0, rows=old.rows[:1], **change)  # type: ignore[arg-type]
+    wanted = change(replace(old, origin=0, rows=old.rows[:1]))
     frames = edited(section, X86_64, replace=table_of(X86_64, [wanted]))
     assert all_of([read(frames)]) == [wanted, replace(other, origin=0)]
-    shares = not change or "lsda" in change
     assert (frames.report.in_place, frames.report.cies_added) == ((1, 0) if shares else (0, 1))
 
 
@@ -420,13 +421,11 @@ def test_tables_of_another_machine_are_refused() -> None:
         edited(of_bytes(ONE), X86_64, add=other)
 
 
-@pytest.mark.skipif(not REAL_FILES, reason="no real files")
+@pytest.mark.oracle("sid-amd64")
 def test_functions_of_a_name() -> None:
-    path = next((one for one in REAL_FILES if "libc.so" in one), None)
-    if path is None:
-        pytest.skip("no C library")
+    path = libc("sid-amd64")
     found = addresses_of_names(open_elf(path), ["qsort", "malloc"])
-    section, old = eh_frame_of(path)
+    section, old = eh_frame_of(str(path))
     (pc,) = found["qsort"]
     frames = edited(section, X86_64, drop=[pc])
     assert len(read(frames)) == len(old) - 1

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import cast
 
 import pytest
 import unwindkit
 from unwindkit import BuildError, by_pc, from_sframe, read_elf, to_eh_frame, write_sframe
 from unwindkit.converters.arch import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
+from unwindkit.frame_jobs import FramesFormat
 from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import Section
 
@@ -167,4 +169,4 @@ def test_elf_files_that_are_refused(program: Path) -> None:
 
 def test_a_format_that_is_none(program: Path) -> None:
     with pytest.raises(BuildError, match="'dwarf' is none of eh_frame, debug_frame, directives, breakpad"):
-        unwindkit.convert_frames(program, program.with_name("out"), to="dwarf")  # type: ignore[arg-type]
+        unwindkit.convert_frames(program, program.with_name("out"), to=cast(FramesFormat, "dwarf"))

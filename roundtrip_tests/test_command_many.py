@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from unwindkit import batch, write_sframe_many
@@ -110,11 +111,11 @@ def test_any_executor(tree: Path, tmp_path: Path) -> None:
         assert {(one.version, one.compact) for one in outcomes if isinstance(one, SframeReport)} == {(3, "none")}
 
 
-def kills(source: Path, out: Path, **choices: object) -> SframeReport:
+def kills(source: Path, out: Path, **choices: Any) -> SframeReport:
     """Some file ends the process that reads it."""
     if source.name == "broken":
         os.kill(os.getpid(), signal.SIGKILL)
-    return write_sframe(source, out, **choices)  # type: ignore[arg-type]
+    return write_sframe(source, out, **choices)
 
 
 @pytest.fixture(name="deadly")

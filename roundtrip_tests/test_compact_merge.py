@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from unwindkit import BuildError, RulesByPc, UnwindTable, by_pc, from_sframe, project, read_elf, to_sframe, write_sframe
 from unwindkit.converters.arch import ARCHITECTURES
 from unwindkit.converters.kernels import load
+from unwindkit.converters.sframe import Compact
 from unwindkit.converters.unwind import Function, FunctionFlag, Row, table_of
 from unwindkit.schemas.section import Section
 
@@ -166,9 +168,9 @@ REFUSED_ROWS = (row(0, sp(8), at(16, -24)),)
     ],
     ids=str,
 )
-def test_some_neighbours_stay_alone(version: int, middle: dict[str, object]) -> None:
+def test_some_neighbours_stay_alone(version: int, middle: dict[str, Any]) -> None:
     rows = middle.pop("rows", (row(0, sp(8), RA),))
-    between = function(0x14, 0x14, *rows, **middle)  # type: ignore[arg-type,misc]
+    between = function(0x14, 0x14, *rows, **middle)
     table = table_with(bytes(0x100), function(0, 0x14), between, function(0x28, 0x14), function(0x3C, 0x14))
     found = fdes(table, version)
     assert (0, 0x14) in found
@@ -199,9 +201,12 @@ def test_wider_start_addresses_are_counted() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"max_rows": 0}, {"compact": "share", "max_rows": 5}, {"compact": "most"}])
-def test_options_that_mean_nothing(arguments: dict[str, object]) -> None:
+def test_options_that_mean_nothing(arguments: dict[str, Any]) -> None:
     with pytest.raises(BuildError):
-        to_sframe(table_with(b""), **{"compact": "merge", **arguments})  # type: ignore[arg-type]
+        to_sframe(table_with(b""), **{"compact": "merge", **arguments})
+
+
+COMPACTS: tuple[Compact, ...] = ("none", "share", "merge")
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -209,7 +214,7 @@ def test_options_that_mean_nothing(arguments: dict[str, object]) -> None:
 def test_merged_is_smallest_and_both_engines_agree(path: str, version: int) -> None:
     table = read_elf(path)
     address = int(table.functions.start.max()) + 0x1000
-    sizes = [len(to_sframe(table, version, address, compact)[0]) for compact in ("none", "share", "merge")]  # type: ignore[arg-type]
+    sizes = [len(to_sframe(table, version, address, compact)[0]) for compact in COMPACTS]
     assert sizes[0] > sizes[1] > 1.2 * sizes[2]
     merged = [to_sframe(table, version, address, "merge")[0]]
     for name in ("pure", "compiled"):

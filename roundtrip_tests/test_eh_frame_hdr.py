@@ -16,7 +16,7 @@ from unwindkit import FormatError, describe
 from unwindkit.converters.eh_frame_hdr import HdrFindings, HdrProblem, check_eh_frame_hdr
 from unwindkit.schemas import strategies
 from unwindkit.schemas.pointers import DW_EH_PE
-from unwindkit.schemas.section import ParseError, Section
+from unwindkit.schemas.section import ByteOrder, ParseError, Section
 
 from .commands import unwindkit
 from .handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets, table_of_bytes
@@ -67,22 +67,22 @@ FIXED = {DW_EH_PE.absptr: "q", DW_EH_PE.udata2: "H", DW_EH_PE.udata4: "I", DW_EH
 @pytest.mark.parametrize("byte_order", ["little", "big"])
 @pytest.mark.parametrize("application", [DW_EH_PE.absptr, DW_EH_PE.pcrel, DW_EH_PE.textrel, DW_EH_PE.datarel])
 @pytest.mark.parametrize("value_format", FIXED, ids=lambda value_format: value_format.name)
-def test_table_in_every_fixed_encoding(value_format: DW_EH_PE, application: DW_EH_PE, byte_order: str) -> None:
+def test_table_in_every_fixed_encoding(value_format: DW_EH_PE, application: DW_EH_PE, byte_order: ByteOrder) -> None:
     order = "<" if byte_order == "little" else ">"
-    frames = eh_frame(f"{PLAIN_CIE} {X86_64_START} 0000", Fde(0x6000, 0x40), Fde(0x6100, 9), byte_order=byte_order)  # type: ignore[arg-type]
+    frames = eh_frame(f"{PLAIN_CIE} {X86_64_START} 0000", Fde(0x6000, 0x40), Fde(0x6100, 9), byte_order=byte_order)
     data = struct.pack(f"{order}BBBBH", 1, DW_EH_PE.udata2, DW_EH_PE.udata8, value_format | application, FRAME)
     data += struct.pack(f"{order}Q", 2)
     code = FIXED[value_format]
     for value in (0x6000, FDES[0], 0x6100, FDES[1]):
         base = {DW_EH_PE.pcrel: HDR + len(data), DW_EH_PE.datarel: HDR}.get(application, 0)
         data += struct.pack(f"{order}{code}", value - base)
-    section = Section.of(".eh_frame_hdr", data, HDR, byte_order)  # type: ignore[arg-type]
-    frame = Section.of(".eh_frame", frames, FRAME, byte_order)  # type: ignore[arg-type]
-    table = table_of_bytes(frames, address=FRAME, byte_order=byte_order)  # type: ignore[arg-type]
+    section = Section.of(".eh_frame_hdr", data, HDR, byte_order)
+    frame = Section.of(".eh_frame", frames, FRAME, byte_order)
+    table = table_of_bytes(frames, address=FRAME, byte_order=byte_order)
     assert found(check_eh_frame_hdr(section, [(frame, table)])) == []
     # One byte of the last value spoilt: the check looked at it.
     spoilt = data[:-1] + bytes([data[-1] ^ 1])
-    assert len(check_eh_frame_hdr(Section.of(".eh_frame_hdr", spoilt, HDR, byte_order), [(frame, table)])) == 1  # type: ignore[arg-type]
+    assert len(check_eh_frame_hdr(Section.of(".eh_frame_hdr", spoilt, HDR, byte_order), [(frame, table)])) == 1
 
 
 def test_table_of_leb128_numbers() -> None:

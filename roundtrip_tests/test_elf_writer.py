@@ -9,10 +9,11 @@ from __future__ import annotations
 import shutil
 import struct
 from pathlib import Path
+from typing import cast
 
 import pytest
 from unwindkit.schemas.section import BuildError
-from unwindkit.writers.elf import HEADERS_KEPT, HEADERS_MOVED, IN_PLACE, LIEF, write_by_engines, write_section
+from unwindkit.writers.elf import HEADERS_KEPT, HEADERS_MOVED, IN_PLACE, LIEF, Writer, write_by_engines, write_section
 
 from .elf_programs import (
     BUILDS,
@@ -82,7 +83,7 @@ def test_writer_chooses_the_engines(built: Built, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=NO_GAP):
         write_section(before, out, sframe(), writer="lief")
     with pytest.raises(BuildError, match="'other' is none of auto, lief, native"):
-        write_section(before, out, sframe(), writer="other")  # type: ignore[arg-type]
+        write_section(before, out, sframe(), writer=cast(Writer, "other"))
 
 
 @EVERY_ENGINE

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from unwindkit import write_sframe
+from unwindkit.converters.sframe import Compact
 
 from . import foreign
 from .foreign import BUILDS, EXPECTED_OUTPUT, Build
@@ -24,7 +25,7 @@ from .shadow_stack import Program, RowAt, Step, Verdict, judge
 pytestmark = pytest.mark.oracle
 
 # Shared FREs cannot be read by libsframe on a host of the other byte order, hence not by readelf.
-COMPACT = {"aarch64": "share", "s390x": "none"}
+COMPACT: dict[str, Compact] = {"aarch64": "share", "s390x": "none"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def written(one: Build, folder: Path) -> Written:
         pytest.skip(absent)
     program = foreign.build(folder, one)
     output = program.with_name("written")
-    write_sframe(program, output, compact=COMPACT[one.machine.name])  # type: ignore[arg-type]
+    write_sframe(program, output, compact=COMPACT[one.machine.name])
     return Written(one, program, output, sframe_rows(output))
 
 

@@ -15,7 +15,8 @@ from unwindkit.converters.by_pc import RuleSet
 from unwindkit.converters.merging import Merged, SharedRange, SharedRanges, merge
 from unwindkit.converters.overlaps import trimmed
 from unwindkit.converters.refusals import Reason
-from unwindkit.converters.unwind import FunctionColumns, UnwindTable, table_of
+from unwindkit.converters.unwind import Function, FunctionColumns, UnwindTable, table_of
+from unwindkit.schemas.section import ByteOrder
 
 from .conftest import fewer
 from .handmade import NO_CFA, at, on, row, sp
@@ -174,20 +175,20 @@ def test_ranges_name_the_inputs_that_say_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "version"),
+    "other",
     [
-        ({"return_column": 3}, 3),
-        ({"flags": FunctionFlag.SIGNAL_FRAME}, 3),
-        ({"flags": FunctionFlag.PAUTH_B_KEY}, 3),
-        ({"rows": (row(0, sp(8), at(6, -16), SAVED_RA),)}, 3),
-        ({"rows": (row(0, sp(8)),)}, 3),
-        ({"rows": (row(0, on(6, 8), SAVED_RA),)}, 3),
-        ({"rows": (row(0, NO_CFA),)}, 3),
+        replace(function(0x1000, 16), return_column=3),
+        replace(function(0x1000, 16), flags=FunctionFlag.SIGNAL_FRAME),
+        replace(function(0x1000, 16), flags=FunctionFlag.PAUTH_B_KEY),
+        function(0x1000, 16, row(0, sp(8), at(6, -16), SAVED_RA)),
+        function(0x1000, 16, row(0, sp(8))),
+        function(0x1000, 16, row(0, on(6, 8), SAVED_RA)),
+        function(0x1000, 16, row(0, NO_CFA)),
     ],
     ids=str,
 )
-def test_what_makes_a_contradiction(change: dict[str, object], version: int) -> None:
-    merged = merge([of(function(0x1000, 16)), of(replace(function(0x1000, 16), **change))])  # type: ignore[arg-type]
+def test_what_makes_a_contradiction(other: Function) -> None:
+    merged = merge([of(function(0x1000, 16)), of(other)])
     assert (len(merged.duplicates), len(merged.conflicts)) == (0, 1)
 
 
@@ -218,9 +219,9 @@ def test_nothing_to_merge() -> None:
 
 
 @pytest.mark.parametrize(("name", "order"), [("aarch64", "little"), ("x86_64", "big")])
-def test_inputs_of_another_kind(name: str, order: str) -> None:
+def test_inputs_of_another_kind(name: str, order: ByteOrder) -> None:
     with pytest.raises(BuildError, match=f"architecture: is {name}, {order}-endian, the first input's x86_64, little"):
-        merge([of(), table_of(ARCHITECTURES[name], (), order)])  # type: ignore[arg-type]
+        merge([of(), table_of(ARCHITECTURES[name], (), order)])
 
 
 def test_a_function_past_the_address_space() -> None:

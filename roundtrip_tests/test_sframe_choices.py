@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from unwindkit import BuildError, Reason, Refusal, to_sframe
@@ -55,9 +55,9 @@ def written(data: bytes) -> list[Written]:
     return found
 
 
-def function(*rows: Row, start: int = 0x1000, size: int = 0x40, **fields: int) -> Function:
+def function(*rows: Row, start: int = 0x1000, size: int = 0x40, **fields: Any) -> Function:
     """An x86-64 function."""
-    return Function(start, size, rows, **{"return_column": 16} | fields)  # type: ignore[arg-type]
+    return Function(start, size, rows, **{"return_column": 16} | fields)
 
 
 def encode(

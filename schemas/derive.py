@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from .section import ByteOrder
-from .wire import BitField, Bits, Integer, Nested, fields_of
+from .wire import Bits, Integer, Nested, bit_widths, fields_of
 
 
 @cache
@@ -35,9 +35,8 @@ def dtype_of(cls: type, order: ByteOrder) -> np.dtype[np.void]:
 def bit_position(cls: type, name: str) -> tuple[int, int]:
     """Shift and mask (after the shift) of one field of a `Bits` record."""
     shift = 8
-    for field in fields_of(cls):
-        assert isinstance(field.kind, BitField)
-        shift -= field.kind.width
-        if field.name == name:
-            return shift, (1 << field.kind.width) - 1
+    for field, width in bit_widths(cls).items():
+        shift -= width
+        if field == name:
+            return shift, (1 << width) - 1
     raise KeyError(name)

@@ -37,6 +37,7 @@ from .wire import (
     Sized,
     Variable,
     When,
+    bit_widths,
     fields_of,
     leb_size,
 )
@@ -191,7 +192,7 @@ def _(kind: Integer, order: ByteOrder) -> construct.Construct:
 
 @_construct_of.register
 def _(kind: Bits, order: ByteOrder) -> construct.Construct:
-    bits = [field.name / construct.BitsInteger(field.kind.width) for field in fields_of(kind.record)]  # type: ignore[union-attr]
+    bits = [name / construct.BitsInteger(width) for name, width in bit_widths(kind.record).items()]
     return _Record(kind.record, construct.BitStruct(*bits))
 
 

@@ -291,7 +291,7 @@ class SframeSection:
     header: Header = wire(Nested(Header), "the header")
     auxiliary_header: bytes = wire(Sized(lambda this: this.header.auxhdr_len), "ABI-specific")
     before_fdes: bytes = wire(Sized(lambda this: this.header.fdeoff), "bytes before the FDE sub-section")
-    fdes: tuple[FuncDescEntry, ...] | tuple[FuncDescEntryV1, ...] | tuple[FuncDescIndex, ...] = wire(
+    fdes: tuple[FuncDescEntry | FuncDescEntryV1 | FuncDescIndex, ...] = wire(
         Either(
             _is(SFRAME_VERSION.V3),
             Many(Nested(FuncDescIndex), _num_fdes),

@@ -118,7 +118,7 @@ def valid_sframe_sections(
         fdeoff=len(gap),
         freoff=len(gap) + len(fdes) * size + len(between),
     )
-    return SframeSection(header, auxiliary, gap, tuple(fdes), between, fres, b"")  # type: ignore[arg-type]
+    return SframeSection(header, auxiliary, gap, tuple(fdes), between, fres, b"")
 
 
 def _fde(

@@ -52,6 +52,7 @@ from .wire import (
     Sized,
     Variable,
     When,
+    bit_widths,
     fields_of,
     leb_block,
     leb_size,
@@ -136,7 +137,7 @@ def _(kind: Integer, this: Any) -> SearchStrategy[int]:
 
 @_strategy_of.register
 def _(kind: Bits, this: Any) -> SearchStrategy[Any]:
-    widths = {field.name: field.kind.width for field in fields_of(kind.record)}  # type: ignore[union-attr]
+    widths = bit_widths(kind.record)
     return st.builds(kind.record, **{name: st.integers(0, (1 << width) - 1) for name, width in widths.items()})
 
 

@@ -221,6 +221,11 @@ def fields_of(cls: type) -> tuple[DeclaredField, ...]:
     )
 
 
+def bit_widths(cls: type) -> dict[str, int]:
+    """The bits of each field of a `Bits` record, from bit 7 down."""
+    return {field.name: field.kind.width for field in fields_of(cls) if isinstance(field.kind, BitField)}
+
+
 def fixed_size(cls: type) -> int:
     """Bytes of a record that is made of integers, bit fields and such records alone."""
     size = 0
