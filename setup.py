@@ -17,6 +17,7 @@ KERNELS = (
     "operands",
     "rows",
     "streams",
+    "numbering",
     "stack_cfi",
     "fres",
     "sharing",

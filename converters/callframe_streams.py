@@ -88,7 +88,7 @@ class StreamWriter:
 
     def __init__(self, table: UnwindTable) -> None:
         self.table = table = with_distinct_expressions(table)
-        self.content = content_numbers(table)[0]
+        self.content = content_numbers(table)
         rows = len(self.content)
         self._room = [np.empty(rows, np.int64) for _ in range(5)]
         self._writer = engine().streams.Writer(

@@ -1,17 +1,18 @@
 """What rows say, as numbers: equal ones have equal numbers.
 
-Strategy: columns are hashed by keys that nobody can foresee, hashes sorted, and what has one hash compared: no input
+Strategy: a kernel counts through hash tables by keys that nobody can foresee, and compares what a hash finds: no input
 makes it slow, and no chance makes it wrong.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .interning import random_keys
+from .kernels import engine, views
 from .rules import CfaKind, RaState, RuleKind
 from .text import ranges
 from .unwind import CfaRule, RegisterRule, UnwindTable
@@ -26,6 +27,8 @@ def with_distinct_expressions(table: UnwindTable) -> UnwindTable:
     """The same table with every expression once, so that equal rules have equal values."""
     numbers: dict[bytes, int] = {}
     number = np.array([numbers.setdefault(one, len(numbers)) for one in table.expressions] or [0], np.int64)
+    if len(numbers) == len(table.expressions):
+        return table
     is_cfa, is_rule = table.rows.cfa_kind == CfaKind.EXPRESSION, np.isin(table.rules.kind, WITH_EXPRESSION)
     cfa_offset, value = table.rows.cfa_offset.copy(), table.rules.value.copy()
     cfa_offset[is_cfa] = number[cfa_offset[is_cfa]]
@@ -47,10 +50,9 @@ def row_contents(table: UnwindTable) -> tuple[NDArray[np.int64], list[RowContent
     """For each row the number of its distinct content, and the contents."""
     table = with_distinct_expressions(table)
     slices, of_slice = _rule_slices(table)
-    number, first = content_numbers(table, slices)
+    number, first = _numbers(table, slices)
+    registers = _rules_of(table, of_slice)
     rows = table.rows
-    places = zip(rows.first_rule[of_slice].tolist(), rows.rule_count[of_slice].tolist(), strict=True)
-    registers = [table.rule_slice(*place) for place in places]
     columns = (column[first].tolist() for column in (slices, rows.ra_state, rows.args_size))
     contents = [
         RowContent(table.cfa(row), registers[rules], RaState(state), size)
@@ -59,49 +61,71 @@ def row_contents(table: UnwindTable) -> tuple[NDArray[np.int64], list[RowContent
     return number, contents
 
 
-def content_numbers(
-    table: UnwindTable, slices: NDArray[np.int64] | None = None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each row of a table with distinct expressions, equal where all but the offset is, and the first row
-    of each. `slices` is a number for each row's rules."""
-    rows = table.rows
-    slices = _rule_slices(table)[0] if slices is None else slices
-    register = np.where(rows.cfa_kind == CfaKind.REGISTER, rows.cfa_register, np.uint16(0))
-    offset = np.where(rows.cfa_kind == CfaKind.NONE, 0, rows.cfa_offset)
-    return numbered(slices, rows.cfa_kind, register, offset, rows.ra_state, rows.args_size)
+def content_numbers(table: UnwindTable) -> NDArray[np.int64]:
+    """A number for each row of a table with distinct expressions, equal where all but the offset is."""
+    return _numbers(table, _rule_slices(table)[0])[0]
+
+
+def _numbers(table: UnwindTable, slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A number for each row's content, and the first row of each."""
+    rows, count = table.rows, len(table.rows.offset)
+    slots, number, first = _room(count)
+    columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state, rows.args_size)
+    found = engine().numbering.contents(*views(slices, *columns, random_keys(2), slots, number, first))
+    return number, first[:found]
 
 
 def _rule_slices(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A number for each row's register rules, equal where they are, and the first row of each."""
     rows, rules = table.rows, table.rules
-    # Rows of a run share slices: each place is looked at once.
-    place, at = numbered(rows.first_rule, rows.rule_count)
-    first, count = rows.first_rule[at], rows.rule_count[at].astype(np.int64)
-    rule, _ = numbered(rules.register, rules.kind, rules.value)
-    weights = np.frombuffer(os.urandom(8 * (int(rule.max(initial=0)) + 1)), np.uint64)
-    before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weights[rule])])
-    number, one = numbered(before[first + count] - before[first], count)
-    # Equal sums of equally many: the rules themselves say whether chance made them so.
-    like = one[number]
-    element, other = ranges(first, count), ranges(first[like], count)
-    if not np.array_equal(rule[element], rule[other]):
-        return _rule_slices(table)
-    return number[place], at[one]
+    slots, number, first = _room(len(rows.offset))
+    known_count, known_number = np.full(len(rules.kind) + 1, -1, np.int32), np.empty(len(rules.kind) + 1, np.int64)
+    columns = (rows.first_rule, rows.rule_count, rules.register, rules.kind, rules.value)
+    found = engine().numbering.slices(*views(*columns, random_keys(2), slots, known_count, known_number, number, first))
+    return number, first[:found]
+
+
+def _rules_of(table: UnwindTable, rows: NDArray[np.int64]) -> list[tuple[RegisterRule, ...]]:
+    """The register rules of some rows; equal rules are one object."""
+    first, count = table.rows.first_rule[rows], table.rows.rule_count[rows].astype(np.int64)
+    place, rules = ranges(first, count), table.rules
+    columns = (column[place].tolist() for column in (rules.register, rules.kind, rules.value))
+    known: dict[tuple[int, int, int], RegisterRule] = {}
+    found: list[RegisterRule] = []
+    for index, said in zip(place.tolist(), zip(*columns, strict=True), strict=True):
+        if said not in known:
+            known[said] = table.rule_slice(index, 1)[0]
+        found.append(known[said])
+    ends = np.cumsum(count)
+    return [tuple(found[begin:end]) for begin, end in zip((ends - count).tolist(), ends.tolist(), strict=True)]
 
 
 def numbered(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A number for each element of some columns, equal where all of them are, in the order in which they first occur;
     and the first element of each."""
+    if len(columns) == 1:
+        return _keys(columns[0].astype(np.int64).view(np.uint64))
     hashes = np.zeros(len(columns[0]), np.uint64)
-    for column, key in zip(columns, np.frombuffer(os.urandom(8 * len(columns)), np.uint64), strict=True):
-        hashes = (hashes ^ column.astype(np.int64).view(np.uint64)) * (key | np.uint64(1))
+    for column, key in zip(columns, random_keys(len(columns)), strict=False):
+        hashes = (hashes ^ column.astype(np.int64).view(np.uint64)) * key
         hashes ^= hashes >> np.uint64(31)
-    _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
-    number = number.reshape(-1)
+    number, first = _keys(hashes)
     if not all(np.array_equal(column, column[first][number]) for column in columns):
         # Chance: with other keys it will not be so again.
         return numbered(*columns)
-    order = np.argsort(first)
-    rank = np.empty(len(first), np.int64)
-    rank[order] = np.arange(len(first))
-    return rank[number], first[order]
+    return number, first
+
+
+def _keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    slots, number, first = _room(len(keys))
+    found = engine().numbering.keys(*views(keys), int(random_keys(1)[0]), *views(slots, number, first))
+    return number, first[:found]
+
+
+def _room(count: int) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """A hash table for so many elements, and columns for their numbers and the first of each."""
+    return (
+        np.full(1 << (2 * count + 1).bit_length(), -1, np.int32),
+        np.empty(count, np.int64),
+        np.empty(count, np.int64),
+    )

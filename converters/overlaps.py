@@ -69,6 +69,8 @@ def without_blocks(table: UnwindTable) -> UnwindTable:
     proportion."""
     functions = table.functions
     laid_out = np.flatnonzero((functions.repetition > 0) & (functions.size > 0))
+    if not functions.repetition.any():
+        return table
     run_rows, rows = _cut_rows(table, laid_out, functions.start[laid_out], functions.size[laid_out])
     run = functions.run.copy()
     run[laid_out] = len(table.run_rows) - 1 + np.arange(len(laid_out))

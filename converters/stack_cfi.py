@@ -7,7 +7,7 @@ the next that can begins another: a rule that no longer holds is never left in f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,28 +15,20 @@ import numpy as np
 
 from ..schemas.breakpad import NAMES, StackCfi, StackCfiInit
 from ..schemas.section import BuildError
-from .arch import Architecture
-from .breakpad_names import breakpad_names
-from .contents import RowContent, numbered, row_contents
+from .contents import numbered, row_contents
 from .kernels import engine, views
 from .kernels.protocol import TextRow
 from .overlaps import trimmed, without_blocks
-from .postfix_text import CFA_NAME, postfix_of
 from .refusals import Reason, Refusals
-from .rules import CfaKind, RuleKind
-from .text import ranges
-from .unwind import CfaRule, RegisterRule, UnwindTable
+from .stack_cfi_words import Language, Rules, all_rules, changed_rules
+from .text import bytes_filled, ranges
+from .unwind import UnwindTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-RA_NAME = ".ra"
-WITHDRAWN = ".undef"
-OUTERMOST = "0"  # a caller at an address below 4096 ends Breakpad's walk
 INIT, DELTA = (f"{NAMES[record]} ".encode() for record in (StackCfiInit, StackCfi))
-
-# Name of a register and its rule; None where its value is lost.
-Rules = Mapping[str, str | None]
+PIECE = 4096  # functions
 
 
 def to_stack_cfi(table: UnwindTable) -> bytes:
@@ -50,102 +42,158 @@ def to_stack_cfi(table: UnwindTable) -> bytes:
 
 def stack_cfi_from_table(table: UnwindTable) -> tuple[bytes, Refusals]:
     """As `to_stack_cfi`; with the ranges that have no line because their CFA or return address cannot be said."""
+    lines = lines_of(table)
+    size = lines.fill(0, len(lines), np.empty(0, np.uint8))
+    return bytes_filled(size, lambda room: lines.fill(0, len(lines), room)), lines.refusals
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lines:
+    """All that lines are made of: `start` u64 from the load address and `size` u64 in bytes of functions in the order
+    of addresses, of each the number of its `rows`; of steps from row to row their text."""
+
+    start: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+    job: NDArray[np.int64]
+    rows: _Rows
+    steps: _Steps
+    refusals: Refusals
+
+    def __len__(self) -> int:
+        """The number of functions."""
+        return len(self.start)
+
+    def fill(self, first: int, last: int, room: NDArray[np.uint8]) -> int:
+        """Write the lines of functions `first` up to `last` as far as there is room; return how many bytes they are."""
+        functions = (column[first:last] for column in (self.start, self.size, self.job))
+        rows, steps = self.rows, self.steps
+        fixed = (steps.pool, steps.start, steps.length, steps.kind, steps.heads)
+        size: int = engine().stack_cfi.lines(*views(*fixed, *functions, rows.first, rows.offset, rows.step, room))
+        return size
+
+    def pieces(self) -> Iterator[memoryview]:
+        """All lines, some functions at a time; each piece stands only until the next is asked for."""
+        room = np.empty(1 << 20, np.uint8)
+        for first in range(0, len(self), PIECE):
+            last = min(first + PIECE, len(self))
+            size = self.fill(first, last, room)
+            if size > len(room):
+                room = np.empty(2 * size, np.uint8)
+                self.fill(first, last, room)
+            yield room[:size].data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """Rows of runs, those of number n from first[n] up to first[n + 1]: u64 offset from the function's start, the
+    number of the step from the row before, and why it cannot be said (0: it can)."""
+
+    first: NDArray[np.int64]
+    offset: NDArray[np.uint64]
+    step: NDArray[np.int64]
+    reason: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """Of each step its kind, `TextRow`, and where its text is in `pool`; where there is what lines begin with."""
+
+    kind: NDArray[np.uint8]
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    pool: NDArray[np.uint8]
+    heads: NDArray[np.int64]
+
+
+def lines_of(table: UnwindTable) -> Lines:
+    """As `stack_cfi_from_table`, with the lines still to be written."""
     if table.functions.section.any():
         raise BuildError("STACK CFI", None, "functions", "are of a relocatable file: their addresses are not known yet")
     table = trimmed(without_blocks(table))
     functions = table.functions
     order = np.argsort(functions.start, kind="stable")
     order = order[functions.size[order] > 0]
-    job, first = numbered(functions.run[order], functions.return_column[order])
-    jobs = _jobs(table, functions.run[order][first].astype(np.int64), functions.return_column[order][first])
+    run, column = functions.run[order].astype(np.int64), functions.return_column[order]
+    job, first, row, columns = _jobs(table, run, column)
+    rows, steps = _rows_and_steps(table, first, row, columns)
     start = functions.start[order] - np.uint64(table.load_address)
-    fixed = _word_places(jobs.words)
-    columns = (jobs.first, table.rows.offset[jobs.row], jobs.kind, jobs.word, jobs.stop)
-    arguments = (*views(*fixed), *views(start, functions.size[order], job, *columns))
-    text = np.empty(0, np.uint8)
-    size = engine().stack_cfi.lines(*arguments, *views(text))
-    text = np.empty(size, np.uint8)
-    engine().stack_cfi.lines(*arguments, *views(text))
-    return text.tobytes(), _refusals(table, order, job, jobs)
+    refusals = _refusals(table, order, job, rows)
+    return Lines(start, functions.size[order], job, rows, steps, refusals)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Jobs:
-    """The rows of each run with a return column, one behind the other from `first` on: their index in the table, their
-    kind, the number of their text in `words`, the row where a range ends, and why they cannot be said (0: they can)."""
-
-    first: NDArray[np.int64]
-    row: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    word: NDArray[np.int64]
-    stop: NDArray[np.int64]
-    reason: NDArray[np.uint8]
-    words: list[bytes]
-
-
-def _jobs(table: UnwindTable, run: NDArray[np.int64], column: NDArray[np.uint32]) -> _Jobs:
-    content, contents = row_contents(table)
-    count = np.diff(table.run_rows)[run]
+def _jobs(
+    table: UnwindTable, run: NDArray[np.int64], column: NDArray[np.uint32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | slice, NDArray[np.uint32]]:
+    """A number for each function, equal where run and return column are; where the rows of each number begin, which of
+    the table's they are, and with what return column."""
+    if len(column) and (column == column[0]).all():
+        # In nearly every file: the runs are what is to be said.
+        return run, table.run_rows, slice(None), np.full(len(table.rows.offset), column[0])
+    job, one = numbered(run, column)
+    count = np.diff(table.run_rows)[run[one]]
     first = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
-    row = ranges(table.run_rows[run], count)
-    said, at = numbered(content[row], np.repeat(column, count))
-    columns = np.repeat(column, count)[at].tolist()
-    language = _Language(table)
-    rules = [language.rules(contents[one], ra) for one, ra in zip(content[row][at].tolist(), columns, strict=True)]
+    return job, first, ranges(table.run_rows[run[one]], count), np.repeat(column[one], count)
+
+
+def _rows_and_steps(
+    table: UnwindTable, first: NDArray[np.int64], row: NDArray[np.int64] | slice, column: NDArray[np.uint32]
+) -> tuple[_Rows, _Steps]:
+    content, contents = row_contents(table)
+    said, columns = content[row], column[:1]
+    if isinstance(row, slice):
+        at = np.arange(len(contents))
+        columns = np.repeat(columns, len(contents))
+    else:
+        said, place = numbered(said, column)
+        at, columns = content[row][place], column[place]
+    language = Language(table.architecture, table.byte_order)
+    pairs = zip(at.tolist(), columns.tolist(), strict=True)
+    rules = [language.rules(contents[index], return_column) for index, return_column in pairs]
     reasons = np.array([one if isinstance(one, Reason) else 0 for one in rules], np.uint8)
-    reason = reasons[said]
-    is_first = np.zeros(len(row), np.bool_)
-    is_first[first[:-1]] = True
-    before = np.where(is_first | np.append(True, reason[:-1] > 0), -1, np.append(-1, said[:-1]))
-    lost = _lost_before(said, before, rules)
+    before = np.full(len(said), -1, np.int64)
+    before[1:] = said[:-1]
+    before[first[:-1][first[:-1] < len(said)]] = -1
+    if reasons.any():
+        before[np.flatnonzero(reasons[before] > 0)] = -1
     # A step is from nothing, for an INIT, or from another row; of few it matters what was said before that.
-    step, steps = numbered(before, said, lost)
-    kind, words = _step_texts(rules, before[steps].tolist(), said[steps].tolist(), lost[steps].tolist())
-    kinds = kind[step]
-    stops = np.flatnonzero(kinds == TextRow.SKIPPED)
-    stop = np.append(stops, len(row))[np.searchsorted(stops, np.arange(len(row)), side="right")]
-    return _Jobs(first, row, kinds, step, stop, reason, words)
+    lost = _lost_before(said, before, rules)
+    key = (before + 1) * len(rules) + said
+    step, at = numbered(key if lost is None else 2 * key + lost)
+    was_said = np.zeros(len(at), np.bool_) if lost is None else lost[at] > 0
+    steps = _steps(rules, before[at].tolist(), said[at].tolist(), was_said.tolist())
+    return _Rows(first, table.rows.offset[row], step, reasons[said]), steps
 
 
-def _step_texts(
-    rules: list[Rules | Reason], before: list[int], said: list[int], lost: list[int]
-) -> tuple[NDArray[np.uint8], list[bytes]]:
+def _steps(rules: list[Rules | Reason], before: list[int], said: list[int], was_said: list[bool]) -> _Steps:
     """The kind of each step, and its text up to the end of its line."""
     kinds, words = [], []
-    for old, new, names in zip(before, said, lost, strict=True):
+    for old, new, mentioned in zip(before, said, was_said, strict=True):
         after, former = rules[new], rules[old]
+        said_now: list[tuple[str, str]] = []
         if isinstance(after, Reason):
-            kind, said_now = TextRow.SKIPPED, []
+            kind = TextRow.SKIPPED
         elif old < 0 or isinstance(former, Reason):
-            kind, said_now = TextRow.INIT, [(name, rule) for name, rule in after.items() if rule is not None]
+            kind, said_now = TextRow.INIT, all_rules(after)
         else:
-            said_now = _changes(former, after, bool(names))
+            said_now = changed_rules(former, after, mentioned)
             kind = TextRow.DELTA if said_now else TextRow.SAME
         kinds.append(kind)
-        words.append("".join(f" {name}: {rule}" for name, rule in sorted(said_now)).encode() + b"\n")
-    return np.array(kinds, np.uint8), words
+        words.append("".join([f" {name}: {rule}" for name, rule in said_now]) + "\n")
+    heads = np.array([0, len(INIT), len(INIT), len(DELTA)], np.int64)
+    length = np.array([len(one) for one in words], np.int64)
+    start = heads[1] + heads[3] + np.cumsum(length) - length
+    pool = INIT + DELTA + "".join(words).encode()
+    return _Steps(np.array(kinds, np.uint8), start, length, np.frombuffer(pool, np.uint8), heads)
 
 
-def _changes(before: Rules, after: Rules, was_said: bool) -> list[tuple[str, str]]:
-    """What is said of a row behind another one. A register without a rule keeps its value.
-
-    `was_said`: some register that is lost now had a rule in the range, though not right before.
-    """
-    changed = [(name, name) for name in before.keys() - after.keys()]
-    for name, rule in after.items():
-        if rule is not None and before.get(name) != rule:
-            changed.append((name, rule))
-        elif rule is None and (before.get(name) is not None or (was_said and name not in before)):
-            changed.append((name, WITHDRAWN))
-    return changed
-
-
-def _lost_before(said: NDArray[np.int64], before: NDArray[np.int64], rules: list[Rules | Reason]) -> NDArray[np.int64]:
-    """Which rows lose a register that had a rule earlier in their range, but none right before."""
-    lost = np.zeros(len(said), np.int64)
-    loses = np.array([not isinstance(one, Reason) and None in one.values() for one in rules])
+def _lost_before(
+    said: NDArray[np.int64], before: NDArray[np.int64], rules: list[Rules | Reason]
+) -> NDArray[np.int64] | None:
+    """Which rows lose a register that had a rule earlier in their range, but none right before; None: there is none."""
+    loses = np.array([not isinstance(one, Reason) and None in one.values() for one in rules], np.bool_)
     if not loses.any():
-        return lost
+        return None
+    lost = np.zeros(len(said), np.int64)
     # Undefined registers beside the return address are rare; ranges with one are walked.
     mentioned: set[str] = set()
     group = np.cumsum(before < 0)
@@ -160,93 +208,20 @@ def _lost_before(said: NDArray[np.int64], before: NDArray[np.int64], rules: list
     return lost
 
 
-class _Language:
-    """Rules as the words of Breakpad's language, for one table's architecture."""
-
-    def __init__(self, table: UnwindTable) -> None:
-        self.architecture: Architecture = table.architecture
-        self.byte_order = table.byte_order
-        self.names = breakpad_names(table.architecture.name)
-
-    def rules(self, content: RowContent, return_column: int) -> Rules | Reason:
-        """All that a row says, by name; why nothing of it can be said where its CFA or return address cannot."""
-        cfa = self._cfa(content.cfa)
-        if isinstance(cfa, Reason):
-            return cfa
-        rules: dict[str, str | None] = {CFA_NAME: cfa, RA_NAME: self._default_ra(return_column)}
-        for rule in content.registers:
-            if rule.register == return_column:
-                said = self._rule(rule)
-                if said is None and rule.kind is not RuleKind.UNDEFINED:
-                    return Reason.RA_RULE
-                rules[RA_NAME] = said or OUTERMOST
-            elif rule.register in self.names and rule.kind not in (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE):
-                rules[self.names[rule.register]] = self._rule(rule)
-        return Reason.RA_RULE if rules[RA_NAME] is None else rules
-
-    def _default_ra(self, return_column: int) -> str | None:
-        """Without a rule the return address is in its register, but where calls push it: there it is nowhere."""
-        if self.architecture.assembler.ra_offset is not None and return_column == self.architecture.return_address:
-            return OUTERMOST
-        return self.names.get(return_column)
-
-    def _cfa(self, cfa: CfaRule) -> str | Reason:
-        match cfa.kind, cfa.value:
-            case CfaKind.REGISTER, int(offset):
-                name = self.names.get(cfa.register)
-                return Reason.CFA_REGISTER if name is None else f"{name} {offset} +"
-            case CfaKind.EXPRESSION, bytes(expression):
-                return self._postfix(expression, starts_with_cfa=False) or Reason.CFA_EXPRESSION
-        return Reason.NO_CFA
-
-    def _rule(self, rule: RegisterRule) -> str | None:
-        """The words of a register's rule; None where its value is lost, or they are no words for it."""
-        match rule.kind, rule.value:
-            case RuleKind.OFFSET, int(offset):
-                return f"{CFA_NAME} {offset} + ^"
-            case RuleKind.VAL_OFFSET, int(offset):
-                return f"{CFA_NAME} {offset} +"
-            case RuleKind.REGISTER, int(register):
-                return self.names.get(register)
-            case RuleKind.SAME_VALUE, _:
-                return self.names.get(rule.register)
-            case RuleKind.EXPRESSION, bytes(expression):
-                words = self._postfix(expression, starts_with_cfa=True)
-                return None if words is None else f"{words} ^"
-            case RuleKind.VAL_EXPRESSION, bytes(expression):
-                return self._postfix(expression, starts_with_cfa=True)
-        return None
-
-    def _postfix(self, expression: bytes, starts_with_cfa: bool) -> str | None:
-        size = self.architecture.address_size
-        return postfix_of(expression, self.names, self.byte_order, size, starts_with_cfa)
-
-
-def _word_places(
-    words: list[bytes],
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """All words as one pool, where each is, and what lines begin with."""
-    pool = INIT + DELTA + b" ".join([b"", *words])
-    size = np.array([len(one) for one in words], np.int64)
-    start = len(INIT) + len(DELTA) + 1 + np.cumsum(size + 1) - (size + 1)
-    init = np.array([0, len(INIT), len(INIT) - 1], np.int64)  # the third: a space
-    return np.frombuffer(pool, np.uint8), start, size, init, np.array([len(INIT), len(DELTA)], np.int64)
-
-
-def _refusals(table: UnwindTable, order: NDArray[np.int64], job: NDArray[np.int64], jobs: _Jobs) -> Refusals:
+def _refusals(table: UnwindTable, order: NDArray[np.int64], job: NDArray[np.int64], rows: _Rows) -> Refusals:
     """The rows without a line, function by function."""
-    count = np.diff(jobs.first)
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(jobs.reason > 0)])
-    has_any = before[jobs.first[1:]] > before[jobs.first[:-1]]
+    count = np.diff(rows.first)
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows.reason > 0)])
+    has_any = before[rows.first[1:]] > before[rows.first[:-1]]
     which = np.flatnonzero(has_any[job])
     owner = np.repeat(which, count[job[which]])
-    place = ranges(jobs.first[:-1][job[which]], count[job[which]])
+    place = ranges(rows.first[:-1][job[which]], count[job[which]])
     function = order[owner]
-    offset, size = table.rows.offset[jobs.row[place]], table.functions.size[function]
-    is_last = place == jobs.first[1:][job[owner]] - 1
-    following = table.rows.offset[jobs.row[np.where(is_last, place, place + 1)]]
+    offset, size = rows.offset[place], table.functions.size[function]
+    is_last = place == rows.first[1:][job[owner]] - 1
+    following = rows.offset[np.where(is_last, place, place + 1)]
     end = np.where(is_last, size, following)
     start = table.functions.start[function]
-    refused = jobs.reason[place] > 0
+    refused = rows.reason[place] > 0
     begin, stop = (start + offset)[refused], (start + end)[refused]
-    return Refusals(function[refused], begin, stop, jobs.reason[place][refused])
+    return Refusals(function[refused], begin, stop, rows.reason[place][refused])

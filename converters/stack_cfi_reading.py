@@ -21,7 +21,8 @@ from .breakpad_names import breakpad_names
 from .postfix_reading import PostfixError, expression_of
 from .postfix_text import CFA_NAME
 from .rules import CfaKind, RuleKind
-from .stack_cfi import DELTA, OUTERMOST, RA_NAME, WITHDRAWN
+from .stack_cfi import DELTA
+from .stack_cfi_words import OUTERMOST, RA_NAME, WITHDRAWN
 from .unwind import CfaRule, Function, FunctionColumns, RegisterRule, Row, RowColumns, UnwindTable, table_of
 
 SOURCE = "STACK CFI"

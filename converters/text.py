@@ -6,7 +6,10 @@ pieces of it that it is made of. No Python object a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+import mmap
+from collections.abc import Callable, Sequence
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +57,29 @@ def renumbered(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
     is_used = np.zeros(int(numbers.max(initial=-1)) + 1, np.bool_)
     is_used[numbers] = True
     return np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[numbers]
+
+
+def bytes_filled(size: int, fill: Callable[[NDArray[np.uint8]], object]) -> bytes:
+    """`size` bytes, all of which `fill` writes: not copied, and where that is possible in large pages, since of many
+    megabytes the pages take longer than the text."""
+    if not size:
+        return b""
+    stream = BytesIO(bytes(size))
+    with stream.getbuffer() as view:
+        room = np.frombuffer(view, np.uint8)
+        _ask_for_large_pages(room)
+        fill(room)
+        del room  # which keeps the view from being given back
+    return stream.getvalue()
+
+
+def _ask_for_large_pages(room: NDArray[np.uint8]) -> None:
+    """As NumPy does for its own arrays."""
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        begin = -(-room.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
+        whole = (room.ctypes.data + len(room) - begin) // mmap.PAGESIZE * mmap.PAGESIZE
+        if whole > 0:
+            ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(whole), mmap.MADV_HUGEPAGE)
 
 
 class Pool:

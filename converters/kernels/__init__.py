@@ -27,6 +27,7 @@ class Engine:
     entries: ModuleType
     rows: ModuleType
     streams: ModuleType
+    numbering: ModuleType
     stack_cfi: ModuleType
     fres: ModuleType
     sharing: ModuleType

@@ -60,44 +60,49 @@ def put_hexadecimal(value: cython.ulonglong, out: cython.uchar[::1], at: cython.
 @cython.exceptval(-1, check=False)
 def lines(
     words: cython.const[cython.uchar][::1],
-    word_start: cython.const[cython.longlong][::1],
-    word_size: cython.const[cython.longlong][::1],
-    init: cython.const[cython.longlong][::1],
-    delta: cython.const[cython.longlong][::1],
+    step_start: cython.const[cython.longlong][::1],
+    step_length: cython.const[cython.longlong][::1],
+    step_kind: cython.const[cython.uchar][::1],
+    heads: cython.const[cython.longlong][::1],
     address: cython.const[cython.ulonglong][::1],
     size: cython.const[cython.ulonglong][::1],
     job: cython.const[cython.longlong][::1],
     job_first: cython.const[cython.longlong][::1],
     row_offset: cython.const[cython.ulonglong][::1],
-    row_kind: cython.const[cython.uchar][::1],
-    row_word: cython.const[cython.longlong][::1],
-    row_stop: cython.const[cython.longlong][::1],
+    row_step: cython.const[cython.longlong][::1],
     out: cython.uchar[::1],
 ) -> cython.longlong:
     """The lines of functions, as far as `out` has room; return how many bytes they are.
 
     Function f is `size[f]` bytes from `address[f]` on, with the rows job_first[job[f]] up to the next job's: of each
-    its offset, its kind, the number of its word (which ends a line), and, of an INIT, the row that ends its range.
-    `init` and `delta` are the start and size of what their lines begin with.
+    its offset, and its step from the row before. A step has a kind and, in `words`, the rest of its line. `heads` is
+    where there is what lines begin with, start and length: those of an INIT, then those of others.
     """
     function: cython.longlong
     row: cython.longlong
+    other: cython.longlong
+    step: cython.longlong
     last: cython.longlong
     end: cython.ulonglong
     at: cython.longlong = 0
     for function in range(address.shape[0]):
         last = job_first[job[function] + 1]
         for row in range(job_first[job[function]], last):
-            if row_kind[row] == IS_SKIPPED or row_kind[row] == IS_SAME:
+            step = row_step[row]
+            if step_kind[step] == IS_SKIPPED or step_kind[step] == IS_SAME:
                 continue
-            if row_kind[row] == IS_INIT:
-                end = size[function] if row_stop[row] >= last else row_offset[row_stop[row]]
-                at = put(words, init[0], init[1], out, at)
+            if step_kind[step] == IS_INIT:
+                other = row + 1
+                while other < last and step_kind[row_step[other]] != IS_SKIPPED:
+                    other += 1
+                end = size[function] if other == last else row_offset[other]
+                at = put(words, heads[0], heads[1], out, at)
                 at = put_hexadecimal(address[function] + row_offset[row], out, at)
-                at = put(words, init[2], 1, out, at)
+                # What they begin with ends in a space.
+                at = put(words, heads[0] + heads[1] - 1, 1, out, at)
                 at = put_hexadecimal(end - row_offset[row], out, at)
             else:
-                at = put(words, delta[0], delta[1], out, at)
+                at = put(words, heads[2], heads[3], out, at)
                 at = put_hexadecimal(address[function] + row_offset[row], out, at)
-            at = put(words, word_start[row_word[row]], word_size[row_word[row]], out, at)
+            at = put(words, step_start[step], step_length[step], out, at)
     return at
