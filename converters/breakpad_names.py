@@ -1,4 +1,4 @@
-"""What Breakpad calls registers, by architecture and DWARF number.
+"""What Breakpad calls architectures, and their registers by DWARF number.
 
 Strategy: as `register_names`, whose runs of names are written alike. Names are those of Breakpad's dump_syms; for s390x
 and PowerPC, which it does not write, those of the assemblers.
@@ -49,3 +49,12 @@ _RUNS = {
 def breakpad_names(architecture: str) -> dict[int, str]:
     """The names of an architecture's registers by DWARF number; others have none."""
     return numbered_names(_RUNS[architecture])
+
+
+# MODULE's name of an architecture where it is not ours.
+_MODULE_NAMES = {"aarch64": "arm64", "aarch64_be": "arm64", "mips64": "mips", "riscv32": "riscv"}
+
+
+def module_architecture(architecture: str) -> str:
+    """What a MODULE record calls an architecture."""
+    return _MODULE_NAMES.get(architecture, architecture)

@@ -72,16 +72,21 @@ class ElfSection:
 
 @dataclass(frozen=True, slots=True)
 class ElfImage:
-    """An open ELF file. `type` is ET_..., `machine` EM_..., `load_address` the first PT_LOAD's."""
+    """An open ELF file. `type` is ET_..., `machine` EM_...; `loaded`: each PT_LOAD's address and size."""
 
     path: str
     type: str | int
     machine: str | int
     address_size: int
     byte_order: ByteOrder
-    load_address: int
+    loaded: tuple[tuple[int, int], ...]
     sections: tuple[ElfSection, ...]
     data: memoryview
+
+    @property
+    def load_address(self) -> int:
+        """The address of the first PT_LOAD; 0 where there is none."""
+        return self.loaded[0][0] if self.loaded else 0
 
     @property
     def architecture(self) -> Architecture | None:
@@ -91,14 +96,18 @@ class ElfImage:
     @property
     def data_base(self) -> int:
         """What DW_EH_PE_datarel counts from, as gcc's unwinder has it: DT_PLTGOT's address, 0 without one."""
+        return self.dynamic_value(ENUM_D_TAG["DT_PLTGOT"]) or 0
+
+    def dynamic_value(self, tag: int) -> int | None:
+        """What the dynamic section says first of a tag; None where it says nothing. Raises ParseError."""
         header = next((one for one in self.sections if one.type == "SHT_DYNAMIC" and not one.is_nobits), None)
         if header is None:
-            return 0
+            return None
         words = self.contents(header)
         code = f"{'<' if self.byte_order == 'little' else '>'}u{self.address_size}"
         entries = np.frombuffer(words.data[: len(words) // (2 * self.address_size) * 2 * self.address_size], code)
-        found = np.flatnonzero(entries[::2] == ENUM_D_TAG["DT_PLTGOT"])
-        return int(entries[2 * found[0] + 1]) if len(found) else 0
+        found = np.flatnonzero(entries[::2] == tag)
+        return int(entries[2 * found[0] + 1]) if len(found) else None
 
     def named(self, name: str) -> tuple[ElfSection, ...]:
         """The sections of that name, in file order."""
@@ -160,7 +169,7 @@ def _image(path: str | os.PathLike[str], mapping: mmap.mmap) -> ElfImage:
             machine=elf["e_machine"],
             address_size=elf.elfclass // 8,
             byte_order="little" if elf.little_endian else "big",
-            load_address=_load_address(elf, mapping, headers),
+            loaded=_loaded(elf, mapping, headers),
             sections=_sections(elf, mapping, headers),
             data=memoryview(mapping),
         )
@@ -192,11 +201,11 @@ def _section_headers(elf: ELFFile, mapping: mmap.mmap) -> Iterator[Header]:
     return _header_table(elf, mapping, "e_sh", elf.structs.Elf_Shdr, count)
 
 
-def _load_address(elf: ELFFile, mapping: mmap.mmap, sections: list[Header]) -> int:
-    """The address of the first PT_LOAD; 0 where there is none."""
+def _loaded(elf: ELFFile, mapping: mmap.mmap, sections: list[Header]) -> tuple[tuple[int, int], ...]:
+    """Address and size in memory of each PT_LOAD."""
     count = sections[0]["sh_info"] if elf["e_phnum"] == PN_XNUM and sections else elf["e_phnum"]
     segments = _header_table(elf, mapping, "e_ph", elf.structs.Elf_Phdr, count)
-    return next((int(segment["p_vaddr"]) for segment in segments if segment["p_type"] == "PT_LOAD"), 0)
+    return tuple((int(one["p_vaddr"]), int(one["p_memsz"])) for one in segments if one["p_type"] == "PT_LOAD")
 
 
 def _sections(elf: ELFFile, mapping: mmap.mmap, headers: list[Header]) -> tuple[ElfSection, ...]:

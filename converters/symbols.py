@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 TABLES = ("SHT_SYMTAB", "SHT_DYNSYM")
 # Symbols that may stand for code; those of assembler sources often have no type.
-_CODE_TYPES = [ENUM_ST_INFO_TYPE[name] for name in ("STT_NOTYPE", "STT_FUNC", "STT_LOOS")]  # the last: STT_GNU_IFUNC
+_FUNCTION_TYPES = [ENUM_ST_INFO_TYPE[name] for name in ("STT_FUNC", "STT_LOOS")]  # the second: STT_GNU_IFUNC
+_CODE_TYPES = [ENUM_ST_INFO_TYPE["STT_NOTYPE"], *_FUNCTION_TYPES]
 _TYPE_MASK = 0xF
 # Bit 0 of a function's value is no part of its address: it tells Thumb code, and MIPS16.
 _MARKED = ("EM_ARM", "EM_MIPS")
@@ -64,21 +65,37 @@ def addresses_of_names(image: ElfImage, names: Sequence[str]) -> dict[str, tuple
     return {name: tuple(sorted(addresses)) for name, addresses in found.items()}
 
 
-def _addresses(image: ElfImage, header: ElfSection, names: list[str]) -> list[tuple[str, set[int]]]:
-    """What one table says of the names."""
+def strings_of(image: ElfImage, header: ElfSection) -> bytes:
+    """The string table of a symbol table. Raises ParseError."""
     if header.link >= len(image.sections) or image.sections[header.link].type != "SHT_STRTAB":
         raise ParseError(header.name, None, "sh_link", f"{header.link} is no table of strings")
-    symbols = symbols_of(image, header)
-    is_code = np.isin(symbols["info"] & _TYPE_MASK, _CODE_TYPES) & (symbols["shndx"] != SHN_INDICES.SHN_UNDEF)
-    symbols = symbols[is_code & (symbols["shndx"] != SHN_INDICES.SHN_ABS)]
-    strings = bytes(image.contents(image.sections[header.link]).data)
+    return bytes(image.contents(image.sections[header.link]).data)
+
+
+def defined_functions(image: ElfImage, header: ElfSection) -> tuple[NDArray[np.void], NDArray[np.uint64]]:
+    """The records of a table that are functions of the file, and their addresses. Raises ParseError."""
+    symbols = _defined(symbols_of(image, header), _FUNCTION_TYPES)
+    return symbols, _addresses_of(image, symbols)
+
+
+def _defined(symbols: NDArray[np.void], types: list[int]) -> NDArray[np.void]:
+    is_code = np.isin(symbols["info"] & _TYPE_MASK, types) & (symbols["shndx"] != SHN_INDICES.SHN_UNDEF)
+    found: NDArray[np.void] = symbols[is_code & (symbols["shndx"] != SHN_INDICES.SHN_ABS)]
+    return found
+
+
+def _addresses(image: ElfImage, header: ElfSection, names: list[str]) -> list[tuple[str, set[int]]]:
+    """What one table says of the names."""
+    strings = strings_of(image, header)
+    symbols = _defined(symbols_of(image, header), _CODE_TYPES)
+    address = _addresses_of(image, symbols)
     by_name = np.argsort(symbols["name"], kind="stable")
     offsets = symbols["name"][by_name]
     return [
         (
             name,
             {
-                _address(image, symbols[by_name[index]])
+                int(address[by_name[index]])
                 for at in _places(strings, name)
                 for index in range(*np.searchsorted(offsets, [at, at + 1]).tolist())
             },
@@ -98,7 +115,10 @@ def _places(strings: bytes, name: str) -> list[int]:
     return places
 
 
-def _address(image: ElfImage, symbol: np.void) -> int:
-    value, kind = int(symbol["value"]), int(symbol["info"]) & _TYPE_MASK
-    is_marked = image.machine in _MARKED and kind == ENUM_ST_INFO_TYPE["STT_FUNC"]
-    return value & ~1 if is_marked else value
+def _addresses_of(image: ElfImage, symbols: NDArray[np.void]) -> NDArray[np.uint64]:
+    """The addresses of code that symbols stand for."""
+    value = symbols["value"].astype(np.uint64)
+    if image.machine not in _MARKED:
+        return value
+    is_function = symbols["info"] & _TYPE_MASK == ENUM_ST_INFO_TYPE["STT_FUNC"]
+    return np.where(is_function, value & ~np.uint64(1), value)

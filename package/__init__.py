@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .batch import write_sframe_many
+    from .batch import write_breakpad_many, write_sframe_many
+    from .breakpad_jobs import store_breakpad, write_breakpad
     from .conversions import convert, merge_sframe
     from .converters.by_pc import RulesByPc, by_pc
     from .converters.callframe_encoding import to_debug_frame, to_eh_frame, to_eh_frame_hdr
@@ -55,12 +56,15 @@ _HOMES = {
     "project": "converters.sframe",
     "read_elf": "converters.reading",
     "remove_sframe": "jobs",
+    "store_breakpad": "breakpad_jobs",
     "to_debug_frame": "converters.callframe_encoding",
     "to_directives": "converters.directives",
     "to_eh_frame": "converters.callframe_encoding",
     "to_eh_frame_hdr": "converters.callframe_encoding",
     "to_sframe": "converters.sframe",
     "to_stack_cfi": "converters.stack_cfi",
+    "write_breakpad": "breakpad_jobs",
+    "write_breakpad_many": "batch",
     "write_sframe": "jobs",
     "write_sframe_many": "batch",
 }
@@ -93,12 +97,15 @@ __all__ = [
     "project",
     "read_elf",
     "remove_sframe",
+    "store_breakpad",
     "to_debug_frame",
     "to_directives",
     "to_eh_frame",
     "to_eh_frame_hdr",
     "to_sframe",
     "to_stack_cfi",
+    "write_breakpad",
+    "write_breakpad_many",
     "write_sframe",
     "write_sframe_many",
 ]

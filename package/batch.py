@@ -8,14 +8,15 @@ and one process at a time, so that only the file that kills its worker fails.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from .breakpad_jobs import BreakpadReport, store_breakpad
 from .jobs import SframeReport, write_sframe
 from .schemas.section import FormatError, ParseError
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     StrPath: TypeAlias = str | os.PathLike[str]
+    Choices: TypeAlias = dict[str, Any]
+
+Report = TypeVar("Report")
 
 ELF_MAGIC = b"\x7fELF"
 # By its name, too: packages are archives of that format.
@@ -72,6 +76,22 @@ def _raise(error: OSError) -> None:
     raise error
 
 
+def linked_files(paths: Iterable[StrPath]) -> list[Path]:
+    """Files, and of folders every ELF file that is linked; symbolic links in them are not followed. Raises OSError."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        found += sorted(filter(_is_linked, _elf_files(path))) if path.is_dir() else [path]
+    return found
+
+
+def _is_linked(path: Path) -> bool:
+    from .writers.elf_object import is_relocatable
+
+    with path.open("rb") as file:
+        head = file.read(64)
+    return head.startswith(ELF_MAGIC) and not is_relocatable(head)
+
+
 def worker_processes(jobs: int, files: int) -> AbstractContextManager[Executor | None]:
     """So many processes; None, which is this one, for one job or one file."""
     import multiprocessing
@@ -89,17 +109,33 @@ def write_sframe_many(
 
     Folders are made as they are needed. `executor` None does it here, file by file.
     """
+    return _each(write_sframe, pairs, executor, choices)
+
+
+def write_breakpad_many(
+    paths: Sequence[StrPath], store: StrPath, executor: Executor | None = None, **choices: Any
+) -> Iterator[BreakpadReport | Failure]:
+    """`store_breakpad` with its `choices` for each path; outcomes come in the order of the paths.
+
+    `executor` None does it here, file by file.
+    """
+    return _each(store_breakpad, [(path, store) for path in paths], executor, choices)
+
+
+def _each(
+    job: Callable[..., Report], pairs: Sequence[tuple[StrPath, StrPath]], executor: Executor | None, choices: Choices
+) -> Iterator[Report | Failure]:
     if executor is None:
-        yield from (_one(source, out, choices) for source, out in pairs)
+        yield from (_one(job, source, out, choices) for source, out in pairs)
         return
-    futures = [executor.submit(_one, source, out, choices) for source, out in pairs]
+    futures = [executor.submit(_one, job, source, out, choices) for source, out in pairs]
     for (source, out), future in zip(pairs, futures, strict=True):
-        yield _outcome(source, out, choices, future)
+        yield _outcome(job, source, out, choices, future)
 
 
 def _outcome(
-    source: StrPath, out: StrPath, choices: dict[str, Any], future: Future[SframeReport | Failure]
-) -> SframeReport | Failure:
+    job: Callable[..., Report], source: StrPath, out: StrPath, choices: Choices, future: Future[Report | Failure]
+) -> Report | Failure:
     try:
         return future.result()
     except BrokenProcessPool:
@@ -107,15 +143,15 @@ def _outcome(
     with worker_processes(2, 2) as alone:
         assert alone is not None
         try:
-            return alone.submit(_one, source, out, choices).result()
+            return alone.submit(_one, job, source, out, choices).result()
         except BrokenProcessPool:
             return Failure(os.fspath(source), os.fspath(out), "the process that read it died")
 
 
-def _one(source: StrPath, out: StrPath, choices: dict[str, Any]) -> SframeReport | Failure:
+def _one(job: Callable[..., Report], source: StrPath, out: StrPath, choices: Choices) -> Report | Failure:
     try:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
-        return write_sframe(source, out, **choices)
+        return job(source, out, **choices)
     except FormatError as error:
         reason = str(error)
     except OSError as error:

@@ -11,7 +11,7 @@ import io
 import os
 import sys
 
-from . import cli_convert, cli_edit, cli_read, cli_write
+from . import cli_breakpad, cli_convert, cli_edit, cli_read, cli_write
 from .cli_common import DIFFERENT, WRONG
 from .schemas.section import FormatError
 
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="unwindkit", description="Unwind information of finished binaries.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (
-        *(cli_read.add_info, cli_write.add_sframe, cli_read.add_dump, cli_read.add_find),
+        *(cli_read.add_info, cli_write.add_sframe, cli_breakpad.add_breakpad, cli_read.add_dump, cli_read.add_find),
         *(cli_write.add_remove, cli_edit.add_edit, cli_convert.add_convert, cli_convert.add_merge),
     ):
         add(commands)

@@ -132,29 +132,29 @@ def _sframe_many(options: argparse.Namespace) -> int:
     with worker_processes(options.jobs, len(pairs)) as executor:
         for number, outcome in enumerate(write_sframe_many(pairs, executor, **_choices(options)), 1):
             done.append(asdict(outcome))
-            _clear_progress()
+            clear_progress()
             if isinstance(outcome, Failure):
                 failed += 1
                 print(f"unwindkit: {outcome.file}: {outcome.error}", file=sys.stderr)
             else:
                 refused |= bool(outcome.refused)
                 print("\n".join([_first_line(outcome), *_warnings(outcome)]), file=sys.stderr)
-            _show_progress(number, len(pairs))
-    _clear_progress()
+            show_progress(number, len(pairs))
+    clear_progress()
     if options.report:
         _write_report(options.report, done)
     print(f"{count_text(len(pairs), 'file')}: {len(pairs) - failed:,} written, {failed:,} failed", file=sys.stderr)
     return WRONG if failed else DIFFERENT if options.strict and refused else DONE
 
 
-def _show_progress(number: int, total: int) -> None:
+def show_progress(number: int, total: int) -> None:
     if sys.stderr.isatty():
         width = 40
         filled = width * number // total
         print(f"\r[{'#' * filled}{' ' * (width - filled)}] {number}/{total}", end="", file=sys.stderr, flush=True)
 
 
-def _clear_progress() -> None:
+def clear_progress() -> None:
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
 

@@ -8,11 +8,11 @@ a time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import takewhile
 from os import PathLike
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from .breakpad import NAMES, RECORDS, Info, Line, Unknown
 from .section import BuildError, ParseError
@@ -29,6 +29,7 @@ from .text_lines import (
     shortened,
     text_from,
     text_of,
+    texts_of,
     value_of,
 )
 
@@ -183,6 +184,17 @@ def _canonical_line(record: Record) -> bytes:
     if not (fits and faithful):
         raise BuildError("", None, NAMES[type(record)], f"{shortened(text)} would not read back as this record")
     return line
+
+
+def build_lines(cls: type[Record], *columns: Sequence[Any]) -> bytes:
+    """The canonical lines of many records without an `Either`, from a column a field. Raises BuildError."""
+    layout, texts = _LAYOUTS[cls], []
+    for (name, kind), column in zip(layout.parts, columns, strict=True):
+        try:
+            texts.append(texts_of(kind, column))
+        except ValueError as fault:
+            raise BuildError("", None, f"{layout.name}.{name}", str(fault)) from None
+    return bytes_from("".join(f"{layout.head}{''.join(parts)}\n" for parts in zip(*texts, strict=True)))
 
 
 def _texts(layout: Layout, record: Record) -> Iterator[str]:

@@ -7,7 +7,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedRandom, BufferedReader, BufferedWriter
 from pathlib import Path
@@ -17,17 +17,22 @@ CHUNK = 1 << 24
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Make `data` the content of `path`: a temporary file beside it is renamed; on failure `path` is as it was.
+    """Make `data` the content of `path`, as `write_pieces`."""
+    write_pieces(path, (data,))
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Make `pieces` the content of `path`: a temporary file beside it is renamed; on failure `path` is as it was.
 
     Links are followed. Raises OSError.
     """
     target = path.resolve()
-    mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
+    mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~umask()
     name = target.with_name(f".unwindkit-{os.getpid()}-{time.monotonic_ns():x}")
     file = name.open("xb")
     try:
         with file:
-            file.write(data)
+            file.writelines(pieces)
             if target.exists():
                 # Else a crash could leave the new name with neither content; a new file costs no one anything.
                 file.flush()
@@ -38,7 +43,8 @@ def write_bytes(path: Path, data: bytes) -> None:
         name.unlink(missing_ok=True)
 
 
-def _umask() -> int:
+def umask() -> int:
+    """What the process takes away from the modes of new files."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

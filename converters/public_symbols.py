@@ -1,0 +1,83 @@
+"""Symbols of the linker as Breakpad's PUBLIC records: one an address.
+
+Strategy: tables stay columns until names are chosen; strings are made of the chosen ones alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from elftools.elf.enums import ENUM_ST_INFO_BIND
+
+from ..schemas.breakpad import Public
+from ..schemas.breakpad_lines import build_lines
+from .demangling import demangled
+from .elf import ElfImage
+from .symbols import defined_functions, strings_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Of several names for one address the one that people know: seen by others, without underscores in front (in C
+# libraries such a name is often the weak one), short.
+_UNSAYABLE = str.maketrans("\0\r\n", "???")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublicSymbols:
+    """Functions of a symbol table: `address` u64 ascending, absolute; `m`: it has several names; `name` as linked."""
+
+    address: NDArray[np.uint64]
+    m: NDArray[np.bool_]
+    name: list[str]
+
+    @classmethod
+    def none(cls) -> PublicSymbols:
+        """No symbol."""
+        return cls(np.zeros(0, np.uint64), np.zeros(0, np.bool_), [])
+
+    def chosen(self, which: NDArray[np.bool_]) -> PublicSymbols:
+        """Some of them."""
+        names = [name for name, is_wanted in zip(self.name, which.tolist(), strict=True) if is_wanted]
+        return PublicSymbols(self.address[which], self.m[which], names)
+
+
+def public_symbols(image: ElfImage) -> PublicSymbols:
+    """The functions of `.symtab`, or of `.dynsym` where there is none. Raises ParseError for broken tables."""
+    for kind in ("SHT_SYMTAB", "SHT_DYNSYM"):
+        for header in image.sections:
+            if header.type == kind and not header.is_nobits:
+                symbols, address = defined_functions(image, header)
+                if len(symbols):
+                    return _chosen(symbols, address, strings_of(image, header))
+    return PublicSymbols.none()
+
+
+def _chosen(symbols: NDArray[np.void], address: NDArray[np.uint64], strings: bytes) -> PublicSymbols:
+    """One name for each address."""
+    pool = np.frombuffer(strings + b"\0", np.uint8)
+    ends = np.flatnonzero(pool == 0)
+    start = np.minimum(symbols["name"].astype(np.int64), len(pool) - 1)
+    size = ends[np.searchsorted(ends, start)] - start
+    underscores = sum((pool[np.minimum(start + at, len(pool) - 1)] == ord("_")).astype(np.int64) for at in range(2))
+    is_local = symbols["info"] >> 4 == ENUM_ST_INFO_BIND["STB_LOCAL"]
+    order = np.lexsort((start, size, underscores, is_local, address))
+    order = order[size[order] > 0]
+    sorted_address = address[order]
+    is_first = np.append(True, sorted_address[1:] != sorted_address[:-1])[: len(order)]
+    first = np.flatnonzero(is_first)
+    spans = zip(start[order].tolist(), size[order].tolist(), strict=True)
+    names = [strings[begin : begin + count] for begin, count in spans]
+    ends_at = np.append(first[1:], len(order)).tolist()
+    several = [len(set(names[begin:end])) > 1 for begin, end in zip(first.tolist(), ends_at, strict=True)]
+    chosen = [names[index].decode("utf-8", "surrogateescape") for index in first.tolist()]
+    return PublicSymbols(sorted_address[first], np.array(several, np.bool_), chosen)
+
+
+def public_lines(symbols: PublicSymbols, load_address: int) -> bytes:
+    """PUBLIC records, with demangled names; a character that no line can hold becomes `?`."""
+    names = [name.translate(_UNSAYABLE) for name in demangled(symbols.name)]
+    address = (symbols.address - np.uint64(load_address)).tolist()
+    return build_lines(Public, symbols.m.tolist(), address, [0] * len(address), names)

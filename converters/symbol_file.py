@@ -1,0 +1,94 @@
+"""A whole Breakpad symbol file from a stripped ELF file: MODULE, INFO CODE_ID, PUBLIC, STACK CFI.
+
+Strategy: everything is read and decided first, so that broken input is told before a byte is written; what takes room,
+the STACK CFI lines, is made piece by piece as it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..schemas.breakpad import Module
+from ..schemas.breakpad_lines import build_record
+from .elf import ElfImage
+from .modules import module_of
+from .public_symbols import PublicSymbols, public_lines, public_symbols
+from .reading import ALL, DIALECTS, refuse_relocatable, table_of_image
+from .refusals import Refusals
+from .stack_cfi import Lines, lines_of
+from .unwind import FunctionColumns, UnwindTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SymbolFile:
+    """What a symbol file is made of: `head`, its first lines, `publics`, the PUBLIC lines, and `lines`, STACK CFI, None
+    where the file has no call frame information. `functions` have some, in `source`. `outside` counts functions
+    and symbols that lie outside every PT_LOAD, and are left out.
+    """
+
+    module: Module
+    head: bytes
+    public_count: int
+    publics: bytes
+    lines: Lines | None
+    functions: int
+    source: str
+    outside: int
+
+    @property
+    def refusals(self) -> Refusals | None:
+        """The ranges of code without lines, though they have call frame information."""
+        return None if self.lines is None else self.lines.refusals
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """The file's bytes; each piece stands only until the next is asked for."""
+        yield self.head
+        yield self.publics
+        if self.lines is not None:
+            yield from self.lines.pieces()
+
+
+def symbol_file(image: ElfImage, cfi_only: bool = False) -> SymbolFile:
+    """The symbol file of a linked ELF file; without PUBLIC records if `cfi_only`. Raises ParseError.
+
+    Of `.eh_frame` and `.debug_frame` the first wins at a PC. Addresses count from the first PT_LOAD.
+    """
+    refuse_relocatable(image)
+    module, code_id = module_of(image)
+    head = b"".join(build_record(record) for record in (module, code_id) if record is not None)
+    symbols = PublicSymbols.none() if cfi_only else public_symbols(image)
+    is_loaded = _is_loaded(image, symbols.address)
+    outside = int((~is_loaded).sum())
+    publics = public_lines(symbols.chosen(is_loaded), image.load_address)
+    table = _table(image)
+    if table is None:
+        return SymbolFile(module, head, int(is_loaded.sum()), publics, None, 0, "", outside)
+    kept = _is_loaded(image, table.functions.start)
+    outside += int((~kept).sum())
+    if not kept.all():
+        columns = (getattr(table.functions, field.name)[kept] for field in fields(FunctionColumns))
+        table = replace(table, functions=FunctionColumns(*columns))
+    lines = lines_of(table) if len(table) else None
+    return SymbolFile(module, head, int(is_loaded.sum()), publics, lines, len(table), table.source, outside)
+
+
+def _table(image: ElfImage) -> UnwindTable | None:
+    """All call frame information that the file has the bytes of."""
+    if any(not header.is_nobits for name in DIALECTS for header in image.named(name)):
+        return table_of_image(image, ALL)
+    return None
+
+
+def _is_loaded(image: ElfImage, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which addresses lie in a PT_LOAD."""
+    found = np.zeros(len(address), np.bool_)
+    for start, size in image.loaded:
+        found |= address - np.uint64(start) < np.uint64(size)
+    return found

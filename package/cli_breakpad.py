@@ -1,0 +1,89 @@
+"""The command breakpad."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from .cli_common import DIFFERENT, DONE, WRONG, count_text, refuse_the_input, refused_lines
+from .cli_write import clear_progress, show_progress
+
+if TYPE_CHECKING:
+    from .breakpad_jobs import BreakpadReport
+    from .cli_common import Commands
+
+
+def add_breakpad(commands: Commands) -> None:
+    command = commands.add_parser(
+        "breakpad",
+        help="the Breakpad symbol file of an ELF file: MODULE, PUBLIC, STACK CFI",
+        description="Write the Breakpad symbol file of a linked ELF file, or put those of many into a symbol store.",
+    )
+    command.add_argument("files", metavar="FILE", nargs="+", help="a file; with --store a folder, too")
+    output = command.add_mutually_exclusive_group()
+    output.add_argument("-o", dest="output", metavar="OUT.sym", help="write it here (default: standard output)")
+    output.add_argument("--store", metavar="DIR", help="write it to DIR/NAME/ID/NAME.sym")
+    command.add_argument("--cfi-only", action="store_true", help="no PUBLIC records")
+    command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="with --store: N files at once")
+    command.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit 1 if some file has no call frame information, or some that cannot be said",
+    )
+    command.set_defaults(run=_breakpad, command=command)
+
+
+def _breakpad(options: argparse.Namespace) -> int:
+    if options.jobs < 1 or (options.jobs > 1 and not options.store):
+        options.command.error("-j goes with --store, from 1 on")
+    if options.store:
+        return _into_store(options)
+    if len(options.files) > 1:
+        options.command.error("many files go with --store")
+    (options.file,) = options.files
+    if options.output:
+        refuse_the_input(options, options.output)
+    from .breakpad_jobs import write_breakpad
+
+    report = write_breakpad(options.file, options.output or sys.stdout.buffer, options.cfi_only)
+    print(_text(report), file=sys.stderr)
+    return DIFFERENT if options.strict and not report.is_whole else DONE
+
+
+def _into_store(options: argparse.Namespace) -> int:
+    from .batch import Failure, linked_files, worker_processes, write_breakpad_many
+
+    options.file = options.store
+    paths = linked_files(options.files)
+    failed, without, is_whole = 0, 0, True
+    with worker_processes(options.jobs, len(paths)) as executor:
+        outcomes = write_breakpad_many(paths, options.store, executor, cfi_only=options.cfi_only)
+        for number, outcome in enumerate(outcomes, 1):
+            clear_progress()
+            if isinstance(outcome, Failure):
+                failed += 1
+                print(f"unwindkit: {outcome.file}: {outcome.error}", file=sys.stderr)
+            else:
+                without += outcome.functions == 0
+                is_whole &= outcome.is_whole
+                print(_text(outcome), file=sys.stderr)
+            show_progress(number, len(paths))
+    clear_progress()
+    said = f"; {count_text(without, 'file')} without call frame information" if without else ""
+    print(f"{count_text(len(paths), 'file')}: {len(paths) - failed:,} done, {failed:,} failed{said}", file=sys.stderr)
+    return WRONG if failed else DIFFERENT if options.strict and not is_whole else DONE
+
+
+def _text(report: BreakpadReport) -> str:
+    name = report.output or report.name
+    lines = [f"{name}: {report.id}: {count_text(report.publics, 'public symbol')}, {report.size:,} bytes"]
+    if report.functions:
+        lines.append(f"  STACK CFI: {count_text(report.functions, 'function')} of {report.source}")
+    else:
+        lines.append("  no call frame information: stacks cannot be walked through this file")
+    if report.outside:
+        lines.append(f"  left out: {report.outside:,} outside what is loaded")
+    if not report.is_new:
+        lines.append("  was there already, with the same content")
+    return "\n".join(lines + refused_lines(report.refused))
