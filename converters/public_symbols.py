@@ -68,16 +68,24 @@ def _chosen(symbols: NDArray[np.void], address: NDArray[np.uint64], strings: byt
     sorted_address = address[order]
     is_first = np.append(True, sorted_address[1:] != sorted_address[:-1])[: len(order)]
     first = np.flatnonzero(is_first)
-    spans = zip(start[order].tolist(), size[order].tolist(), strict=True)
-    names = [strings[begin : begin + count] for begin, count in spans]
-    ends_at = np.append(first[1:], len(order)).tolist()
-    several = [len(set(names[begin:end])) > 1 for begin, end in zip(first.tolist(), ends_at, strict=True)]
-    chosen = [names[index].decode("utf-8", "surrogateescape") for index in first.tolist()]
-    return PublicSymbols(sorted_address[first], np.array(several, np.bool_), chosen)
+    begin, end = start[order], start[order] + size[order]
+
+    def names(which: NDArray[np.int64]) -> list[bytes]:
+        return [strings[a:b] for a, b in zip(begin[which].tolist(), end[which].tolist(), strict=True)]
+
+    several = np.zeros(len(first), np.bool_)
+    count = np.diff(np.append(first, len(order)))
+    for index in np.flatnonzero(count > 1).tolist():
+        several[index] = len(set(names(np.arange(first[index], first[index] + count[index])))) > 1
+    chosen = [name.decode("utf-8", "surrogateescape") for name in names(first)]
+    return PublicSymbols(sorted_address[first], several, chosen)
 
 
 def public_lines(symbols: PublicSymbols, load_address: int) -> bytes:
     """PUBLIC records, with demangled names; a character that no line can hold becomes `?`."""
-    names = [name.translate(_UNSAYABLE) for name in demangled(symbols.name)]
+    names = demangled(symbols.name)
+    together = " ".join(names)
+    if any(chr(one) in together for one in _UNSAYABLE):
+        names = [name.translate(_UNSAYABLE) for name in names]
     address = (symbols.address - np.uint64(load_address)).tolist()
     return build_lines(Public, symbols.m.tolist(), address, [0] * len(address), names)

@@ -21,7 +21,6 @@ from .callframe import table_from_cfi
 from .elf import ElfImage, open_elf
 from .overlaps import laid_over
 from .relocation import LaidOut, laid_out, placed, relocated
-from .sframe import table_from_sframe
 from .unwind import UnwindTable, joined, table_of
 
 if TYPE_CHECKING:
@@ -148,11 +147,11 @@ def table_of_section(image: ElfImage, section: Section) -> UnwindTable:
     """The table of one section of an open file, at the addresses of a laid-out one. Raises ParseError."""
     if section.name == ".sframe":
         # GNU as 2.45 leaves some without a byte: nothing is said, and nothing is wrong.
-        return (
-            table_from_sframe(section)
-            if len(section)
-            else table_of(supported_architecture(image), (), source=".sframe")
-        )
+        if not len(section):
+            return table_of(supported_architecture(image), (), source=".sframe")
+        from .sframe import table_from_sframe  # of which most files have none
+
+        return table_from_sframe(section)
     if section.name not in DIALECTS:
         raise ParseError(section.name, None, "", "is not a section of unwind information")
     bases = PointerBases(data=image.data_base)

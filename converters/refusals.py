@@ -85,3 +85,22 @@ class Refusals:
         """One refusal as an object."""
         reason = Reason.of(int(self.reason[index]))
         return Refusal(int(self.function[index]), int(self.start[index]), int(self.end[index]), reason)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCount:
+    """How often a reason was met: PC ranges, and the bytes in them."""
+
+    ranges: int
+    bytes: int
+
+
+def count_reasons(refusals: Refusals) -> dict[str, RefusedCount]:
+    """Refusals by the name of their reason."""
+    sizes = (refusals.end - refusals.start).astype(np.int64)
+    found: dict[str, RefusedCount] = {}
+    for reason in Reason:
+        here = refusals.reason == reason
+        if here.any():
+            found[reason.name] = RefusedCount(int(here.sum()), int(sizes[here].sum()))
+    return found

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from .converters.elf import open_elf
+from .converters.refusals import RefusedCount, count_reasons
 from .converters.symbol_file import SymbolFile, symbol_file
-from .jobs import RefusedCount, count_reasons
 
 if TYPE_CHECKING:
     from typing import TypeAlias

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from .jobs import RefusedCount
+    from .converters.refusals import RefusedCount
 
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 

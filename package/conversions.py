@@ -21,12 +21,11 @@ from .converters.elf import ElfImage, open_elf
 from .converters.merging import SharedRange, SharedRanges, merge, refuse_mixture
 from .converters.overlaps import trimmed
 from .converters.reading import DIALECTS, refuse_relocatable, section_of_image, table_of_image
-from .converters.refusals import Refusals
+from .converters.refusals import Refusals, RefusedCount, count_reasons
 from .converters.sframe import Compact, Encoded, sframe_from_table, table_from_sframe
 from .converters.sframe_section import section_version
-from .converters.stack_cfi_reading import from_stack_cfi
 from .converters.unwind import UnwindTable
-from .jobs import RefusedCount, count_reasons, sframe_section
+from .jobs import sframe_section
 from .schemas.section import BuildError, FormatError, ParseError, Section
 
 if TYPE_CHECKING:
@@ -169,6 +168,8 @@ def read_source(path: Path, source: str | None, address: int, architecture: str 
         raise ParseError(name, None, "address", f"{address:#x} is no address")
     data = memoryview(path.read_bytes())
     if source == "breakpad":
+        from .converters.stack_cfi_reading import from_stack_cfi
+
         section = Section(SYMBOLS, data, address)
         return Source(section, from_stack_cfi(bytes(data), _known(SYMBOLS, architecture), address), None)
     if name == ".sframe":

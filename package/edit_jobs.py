@@ -15,10 +15,10 @@ from .converters.callframe_edits import covering, edited_records
 from .converters.callframe_merging import merged_frames
 from .converters.elf import ElfImage, open_elf
 from .converters.reading import section_of_image, supported_architecture, table_of_image
+from .converters.refusals import RefusedCount, count_reasons
 from .converters.symbols import addresses_of_names
 from .converters.unwind import FunctionColumns, UnwindTable
 from .frame_jobs import frames_for
-from .jobs import RefusedCount, count_reasons
 from .schemas.callframe import EH_FRAME
 from .schemas.pointers import PointerBases
 from .schemas.section import BuildError, ParseError

@@ -13,10 +13,9 @@ from .converters.callframe import table_from_cfi
 from .converters.callframe_encoding import frames_from_table, to_debug_frame, to_eh_frame
 from .converters.directives import to_directives
 from .converters.eh_frame_hdr import build_eh_frame_hdr, eh_frame_hdr_size
-from .converters.refusals import Refusals
+from .converters.refusals import Refusals, RefusedCount, count_reasons
 from .converters.stack_cfi import stack_cfi_from_table
 from .converters.unwind import UnwindTable
-from .jobs import RefusedCount, count_reasons
 from .schemas.callframe import EH_FRAME
 from .schemas.section import BuildError, Section
 

@@ -21,7 +21,7 @@ from .converters.reading import (
     table_of_image,
     table_of_section,
 )
-from .converters.refusals import Reason, Refusals
+from .converters.refusals import Refusals, RefusedCount, count_reasons
 from .converters.relocation import LaidOut, laid_out, relocated
 from .converters.sframe import Compact, Encoded, sframe_from_table
 from .converters.sframe_section import section_version
@@ -33,14 +33,6 @@ if TYPE_CHECKING:
     from .writers.elf import Writer
     from .writers.elf_plan import LoadedSection
     from .writers.elf_remove import RemoveReport
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedCount:
-    """How often a reason was met: PC ranges, and the bytes in them."""
-
-    ranges: int
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,17 +212,6 @@ def report_of(
         address=address,
         writer=None,
     )
-
-
-def count_reasons(refusals: Refusals) -> dict[str, RefusedCount]:
-    """Refusals by the name of their reason."""
-    sizes = (refusals.end - refusals.start).astype(np.int64)
-    found: dict[str, RefusedCount] = {}
-    for reason in Reason:
-        here = refusals.reason == reason
-        if here.any():
-            found[reason.name] = RefusedCount(int(here.sum()), int(sizes[here].sum()))
-    return found
 
 
 def remove_sframe(

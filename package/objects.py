@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from .converters.elf import ElfImage, elf_of_bytes, open_elf
 from .converters.reading import DIALECTS, refuse_module, supported_architecture
+from .converters.refusals import RefusedCount
 from .converters.sframe import WRITTEN, Compact
 from .converters.sframe_object import object_sframe
-from .jobs import RefusedCount, SframeReport, refuse_without_code, report_of, signature_warnings
+from .jobs import SframeReport, refuse_without_code, report_of, signature_warnings
 from .schemas.section import BuildError, FormatError, ParseError
 from .schemas.sframe import SECTION_ALIGNMENT, SHT_GNU_SFRAME
 from .writers.archive import build_archive, is_archive, parse_archive

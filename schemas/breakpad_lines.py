@@ -8,11 +8,12 @@ a time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from itertools import takewhile
+from functools import cache
+from itertools import chain, repeat, takewhile
 from os import PathLike
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from .breakpad import NAMES, RECORDS, Info, Line, Unknown
 from .section import BuildError, ParseError
@@ -23,7 +24,6 @@ from .text_lines import (
     Record,
     bytes_from,
     kind_in,
-    layout_of,
     misfit,
     parts_of,
     shortened,
@@ -33,26 +33,41 @@ from .text_lines import (
     value_of,
 )
 
-_LAYOUTS = {cls: layout_of(cls, head, NAMES[cls]) for head, cls in RECORDS.items()}
+_LAYOUTS = {cls: Layout(cls, head, NAMES[cls]) for head, cls in RECORDS.items()}
 
 
-_LINE = _LAYOUTS[Line].canonical.fullmatch
-_LINE_BASES = tuple(kind.base for _, kind in parts_of(Line) if isinstance(kind, Number))
-# First word of a line -> pattern and layout of what it may be. INFO's free text would match its other records, too.
 _FIRST_WORDS = dict.fromkeys(head.split(" ")[0] for head in RECORDS if head)
-_CANONICAL = {
-    word: tuple(
-        (layout.canonical.fullmatch, layout)
-        for cls, layout in _LAYOUTS.items()
-        if layout.head.split(" ")[0] == word and cls is not Info
-    )
-    for word in _FIRST_WORDS
-}
-_HEADS = sorted(filter(None, {*RECORDS, *_FIRST_WORDS}), key=len, reverse=True)
-_HEAD = re.compile(rf" *({'|'.join(head.replace(' ', ' +') for head in _HEADS)})(?= |\Z)")
 _FIRST_WORD = re.compile(" *([^ ]*)")
 _DIGIT_FIRST = re.compile("[0-9]")
 _HEXADECIMAL = re.compile("[0-9a-fA-F]+")
+_LINE_BASES = tuple(kind.base for _, kind in parts_of(Line) if isinstance(kind, Number))
+
+Match = Callable[[str], re.Match[str] | None]
+
+
+class _Matchers(NamedTuple):
+    """Patterns that lines are held against: the canonical line record's; by the first word of a line what else it may
+    be; and any record's head. Made when a line is first read, as they take longer than writing many."""
+
+    line: Match
+    canonical: Mapping[str, tuple[tuple[Match, Layout], ...]]
+    head: Match
+
+
+@cache
+def _matchers() -> _Matchers:
+    # INFO's free text would match its other records, too.
+    canonical = {
+        word: tuple(
+            (layout.canonical.fullmatch, layout)
+            for cls, layout in _LAYOUTS.items()
+            if layout.head.split(" ")[0] == word and cls is not Info
+        )
+        for word in _FIRST_WORDS
+    }
+    heads = sorted(filter(None, {*RECORDS, *_FIRST_WORDS}), key=len, reverse=True)
+    head = re.compile(rf" *({'|'.join(head.replace(' ', ' +') for head in heads)})(?= |\Z)")
+    return _Matchers(_LAYOUTS[Line].canonical.fullmatch, canonical, head.match)
 
 
 def read_records(source: str | PathLike[str] | BinaryIO) -> Iterator[tuple[int, Record]]:
@@ -85,10 +100,11 @@ def parse_record(line: bytes, number: int = 1) -> Record:
     if body[-1:] == "\r":
         body = body.rstrip("\r")
     spelling = b"" if len(text) - len(body) == 1 and text[-1] == "\n" else line
-    found = _LINE(body)
+    match_line, canonical, _ = _matchers()
+    found = match_line(body)
     if found:
         return Line(*map(int, found.groups(), _LINE_BASES), spelling=spelling)
-    for match, layout in _CANONICAL.get(body[: body.find(" ")], ()):
+    for match, layout in canonical.get(body[: body.find(" ")], ()):
         found = match(body)
         if found:
             try:
@@ -131,7 +147,7 @@ def _values(layout: Layout, found: re.Match[str], number: int) -> list[object]:
 
 def _record_type(body: str) -> type[Record] | None:
     """What a line's first words say it is; None for a STACK record of no kind."""
-    found = _HEAD.match(body)
+    found = _matchers().head(body)
     if found:
         return RECORDS.get(" ".join(found[1].split()))
     first = _FIRST_WORD.match(body)
@@ -194,7 +210,8 @@ def build_lines(cls: type[Record], *columns: Sequence[Any]) -> bytes:
             texts.append(texts_of(kind, column))
         except ValueError as fault:
             raise BuildError("", None, f"{layout.name}.{name}", str(fault)) from None
-    return bytes_from("".join(f"{layout.head}{''.join(parts)}\n" for parts in zip(*texts, strict=True)))
+    lines = zip(repeat(layout.head, len(texts[0])), *texts, repeat("\n", len(texts[0])), strict=True)
+    return bytes_from("".join(chain.from_iterable(lines)))
 
 
 def _texts(layout: Layout, record: Record) -> Iterator[str]:

@@ -12,7 +12,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -165,39 +165,44 @@ def _line_pattern(head: str, kinds: tuple[Kind, ...], *, canonical: bool) -> str
     return text if head else text.removeprefix(gap)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
-    """What follows from a record's declaration.
-
-    `prefixes[n]` matches the head and the first n fields of a tolerable line. `converters` make values of the canonical
-    pattern's groups.
-    """
+    """What follows from the declaration of a record whose line begins with the words `head`; `name` is what errors call
+    it. Patterns are made when a line is first read."""
 
     cls: type[Record]
-    name: str
     head: str
-    parts: tuple[DeclaredPart, ...]
-    canonical: re.Pattern[str]
-    tolerant: re.Pattern[str]
-    prefixes: tuple[re.Pattern[str], ...]
-    converters: tuple[Callable[[Any], Any], ...]
+    name: str
 
+    @cached_property
+    def parts(self) -> tuple[DeclaredPart, ...]:
+        """The record's fields."""
+        return parts_of(self.cls)
 
-def layout_of(cls: type[Record], head: str, name: str) -> Layout:
-    """The layout of a record whose line begins with the words `head`; `name` is what errors call it."""
-    parts = parts_of(cls)
-    kinds = tuple(kind for _, kind in parts)
-    tolerant = [_line_pattern(head, kinds[:count], canonical=False) for count in range(len(kinds) + 1)]
-    return Layout(
-        cls,
-        name,
-        head,
-        parts,
-        re.compile(_line_pattern(head, kinds, canonical=True)),
-        re.compile(f" *{tolerant[-1]} *"),
-        tuple(re.compile(rf" *{text}(?= |\Z)" if text else " *") for text in tolerant[:-1]),
-        tuple(_converter(kind) for kind in kinds),
-    )
+    @cached_property
+    def canonical(self) -> re.Pattern[str]:
+        """What a line that we would write looks like."""
+        return re.compile(_line_pattern(self.head, self._kinds, canonical=True))
+
+    @cached_property
+    def converters(self) -> tuple[Callable[[Any], Any], ...]:
+        """What make values of the canonical pattern's groups."""
+        return tuple(_converter(kind) for kind in self._kinds)
+
+    @cached_property
+    def tolerant(self) -> re.Pattern[str]:
+        """What a line that readers take looks like."""
+        return re.compile(f" *{_line_pattern(self.head, self._kinds, canonical=False)} *")
+
+    @cached_property
+    def prefixes(self) -> tuple[re.Pattern[str], ...]:
+        """The n-th matches the head and the first n fields of such a line."""
+        texts = (_line_pattern(self.head, self._kinds[:count], canonical=False) for count in range(len(self.parts)))
+        return tuple(re.compile(rf" *{text}(?= |\Z)" if text else " *") for text in texts)
+
+    @property
+    def _kinds(self) -> tuple[Kind, ...]:
+        return tuple(kind for _, kind in self.parts)
 
 
 def _hexadecimal(text: str) -> int:
@@ -334,12 +339,10 @@ def texts_of(kind: Kind, values: Sequence[Any]) -> list[str]:
                 raise ValueError("some value is not an integer of 64 bits without sign")
             return [f" {value:x}" for value in values] if base == 16 else [f" {value}" for value in values]
         case Text():
-            # Checked together: as many lines as values, and nothing that would not read back.
-            together = "\n".join(values)
-            _checked_text(together.replace("\n", ""), _TEXT)
-            if together.count("\n") != max(len(values) - 1, 0):
-                raise ValueError("some value has a line feed")
+            _checked_text(" ".join(values), _TEXT)
             return [f" {value}" for value in values]
+        case Mark(word):
+            return [f" {word}" if value else "" for value in values]
     return [text_of(kind, value) for value in values]
 
 
