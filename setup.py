@@ -19,6 +19,7 @@ KERNELS = (
     "streams",
     "numbering",
     "stack_cfi",
+    "symbol_lines",
     "fres",
     "sharing",
     "lookup",

@@ -51,6 +51,12 @@ def breakpad_names(architecture: str) -> dict[int, str]:
     return numbered_names(_RUNS[architecture])
 
 
+@cache
+def numbers_of_names(architecture: str) -> dict[str, int]:
+    """The DWARF numbers of an architecture's registers by name."""
+    return {name: number for number, name in breakpad_names(architecture).items()}
+
+
 # MODULE's name of an architecture where it is not ours.
 _MODULE_NAMES = {"aarch64": "arm64", "aarch64_be": "arm64", "mips64": "mips", "riscv32": "riscv"}
 

@@ -20,7 +20,7 @@ from .kernels import engine, views
 from .kernels.protocol import TextRow
 from .overlaps import trimmed, without_blocks
 from .refusals import Reason, Refusals
-from .stack_cfi_words import Language, Rules, all_rules, changed_rules
+from .stack_cfi_words import Language, Rules, all_rules, changed_rules, lost_registers
 from .text import bytes_filled, ranges
 from .unwind import UnwindTable
 
@@ -156,18 +156,17 @@ def _rows_and_steps(
     if reasons.any():
         before[np.flatnonzero(reasons[before] > 0)] = -1
     # A step is from nothing, for an INIT, or from another row; of few it matters what was said before that.
-    lost = _lost_before(said, before, rules)
-    key = (before + 1) * len(rules) + said
-    step, at = numbered(key if lost is None else 2 * key + lost)
-    was_said = np.zeros(len(at), np.bool_) if lost is None else lost[at] > 0
-    steps = _steps(rules, before[at].tolist(), said[at].tolist(), was_said.tolist())
+    earlier, sets = _said_before(said, before, rules)
+    step, at = numbered(((before + 1) * len(rules) + said) * len(sets) + earlier)
+    mentioned = [sets[number] for number in np.broadcast_to(earlier, len(said))[at].tolist()]
+    steps = _steps(rules, before[at].tolist(), said[at].tolist(), mentioned)
     return _Rows(first, table.rows.offset[row], step, reasons[said]), steps
 
 
-def _steps(rules: list[Rules | Reason], before: list[int], said: list[int], was_said: list[bool]) -> _Steps:
+def _steps(rules: list[Rules | Reason], before: list[int], said: list[int], earlier: list[frozenset[str]]) -> _Steps:
     """The kind of each step, and its text up to the end of its line."""
     kinds, words = [], []
-    for old, new, mentioned in zip(before, said, was_said, strict=True):
+    for old, new, mentioned in zip(before, said, earlier, strict=True):
         after, former = rules[new], rules[old]
         said_now: list[tuple[str, str]] = []
         if isinstance(after, Reason):
@@ -186,26 +185,30 @@ def _steps(rules: list[Rules | Reason], before: list[int], said: list[int], was_
     return _Steps(np.array(kinds, np.uint8), start, length, np.frombuffer(pool, np.uint8), heads)
 
 
-def _lost_before(
+def _said_before(
     said: NDArray[np.int64], before: NDArray[np.int64], rules: list[Rules | Reason]
-) -> NDArray[np.int64] | None:
-    """Which rows lose a register that had a rule earlier in their range, but none right before; None: there is none."""
-    loses = np.array([not isinstance(one, Reason) and None in one.values() for one in rules], np.bool_)
+) -> tuple[NDArray[np.int64], list[frozenset[str]]]:
+    """For each row (or once for all) a number, and for each number registers: those that are lost in the row or in the
+    one before, of which the range has said something before."""
+    numbers = {frozenset[str](): 0}
+    lost = [set[str]() if isinstance(one, Reason) else lost_registers(one) for one in rules]
+    loses = np.array([len(one) > 0 for one in lost], np.bool_)
     if not loses.any():
-        return None
-    lost = np.zeros(len(said), np.int64)
+        return np.zeros(1, np.int64), list(numbers)
+    earlier = np.zeros(len(said), np.int64)
     # Undefined registers beside the return address are rare; ranges with one are walked.
     mentioned: set[str] = set()
     group = np.cumsum(before < 0)
     walked = np.isin(group, group[loses[said]])
     for index in np.flatnonzero(walked).tolist():
-        now = rules[said[index]]
-        if before[index] < 0:
-            mentioned = set()
-        if not isinstance(now, Reason):
-            lost[index] = int(any(rule is None and name in mentioned for name, rule in now.items()))
-            mentioned |= {name for name, rule in now.items() if rule is not None}
-    return lost
+        now, old = said[index], before[index]
+        mentioned = set() if old < 0 else mentioned
+        matters = frozenset(mentioned & (lost[now] | (lost[old] if old >= 0 else set())))
+        earlier[index] = numbers.setdefault(matters, len(numbers))
+        found = rules[now]
+        if not isinstance(found, Reason):
+            mentioned |= found.keys() - lost[now]
+    return earlier, list(numbers)
 
 
 def _refusals(table: UnwindTable, order: NDArray[np.int64], job: NDArray[np.int64], rows: _Rows) -> Refusals:

@@ -1,33 +1,36 @@
 """Breakpad's STACK CFI lines into the table (the symbol file document, STACK CFI records).
 
-Strategy: lines are read by their declaration, and few rules are different: each is understood once, states once for
-each step from one to the next. What is left a line is its address.
+Strategy: few texts are different, and few ranges: each range of equal texts at equal offsets is one run. Runs are gone
+through side by side, line by line, so that a state is made once for each step from another.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.breakpad import StackCfi, StackCfiInit
-from ..schemas.breakpad_lines import parse_record
 from ..schemas.pointers import DW_EH_PE
 from ..schemas.section import ParseError
-from ..schemas.text_lines import Record, Rule
+from ..schemas.text_lines import Rule, bytes_from
 from .arch import ARCHITECTURES, Architecture
-from .breakpad_names import breakpad_names
+from .breakpad_names import breakpad_names, numbers_of_names
+from .interning import intern
 from .postfix_reading import PostfixError, expression_of
 from .postfix_text import CFA_NAME
 from .rules import CfaKind, RuleKind
-from .stack_cfi import DELTA
+from .stack_cfi_lines import SOURCE, StackLines, stack_lines
 from .stack_cfi_words import OUTERMOST, RA_NAME, WITHDRAWN
+from .text import ranges
 from .unwind import CfaRule, Function, FunctionColumns, RegisterRule, Row, RowColumns, UnwindTable, table_of
 
-SOURCE = "STACK CFI"
-MAX_ADDRESS = 1 << 64
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 NOTHING = -1
+# Fewer runs than this are gone through one by one: a long range among short ones would take a pass a line.
+FEW = 32
 
 
 def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> UnwindTable:
@@ -38,17 +41,62 @@ def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> Unwin
     """
     if arch not in ARCHITECTURES:
         raise ParseError(SOURCE, None, "arch", f"{arch!r} is none of {', '.join(ARCHITECTURES)}")
-    numbers = {name: number for number, name in breakpad_names(arch).items()}
-    lines = _Lines(_States(ARCHITECTURES[arch], numbers, max(numbers.values()) + 1))
-    data = text.encode() if isinstance(text, str) else text
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if line.startswith(DELTA):
-            record = parse_record(line + b"\n", number)
-            try:
-                lines.add(record)
-            except _LineError as error:
-                raise ParseError(SOURCE, None, f"line {number}", str(error)) from error
-    return lines.table(load_address)
+    lines = stack_lines(bytes_from(text) if isinstance(text, str) else text)
+    wrong = _misplaced(lines)
+    sound = lines if wrong is None else lines.until(wrong[0])
+    first = np.flatnonzero(sound.is_init)
+    count = np.diff(np.append(first, len(sound)))
+    offset = sound.address - np.repeat(sound.address[first], count)
+    pairs = np.column_stack([offset.view(np.int64), sound.text]).view(np.uint8).reshape(-1)
+    run, one = intern(pairs, 16 * first, 16 * (first + count), np.zeros(len(first), np.int64))
+    states = _States(ARCHITECTURES[arch], lines.texts)
+    line = ranges(first[one], count[one])
+    state = _states_behind(states, sound, first[one], count[one])[line]
+    if wrong is not None:
+        raise ParseError(SOURCE, None, f"line {lines.number[wrong[0]]}", wrong[1])
+    return _table(states, sound, first, run, offset[line], state, count[one], load_address)
+
+
+def _misplaced(lines: StackLines) -> tuple[int, str] | None:
+    """The first line that stands where it may not, and what is wrong with it."""
+    found: list[tuple[int, str]] = []
+    is_init, address, size = lines.is_init, lines.address, lines.size
+    is_orphan = np.cumsum(is_init) == 0
+    found += [(int(at), "stands behind no STACK CFI INIT") for at in np.flatnonzero(is_orphan)[:1]]
+    last = address + np.maximum(size, np.uint64(1)) - np.uint64(1)
+    found += [(int(at), "the range reaches past the address space") for at in np.flatnonzero(last < address)[:1]]
+    init = np.maximum.accumulate(np.where(is_init, np.arange(len(lines)), 0))
+    offset = address - address[init]
+    before = np.append(np.uint64(0), offset[:-1])[: len(lines)]
+    outside = ~is_init & ~is_orphan & ((offset <= before) | (offset >= size[init]))
+    reason = "its address is not between the one before and the end of the range"
+    found += [(int(at), reason) for at in np.flatnonzero(outside)[:1]]
+    return min(found, default=None)
+
+
+def _states_behind(
+    states: _States, lines: StackLines, first: NDArray[np.int64], count: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The state behind each line of some ranges. Raises ParseError."""
+    found = np.full(len(lines), NOTHING, np.int64)
+    active, now, done = np.arange(len(first)), np.full(len(first), NOTHING, np.int64), 0
+    while len(active) >= FEW:
+        line = first[active] + done
+        key = (now + 1) * len(lines.texts) + lines.text[line]
+        _, at, which = np.unique(key, return_index=True, return_inverse=True)
+        after = [states.after(int(now[one]), int(lines.text[line[one]]), int(lines.number[line[one]])) for one in at]
+        now = np.array(after, np.int64)[which.reshape(-1)]
+        found[line] = now
+        done += 1
+        keep = count[active] > done
+        active, now = active[keep], now[keep]
+    for index, state in zip(active.tolist(), now.tolist(), strict=True):
+        begin, end = int(first[index]) + done, int(first[index] + count[index])
+        texts, numbers = lines.text[begin:end].tolist(), lines.number[begin:end].tolist()
+        for place, text, number in zip(range(begin, end), texts, numbers, strict=True):
+            state = states.after(state, text, number)
+            found[place] = state
+    return found
 
 
 class _LineError(Exception):
@@ -57,42 +105,47 @@ class _LineError(Exception):
 
 @dataclass(slots=True)
 class _States:
-    """What holds after lines: rules by name, numbered; `steps` leads from a state (NOTHING: none) by a line's.
+    """What holds after lines: rules by name, numbered; `steps` leads from a state (NOTHING: none) by a text's number.
 
     `rows` has two of each state: with `.ra` as the architecture's return address, and in a column of its own, where
     that register has a rule, too.
     """
 
     architecture: Architecture
-    names: dict[str, int]
-    own_column: int
-    steps: dict[tuple[int, tuple[Rule, ...]], int] = field(default_factory=dict)
+    texts: list[tuple[Rule, ...]]
+    steps: dict[tuple[int, int], int] = field(default_factory=dict)
     numbers: dict[tuple[tuple[str, str], ...], int] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     rules: list[dict[str, str]] = field(default_factory=list)
 
-    def after(self, state: int, said: tuple[Rule, ...]) -> int:
-        """The state behind a line. Raises _LineError."""
-        key = state, said
+    @property
+    def own_column(self) -> int:
+        """A column for the return address above all that have names."""
+        return max(breakpad_names(self.architecture.name)) + 1
+
+    def after(self, state: int, text: int, line: int) -> int:
+        """The state behind a line, whose number is for errors. Raises ParseError."""
+        key = state, text
         if key not in self.steps:
-            rules = {**({} if state == NOTHING else self.rules[state]), **dict(said)}
-            if len(dict(said)) != len(said):
-                raise _LineError("a register has two rules")
+            rules = {**({} if state == NOTHING else self.rules[state]), **dict(self.texts[text])}
             whole = tuple(sorted(rules.items()))
             if whole not in self.numbers:
-                columns = self.architecture.return_address, self.own_column
-                self.rows += [self._row(rules, column) for column in columns]
+                try:
+                    self.rows += [self._row(rules, one) for one in (self.architecture.return_address, self.own_column)]
+                except _LineError as error:
+                    raise ParseError(SOURCE, None, f"line {line}", str(error)) from error
                 self.rules.append(rules)
                 self.numbers[whole] = len(self.rules) - 1
             self.steps[key] = self.numbers[whole]
         return self.steps[key]
 
-    def needs_own_column(self, state: int) -> bool:
-        """Whether the return address and the register that usually has it are said apart."""
-        return breakpad_names(self.architecture.name).get(self.architecture.return_address) in self.rules[state]
+    def need_own_column(self) -> NDArray[np.bool_]:
+        """Of which states the return address and the register that usually has it are said apart."""
+        usual = breakpad_names(self.architecture.name).get(self.architecture.return_address)
+        return np.array([usual in rules for rules in self.rules], np.bool_)
 
     def _row(self, rules: dict[str, str], ra_column: int) -> Row:
-        architecture, numbers = self.architecture, self.names
+        architecture, numbers = self.architecture, numbers_of_names(self.architecture.name)
         cfa = CfaRule(CfaKind.NONE)
         registers: dict[int, RegisterRule] = {}
         for name, rule in rules.items():
@@ -125,11 +178,15 @@ def _rule(
     number: int, words: list[str], numbers: dict[str, int], architecture: Architecture, is_ra: bool
 ) -> RegisterRule | None:
     """The rule of a register; None where it keeps its value."""
+    is_pushed = architecture.assembler.ra_offset is not None
     match words:
         case [word] if word == WITHDRAWN or (word == OUTERMOST and is_ra):
             return RegisterRule(number, RuleKind.UNDEFINED)
         case [name] if name in numbers:
-            return None if numbers[name] == number else RegisterRule(number, RuleKind.REGISTER, numbers[name])
+            if numbers[name] != number:
+                return RegisterRule(number, RuleKind.REGISTER, numbers[name])
+            # Where calls push the return address, no rule would say that nobody knows it.
+            return RegisterRule(number, RuleKind.SAME_VALUE) if is_ra and is_pushed else None
         case [name, "^"] if name == CFA_NAME:
             return RegisterRule(number, RuleKind.OFFSET, 0)
         case [name, offset, "+", "^"] if name == CFA_NAME and _is_number(offset):
@@ -150,73 +207,40 @@ def _is_number(word: str) -> bool:
     return word.removeprefix("-").isdecimal() and abs(int(word)) < 1 << 61
 
 
-@dataclass(slots=True)
-class _Lines:
-    """Lines as they come: each range with the number of its run, a run being offsets and states."""
-
-    states: _States
-    runs: dict[tuple[tuple[int, int], ...], int] = field(default_factory=dict)
-    columns: list[int] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    run: list[int] = field(default_factory=list)
-    rows: list[tuple[int, int]] = field(default_factory=list)
-
-    def add(self, record: Record) -> None:
-        """One line. Raises _LineError."""
-        if isinstance(record, StackCfiInit):
-            self._end()
-            if record.address + record.size > MAX_ADDRESS:
-                raise _LineError("the range reaches past the address space")
-            self.starts.append(record.address)
-            self.sizes.append(record.size)
-            self.rows = [(0, self.states.after(NOTHING, record.rules))]
-        elif isinstance(record, StackCfi):
-            if not self.rows:
-                raise _LineError("stands behind no STACK CFI INIT")
-            offset = record.address - self.starts[-1]
-            if not self.rows[-1][0] < offset < self.sizes[-1]:
-                raise _LineError("its address is not between the one before and the end of the range")
-            self.rows.append((offset, self.states.after(self.rows[-1][1], record.rules)))
-
-    def _end(self) -> None:
-        """The range begun has all its lines."""
-        if self.rows:
-            is_own = any(self.states.needs_own_column(state) for _, state in self.rows)
-            rows = tuple((offset, 2 * state + is_own) for offset, state in self.rows)
-            self.run.append(self.runs.setdefault(rows, len(self.runs)))
-            ra = self.states.architecture.return_address
-            self.columns.append(self.states.own_column if is_own else ra)
-
-    def table(self, load_address: int) -> UnwindTable:
-        """The table of all lines."""
-        self._end()
-        self.rows = []
-        architecture = self.states.architecture
-        # One row each, for their rules; runs are then made of these.
-        distinct = table_of(architecture, [Function(0, 1, (row,)) for row in self.states.rows], source=SOURCE)
-        pairs = np.array(list(chain.from_iterable(self.runs)), np.int64).reshape(-1, 2)
-        row = distinct.run_rows[:-1][distinct.functions.run][pairs[:, 1]] if len(pairs) else np.zeros(0, np.int64)
-        columns = {one.name: getattr(distinct.rows, one.name)[row] for one in fields(RowColumns)}
-        rows = RowColumns(**{**columns, "offset": pairs[:, 0].astype(np.uint64)})
-        run_rows = np.cumsum([0, *map(len, self.runs)], dtype=np.int64)
-        functions = self._functions(load_address)
-        return replace(distinct, functions=functions, run_rows=run_rows, rows=rows, load_address=load_address)
-
-    def _functions(self, load_address: int) -> FunctionColumns:
-        count = len(self.starts)
-        nothing = np.zeros(count, np.uint64)
-        return FunctionColumns(
-            start=np.array(self.starts, np.uint64) + np.uint64(load_address),
-            size=np.array(self.sizes, np.uint64),
-            run=np.array(self.run, np.uint32),
-            section=np.zeros(count, np.uint32),
-            segment=nothing,
-            return_column=np.array(self.columns, np.uint32),
-            repetition=np.zeros(count, np.uint16),
-            flags=np.zeros(count, np.uint8),
-            personality_encoding=np.full(count, DW_EH_PE.omit, np.uint8),
-            personality=nothing,
-            lsda=nothing,
-            origin=nothing,
-        )
+def _table(
+    states: _States,
+    lines: StackLines,
+    first: NDArray[np.int64],
+    run: NDArray[np.uint32],
+    offset: NDArray[np.uint64],
+    state: NDArray[np.int64],
+    count: NDArray[np.int64],
+    load_address: int,
+) -> UnwindTable:
+    """The table of ranges that begin at lines `first`, with their runs; rows of all runs, and how many each has."""
+    architecture = states.architecture
+    run_rows = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
+    apart = np.append(states.need_own_column(), False)[state]
+    is_own = np.logical_or.reduceat(apart, run_rows[:-1]) if len(count) else np.zeros(0, np.bool_)
+    # One row each, for their rules; runs are then made of these.
+    distinct = table_of(architecture, [Function(0, 1, (row,)) for row in states.rows], source=SOURCE)
+    row = distinct.run_rows[:-1][distinct.functions.run][2 * state + np.repeat(is_own, count)]
+    columns = {one.name: getattr(distinct.rows, one.name)[row] for one in fields(RowColumns)}
+    ranges_count = len(first)
+    nothing = np.zeros(ranges_count, np.uint64)
+    functions = FunctionColumns(
+        start=lines.address[first] + np.uint64(load_address),
+        size=lines.size[first],
+        run=run,
+        section=np.zeros(ranges_count, np.uint32),
+        segment=nothing,
+        return_column=np.where(is_own[run], states.own_column, architecture.return_address).astype(np.uint32),
+        repetition=np.zeros(ranges_count, np.uint16),
+        flags=np.zeros(ranges_count, np.uint8),
+        personality_encoding=np.full(ranges_count, DW_EH_PE.omit, np.uint8),
+        personality=nothing,
+        lsda=nothing,
+        origin=nothing,
+    )
+    rows = RowColumns(**{**columns, "offset": offset})
+    return replace(distinct, functions=functions, run_rows=run_rows, rows=rows, load_address=load_address)

@@ -6,7 +6,7 @@ that cannot be said is told from one that was never given: the first has to be w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ..schemas.section import ByteOrder
 from .arch import Architecture
@@ -98,15 +98,21 @@ def all_rules(rules: Rules) -> list[tuple[str, str]]:
     return sorted((name, rule) for name, rule in rules.items() if rule is not None)
 
 
-def changed_rules(before: Rules, after: Rules, was_said: bool) -> list[tuple[str, str]]:
+def changed_rules(before: Rules, after: Rules, said: Collection[str]) -> list[tuple[str, str]]:
     """What is said of a row behind another one, by name. A register without a rule keeps its value.
 
-    `was_said`: some register that is lost now had a rule in the range, though not right before.
+    `said`: the registers that are lost in one of the rows, and of which the range has said something before.
     """
-    changed = [(name, name) for name in before.keys() - after.keys()]
+    gone = before.keys() - after.keys()
+    changed = [(name, name) for name in gone if before[name] is not None or name in said]
     for name, rule in after.items() - before.items():
         if rule is not None:
             changed.append((name, rule))
-        elif before.get(name) is not None or (was_said and name not in before):
+        elif before.get(name) is not None or name in said:
             changed.append((name, WITHDRAWN))
     return sorted(changed)
+
+
+def lost_registers(rules: Rules) -> set[str]:
+    """Those whose value nobody knows."""
+    return {name for name, rule in rules.items() if rule is None}

@@ -29,6 +29,7 @@ class Engine:
     streams: ModuleType
     numbering: ModuleType
     stack_cfi: ModuleType
+    symbol_lines: ModuleType
     fres: ModuleType
     sharing: ModuleType
     lookup: ModuleType

@@ -58,6 +58,14 @@ class TextRow(IntEnum):
     INIT = 3
 
 
+class LineKind(IntEnum):
+    """What a line of a symbol file is: with the longer of two heads, the shorter, or with numbers to be looked at."""
+
+    LONGER = 0
+    SHORTER = 1
+    ODD = 2
+
+
 class Filled(IntEnum):
     """The growing columns of the row kernel, as its `filled` counts them; FULL says which had no room."""
 
