@@ -1,15 +1,18 @@
 """Programs and files of other Debian suites, to be asked about what we read and write: nobody here made them.
 
 Strategy: the folder $UNWINDKIT_ORACLES (default: `.oracles` in the repository) has a folder a suite: `forky`, `trixie`
-and `bookworm` with binutils, which run with their own loader and libraries; `sid-ARCH` with binaries to read. A test
-marked `oracle(*suites)` is skipped where one is absent, or fails where they are required.
+and `bookworm` with binutils, which run with their own loader and libraries; `sid-ARCH` with binaries to read; `npm`
+with Breakpad's programs. A test marked `oracle(*names)` is skipped where a suite, an imported package or a program on
+PATH of that name is absent, or fails where they are required.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -53,6 +56,7 @@ FRAME_SUITES = {
 }  # fmt: skip
 
 
+BREAKPAD_PROGRAMS = "node_modules/minidump/bin/linux-x64"
 # What each suite's folder has to hold.
 SUITES = FRAME_SUITES | {
     "forky": (*_gnu(62, 183, 22), LIBSFRAME, gas_archive("2.47")),
@@ -65,7 +69,11 @@ SUITES = FRAME_SUITES | {
     **dict.fromkeys(("sid-armhf", "sid-i386", "sid-ppc64el", "sid-riscv64"), LIBC_FILES),
     # Before trixie, the C library is not in /usr.
     "bookworm-mips64el": ("lib/*-linux-gnuabi64/libc.so.6", "usr/lib/*-linux-gnuabi64/libc.a"),
+    # The npm package: Breakpad's own programs, built for linux-x64.
+    "npm": tuple(f"{BREAKPAD_PROGRAMS}/{name}" for name in ("dump_syms", "minidump_dump", "minidump_stackwalk")),
 }
+# Of the package index.
+PYTHON_PACKAGES = ("symbolic",)
 
 
 class OracleError(Exception):
@@ -116,16 +124,23 @@ def _absence(root: Path) -> str | None:
     return f"no {missing[0]} in {root}" if missing else None
 
 
-def absent_suite(*suites: str) -> str | None:
-    """Why the oracles of some suites cannot be used, or None; readelf 2.47, of forky, is always needed."""
-    return next(filter(None, (_absence(oracle_root(suite)) for suite in ("forky", *suites))), None)
+def absent_suite(*names: str) -> str | None:
+    """Why some oracles cannot be used, or None; readelf 2.47, of forky, is always needed."""
+    return next(filter(None, map(_why_absent, ("forky", *names))), None)
+
+
+def _why_absent(name: str) -> str | None:
+    if name in SUITES:
+        return _absence(oracle_root(name))
+    is_here = importlib.util.find_spec(name) if name in PYTHON_PACKAGES else shutil.which(name)
+    return None if is_here else f"no {name} here"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test marked `oracle(*suites)` where one is absent, or fail it if UNWINDKIT_REQUIRE_ORACLES=1. For
+    """Skip a test marked `oracle(*names)` where one is absent, or fail it if UNWINDKIT_REQUIRE_ORACLES=1. For
     conftest.py."""
     marks = list(item.iter_markers("oracle"))
-    if not marks or (reason := absent_suite(*(suite for mark in marks for suite in mark.args))) is None:
+    if not marks or (reason := absent_suite(*(name for mark in marks for name in mark.args))) is None:
         return
     if os.environ.get("UNWINDKIT_REQUIRE_ORACLES") == "1":
         pytest.fail(f"oracles are required: {reason}", pytrace=False)

@@ -1,0 +1,124 @@
+"""A minidump as Breakpad's readers want it: system, one thread with registers and stack, modules, an exception.
+
+Strategy: no product code. Records are as in Breakpad's minidump_format.h and minidump_cpu_*.h, little-endian and
+packed; of a context only the general registers are filled. `minidump_stackwalk` says whether they are right.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+# Stream types, MINIDUMP_STREAM_TYPE.
+THREAD_LIST, MODULE_LIST, MEMORY_LIST, EXCEPTION, SYSTEM_INFO = 3, 4, 5, 6, 7
+LINUX = 0x8201
+SIGSEGV = 11
+BUILD_ID_RECORD = b"LEpB"  # MD_CVINFOELF_SIGNATURE 'BpEL', as it lies in memory
+_HEADER = struct.Struct("<4sIIIIIQ")
+_DIRECTORY = struct.Struct("<III")
+_THREAD = struct.Struct("<IIIIQQIIII")
+_MODULE = struct.Struct("<QIIII52sIIIIQQ")
+_SYSTEM = struct.Struct("<HHHBBIIIIIHH24s")
+_EXCEPTION = struct.Struct("<IIIIQQII120sII")
+_MEMORY = struct.Struct("<QII")
+_U32 = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A file in memory: `base` is where its first PT_LOAD is, `build_id` GNU's."""
+
+    name: str
+    base: int
+    size: int
+    build_id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where a machine's registers are in its context record: `places` has a format and an offset by gdb's name."""
+
+    processor_architecture: int
+    size: int
+    flags: int
+    flags_format: str
+    pc: str
+    sp: str
+    places: Mapping[str, tuple[str, int]]
+
+
+def _run(names: Sequence[str], form: str, offset: int) -> dict[str, tuple[str, int]]:
+    """Registers that follow each other."""
+    return {name: (form, offset + struct.calcsize(form) * index) for index, name in enumerate(names)}
+
+
+def _numbered(prefix: str, *numbers: int) -> list[str]:
+    return [f"{prefix}{number}" for number in range(*numbers)]
+
+
+_X86_NAMES = ("edi", "esi", "ebx", "edx", "ecx", "eax", "ebp", "eip", "cs", "eflags", "esp", "ss")
+_AMD64_NAMES = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *_numbered("r", 8, 16), "rip")
+CONTEXTS = {
+    "x86": Context(0, 716, 0x10003, "<I", "eip", "esp", _run(_X86_NAMES, "<I", 0x9C)),
+    "x86_64": Context(9, 1232, 0x100003, "<48xI", "rip", "rsp", _run(_AMD64_NAMES, "<Q", 0x78)),
+    "arm": Context(5, 368, 0x40000002, "<I", "pc", "sp", _run((*_numbered("r", 13), "sp", "lr", "pc"), "<I", 4)),
+    "aarch64": Context(12, 912, 0x400003, "<I", "pc", "sp", _run((*_numbered("x", 31), "sp", "pc"), "<Q", 8)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a minidump says of a thread that stopped: registers by gdb's names, memory from `stack_start` on."""
+
+    registers: Mapping[str, int]
+    stack_start: int
+    stack: bytes
+    modules: tuple[Module, ...]
+
+
+def minidump(architecture: str, state: State) -> bytes:
+    """The file."""
+    machine = CONTEXTS[architecture]
+    out = bytearray(_HEADER.size + 5 * _DIRECTORY.size)
+
+    def put(data: bytes) -> tuple[int, int]:
+        """Size and place of data that is added."""
+        out.extend(bytes(-len(out) % 8))
+        out.extend(data)
+        return len(data), len(out) - len(data)
+
+    context = put(_context(machine, state.registers))
+    stack = (state.stack_start, *put(state.stack))
+    system = _SYSTEM.pack(machine.processor_architecture, 0, 0, 1, 0, 0, 0, 0, LINUX, put(_string("6.1"))[1], 0, 0, b"")
+    modules = b"".join(_module(one, put) for one in state.modules)
+    pc = state.registers[machine.pc]
+    streams = {
+        SYSTEM_INFO: system,
+        THREAD_LIST: _U32.pack(1) + _THREAD.pack(1, 0, 0, 0, 0, *stack, *context),
+        MODULE_LIST: _U32.pack(len(state.modules)) + modules,
+        MEMORY_LIST: _U32.pack(1) + _MEMORY.pack(*stack),
+        EXCEPTION: _EXCEPTION.pack(1, 0, SIGSEGV, 0, 0, pc, 0, 0, b"", *context),
+    }
+    placed = [(kind, *put(data)) for kind, data in streams.items()]
+    header = _HEADER.pack(b"MDMP", 0xA793, len(placed), _HEADER.size, 0, 0, 0)
+    out[: _HEADER.size + 5 * _DIRECTORY.size] = header + b"".join(_DIRECTORY.pack(*one) for one in placed)
+    return bytes(out)
+
+
+def _context(machine: Context, registers: Mapping[str, int]) -> bytes:
+    record = bytearray(machine.size)
+    struct.pack_into(machine.flags_format, record, 0, machine.flags)
+    for name, (form, offset) in machine.places.items():
+        struct.pack_into(form, record, offset, registers.get(name, 0))
+    return bytes(record)
+
+
+def _string(text: str) -> bytes:
+    data = text.encode("utf-16-le")
+    return _U32.pack(len(data)) + data + bytes(2)
+
+
+def _module(module: Module, put: Callable[[bytes], tuple[int, int]]) -> bytes:
+    name, record = put(_string(module.name))[1], put(BUILD_ID_RECORD + module.build_id)
+    return _MODULE.pack(module.base, module.size, 0, 0, name, bytes(52), *record, 0, 0, 0, 0)
