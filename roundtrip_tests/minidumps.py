@@ -42,7 +42,7 @@ class Context:
     processor_architecture: int
     size: int
     flags: int
-    flags_format: str
+    flags_offset: int
     pc: str
     sp: str
     places: Mapping[str, tuple[str, int]]
@@ -53,17 +53,31 @@ def _run(names: Sequence[str], form: str, offset: int) -> dict[str, tuple[str, i
     return {name: (form, offset + struct.calcsize(form) * index) for index, name in enumerate(names)}
 
 
-def _numbered(prefix: str, *numbers: int) -> list[str]:
-    return [f"{prefix}{number}" for number in range(*numbers)]
+def _numbered(prefix: str, start: int, end: int) -> list[str]:
+    return [f"{prefix}{number}" for number in range(start, end)]
 
 
 _X86_NAMES = ("edi", "esi", "ebx", "edx", "ecx", "eax", "ebp", "eip", "cs", "eflags", "esp", "ss")
 _AMD64_NAMES = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *_numbered("r", 8, 16), "rip")
+_RISCV_NAMES = (
+    *("pc", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1"),
+    *(*_numbered("a", 0, 8), *_numbered("s", 2, 12), *_numbered("t", 3, 7)),
+)
+_MIPS_NAMES = (
+    *("zero", "at", "v0", "v1", *_numbered("a", 0, 4), *_numbered("t", 0, 8), *_numbered("s", 0, 8)),
+    *("t8", "t9", "k0", "k1", "gp", "sp", "fp", "ra"),
+)
+_MIPS_PLACES = _run(_MIPS_NAMES, "<Q", 8) | {"pc": ("<Q", 312)}
+# Flags: the machine's, and that control and integer registers are there.
 CONTEXTS = {
-    "x86": Context(0, 716, 0x10003, "<I", "eip", "esp", _run(_X86_NAMES, "<I", 0x9C)),
-    "x86_64": Context(9, 1232, 0x100003, "<48xI", "rip", "rsp", _run(_AMD64_NAMES, "<Q", 0x78)),
-    "arm": Context(5, 368, 0x40000002, "<I", "pc", "sp", _run((*_numbered("r", 13), "sp", "lr", "pc"), "<I", 4)),
-    "aarch64": Context(12, 912, 0x400003, "<I", "pc", "sp", _run((*_numbered("x", 31), "sp", "pc"), "<Q", 8)),
+    "x86": Context(0, 716, 0x10003, 0, "eip", "esp", _run(_X86_NAMES, "<I", 0x9C)),
+    "x86_64": Context(9, 1232, 0x100003, 48, "rip", "rsp", _run(_AMD64_NAMES, "<Q", 0x78)),
+    "arm": Context(5, 368, 0x40000002, 0, "pc", "sp", _run((*_numbered("r", 0, 13), "sp", "lr", "pc"), "<I", 4)),
+    "aarch64": Context(12, 912, 0x400003, 0, "pc", "sp", _run((*_numbered("x", 0, 31), "sp", "pc"), "<Q", 8)),
+    "mips": Context(1, 600, 0x40002, 0, "pc", "sp", _MIPS_PLACES),
+    "mips64": Context(0x8004, 600, 0x80002, 0, "pc", "sp", _MIPS_PLACES),
+    "riscv32": Context(0x8005, 268, 0x800003, 0, "pc", "sp", _run(_RISCV_NAMES, "<I", 8)),
+    "riscv64": Context(0x8006, 528, 0x8000003, 0, "pc", "sp", _run(_RISCV_NAMES, "<Q", 8)),
 }
 
 
@@ -108,7 +122,7 @@ def minidump(architecture: str, state: State) -> bytes:
 
 def _context(machine: Context, registers: Mapping[str, int]) -> bytes:
     record = bytearray(machine.size)
-    struct.pack_into(machine.flags_format, record, 0, machine.flags)
+    _U32.pack_into(record, machine.flags_offset, machine.flags)
     for name, (form, offset) in machine.places.items():
         struct.pack_into(form, record, offset, registers.get(name, 0))
     return bytes(record)

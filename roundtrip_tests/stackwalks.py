@@ -70,19 +70,19 @@ def walk(architecture: str, state: State, symbols: Path) -> list[WalkedFrame]:
 def parse_walk(architecture: str, text: str) -> list[WalkedFrame]:
     """The frames of the one thread of `minidump_stackwalk`'s text."""
     body = text.partition("(crashed)\n")[2].partition("\nLoaded modules:")[0]
-    found = []
+    found, names = [], _GDB_NAMES.get(architecture, {})
     for part in re.split(r"^ ?(?=[ \d]\d  )", body, flags=re.MULTILINE)[1:]:
         title, *lines = part.splitlines()
         said = [pair for line in lines for pair in _REGISTER.findall(line)]
-        registers = {_GDB_NAMES.get(name, name): int(value, 16) for name, value in said}
+        registers = {names.get(name, name): int(value, 16) for name, value in said}
         how = next(line.partition("Found by: ")[2] for line in lines if "Found by: " in line)
         module = re.match(r"[ \d]+  (?!0x)([^!]+?)(?: \+ 0x\w+)?(?:!|$)", title)
         found.append(WalkedFrame(module[1] if module else "", registers[CONTEXTS[architecture].pc], registers, how))
     return found
 
 
-# AArch64's, where they are others.
-_GDB_NAMES = {"fp": "x29", "lr": "x30"}
+# Where gdb's are others.
+_GDB_NAMES = {"aarch64": {"fp": "x29", "lr": "x30"}, "arm": {"fp": "r11"}}
 _REGISTER = re.compile(r"(\w+) = 0x([0-9a-f]+)")
 
 
