@@ -56,6 +56,8 @@ FRAME_SUITES = {
 }  # fmt: skip
 
 
+LIBLLVM = "usr/lib/x86_64-linux-gnu/libLLVM-14.so.1"
+LIBXUL = "usr/lib/firefox-esr/libxul.so"
 BREAKPAD_PROGRAMS = "node_modules/minidump/bin/linux-x64"
 # What each suite's folder has to hold.
 SUITES = FRAME_SUITES | {
@@ -69,6 +71,8 @@ SUITES = FRAME_SUITES | {
     **dict.fromkeys(("sid-armhf", "sid-i386", "sid-ppc64el", "sid-riscv64"), LIBC_FILES),
     # Before trixie, the C library is not in /usr.
     "bookworm-mips64el": ("lib/*-linux-gnuabi64/libc.so.6", "usr/lib/*-linux-gnuabi64/libc.a"),
+    # Call frame information of 860,000 and 2.5 million rows.
+    "bookworm-amd64": (LIBLLVM, LIBXUL),
     # The npm package: Breakpad's own programs, built for linux-x64.
     "npm": tuple(f"{BREAKPAD_PROGRAMS}/{name}" for name in ("dump_syms", "minidump_dump", "minidump_stackwalk")),
 }
