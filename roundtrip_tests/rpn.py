@@ -1,4 +1,4 @@
-"""A second opinion on DWARF expressions: a stack machine on the bytes, for the operations that a PLT's CFA needs.
+"""A second opinion on DWARF expressions: a stack machine on the bytes, for the operations that real files need.
 
 Strategy: no product code. Opcodes and meanings are from DWARF5 2.5.1 and 7.7.1; little-endian, 64-bit addresses.
 """
@@ -58,9 +58,11 @@ def leb(data: bytes, at: int, *, is_signed: bool) -> tuple[int, int]:
     return (value - (1 << shift) if is_signed and byte & 0x40 else value), at
 
 
-def run(expression: bytes, registers: Mapping[int, int]) -> int:
-    """What is on top at the end, unsigned."""
-    stack: list[int] = []
+def run(
+    expression: bytes, registers: Mapping[int, int], read: Callable[[int], int] | None = None, cfa: int | None = None
+) -> int:
+    """What is on top at the end, unsigned. `read` gives the words of memory; `cfa` is on the stack before, if given."""
+    stack: list[int] = [] if cfa is None else [cfa]
     at = 0
     while at < len(expression):
         opcode, at = expression[at], at + 1
@@ -72,6 +74,8 @@ def run(expression: bytes, registers: Mapping[int, int]) -> int:
         elif opcode == 0x23:  # plus_uconst
             more, at = leb(expression, at, is_signed=False)
             stack.append(stack.pop() + more & WRAP)
+        elif opcode == 0x06 and read is not None:  # deref
+            stack.append(read(stack.pop()))
         elif opcode in CONSTANTS:
             size, is_signed = CONSTANTS[opcode]
             stack.append(int.from_bytes(expression[at : at + size], "little", signed=is_signed) & WRAP)
