@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from . import stack_cfi
 from .cases import SCALES, Results, compare, printing, pure_fallback, scaling, section_size, writing
 from .in_process import convert_in_process
 from .inputs import INPUTS, SIZE_INPUTS, Found, find
@@ -19,10 +20,12 @@ from .peers import all_peers
 from .report import Run, as_json, as_markdown
 
 PURE, SCALING, SIZES, WRITERS, PRINTING = "pure", "scaling", "sizes", "writers", "printing"
+STACK_CFI = "stack-cfi"
 PARTS_INPUT = "libLLVM"  # of PURE, WRITERS and PRINTING
 SCALING_INPUTS = ("libLLVM", "libstdc++", "libc")  # the first that is there
+STACK_CFI_INPUTS = ("libLLVM", "libxul")
 QUICK_INPUT = "libc"
-NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING, SIZES, WRITERS, PRINTING)
+NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING, SIZES, WRITERS, PRINTING, STACK_CFI)
 
 
 def _options() -> argparse.Namespace:
@@ -79,6 +82,19 @@ def _measure_printing(found: Found, peers: list[Program], runs: int, results: Re
     return replace(results, printing=printed, skipped=(*results.skipped, *skipped))
 
 
+def _measure_stack_cfi(found: Found, peers: list[Program], runs: int, results: Results) -> Results:
+    _say(f"{STACK_CFI}: {found.name}")
+    by_name = {peer.name: peer for peer in peers}
+    inside, no_inside = stack_cfi.in_process(found, by_name.get(stack_cfi.SYMBOLIC), runs)
+    whole, no_whole = stack_cfi.whole_process(found, by_name.get(stack_cfi.DUMP_SYMS), runs)
+    return replace(
+        results,
+        stack_cfi=(*results.stack_cfi, *([whole] if whole else [])),
+        stack_cfi_in_process=(*results.stack_cfi_in_process, *([inside] if inside else [])),
+        skipped=(*results.skipped, *no_inside, *no_whole),
+    )
+
+
 def _measure_writers(found: Found, runs: int, results: Results) -> Results:
     _say(f"{WRITERS}: {found.name} with its section")
     comparison, skipped = writing(found, runs)
@@ -108,6 +124,8 @@ def _find_inputs(only: Sequence[str], fetch: bool) -> tuple[dict[str, Found], li
     needed = set(only)
     if not {PURE, WRITERS, PRINTING}.isdisjoint(only):
         needed.add(PARTS_INPUT)
+    if STACK_CFI in only:
+        needed.update(STACK_CFI_INPUTS)
     if SCALING in only:
         needed.update(SCALING_INPUTS)
     found = [find(wanted, fetch) for wanted in (*INPUTS, *SIZE_INPUTS) if wanted.name in needed or SIZES in only]
@@ -143,6 +161,12 @@ def main() -> None:
     peers, absent = all_peers(options.quick) if is_compared else ([], [])
     only = [*options.only, SIZES] if options.quick else options.only
     results = _measure(only, inputs, peers, options.runs)
+    if STACK_CFI in only:
+        others, not_there = stack_cfi.peers()
+        for name in STACK_CFI_INPUTS:
+            if name in inputs:
+                results = _measure_stack_cfi(inputs[name], others, options.runs, results)
+        peers, absent = [*peers, *others], [*absent, *not_there]
     results = replace(results, skipped=(*missing, *absent, *results.skipped))
     if package_digest() != machine.unwindkit_sha256:
         sys.exit("benchmarks: the installed unwindkit changed while it was measured: the figures are of no one build")

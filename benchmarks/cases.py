@@ -92,6 +92,8 @@ class Results:
     pure: tuple[Comparison, ...] = ()
     writers: tuple[Comparison, ...] = ()
     printing: tuple[Comparison, ...] = ()
+    stack_cfi: tuple[Comparison, ...] = ()
+    stack_cfi_in_process: tuple[Comparison, ...] = ()
     scaling: tuple[Step, ...] = ()
     scaling_source: str = ""
     skipped: tuple[Skipped, ...] = ()

@@ -13,7 +13,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -97,12 +97,14 @@ def run_once(program: Program, limit: int = CPU_LIMIT) -> Usage:
     return Usage(**figures)
 
 
-def alternate(programs: Sequence[Program], runs: int) -> tuple[list[Measured], list[Skipped]]:
-    """Run all of them in turn, `runs` times each; one that fails when warmed up is skipped."""
+def alternate(
+    programs: Sequence[Program], runs: int, run: Callable[[Program], Usage] = run_once
+) -> tuple[list[Measured], list[Skipped]]:
+    """Run all of them in turn, `runs` times each; one that fails when warmed up is skipped. `run` raises RunError."""
     ready, skipped = [], []
     for program in programs:
         try:
-            run_once(program)
+            run(program)
         except (RunError, OSError) as error:
             skipped.append(Skipped(program.name, str(error)))
         else:
@@ -110,7 +112,7 @@ def alternate(programs: Sequence[Program], runs: int) -> tuple[list[Measured], l
     usages: list[list[Usage]] = [[] for _ in ready]
     for _ in range(runs):
         for program, found in zip(ready, usages, strict=True):
-            found.append(run_once(program))
+            found.append(run(program))
     return [_medians(program.name, found) for program, found in zip(ready, usages, strict=True)], skipped
 
 

@@ -37,7 +37,7 @@ def as_json(run: Run) -> str:
     # Commands and folders are this machine's business; names and versions are the result.
     document["inputs"] = [{"name": f.name, "file": f.path.name, "size": f.size, "sha256": f.sha256} for f in run.inputs]
     document["peers"] = [{"name": peer.name, "version": peer.version} for peer in run.peers]
-    for part in ("comparisons", "pure", "writers", "printing"):
+    for part in ("comparisons", "pure", "writers", "printing", "stack_cfi", "stack_cfi_in_process"):
         for comparison, record in zip(getattr(run.results, part), document["results"][part], strict=True):
             for measured, figures in zip(comparison.measured, record["measured"], strict=True):
                 figures |= {"ratio": comparison.ratio(measured), "cpu_ratio": comparison.cpu_ratio(measured)}
@@ -68,6 +68,10 @@ def as_markdown(run: Run) -> str:
         parts.append("## Rows of every function as text\n\n" + _comparisons(results.printing))
     if results.writers:
         parts.append("## From the file to the file with its section\n\n" + _comparisons(results.writers))
+    if results.stack_cfi_in_process:
+        parts.append("## STACK CFI, in process\n\n" + _comparisons(results.stack_cfi_in_process))
+    if results.stack_cfi:
+        parts.append("## From the file to its STACK CFI, whole process\n\n" + _comparisons(results.stack_cfi))
     if results.scaling:
         parts.append(f"## Growth: functions of {results.scaling_source}, repeated\n\n" + _growth(results.scaling))
     if results.skipped:

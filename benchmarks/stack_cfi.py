@@ -1,0 +1,125 @@
+"""STACK CFI of one file: in a process that has its modules loaded, and by the whole command; the peers of both.
+
+Strategy: as everywhere programs alternate. In process, the child measures itself and prints its usage: from the path to
+the bytes of the lines, which it holds. Peak memory is the child's at the end, its modules included.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from .cases import Comparison
+from .inputs import Found
+from .measure import ORACLES, ROOT, Measured, Program, RunError, Skipped, Usage, alternate, environment_of
+
+OURS, SYMBOLIC, DUMP_SYMS = "unwindkit", "symbolic", "dump_syms"
+_PACKAGE = "npm/node_modules/minidump"
+
+
+def command(path: Path, out: Path) -> Program:
+    """The whole command that writes STACK CFI of a file."""
+    return Program(OURS, (sys.executable, "-m", "unwindkit", "convert", str(path), str(out), "--to", "breakpad"))
+
+
+def peers() -> tuple[list[Program], list[Skipped]]:
+    """Those that are there, and why the others are not."""
+    found = [symbolic(), dump_syms()]
+    programs = [peer for peer in found if isinstance(peer, Program)]
+    return programs, [peer for peer in found if isinstance(peer, Skipped)]
+
+
+def dump_syms() -> Program | Skipped:
+    """Breakpad's own, of the npm package `minidump`; it prints names, too, as far as the file has them."""
+    folder = ORACLES / _PACKAGE
+    path = folder / "bin/linux-x64" / DUMP_SYMS
+    if not path.exists():
+        return Skipped(DUMP_SYMS, f"no {_PACKAGE} in UNWINDKIT_ORACLES or .oracles (see docs/testing.md)")
+    version = json.loads((folder / "package.json").read_text())["version"]
+    return Program(DUMP_SYMS, (str(path),), version=f"of minidump {version}")
+
+
+def symbolic() -> Program | Skipped:
+    """Sentry's, of the package index, in a process of its own."""
+    try:
+        version = metadata.version(SYMBOLIC)
+    except metadata.PackageNotFoundError:
+        return Skipped(SYMBOLIC, "not installed")
+    return Program(SYMBOLIC, _child(SYMBOLIC), version=version)
+
+
+def _child(name: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "benchmarks.stack_cfi", name)
+
+
+def in_process(found: Found, peer: Program | None, runs: int) -> tuple[Comparison | None, list[Skipped]]:
+    """read_elf and to_stack_cfi, and symbolic's Archive.open and make_cficache, in turn."""
+    programs = [Program(OURS, _child(OURS)), *([peer] if peer else [])]
+    on_file = [Program(one.name, (*one.command, str(found.path))) for one in programs]
+    return _compared(found, *alternate(on_file, runs, _usage_inside))
+
+
+def whole_process(found: Found, peer: Program | None, runs: int) -> tuple[Comparison | None, list[Skipped]]:
+    """The commands, from the file to the lines."""
+    with TemporaryDirectory() as folder:
+        programs = [command(found.path, Path(folder) / "out.sym")]
+        if peer:
+            programs.append(Program(peer.name, (*peer.command, str(found.path))))
+        return _compared(found, *alternate(programs, runs))
+
+
+def _compared(found: Found, measured: list[Measured], failed: list[Skipped]) -> tuple[Comparison | None, list[Skipped]]:
+    skipped = [Skipped(f"{skip.name} on {found.name}", skip.reason) for skip in failed]
+    if not measured or measured[0].program != OURS:
+        return None, skipped
+    return Comparison(found.name, tuple(measured)), skipped
+
+
+def _usage_inside(program: Program) -> Usage:
+    """What a child says of itself. Raises RunError where it fails."""
+    done = subprocess.run(program.command, capture_output=True, cwd=ROOT, env=environment_of(program), check=False)
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
+        raise RunError(f"ended with {done.returncode}: {said}")
+    return Usage(**json.loads(done.stdout))
+
+
+def main(name: str, path: str) -> None:
+    """The child: convert once and say what it took."""
+    if name == OURS:
+        from unwindkit import read_elf, to_stack_cfi
+
+        def convert() -> object:
+            return to_stack_cfi(read_elf(path))
+
+    else:
+        from symbolic import Archive
+
+        def convert() -> object:
+            return next(Archive.open(path).iter_objects()).make_cficache()
+
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    start = time.perf_counter()
+    held = convert()
+    wall = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    assert held
+    usage = Usage(
+        wall=wall,
+        user=after.ru_utime - before.ru_utime,
+        system=after.ru_stime - before.ru_stime,
+        peak=after.ru_maxrss * 1024,
+        floor=before.ru_maxrss * 1024,
+    )
+    print(json.dumps(asdict(usage)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
