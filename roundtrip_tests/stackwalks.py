@@ -6,18 +6,20 @@ read from the text that people read, which says registers and how each frame was
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from unwindkit import read_elf, to_stack_cfi
+from unwindkit import write_breakpad
 
 from .minidumps import CONTEXTS, State, minidump
 from .oracles import BREAKPAD_PROGRAMS, OracleError, oracle_root
 
-BY_CFI = "call frame info"
+# How the walker says a frame was found.
+BY_CFI, SCANNING = "call frame info", "stack scanning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +33,15 @@ class WalkedFrame:
 
 
 def our_symbols(path: Path) -> str:
-    """What the product writes for a file, with the peer's MODULE line: the file whose text is judged."""
-    return module_line(path) + to_stack_cfi(read_elf(path)).decode()
+    """The file whose text is judged: all that the product writes."""
+    out = io.BytesIO()
+    write_breakpad(path, out)
+    return out.getvalue().decode()
 
 
 def dump_syms(path: Path, *options: str) -> str:
     """Breakpad's own file; a name that is no UTF-8 is replaced."""
     return _run("dump_syms", *options, str(path))
-
-
-def module_line(path: Path) -> str:
-    """The MODULE line as Breakpad writes it."""
-    return dump_syms(path, "-i").partition("\n")[0] + "\n"
 
 
 def cfi_lines(symbols: str) -> list[str]:

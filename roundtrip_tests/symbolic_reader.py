@@ -5,6 +5,7 @@ Strategy: imported when it is asked, for tests that need it are skipped where it
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,11 @@ def cfi_text(path: Path) -> str:
     return text.decode()
 
 
-def name_at(path: Path, address: int) -> list[tuple[str, int]]:
-    """The symbols at an address of a file, and where they begin."""
-    return [(place.symbol, place.sym_addr) for place in opened(path).make_symcache().lookup(address)]
+def names_at(path: Path, addresses: Iterable[int]) -> dict[int, tuple[str, int]]:
+    """The symbol at each address of a file, and where it begins."""
+    names = opened(path).make_symcache()
+    found = {address: names.lookup(address)[0] for address in addresses}
+    return {address: (place.symbol, place.sym_addr) for address, place in found.items()}
 
 
 def refusal(path: Path) -> str:

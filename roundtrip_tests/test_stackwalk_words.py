@@ -16,7 +16,7 @@ from unwindkit.converters.unwind import CfaRule, Function, RegisterRule, table_o
 
 from .handmade import at, on, row
 from .minidumps import CONTEXTS, Module, State
-from .stackwalks import BY_CFI, WalkedFrame, store, walk
+from .stackwalks import BY_CFI, SCANNING, WalkedFrame, store, walk
 
 pytestmark = pytest.mark.oracle("npm")
 
@@ -125,7 +125,7 @@ def test_undefined_return_address_ends_walking_by_cfi_on_amd64(tmp_path: Path) -
     """There this walker takes 0 for a failure (its message is "invalid rip/rsp"), and scans the stack: what it finds is
     marked so. With 1 for 0 the walk would end, as on other machines."""
     frames = walked("x86_64", tmp_path, table("x86_64"))
-    assert found(frames) == [(RETURNED, BY_CFI), (BEYOND, "stack scanning")]
+    assert found(frames) == [(RETURNED, BY_CFI), (BEYOND, SCANNING)]
 
 
 def test_a_return_address_that_has_a_rule_is_walked_to(tmp_path: Path) -> None:
