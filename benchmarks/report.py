@@ -71,7 +71,7 @@ def as_markdown(run: Run) -> str:
     if results.stack_cfi_in_process:
         parts.append("## STACK CFI, in process\n\n" + _comparisons(results.stack_cfi_in_process))
     if results.stack_cfi:
-        parts.append("## From the file to its STACK CFI, whole process\n\n" + _comparisons(results.stack_cfi))
+        parts.append("## From the file to its symbol file, whole process\n\n" + _comparisons(results.stack_cfi))
     if results.scaling:
         parts.append(f"## Growth: functions of {results.scaling_source}, repeated\n\n" + _growth(results.scaling))
     if results.skipped:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -16,17 +17,21 @@ from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from elftools.elf.elffile import ELFFile
+
 from .cases import Comparison
 from .inputs import Found
 from .measure import ORACLES, ROOT, Measured, Program, RunError, Skipped, Usage, alternate, environment_of
 
 OURS, SYMBOLIC, DUMP_SYMS = "unwindkit", "symbolic", "dump_syms"
+_SHT_PROGBITS = (1).to_bytes(4, "little")
 _PACKAGE = "npm/node_modules/minidump"
 
 
-def command(path: Path, out: Path) -> Program:
-    """The whole command that writes STACK CFI of a file."""
-    return Program(OURS, (sys.executable, "-m", "unwindkit", "convert", str(path), str(out), "--to", "breakpad"))
+def commands(path: Path, folder: Path) -> list[Program]:
+    """The whole command that writes the symbol file: with names, as dump_syms does, and without."""
+    whole = (sys.executable, "-m", "unwindkit", "breakpad", str(path), "-o", str(folder / "out.sym"))
+    return [Program(OURS, whole), Program(f"{OURS} --cfi-only", (*whole, "--cfi-only"))]
 
 
 def peers() -> tuple[list[Program], list[Skipped]]:
@@ -67,12 +72,30 @@ def in_process(found: Found, peer: Program | None, runs: int) -> tuple[Compariso
 
 
 def whole_process(found: Found, peer: Program | None, runs: int) -> tuple[Comparison | None, list[Skipped]]:
-    """The commands, from the file to the lines."""
+    """The commands, from the file to the symbol file."""
     with TemporaryDirectory() as folder:
-        programs = [command(found.path, Path(folder) / "out.sym")]
+        programs = commands(found.path, Path(folder))
         if peer:
-            programs.append(Program(peer.name, (*peer.command, str(found.path))))
+            readable = readable_by_dump_syms(found.path, Path(folder))
+            programs.insert(1, Program(peer.name, (*peer.command, str(readable))))
         return _compared(found, *alternate(programs, runs))
+
+
+def readable_by_dump_syms(path: Path, folder: Path) -> Path:
+    """The file, or a copy for dump_syms, which passes over an `.eh_frame` of type SHT_X86_64_UNWIND (LLVM's libraries
+    have one) and would have next to nothing to do."""
+    with path.open("rb") as file:
+        elf = ELFFile(file)
+        index = elf.get_section_index(".eh_frame")
+        if index is None or elf.get_section(index)["sh_type"] == "SHT_PROGBITS":
+            return path
+        type_offset = elf["e_shoff"] + index * elf["e_shentsize"] + 4
+    copy = folder / path.name
+    shutil.copyfile(path, copy)
+    with copy.open("r+b") as file:
+        file.seek(type_offset)
+        file.write(_SHT_PROGBITS)
+    return copy
 
 
 def _compared(found: Found, measured: list[Measured], failed: list[Skipped]) -> tuple[Comparison | None, list[Skipped]]:

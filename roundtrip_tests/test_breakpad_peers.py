@@ -65,6 +65,16 @@ def compiled_for_arm64(folder: Path, protection: str) -> Path:
     return program
 
 
+def with_unwind_type(path: Path) -> bytes:
+    """The file with an `.eh_frame` of type SHT_X86_64_UNWIND."""
+    data = bytearray(path.read_bytes())
+    with path.open("rb") as file:
+        elf = ELFFile(file)
+        header = elf["e_shoff"] + elf["e_shentsize"] * elf.get_section_index(".eh_frame")
+    data[header + 4 : header + 8] = (0x70000001).to_bytes(4, "little")
+    return bytes(data)
+
+
 def ours(path: Path) -> list[str]:
     return to_stack_cfi(read_elf(path)).decode().splitlines()
 
@@ -165,12 +175,7 @@ def test_dump_syms_passes_over_an_eh_frame_of_its_own_type(tmp_path: Path) -> No
     """SHT_X86_64_UNWIND, as LLVM's tools write it."""
     program = assembled(tmp_path)
     before = ours(program)
-    data = bytearray(program.read_bytes())
-    with program.open("rb") as file:
-        elf = ELFFile(file)
-        header = elf["e_shoff"] + elf["e_shentsize"] * elf.get_section_index(".eh_frame")
-    data[header + 4 : header + 8] = (0x70000001).to_bytes(4, "little")
-    program.write_bytes(data)
+    program.write_bytes(with_unwind_type(program))
     assert cfi_lines(dump_syms(program)) == []
     assert ours(program) == before
 
