@@ -82,8 +82,8 @@ def differences(ours: RuleColumns, theirs: RuleColumns) -> list[int]:
     """The PCs at which the rules are not the same, at most ten: where a row or a range of either begins, or a range
     ends, and so at every PC."""
     edges = [one for side in (ours, theirs) for one in (side.pc, side.start, side.end)]
-    pc = np.unique(np.concatenate(edges))
-    return [int(one) for one in pc[ours.at(pc) != theirs.at(pc)][:10]]
+    pc = np.sort(np.concatenate(edges))
+    return np.unique(pc[ours.at(pc) != theirs.at(pc)])[:10].tolist()
 
 
 # --- our side ---------------------------------------------------------------------------------------------------------
@@ -96,44 +96,38 @@ def columns_of_text(text: bytes, numbers: Numbers) -> tuple[RuleColumns, set[tup
     """The columns of STACK CFI lines, and the names and words of all rules in them that are expressions; numbers are
     added to."""
     found = _Gathered()
+    # What holds, by its number: same value and `.undef` are rules here, too, and expressions have their words.
+    states: Numbers = {(): 0}
     steps: dict[tuple[int, bytes], int] = {}
-    said: dict[int, dict[str, str]] = {}
-    state = -1
+    by_number: list[Rules] = [()]
+    state = 0
     for line in io.BytesIO(text):
         if line.startswith(b"STACK CFI INIT "):
             _, _, _, address, size, rules = line.split(b" ", 5)
             found.begin(int(address, 16), int(address, 16) + int(size, 16))
-            state = -1
+            state = 0
         else:
             word, cfi, address, rules = line.split(b" ", 3)
             assert (word, cfi) == (b"STACK", b"CFI"), line
-        key = (state, rules)
-        if key not in steps:
-            steps[key] = _step(said.get(state, {}), rules.decode().removesuffix("\n"), said)
-        state = steps[key]
+        if (after := steps.get((state, rules))) is None:
+            said = dict(by_number[state]) | dict(_RULE.findall(rules.decode().removesuffix("\n")))
+            holds = tuple(sorted(said.items()))
+            if holds not in states:
+                by_number.append(holds)
+            after = steps[state, rules] = _numbered(states, holds)
+        state = after
         found.pc.append(int(address, 16))
         found.rules.append(state)
     columns = found.columns()
     assert len(columns.pc) == len(found.pc), "a row outside of its range, or two at one address"
-    rules = np.array([_numbered(numbers, _kept(one)) for one in said.values()], np.int64)
-    words = {(name, rule) for one in said.values() for name, rule in one.items() if not _is_plain(rule)}
-    return replace(columns, rules=rules[columns.rules]), words
+    kept = np.array([_numbered(numbers, _kept(one)) for one in by_number], np.int64)
+    words = {(name, rule) for one in by_number for name, rule in one if not _is_plain(rule)}
+    return replace(columns, rules=kept[columns.rules]), words
 
 
-def _step(before: dict[str, str], line: str, said: dict[int, dict[str, str]]) -> int:
-    """The number of what holds behind a line."""
-    after = before | dict(_RULE.findall(line))
-    said[len(said)] = after
-    return len(said) - 1
-
-
-def _kept(rules: dict[str, str]) -> Rules:
+def _kept(rules: Rules) -> Rules:
     """Without what says nothing; expressions as one word."""
-    return tuple(
-        sorted(
-            (name, rule if _is_plain(rule) else "exp") for name, rule in rules.items() if rule not in (name, ".undef")
-        )
-    )
+    return tuple((name, rule if _is_plain(rule) else "exp") for name, rule in rules if rule not in (name, ".undef"))
 
 
 def _is_plain(rule: str) -> bool:
