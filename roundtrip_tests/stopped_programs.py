@@ -152,15 +152,17 @@ class Machine:
     bits: int
     sp: str
     registers: tuple[str, ...]
+    flags: tuple[str, ...] = ()
     emulator: str | None = None
 
 
 AMD64 = Machine(
     "x86_64", "g++", 64, "rsp",
     ("rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", *(f"r{n}" for n in range(8, 16)), "rip"),
+    flags=("-fcf-protection=none",),  # one PLT, not two
 )  # fmt: skip
 ARM64 = Machine(
-    "aarch64", "aarch64-linux-gnu-g++", 64, "sp", (*(f"x{n}" for n in range(31)), "sp", "pc"), "qemu-aarch64"
+    "aarch64", "aarch64-linux-gnu-g++", 64, "sp", (*(f"x{n}" for n in range(31)), "sp", "pc"), emulator="qemu-aarch64"
 )
 
 
@@ -169,7 +171,7 @@ def build(machine: Machine, folder: Path, *flags: str) -> Path:
     source, program = folder / "crashing.cc", folder / "crashing"
     source.write_text(SOURCE)
     common = ("-O2", "-fomit-frame-pointer", "-Wl,-z,lazy", "-Wl,--build-id=sha1")
-    command = [machine.compiler, *common, *flags, "-o", program, source]
+    command = [machine.compiler, *common, *machine.flags, *flags, "-o", program, source]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OracleError(done.stderr)

@@ -95,7 +95,7 @@ def test_crash_below_libc_and_libstdcpp(plain: Walked) -> None:
     (stop,) = plain.stops
     frames = plain.walk(stop, plain.ours)
     is_the_truth(AMD64, stop, frames)
-    # main -> printing -> put -> overflow -> sorting -> three of qsort -> compare -> with_alloca -> signalled -> ...
+    # Three frames before main, 11 of the program's and put, and qsort's.
     modules = [frame.module for frame in frames]
     assert len(frames) >= 16
     assert {"crashing", "libc.so.6", "libstdc++.so.6"} == set(modules)
@@ -126,7 +126,7 @@ def test_signal_frame_gives_back_every_register(signalled: Walked) -> None:
     frames = signalled.walk(stop, signalled.ours)
     is_the_truth(AMD64, stop, frames)
     assert frames[4].registers.keys() == set(AMD64.registers)
-    assert len(frames) >= 19
+    assert len(frames) >= 18  # two more: the signal frame, and raise
 
 
 @AMD64_TOOLS
@@ -161,7 +161,7 @@ def test_arm64_crash_below_libc_and_libstdcpp(arm64: Walked) -> None:
     (stop,) = arm64.stops
     frames = arm64.walk(stop, arm64.ours)
     is_the_truth(ARM64, stop, frames)
-    assert len(frames) >= 17
+    assert len(frames) >= 16
     assert frames == arm64.walk(stop, arm64.theirs)
 
 
