@@ -118,12 +118,19 @@ def capture(label):
 
 for command in os.environ["STOP_SETUP"].split(";"):
     gdb.execute(command)
-if os.environ["STOP_IN_PLT"]:
+stepped = int(os.environ["STOP_STEPS"])
+if stepped and os.environ["STOP_SP"] == "rsp":  # lazy PLT entries of others have no call frame information
     while ".plt" not in gdb.execute("info symbol $pc", to_string=True):
         gdb.execute("stepi")
     while ".plt" in gdb.execute("info symbol $pc", to_string=True):
         capture("plt")
         gdb.execute("stepi")
+if stepped:
+    gdb.execute("break *sorting")
+    gdb.execute("continue")
+for _ in range(stepped):
+    capture("step")
+    gdb.execute("stepi")
 gdb.execute("continue")  # to the crash
 capture("crash")
 with open(os.environ["STOP_OUT"], "w") as out:
@@ -184,9 +191,9 @@ def libraries(*folders: Path) -> tuple[str, ...]:
     return f"-Wl,--disable-new-dtags,--dynamic-linker,{loader}", f"-Wl,-rpath,{':'.join(map(str, folders))}"
 
 
-def stops(machine: Machine, program: Path, *, in_plt: bool = False, cpu: str = "") -> tuple[Stop, ...]:
-    """Run it to its crash. `in_plt`: stop at each instruction of the first call through the PLT, too. `cpu` is the
-    emulator's."""
+def stops(machine: Machine, program: Path, *, steps: int = 0, cpu: str = "") -> tuple[Stop, ...]:
+    """Run it to its crash. With `steps`, stop at each instruction of the first call through a lazy PLT, too, and at as
+    many from the entry of sorting on. `cpu` is the emulator's."""
     script, out, memory_map, socket = (
         program.parent / f"{program.name}{cpu}.{name}" for name in ("stop.py", "json", "maps", "socket")
     )
@@ -198,7 +205,7 @@ def stops(machine: Machine, program: Path, *, in_plt: bool = False, cpu: str = "
         setup = ["set sysroot /", *setup, f"target remote {socket}", "continue"]
     environment = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {
         "STOP_REGISTERS": " ".join(machine.registers), "STOP_BITS": str(machine.bits), "STOP_SP": machine.sp,
-        "STOP_MAP": str(memory_map), "STOP_OUT": str(out), "STOP_IN_PLT": "y" if in_plt else "",
+        "STOP_MAP": str(memory_map), "STOP_OUT": str(out), "STOP_STEPS": str(steps),
         "STOP_SETUP": ";".join(setup), "LC_ALL": "C",
     }  # fmt: skip
     with _emulated(machine, program, memory_map, socket, cpu):

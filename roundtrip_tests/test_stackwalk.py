@@ -59,9 +59,9 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Walked:
 
 @pytest.fixture(scope="session")
 def signalled(tmp_path_factory: pytest.TempPathFactory) -> Walked:
-    """A signal handler on the way; stops inside the PLT, too."""
+    """A signal handler on the way; stops inside the PLT and at 70 instructions of a call, too."""
     folder = tmp_path_factory.mktemp("signalled")
-    return walked(AMD64, folder, stops(AMD64, build(AMD64, folder, "-DSIGNAL"), in_plt=True))
+    return walked(AMD64, folder, stops(AMD64, build(AMD64, folder, "-DSIGNAL"), steps=70))
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +75,11 @@ def arm64_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def arm64(arm64_program: Path) -> Walked:
     """On a processor for which signing does nothing: gdb can follow."""
-    return walked(ARM64, arm64_program.parent, stops(ARM64, arm64_program, cpu="cortex-a57"))
+    return walked(ARM64, arm64_program.parent, stops(ARM64, arm64_program, steps=12, cpu="cortex-a57"))
+
+
+def stops_of(found: Walked, label: str) -> list[Stop]:
+    return [stop for stop in found.stops if stop.label == label]
 
 
 def is_the_truth(machine: Machine, stop: Stop, frames: list[WalkedFrame]) -> None:
@@ -140,7 +144,7 @@ def test_dump_syms_loses_the_stack_at_a_signal_frame(signalled: Walked) -> None:
 @AMD64_TOOLS
 def test_every_instruction_of_a_lazy_plt_entry(signalled: Walked) -> None:
     """jmp, push, jmp: the CFA moves in the middle of 16 bytes, which one expression says."""
-    in_plt = signalled.stops[:-1]
+    in_plt = stops_of(signalled, "plt")
     assert len(in_plt) >= 3
     assert {stop.frames[0]["rip"] % 16 for stop in in_plt} == {0, 6, 11}
     for stop in in_plt:
@@ -151,25 +155,50 @@ def test_every_instruction_of_a_lazy_plt_entry(signalled: Walked) -> None:
 @AMD64_TOOLS
 def test_dump_syms_skips_the_caller_of_a_lazy_plt_entry(signalled: Walked) -> None:
     """It drops the expression: the rule of the first entry stays in force for all, and is 16 bytes off before push."""
-    for stop in signalled.stops[:2]:
+    for stop in stops_of(signalled, "plt")[:2]:
         frames = signalled.walk(stop, signalled.theirs)
         assert frames[1].pc == stop.frames[2]["rip"]
 
 
 @ARM64_TOOLS
 def test_arm64_crash_below_libc_and_libstdcpp(arm64: Walked) -> None:
-    (stop,) = arm64.stops
+    (stop,) = stops_of(arm64, "crash")
     frames = arm64.walk(stop, arm64.ours)
     is_the_truth(ARM64, stop, frames)
     assert len(frames) >= 16
     assert frames == arm64.walk(stop, arm64.theirs)
 
 
+@AMD64_TOOLS
+def test_every_instruction_from_a_prologue_into_the_resolver(signalled: Walked) -> None:
+    """A prologue, a lazy PLT entry and the PLT's head, and ld.so: its trampoline realigns the stack and has the CFA on
+    rbx, the function that it calls saves all registers."""
+    stepped = stops_of(signalled, "step")
+    assert len({stop.frames[0]["rip"] for stop in stepped}) >= 60
+    modules = set()
+    for stop in stepped:
+        assert len(stop.frames) >= 8
+        frames = signalled.walk(stop, signalled.ours)
+        is_the_truth(AMD64, stop, frames)
+        modules.add(frames[0].module)
+    assert modules == {"crashing", "ld-linux-x86-64.so.2"}
+
+
+@ARM64_TOOLS
+def test_arm64_every_instruction_of_a_prologue(arm64: Walked) -> None:
+    """Before and behind paciasp, and as registers are stored."""
+    stepped = stops_of(arm64, "step")
+    assert len(stepped) == 12
+    for stop in stepped:
+        assert len(stop.frames) >= 8
+        is_the_truth(ARM64, stop, arm64.walk(stop, arm64.ours))
+
+
 @ARM64_TOOLS
 def test_arm64_signed_return_addresses(arm64: Walked, arm64_program: Path) -> None:
     """The same program on a processor that signs: the walker takes the signatures off."""
     (signed,) = stops(ARM64, arm64_program, cpu="max")
-    (plain,) = arm64.stops
+    (plain,) = stops_of(arm64, "crash")
     assert signed.state.modules == plain.state.modules
     frames = arm64.walk(signed, arm64.ours)
     assert [frame.pc for frame in frames] == [frame["pc"] for frame in plain.frames]
