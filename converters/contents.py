@@ -6,7 +6,7 @@ makes it slow, and no chance makes it wrong.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -46,19 +46,48 @@ class RowContent(NamedTuple):
     args_size: int = 0
 
 
-def row_contents(table: UnwindTable) -> tuple[NDArray[np.int64], list[RowContent]]:
-    """For each row the number of its distinct content, and the contents."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Contents:
+    """What rows say, each distinct content once: `number` i64, of each row the number of its content; of each content
+    its CFA rule, the indices of its register rules in `rules`, and the first row that has it, i64."""
+
+    number: NDArray[np.int64]
+    cfa: list[CfaRule]
+    slices: list[tuple[int, ...]]
+    rules: list[RegisterRule]
+    first: NDArray[np.int64]
+
+
+def contents_of(table: UnwindTable) -> Contents:
+    """The contents of a table's rows."""
     table = with_distinct_expressions(table)
     slices, of_slice = _rule_slices(table)
     number, first = _numbers(table, slices)
-    registers = _rules_of(table, of_slice)
+    rules, indices = _rules_of(table, of_slice)
     rows = table.rows
-    columns = (column[first].tolist() for column in (slices, rows.ra_state, rows.args_size))
+    known: dict[tuple[int, int, int], CfaRule] = {}
+    cfa = []
+    columns = (column[first].tolist() for column in (rows.cfa_kind, rows.cfa_register, rows.cfa_offset))
+    for row, said in zip(first.tolist(), zip(*columns, strict=True), strict=True):
+        if said not in known:
+            known[said] = table.cfa(row)
+        cfa.append(known[said])
+    return Contents(number, cfa, [indices[one] for one in slices[first].tolist()], rules, first)
+
+
+def row_contents(table: UnwindTable) -> tuple[NDArray[np.int64], list[RowContent]]:
+    """For each row the number of its distinct content, and the contents."""
+    found, rows = contents_of(table), table.rows
+    registers: dict[tuple[int, ...], tuple[RegisterRule, ...]] = {}
+    for one in found.slices:
+        if one not in registers:
+            registers[one] = tuple(found.rules[index] for index in one)
+    columns = (column[found.first].tolist() for column in (rows.ra_state, rows.args_size))
     contents = [
-        RowContent(table.cfa(row), registers[rules], RaState(state), size)
-        for row, rules, state, size in zip(first.tolist(), *columns, strict=True)
+        RowContent(cfa, registers[rules], RaState(state), size)
+        for cfa, rules, state, size in zip(found.cfa, found.slices, *columns, strict=True)
     ]
-    return number, contents
+    return found.number, contents
 
 
 def content_numbers(table: UnwindTable) -> NDArray[np.int64]:
@@ -85,19 +114,14 @@ def _rule_slices(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.int6
     return number, first[:found]
 
 
-def _rules_of(table: UnwindTable, rows: NDArray[np.int64]) -> list[tuple[RegisterRule, ...]]:
-    """The register rules of some rows; equal rules are one object."""
+def _rules_of(table: UnwindTable, rows: NDArray[np.int64]) -> tuple[list[RegisterRule], list[tuple[int, ...]]]:
+    """The distinct register rules of some rows, and of each row which they are."""
     first, count = table.rows.first_rule[rows], table.rows.rule_count[rows].astype(np.int64)
     place, rules = ranges(first, count), table.rules
-    columns = (column[place].tolist() for column in (rules.register, rules.kind, rules.value))
-    known: dict[tuple[int, int, int], RegisterRule] = {}
-    found: list[RegisterRule] = []
-    for index, said in zip(place.tolist(), zip(*columns, strict=True), strict=True):
-        if said not in known:
-            known[said] = table.rule_slice(index, 1)[0]
-        found.append(known[said])
-    ends = np.cumsum(count)
-    return [tuple(found[begin:end]) for begin, end in zip((ends - count).tolist(), ends.tolist(), strict=True)]
+    number, one = numbered(rules.register[place], rules.kind[place], rules.value[place])
+    found, ends = number.tolist(), np.cumsum(count)
+    slices = [tuple(found[begin:end]) for begin, end in zip((ends - count).tolist(), ends.tolist(), strict=True)]
+    return [table.rule_slice(index, 1)[0] for index in place[one].tolist()], slices
 
 
 def numbered(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

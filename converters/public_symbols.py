@@ -50,16 +50,18 @@ def public_symbols(image: ElfImage) -> PublicSymbols:
         for header in image.sections:
             if header.type == kind and not header.is_nobits:
                 symbols, address = defined_functions(image, header)
-                if len(symbols):
-                    return _chosen(symbols, address, strings_of(image, header))
+                strings = strings_of(image, header)
+                if len(symbols) and strings:
+                    return _chosen(symbols, address, strings)
     return PublicSymbols.none()
 
 
 def _chosen(symbols: NDArray[np.void], address: NDArray[np.uint64], strings: bytes) -> PublicSymbols:
     """One name for each address."""
-    pool = np.frombuffer(strings + b"\0", np.uint8)
-    ends = np.flatnonzero(pool == 0)
-    start = np.minimum(symbols["name"].astype(np.int64), len(pool) - 1)
+    pool = np.frombuffer(strings, np.uint8)
+    # A name may run to the end of the table, or be said to begin behind it.
+    ends = np.append(np.flatnonzero(pool == 0), len(pool))
+    start = np.minimum(symbols["name"].astype(np.int64), len(pool))
     size = ends[np.searchsorted(ends, start)] - start
     underscores = sum((pool[np.minimum(start + at, len(pool) - 1)] == ord("_")).astype(np.int64) for at in range(2))
     is_local = symbols["info"] >> 4 == ENUM_ST_INFO_BIND["STB_LOCAL"]
@@ -81,11 +83,14 @@ def _chosen(symbols: NDArray[np.void], address: NDArray[np.uint64], strings: byt
     return PublicSymbols(sorted_address[first], several, chosen)
 
 
+def _sayable(names: list[str]) -> list[str]:
+    together = " ".join(names)
+    is_odd = any(chr(one) in together for one in _UNSAYABLE)
+    return [name.translate(_UNSAYABLE) for name in names] if is_odd else names
+
+
 def public_lines(symbols: PublicSymbols, load_address: int) -> bytes:
     """PUBLIC records, with demangled names; a character that no line can hold becomes `?`."""
-    names = demangled(symbols.name)
-    together = " ".join(names)
-    if any(chr(one) in together for one in _UNSAYABLE):
-        names = [name.translate(_UNSAYABLE) for name in names]
+    names = _sayable(demangled(symbols.name))
     address = (symbols.address - np.uint64(load_address)).tolist()
     return build_lines(Public, symbols.m.tolist(), address, [0] * len(address), names)

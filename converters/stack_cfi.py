@@ -15,12 +15,12 @@ import numpy as np
 
 from ..schemas.breakpad import NAMES, StackCfi, StackCfiInit
 from ..schemas.section import BuildError
-from .contents import numbered, row_contents
+from .contents import contents_of, numbered
 from .kernels import engine, views
 from .kernels.protocol import TextRow
 from .overlaps import trimmed, without_blocks
 from .refusals import Reason, Refusals
-from .stack_cfi_words import Language, Rules, all_rules, changed_rules, lost_registers
+from .stack_cfi_words import SORTS, Language, Said, changed_words
 from .text import bytes_filled, ranges
 from .unwind import UnwindTable
 
@@ -138,17 +138,17 @@ def _jobs(
 def _rows_and_steps(
     table: UnwindTable, first: NDArray[np.int64], row: NDArray[np.int64] | slice, column: NDArray[np.uint32]
 ) -> tuple[_Rows, _Steps]:
-    content, contents = row_contents(table)
-    said, columns = content[row], column[:1]
+    contents = contents_of(table)
+    said, columns = contents.number[row], column[:1]
     if isinstance(row, slice):
-        at = np.arange(len(contents))
-        columns = np.repeat(columns, len(contents))
+        at = np.arange(len(contents.cfa))
+        columns = np.repeat(columns, len(at))
     else:
         said, place = numbered(said, column)
-        at, columns = content[row][place], column[place]
-    language = Language(table.architecture, table.byte_order)
+        at, columns = contents.number[row][place], column[place]
+    language = Language(table, contents)
     pairs = zip(at.tolist(), columns.tolist(), strict=True)
-    rules = [language.rules(contents[index], return_column) for index, return_column in pairs]
+    rules = [language.said(number, return_column) for number, return_column in pairs]
     reasons = np.array([one if isinstance(one, Reason) else 0 for one in rules], np.uint8)
     before = np.full(len(said), -1, np.int64)
     before[1:] = said[:-1]
@@ -163,35 +163,36 @@ def _rows_and_steps(
     return _Rows(first, table.rows.offset[row], step, reasons[said]), steps
 
 
-def _steps(rules: list[Rules | Reason], before: list[int], said: list[int], earlier: list[frozenset[str]]) -> _Steps:
+def _steps(rules: list[Said | Reason], before: list[int], said: list[int], earlier: list[frozenset[str]]) -> _Steps:
     """The kind of each step, and its text up to the end of its line."""
-    kinds, words = [], []
+    kinds, lines = [], []
     for old, new, mentioned in zip(before, said, earlier, strict=True):
         after, former = rules[new], rules[old]
-        said_now: list[tuple[str, str]] = []
         if isinstance(after, Reason):
-            kind = TextRow.SKIPPED
+            kind, words = TextRow.SKIPPED, []
         elif old < 0 or isinstance(former, Reason):
-            kind, said_now = TextRow.INIT, all_rules(after)
+            kind, words = TextRow.INIT, list(after.words)
         else:
-            said_now = changed_rules(former, after, mentioned)
-            kind = TextRow.DELTA if said_now else TextRow.SAME
+            words = changed_words(former, after, mentioned)
+            kind = TextRow.DELTA if words else TextRow.SAME
         kinds.append(kind)
-        words.append("".join([f" {name}: {rule}" for name, rule in said_now]) + "\n")
+        words.sort()
+        lines.append("".join(words))
     heads = np.array([0, len(INIT), len(INIT), len(DELTA)], np.int64)
-    length = np.array([len(one) for one in words], np.int64)
+    text = "\n".join([*lines, ""]).replace(SORTS, ":").encode()
+    pool = np.frombuffer(INIT + DELTA + text, np.uint8)
+    length = np.fromiter(map(len, lines), np.int64, len(lines)) + 1
     start = heads[1] + heads[3] + np.cumsum(length) - length
-    pool = INIT + DELTA + "".join(words).encode()
-    return _Steps(np.array(kinds, np.uint8), start, length, np.frombuffer(pool, np.uint8), heads)
+    return _Steps(np.array(kinds, np.uint8), start, length, pool, heads)
 
 
 def _said_before(
-    said: NDArray[np.int64], before: NDArray[np.int64], rules: list[Rules | Reason]
+    said: NDArray[np.int64], before: NDArray[np.int64], rules: list[Said | Reason]
 ) -> tuple[NDArray[np.int64], list[frozenset[str]]]:
     """For each row (or once for all) a number, and for each number registers: those that are lost in the row or in the
     one before, of which the range has said something before."""
     numbers = {frozenset[str](): 0}
-    lost = [set[str]() if isinstance(one, Reason) else lost_registers(one) for one in rules]
+    lost = [frozenset[str]() if isinstance(one, Reason) else one.lost for one in rules]
     loses = np.array([len(one) > 0 for one in lost], np.bool_)
     if not loses.any():
         return np.zeros(1, np.int64), list(numbers)
@@ -203,11 +204,11 @@ def _said_before(
     for index in np.flatnonzero(walked).tolist():
         now, old = said[index], before[index]
         mentioned = set() if old < 0 else mentioned
-        matters = frozenset(mentioned & (lost[now] | (lost[old] if old >= 0 else set())))
+        matters = (lost[now] | lost[old] if old >= 0 else lost[now]) & mentioned
         earlier[index] = numbers.setdefault(matters, len(numbers))
         found = rules[now]
         if not isinstance(found, Reason):
-            mentioned |= found.keys() - lost[now]
+            mentioned |= found.names - lost[now]
     return earlier, list(numbers)
 
 

@@ -1,54 +1,100 @@
 """What rows say, in the words of Breakpad's STACK CFI (the symbol file document, STACK CFI records).
 
-Strategy: each distinct register rule is put into words once, and each distinct row is the words of its rules. A rule
-that cannot be said is told from one that was never given: the first has to be withdrawn.
+Strategy: each distinct register rule is put into words once, and each distinct row is the set of its words. A rule that
+cannot be said is told from one that was never given: the first has to be withdrawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from ..schemas.section import ByteOrder
-from .arch import Architecture
 from .breakpad_names import breakpad_names
-from .contents import RowContent
+from .contents import Contents
 from .postfix_text import CFA_NAME, postfix_of
 from .refusals import Reason
 from .rules import CfaKind, RuleKind
-from .unwind import CfaRule, RegisterRule
+from .unwind import CfaRule, RegisterRule, UnwindTable
 
 RA_NAME = ".ra"
 WITHDRAWN = ".undef"
 OUTERMOST = "0"  # a caller at an address below 4096 ends Breakpad's walk
 
-# Name of a register and its rule; None where its value is lost.
-Rules = Mapping[str, str | None]
+# Stands for the colon behind a name while words are sorted: no name has it, and all characters are above.
+SORTS = "\0"
+
+
+def word_of(name: str, rule: str) -> str:
+    """A rule as it stands in a line, the space before it too."""
+    return f" {name}{SORTS} {rule}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Said:
+    """What a row says: the `words` of its rules, the `names` of the registers that have one or are `lost`."""
+
+    words: frozenset[str]
+    names: frozenset[str]
+    lost: frozenset[str]
+
+
+class _Entry(NamedTuple):
+    """A register rule beside a return column: the register's name, and its words; "" where its value is lost."""
+
+    name: str
+    word: str
 
 
 class Language:
-    """Rules as the words of Breakpad's language, for tables of one architecture and byte order."""
+    """Rows as words of Breakpad's language: those that a table's contents say."""
 
-    def __init__(self, architecture: Architecture, byte_order: ByteOrder) -> None:
-        self.architecture = architecture
-        self.byte_order: ByteOrder = byte_order
-        self.names = breakpad_names(architecture.name)
-        self._known: dict[RegisterRule, str | None] = {}
+    def __init__(self, table: UnwindTable, contents: Contents) -> None:
+        self.architecture = table.architecture
+        self.byte_order = table.byte_order
+        self.contents = contents
+        self.names = breakpad_names(table.architecture.name)
+        # Of every return column the entries of all rules, and how a row without a rule for it begins.
+        self._entries: dict[int, list[_Entry | Reason | None]] = {}
+        self._cfas: dict[CfaRule, str | Reason] = {}
 
-    def rules(self, content: RowContent, return_column: int) -> Rules | Reason:
-        """All that a row says, by name; why nothing of it can be said where its CFA or return address cannot."""
-        cfa = self._cfa(content.cfa)
-        if isinstance(cfa, Reason):
-            return cfa
-        rules: dict[str, str | None] = {CFA_NAME: cfa, RA_NAME: self._default_ra(return_column)}
-        for rule in content.registers:
-            if rule.register == return_column:
-                said = self._rule(rule)
-                if said is None and rule.kind is not RuleKind.UNDEFINED:
-                    return Reason.RA_RULE
-                rules[RA_NAME] = said or OUTERMOST
-            elif rule.register in self.names and rule.kind not in (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE):
-                rules[self.names[rule.register]] = self._rule(rule)
-        return Reason.RA_RULE if rules[RA_NAME] is None else rules
+    def said(self, number: int, return_column: int) -> Said | Reason:
+        """All that a content says; why nothing of it can be said where its CFA or return address cannot."""
+        cfa = self.contents.cfa[number]
+        if cfa not in self._cfas:
+            self._cfas[cfa] = self._cfa(cfa)
+        first = self._cfas[cfa]
+        if isinstance(first, Reason):
+            return first
+        if return_column not in self._entries:
+            self._entries[return_column] = [self._entry(rule, return_column) for rule in self.contents.rules]
+        entries = self._entries[return_column]
+        names, words = [CFA_NAME], [word_of(CFA_NAME, first)]
+        lost: list[str] = []
+        for index in self.contents.slices[number]:
+            entry = entries[index]
+            if isinstance(entry, Reason):
+                return entry
+            if entry is not None:
+                names.append(entry.name)
+                (words if entry.word else lost).append(entry.word or entry.name)
+        if RA_NAME not in names:
+            default = self._default_ra(return_column)
+            if default is None:
+                return Reason.RA_RULE
+            names.append(RA_NAME)
+            words.append(word_of(RA_NAME, default))
+        return Said(frozenset(words), frozenset(names), frozenset(lost))
+
+    def _entry(self, rule: RegisterRule, return_column: int) -> _Entry | Reason | None:
+        """None for a register of which nothing is said."""
+        if rule.register == return_column:
+            said = OUTERMOST if rule.kind is RuleKind.UNDEFINED else self._words(rule)
+            return Reason.RA_RULE if said is None else _Entry(RA_NAME, word_of(RA_NAME, said))
+        if rule.register not in self.names or rule.kind in (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE):
+            return None
+        name, said = self.names[rule.register], self._words(rule)
+        return _Entry(name, "" if said is None else word_of(name, said))
 
     def _default_ra(self, return_column: int) -> str | None:
         """Without a rule the return address is in its register, but where calls push it: there it is nowhere."""
@@ -64,11 +110,6 @@ class Language:
             case CfaKind.EXPRESSION, bytes(expression):
                 return self._postfix(expression, starts_with_cfa=False) or Reason.CFA_EXPRESSION
         return Reason.NO_CFA
-
-    def _rule(self, rule: RegisterRule) -> str | None:
-        if rule not in self._known:
-            self._known[rule] = self._words(rule)
-        return self._known[rule]
 
     def _words(self, rule: RegisterRule) -> str | None:
         """The words of a register's rule; None where its value is lost, or they are no words for it."""
@@ -93,26 +134,17 @@ class Language:
         return postfix_of(expression, self.names, self.byte_order, size, starts_with_cfa)
 
 
-def all_rules(rules: Rules) -> list[tuple[str, str]]:
-    """What is said at the beginning of a range, by name."""
-    return sorted((name, rule) for name, rule in rules.items() if rule is not None)
+def changed_words(before: Said, after: Said, mentioned: Collection[str]) -> list[str]:
+    """What is said of a row behind another one. A register without a rule keeps its value.
 
-
-def changed_rules(before: Rules, after: Rules, said: Collection[str]) -> list[tuple[str, str]]:
-    """What is said of a row behind another one, by name. A register without a rule keeps its value.
-
-    `said`: the registers that are lost in one of the rows, and of which the range has said something before.
+    `mentioned`: the registers that are lost in one of the rows, and of which the range has said something before.
     """
-    gone = before.keys() - after.keys()
-    changed = [(name, name) for name in gone if before[name] is not None or name in said]
-    for name, rule in after.items() - before.items():
-        if rule is not None:
-            changed.append((name, rule))
-        elif before.get(name) is not None or name in said:
-            changed.append((name, WITHDRAWN))
-    return sorted(changed)
-
-
-def lost_registers(rules: Rules) -> set[str]:
-    """Those whose value nobody knows."""
-    return {name for name, rule in rules.items() if rule is None}
+    changed = list(after.words - before.words)
+    for name in before.names - after.names:
+        if name not in before.lost or name in mentioned:
+            changed.append(word_of(name, name))
+    if after.lost:
+        # Withdrawn, unless it was lost before, or nothing was ever said of it.
+        had = before.names - before.lost
+        changed += [word_of(name, WITHDRAWN) for name in after.lost - before.lost if name in had or name in mentioned]
+    return changed

@@ -20,7 +20,7 @@ from .public_symbols import PublicSymbols, public_lines, public_symbols
 from .reading import ALL, DIALECTS, refuse_relocatable, table_of_image
 from .refusals import Refusals
 from .stack_cfi import Lines, lines_of
-from .unwind import FunctionColumns, UnwindTable
+from .unwind import FunctionColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,27 +63,28 @@ def symbol_file(image: ElfImage, cfi_only: bool = False) -> SymbolFile:
     refuse_relocatable(image)
     module, code_id = module_of(image)
     head = b"".join(build_record(record) for record in (module, code_id) if record is not None)
+    # The table takes most memory: it is gone before there are names.
+    lines, functions, source, outside = _stack_cfi(image)
     symbols = PublicSymbols.none() if cfi_only else public_symbols(image)
     is_loaded = _is_loaded(image, symbols.address)
-    outside = int((~is_loaded).sum())
     publics = public_lines(symbols.chosen(is_loaded), image.load_address)
-    table = _table(image)
-    if table is None:
-        return SymbolFile(module, head, int(is_loaded.sum()), publics, None, 0, "", outside)
-    kept = _is_loaded(image, table.functions.start)
-    outside += int((~kept).sum())
-    if not kept.all():
-        columns = (getattr(table.functions, field.name)[kept] for field in fields(FunctionColumns))
+    public_count = int(is_loaded.sum())
+    outside += len(is_loaded) - public_count
+    return SymbolFile(module, head, public_count, publics, lines, functions, source, outside)
+
+
+def _stack_cfi(image: ElfImage) -> tuple[Lines | None, int, str, int]:
+    """The lines of all call frame information that the file has the bytes of, how many functions have some, in which
+    sections, and how many more lie outside."""
+    if all(header.is_nobits for name in DIALECTS for header in image.named(name)):
+        return None, 0, "", 0
+    table = table_of_image(image, ALL)
+    is_loaded = _is_loaded(image, table.functions.start)
+    outside = int((~is_loaded).sum())
+    if outside:
+        columns = (getattr(table.functions, field.name)[is_loaded] for field in fields(FunctionColumns))
         table = replace(table, functions=FunctionColumns(*columns))
-    lines = lines_of(table) if len(table) else None
-    return SymbolFile(module, head, int(is_loaded.sum()), publics, lines, len(table), table.source, outside)
-
-
-def _table(image: ElfImage) -> UnwindTable | None:
-    """All call frame information that the file has the bytes of."""
-    if any(not header.is_nobits for name in DIALECTS for header in image.named(name)):
-        return table_of_image(image, ALL)
-    return None
+    return lines_of(table) if len(table) else None, len(table), table.source, outside
 
 
 def _is_loaded(image: ElfImage, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
