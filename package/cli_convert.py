@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 def add_convert(commands: Commands) -> None:
     command = commands.add_parser(
         "convert",
-        help="one version or format into another: raw sections, or the section of an ELF file",
+        help="unwind information from one format into another: ELF files, raw sections, symbol files",
         description="Write the unwind information of IN, an ELF file or a raw section, in another format.",
     )
-    command.add_argument("file", metavar="IN")
-    command.add_argument("output", metavar="OUT")
+    command.add_argument("file", metavar="IN", help="an ELF file, the bytes of a section, or a symbol file")
+    command.add_argument("output", metavar="OUT", help="write the result here")
     command.add_argument(
         "--to",
         required=True,
