@@ -1,9 +1,13 @@
-"""Hypothesis strategies for unwind tables: what converters are tested with."""
+"""Hypothesis strategies for unwind tables: what converters are tested with.
+
+Strategy: what a table is made of is drawn number by number, from strategies that are made once: one that is made for
+an example has to be validated for it, which takes longer than to draw from it and to convert what was drawn.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, product
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
@@ -16,123 +20,153 @@ from unwindkit.schemas.pointers import DW_EH_PE
 EDGES = [0, -8, 8, 16, -16, 160, 127, 128, -128, -129, 32767, 32768, -32768, -32769, 2**31 - 8, 2**31, -(2**31) - 8]
 OFFSETS = st.one_of(st.sampled_from(EDGES), st.integers(-40, 40).map(lambda n: 8 * n), st.integers(-(2**33), 2**33))
 SIZES = st.one_of(st.sampled_from([1, 2, 255, 256, 257, 65535, 65536, 65537]), st.integers(0, 300), st.just(2**32))
+# Of repetitive functions: laid out block by block when compared, gigabytes would be so, too.
+SHORT_SIZES = st.one_of(st.sampled_from([1, 2, 255, 256, 257]), st.integers(0, 300), st.just(4095))
+REPETITIONS = st.sampled_from([0, 0, 0, 8, 16, 32])
 MAX_ADDRESS = (1 << 64) - 1
+ADDRESSES = st.integers(0, 1 << 20)
 EXPRESSIONS = st.binary(min_size=1, max_size=3)
 
+# Mostly on a register, and that mostly the SP or FP, which stand here as 0 and 1.
+CFA_KINDS = st.sampled_from([CfaKind.REGISTER] * 6 + [CfaKind.NONE, CfaKind.EXPRESSION])
+STACK_OR_FRAME = st.integers(0, 7)
+CFA_REGISTERS = st.integers(0, 40)
+# Half of them the usual ones.
+RULE_KINDS = st.sampled_from([RuleKind.OFFSET] * 21 + [RuleKind.SAME_VALUE] * 7 + list(RuleKind)[1:-1] * 4)
+RULE_VALUES: dict[RuleKind, SearchStrategy[int] | SearchStrategy[bytes]] = {
+    RuleKind.OFFSET: OFFSETS,
+    RuleKind.VAL_OFFSET: OFFSETS,
+    RuleKind.REGISTER: st.integers(0, 70),
+    RuleKind.EXPRESSION: EXPRESSIONS,
+    RuleKind.VAL_EXPRESSION: EXPRESSIONS,
+}
+# Three registers of which each has a rule or none, as digits to the base 4; 0 of 0 to 5, and of 0 and 1: none.
+PRESENT = st.integers(0, 63)
+UP_TO_FIVE, UP_TO_SIX, EITHER = st.integers(0, 5), st.integers(0, 6), st.integers(0, 1)
+RA_STATES = st.sampled_from([RaState.PLAIN, RaState.SIGNED, RaState.SIGNED_WITH_PC])
 
-def cfa_rules(architecture: Architecture) -> SearchStrategy[CfaRule]:
+
+def draw_cfa(draw: DrawFn, architecture: Architecture) -> CfaRule:
     """Any CFA rule, mostly on SP and FP."""
-    usual = st.sampled_from([architecture.stack_pointer, architecture.frame_pointer])
-    registers = st.one_of(usual, usual, usual, st.integers(0, 40))
-    on_register = st.builds(CfaRule, st.just(CfaKind.REGISTER), registers, OFFSETS)
-    rare = st.one_of(
-        st.just(CfaRule(CfaKind.NONE)), st.builds(CfaRule, st.just(CfaKind.EXPRESSION), st.just(0), EXPRESSIONS)
-    )
-    return st.one_of(on_register, on_register, on_register, rare)
+    kind = draw(CFA_KINDS)
+    if kind is CfaKind.NONE:
+        return CfaRule(kind)
+    if kind is CfaKind.EXPRESSION:
+        return CfaRule(kind, 0, draw(EXPRESSIONS))
+    usual = draw(STACK_OR_FRAME)
+    if usual < 6:
+        register = architecture.frame_pointer if usual % 2 else architecture.stack_pointer
+    else:
+        register = draw(CFA_REGISTERS)
+    return CfaRule(kind, register, draw(OFFSETS))
 
 
-def register_rules(register: int) -> SearchStrategy[RegisterRule]:
+def draw_rule(draw: DrawFn, register: int) -> RegisterRule:
     """Any rule for a register, mostly an offset."""
-
-    def of(kind: RuleKind) -> SearchStrategy[RegisterRule]:
-        values: SearchStrategy[int] | SearchStrategy[bytes] = st.just(0)
-        if kind in (RuleKind.OFFSET, RuleKind.VAL_OFFSET):
-            values = OFFSETS
-        elif kind is RuleKind.REGISTER:
-            values = st.integers(0, 70)
-        elif kind in (RuleKind.EXPRESSION, RuleKind.VAL_EXPRESSION):
-            values = EXPRESSIONS
-        return st.builds(RegisterRule, st.just(register), st.just(kind), values)
-
-    usual = st.sampled_from([RuleKind.OFFSET, RuleKind.OFFSET, RuleKind.OFFSET, RuleKind.SAME_VALUE])
-    return st.one_of(usual, st.sampled_from(list(RuleKind)[1:-1])).flatmap(of)
+    kind = draw(RULE_KINDS)
+    return RegisterRule(register, kind, draw(RULE_VALUES[kind]) if kind in RULE_VALUES else 0)
 
 
-@st.composite
-def rows(draw: DrawFn, architecture: Architecture, offset: int) -> Row:
+def draw_row(draw: DrawFn, architecture: Architecture, offset: int) -> Row:
     """A row with rules for some of the registers that matter and for one that does not."""
     abi = architecture.sframe
     registers = []
-    for register in sorted({architecture.stack_pointer, architecture.frame_pointer, 3}):
-        if draw(st.integers(0, 3)) == 0:
-            registers.append(draw(register_rules(register)))
+    present = draw(PRESENT)
+    for digit, register in enumerate(sorted({architecture.stack_pointer, architecture.frame_pointer, 3})):
+        if present >> 2 * digit & 3 == 0:
+            registers.append(draw_rule(draw, register))
     fixed = abi.fixed_ra_offset if abi is not None else None
-    if fixed is not None and draw(st.integers(0, 5)):
+    if fixed is not None and draw(UP_TO_FIVE):
         registers.append(RegisterRule(architecture.return_address, RuleKind.OFFSET, fixed))
-    elif draw(st.booleans()):
-        registers.append(draw(register_rules(architecture.return_address)))
-    states = (
-        [RaState.PLAIN, RaState.SIGNED, RaState.SIGNED_WITH_PC]
-        if architecture.signs_return_addresses
-        else [RaState.PLAIN]
-    )
-    return Row(offset, draw(cfa_rules(architecture)), tuple(sorted(registers)), draw(st.sampled_from(states)))
+    elif draw(EITHER):
+        registers.append(draw_rule(draw, architecture.return_address))
+    state = draw(RA_STATES) if architecture.signs_return_addresses else RaState.PLAIN
+    return Row(offset, draw_cfa(draw, architecture), tuple(sorted(registers)), state)
 
 
-@st.composite
-def functions(draw: DrawFn, architecture: Architecture, start: int) -> Function:
+# Of a function: whether its return column is another, its flags, its segment.
+MARKS = st.sampled_from(
+    list(product([0] * 5 + [3], [FunctionFlag(0), FunctionFlag.SIGNAL_FRAME, FunctionFlag.PAUTH_B_KEY], [0] * 9 + [1]))
+)
+UP_TO_FOUR = st.integers(0, 4)
+
+
+def draw_function(draw: DrawFn, architecture: Architecture, start: int) -> Function:
     """A function of up to five rows inside it, now and then repetitive."""
-    repetition = draw(st.sampled_from([0, 0, 0, 8, 16, 32]))
-    # Laid out block by block when compared: gigabytes would be so, too.
-    size = draw(SIZES.filter(lambda size: not repetition or size < 1 << 12))
+    repetition = draw(REPETITIONS)
+    size = draw(SHORT_SIZES if repetition else SIZES)
     reach = min(repetition or size, size)
-    starts = draw(st.sets(st.integers(1, max(1, reach - 1)), max_size=4)) if reach > 1 else set()
-    found = tuple(draw(rows(architecture, offset)) for offset in sorted({0} | starts))
+    starts = {draw(st.integers(1, reach - 1)) for _ in range(draw(UP_TO_FOUR))} if reach > 1 else set()
+    found = tuple(draw_row(draw, architecture, offset) for offset in sorted({0} | starts))
+    column, flags, segment = draw(MARKS)
     return Function(
         start=start,
         size=size,
         rows=found,
-        return_column=draw(st.sampled_from([architecture.return_address] * 5 + [3])),
+        return_column=column or architecture.return_address,
         repetition=repetition if size else 0,
-        flags=draw(st.sampled_from([FunctionFlag(0), FunctionFlag.SIGNAL_FRAME, FunctionFlag.PAUTH_B_KEY])),
-        segment=draw(st.sampled_from([0] * 9 + [1])),
+        flags=flags,
+        segment=segment,
     )
+
+
+GAPS = st.sampled_from([0, 0, 1, 16, 4096, -1, -20])
 
 
 @st.composite
 def tables(draw: DrawFn, architecture: Architecture) -> UnwindTable:
     """A table of up to six functions in any order, neighbours, apart, or overlapping."""
-    found = []
-    address = draw(st.integers(0, 1 << 20))
-    for _ in range(draw(st.integers(0, 6))):
-        function = draw(functions(architecture, address))
-        found.append(function)
-        address = max(0, address + min(function.size, 1 << 20) + draw(st.sampled_from([0, 0, 1, 16, 4096, -1, -20])))
-    return table_of(architecture, draw(st.permutations(found)))
+    found: list[Function] = []
+    address = draw(ADDRESSES)
+    for _ in range(draw(UP_TO_SIX)):
+        function = draw_function(draw, architecture, address)
+        found.insert(draw(st.integers(0, len(found))), function)
+        address = max(0, address + min(function.size, 1 << 20) + draw(GAPS))
+    return table_of(architecture, found)
 
 
 ARGS_SIZES = st.sampled_from([0, 0, 0, 8, 16, 200, (1 << 64) - 1])
+REGISTER_SETS = st.sets(st.one_of(st.integers(0, 40), st.integers(0, 0xFFFF)), max_size=6)
 
 
-@st.composite
-def rich_rows(draw: DrawFn, architecture: Architecture) -> Row:
+def draw_rich_row(draw: DrawFn, architecture: Architecture) -> Row:
     """A row with rules of any kind for some registers of any number, and arguments on the stack."""
-    numbers = draw(st.sets(st.one_of(st.integers(0, 40), st.integers(0, 0xFFFF)), max_size=6))
-    plain = draw(rows(architecture, 0))
-    others = numbers - {rule.register for rule in plain.registers}
-    rules = [*plain.registers, *(draw(register_rules(number)) for number in others)]
+    plain = draw_row(draw, architecture, 0)
+    others = draw(REGISTER_SETS) - {rule.register for rule in plain.registers}
+    rules = [*plain.registers, *(draw_rule(draw, number) for number in sorted(others))]
     return replace(plain, registers=tuple(sorted(rules)), args_size=draw(ARGS_SIZES))
 
 
-@st.composite
-def returning_functions(draw: DrawFn, architecture: Architecture, start: int, pool: tuple[Row, ...]) -> Function:
+UP_TO_ELEVEN = st.integers(0, 11)
+STEPS = st.sampled_from([1, 2, 4, 63, 64, 256, 65536])
+INDIRECT = DW_EH_PE.indirect | DW_EH_PE.pcrel | DW_EH_PE.sdata4
+# Of a function: whether its return column is another, its flags, its personality, its LSDA.
+RICH_MARKS = st.sampled_from(
+    list(
+        product(
+            [0] * 5 + [3, 300],
+            [FunctionFlag(0), FunctionFlag.SIGNAL_FRAME, FunctionFlag.PAUTH_B_KEY, FunctionFlag.MEMORY_TAGGING],
+            [(DW_EH_PE.omit, 0), (DW_EH_PE.udata4, 0x4321), (INDIRECT, 0x8000)],
+            [None, None, 0x1234],
+        )
+    )
+)
+
+
+def draw_returning_function(draw: DrawFn, architecture: Architecture, start: int, pool: tuple[Row, ...]) -> Function:
     """A function whose rows come from a few, so that they come back to earlier ones, with all that a CIE says."""
-    chosen = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=12))
-    steps = draw(st.lists(st.sampled_from([1, 2, 4, 63, 64, 256, 65536]), min_size=len(chosen), max_size=len(chosen)))
-    offsets = [0, *accumulate(steps)]
-    lsda = draw(st.sampled_from([None, None, 0x1234]))
-    indirect = DW_EH_PE.indirect | DW_EH_PE.pcrel | DW_EH_PE.sdata4
-    personality = draw(st.sampled_from([(DW_EH_PE.omit, 0), (DW_EH_PE.udata4, 0x4321), (indirect, 0x8000)]))
-    marks = (FunctionFlag.SIGNAL_FRAME, FunctionFlag.PAUTH_B_KEY, FunctionFlag.MEMORY_TAGGING)
+    one = st.integers(0, len(pool) - 1)
+    chosen = [pool[draw(one)] for _ in range(1 + draw(UP_TO_ELEVEN))]
+    offsets = [0, *accumulate(draw(STEPS) for _ in chosen)]
+    column, flags, (encoding, personality), lsda = draw(RICH_MARKS)
     return Function(
         start=start,
         size=offsets[-1],
         rows=tuple(replace(one, offset=offset) for one, offset in zip(chosen, offsets, strict=False)),
-        return_column=draw(st.sampled_from([architecture.return_address] * 5 + [3, 300])),
-        flags=draw(st.sampled_from([FunctionFlag(0), *marks]))
-        | (FunctionFlag(0) if lsda is None else FunctionFlag.HAS_LSDA),
-        personality_encoding=personality[0],
-        personality=personality[1],
+        return_column=column or architecture.return_address,
+        flags=flags | (FunctionFlag(0) if lsda is None else FunctionFlag.HAS_LSDA),
+        personality_encoding=encoding,
+        personality=personality,
         lsda=lsda or 0,
     )
 
@@ -140,12 +174,12 @@ def returning_functions(draw: DrawFn, architecture: Architecture, start: int, po
 @st.composite
 def rich_tables(draw: DrawFn, architecture: Architecture) -> UnwindTable:
     """A table of all that call frame information can say but segments and repetition, its functions apart."""
-    pool = tuple(draw(st.lists(rich_rows(architecture), min_size=1, max_size=5)))
+    pool = tuple(draw_rich_row(draw, architecture) for _ in range(1 + draw(UP_TO_FOUR)))
     found: list[Function] = []
-    address = draw(st.integers(0, 1 << 20))
-    for _ in range(draw(st.integers(0, 6))):
-        found.append(draw(returning_functions(architecture, address, pool)))
-        address += found[-1].size + draw(st.sampled_from([0, 16]))
+    address = draw(ADDRESSES)
+    for _ in range(draw(UP_TO_SIX)):
+        found.append(draw_returning_function(draw, architecture, address, pool))
+        address += found[-1].size + 16 * draw(EITHER)
     return table_of(architecture, found)
 
 
