@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from . import compiled
+from .loaded_command import WARNINGS, loaded_command
 
 DONE, DIFFERENT, WRONG = 0, 1, 2
 
@@ -18,8 +19,17 @@ DONE, DIFFERENT, WRONG = 0, 1, 2
 def unwindkit(
     *arguments: str | Path, pure: bool = False, before: Callable[[], object] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command."""
-    environment = os.environ | {"UNWINDKIT_PURE": "1" if pure else "0", "PYTHONWARNINGS": "error"}
+    """Run the command; by `python -m unwindkit` where something has to be done `before`, in that process."""
+    environment = os.environ | {"UNWINDKIT_PURE": "1" if pure else "0"}
+    if before is None:
+        return loaded_command().run([str(argument) for argument in arguments], environment)
+    return started_anew(*arguments, environment=environment, before=before)
+
+
+def started_anew(
+    *arguments: str | Path, environment: dict[str, str], before: Callable[[], object] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """As users run it."""
     command = [sys.executable, "-m", "unwindkit", *map(str, arguments)]
     return subprocess.run(
         command,
@@ -27,7 +37,7 @@ def unwindkit(
         text=True,
         errors="surrogateescape",
         check=False,
-        env=environment,
+        env=environment | WARNINGS,
         preexec_fn=before,
     )
 

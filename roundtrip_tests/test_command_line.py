@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .commands import DIFFERENT, DONE, WRONG, build_program, refuses, unwindkit
+from .commands import DIFFERENT, DONE, WRONG, build_program, refuses, started_anew, unwindkit
 from .handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets
 from .tiny_elf import CFI, CODE, Content, tiny_elf
 
@@ -40,6 +40,28 @@ def _copy(program: Path, tmp_path: Path) -> Path:
 
 def says_it_runs(path: Path) -> bool:
     return subprocess.run([path], capture_output=True, check=True).stdout == b"it runs\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["info"],
+        ["info", "--json"],
+        ["sframe", "--section", "/dev/null"],
+        ["dump", "--frames-interp"],
+        ["find", "one"],
+        [],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("pure", [False, True])
+def test_started_anew_it_says_what_it_says_when_it_is_loaded(tiny: Path, arguments: list[str], pure: bool) -> None:
+    """Most tests run the command in a process where it is loaded already."""
+    environment = os.environ | {"UNWINDKIT_PURE": str(int(pure))}
+    whole = [*arguments[:1], *([tiny] if arguments else []), *arguments[1:]]
+    anew, loaded = started_anew(*whole, environment=environment), unwindkit(*whole, pure=pure)
+    assert (anew.returncode, anew.stdout, anew.stderr) == (loaded.returncode, loaded.stdout, loaded.stderr)
+    assert (anew.stdout or anew.stderr) != ""
 
 
 # ---- info ----

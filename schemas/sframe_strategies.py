@@ -2,11 +2,13 @@
 
 Strategy: `sframe_sections` tests what reads records; `valid_sframe_sections` what reads meaning: functions that do
 not overlap, rows that ascend, counts and offsets that are true. Both return a record, which `engine.build` writes.
+What is drawn for each row comes from strategies that are made once: to make one takes longer than to draw from it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
@@ -42,6 +44,17 @@ from .strategies import MAX_BYTES, records
 MAX_FUNCTIONS = 6
 MAX_SLOT_WORD = 256
 MAX_ROWS = 5
+
+BITS = st.integers(0, 1)
+UP_TO_NINE = st.integers(0, 9)
+BEHIND = st.integers(0, 20)
+GAPS = st.sampled_from([0, 0, 1, 16, 4096])
+REPETITIONS = st.sampled_from([0, 0, 0, 8, 16, 48])
+PADDING = st.binary(max_size=3)
+FUNCTIONS = st.integers(0, MAX_FUNCTIONS)
+START_TYPES = st.sampled_from(SFRAME_FRE_TYPE)
+WORD_SIZES = st.sampled_from(SFRAME_FRE_OFFSET)
+SECTION_FLAGS = {version: st.sampled_from([SFRAME_F(0), *sframe.FLAGS[version]]) for version in SFRAME_VERSION}
 
 
 @st.composite
@@ -82,18 +95,16 @@ def valid_sframe_sections(
     refuse, though the text allows it: auxiliary headers, gaps, and FREs that several FDEs name.
     """
     abi = SFRAME_ABIS[abi_arch]
-    blocks = draw(st.lists(_blocks(version, abi), max_size=MAX_FUNCTIONS))
+    blocks = [_block(draw, version, abi) for _ in range(draw(FUNCTIONS))]
     places = list(range(len(blocks)))
     if blocks and not plain:
         places += draw(st.lists(st.sampled_from(places), max_size=2))
-    flags = draw(st.sampled_from([SFRAME_F(0), *sframe.FLAGS[version]])) | draw(
-        st.sampled_from([SFRAME_F(0), *sframe.FLAGS[version]])
-    )
+    flags = draw(SECTION_FLAGS[version]) | draw(SECTION_FLAGS[version])
     starts = _starts(draw, [blocks[place] for place in places])
     order = list(range(len(places)))
     if not flags & SFRAME_F.FDE_SORTED:
         order = draw(st.permutations(order))
-    auxiliary, gap, between = (b"", b"", b"") if plain else (draw(st.binary(max_size=3)) for _ in range(3))
+    auxiliary, gap, between = (b"", b"", b"") if plain else (draw(PADDING) for _ in range(3))
     fdes_at = sframe.HEADER_SIZE + len(auxiliary) + len(gap)
     fre_offsets = [sum(len(block.data) for block in blocks[:number]) for number in range(len(blocks))]
     size = sframe.FDE_SIZES[version]
@@ -135,8 +146,8 @@ def _starts(draw: DrawFn, blocks: list[_Block]) -> list[tuple[int, int]]:
     found = []
     start = 1 << 16
     for block in blocks:
-        start += draw(st.sampled_from([0, 0, 1, 16, 4096]))
-        size = block.reach + draw(st.integers(0, 20))
+        start += draw(GAPS)
+        size = block.reach + draw(BEHIND)
         if block.repetition:
             size = draw(st.integers(1, 4 * block.repetition))
         found.append((start, size))
@@ -144,70 +155,73 @@ def _starts(draw: DrawFn, blocks: list[_Block]) -> list[tuple[int, int]]:
     return found
 
 
-@st.composite
-def _blocks(draw: DrawFn, version: SFRAME_VERSION, abi: SframeAbi) -> _Block:
-    repetition = draw(st.sampled_from([0, 0, 0, 8, 16, 48]))
+def _block(draw: DrawFn, version: SFRAME_VERSION, abi: SframeAbi) -> _Block:
+    repetition = draw(REPETITIONS)
     if repetition and version == SFRAME_VERSION.V1:
         repetition = sframe.V1_REPETITION
     is_v3 = version == SFRAME_VERSION.V3
-    fretype = draw(st.sampled_from(SFRAME_FRE_TYPE))
+    fretype = draw(START_TYPES)
     limit = min(repetition or 1 << 20, 1 << 8 * FRE_START_SIZES[fretype])
-    starts = sorted(draw(st.sets(st.one_of(st.integers(0, 40), st.integers(0, limit - 1)), max_size=MAX_ROWS)) | {0})
+    starts = sorted(draw(_starts_below(limit)) | {0})
     # Version 3: an FDE without FREs is an outermost frame's.
-    starts = [] if is_v3 and draw(st.integers(0, 9)) == 0 else [start for start in starts if start < limit]
-    flex = SFRAME_V3_FDE_TYPE(draw(st.integers(0, 1)) if is_v3 else 0)
+    starts = [] if is_v3 and draw(UP_TO_NINE) == 0 else [start for start in starts if start < limit]
+    flex = SFRAME_V3_FDE_TYPE(draw(BITS) if is_v3 else 0)
     rows = b"".join(
-        engine.build(draw(_rows(version, abi, flex, start)), abi.byte_order, fretype=fretype) for start in starts
+        engine.build(_row(draw, version, abi, flex, start), abi.byte_order, fretype=fretype) for start in starts
     )
-    key = draw(st.integers(0, 1)) if abi.signs_return_addresses else 0
+    key = draw(BITS) if abi.signs_return_addresses else 0
     masked = SFRAME_FDE_TYPE.PCMASK if repetition else SFRAME_FDE_TYPE.PCINC
     if is_v3:
-        info = FdeInfoV3(draw(st.integers(0, 1)), 0, key, masked, fretype)
+        info = FdeInfoV3(draw(BITS), 0, key, masked, fretype)
         attribute = FuncDescAttribute(len(starts), info, FdeInfo2(0, flex), repetition)
         rows = engine.build(attribute, abi.byte_order) + rows
     return _Block(rows, len(starts), max(starts, default=0) + 1, FdeInfo(0, key, masked, fretype), repetition)
 
 
-@st.composite
-def _rows(draw: DrawFn, version: SFRAME_VERSION, abi: SframeAbi, flex: SFRAME_V3_FDE_TYPE, start: int) -> FrameRowEntry:
-    size = draw(st.sampled_from(SFRAME_FRE_OFFSET))
-    signed = draw(st.integers(0, 1)) if abi.signs_return_addresses else 0
-    if version == SFRAME_VERSION.V3 and draw(st.integers(0, 9)) == 0:
+@cache
+def _starts_below(limit: int) -> SearchStrategy[set[int]]:
+    return st.sets(st.one_of(st.integers(0, 40), st.integers(0, limit - 1)), max_size=MAX_ROWS)
+
+
+def _row(draw: DrawFn, version: SFRAME_VERSION, abi: SframeAbi, flex: SFRAME_V3_FDE_TYPE, start: int) -> FrameRowEntry:
+    size = draw(WORD_SIZES)
+    signed = draw(BITS) if abi.signs_return_addresses else 0
+    if version == SFRAME_VERSION.V3 and draw(UP_TO_NINE) == 0:
         return FrameRowEntry(start, FreInfo(0, SFRAME_FRE_OFFSET.SIZE_1B, 0, 0), ())
     if flex:
-        words = draw(_pairs(FRE_OFFSET_SIZES[size], abi))
+        words = _pairs(draw, FRE_OFFSET_SIZES[size], abi)
         return FrameRowEntry(start, FreInfo(signed, size, len(words), 0), words)
     count = draw(st.integers(1, 3 if abi.fixed_ra_offset is None else 2))
-    info = FreInfo(signed, size, count, draw(st.integers(0, 1)))
-    offsets = [draw(_word(FRE_OFFSET_SIZES[size], abi)) for _ in range(count)]
+    info = FreInfo(signed, size, count, draw(BITS))
+    offsets = [draw(_words(FRE_OFFSET_SIZES[size], abi)) for _ in range(count)]
     if abi.has_register_slots:
         # An odd word names a register: only one that there may be.
         offsets[1:] = [word if 0 <= word < MAX_SLOT_WORD else word & ~SLOT_REGISTER_MARK for word in offsets[1:]]
     return FrameRowEntry(start, info, tuple(offsets))
 
 
-@st.composite
 def _pairs(draw: DrawFn, size: int, abi: SframeAbi) -> tuple[int, ...]:
     """The data words of a FLEX FRE: pairs for CFA, RA and FP, each of the latter there or not."""
     bits = 8 * size
 
     def pair(*, on_cfa: bool) -> tuple[int, int]:
         register = draw(st.integers(0, min(40, (1 << bits - 3) - 1)))
-        deref = draw(st.integers(0, 1))
-        if on_cfa and draw(st.booleans()):
+        deref = draw(BITS)
+        if on_cfa and draw(BITS):
             # Without the mark of memory it would be the padding.
-            return CONTROL_DEREF, draw(_word(size, abi))
+            return CONTROL_DEREF, draw(_words(size, abi))
         control = register << CONTROL_REGISTER_SHIFT | deref * CONTROL_DEREF | CONTROL_REG
         # As stored: a signed number of these bytes.
-        return control - (1 << bits) * (control >> bits - 1), draw(_word(size, abi))
+        return control - (1 << bits) * (control >> bits - 1), draw(_words(size, abi))
 
-    has_ra, has_fp = draw(st.booleans()), draw(st.booleans())
+    has_ra, has_fp = draw(BITS), draw(BITS)
     words: tuple[int, ...] = pair(on_cfa=False)
     words += pair(on_cfa=True) if has_ra else (sframe.PADDING_WORD,) * has_fp
     return words + (pair(on_cfa=True) if has_fp else ())
 
 
-def _word(size: int, abi: SframeAbi) -> SearchStrategy[int]:
+@cache
+def _words(size: int, abi: SframeAbi) -> SearchStrategy[int]:
     limit = 1 << 8 * size - 1
     if size == FRE_OFFSET_SIZES[SFRAME_FRE_OFFSET.SIZE_4B]:
         # Readers undo the CFA's scaling in 32 bits.

@@ -2,7 +2,7 @@
 
 Strategy: `records` draws a record field by field from its declaration, so that a field may depend on the
 ones before it, exactly as construct reads it. Only counts and encodings need to be told, because a
-declaration allows values that no memory holds.
+declaration allows values that no memory holds. Strategies are kept: to make one takes longer than to draw from it.
 """
 
 from __future__ import annotations
@@ -130,15 +130,30 @@ def _integers(size: int, signed: bool) -> SearchStrategy[int]:
     return st.integers(low, high)
 
 
+@cache
+def _one_of_allowed(kind: Integer) -> SearchStrategy[int]:
+    return st.sampled_from(kind.allowed)
+
+
 @_strategy_of.register
 def _(kind: Integer, this: Any) -> SearchStrategy[int]:
-    return st.sampled_from(kind.allowed) if kind.allowed else _integers(kind.size, kind.signed)
+    return _one_of_allowed(kind) if kind.allowed else _integers(kind.size, kind.signed)
+
+
+@cache
+def _bit_fields(record: type) -> SearchStrategy[Any]:
+    widths = bit_widths(record)
+    return st.builds(record, **{name: st.integers(0, (1 << width) - 1) for name, width in widths.items()})
 
 
 @_strategy_of.register
 def _(kind: Bits, this: Any) -> SearchStrategy[Any]:
-    widths = bit_widths(kind.record)
-    return st.builds(kind.record, **{name: st.integers(0, (1 << width) - 1) for name, width in widths.items()})
+    return _bit_fields(kind.record)
+
+
+@cache
+def _bytes(least: int, most: int) -> SearchStrategy[bytes]:
+    return st.binary(min_size=least, max_size=most)
 
 
 @_strategy_of.register
@@ -162,7 +177,7 @@ def _(kind: NulTerminated, this: Any) -> SearchStrategy[bytes]:
 @_strategy_of.register
 def _(kind: Sized, this: Any) -> SearchStrategy[bytes]:
     size = kind.size(this)
-    return st.binary(min_size=size, max_size=size)
+    return _bytes(size, size)
 
 
 @_strategy_of.register
@@ -172,7 +187,7 @@ def _(kind: Block, this: Any) -> SearchStrategy[LebBlock]:
 
 @_strategy_of.register
 def _(kind: Rest, this: Any) -> SearchStrategy[bytes]:
-    return st.binary(max_size=MAX_BYTES)
+    return _bytes(0, MAX_BYTES)
 
 
 @_strategy_of.register
@@ -213,6 +228,7 @@ def _(kind: Pointer, this: Any) -> SearchStrategy[Any]:
     return _integers(size or this._params.address_size, signed)
 
 
+@cache
 def eh_frame_hdrs(address_size: int = 8) -> SearchStrategy[EhFrameHdr]:
     """Whole `.eh_frame_hdr` sections of a few rows, in every encoding."""
     counts = pointer_encodings(direct=True)
@@ -231,10 +247,12 @@ def eh_frame_hdrs(address_size: int = 8) -> SearchStrategy[EhFrameHdr]:
     return st.tuples(counts, st.integers(0, 5)).flatmap(lambda chosen: of(*chosen))
 
 
+@cache
 def instructions(address_encoding: int = DW_EH_PE.absptr, address_size: int = 8) -> SearchStrategy[Instruction]:
     """Any call frame instruction with any operands, as stored."""
     this = SimpleNamespace(_params=SimpleNamespace(address_encoding=address_encoding, address_size=address_size))
 
+    @cache
     def of(opcode: DW_CFA) -> SearchStrategy[Instruction]:
         operands = [
             st.integers(0, INLINE_MASK) if operand in INLINE_OPERANDS else _strategy_of(OPERAND_KINDS[operand], this)
@@ -245,6 +263,7 @@ def instructions(address_encoding: int = DW_EH_PE.absptr, address_size: int = 8)
     return st.sampled_from(list(INSTRUCTIONS)).flatmap(of)
 
 
+@cache
 def cies(dwarf_format: DwarfFormat = DwarfFormat.DWARF32, address_size: int = 8) -> SearchStrategy[Cie]:
     """CIEs of every version; the augmentation is any string, known or not."""
     known = st.sampled_from([b"", b"eh", b"zR", b"zPLR", b"zRS", b"zRB", b"armcc+"])
@@ -252,6 +271,7 @@ def cies(dwarf_format: DwarfFormat = DwarfFormat.DWARF32, address_size: int = 8)
     return records(Cie, {"augmentation": augmentation}, dwarf_format=dwarf_format, address_size=address_size)
 
 
+@cache
 def fde_formats(address_size: int = 8) -> SearchStrategy[FdeFormat]:
     """Every layout that a CIE can prescribe."""
     present = pointer_encodings(omit=False)
