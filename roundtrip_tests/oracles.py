@@ -89,7 +89,8 @@ def oracle_root(suite: str = "forky") -> Path:
     return Path(parent) / suite
 
 
-def oracle_command(program: str, suite: str = "forky") -> list[str | Path]:
+@functools.cache
+def oracle_command(program: str, suite: str = "forky") -> tuple[str | Path, ...]:
     """How a program from a suite's folder is run: by its own loader and libraries."""
     root = oracle_root(suite)
     # Before trixie, the C library is not in /usr.
@@ -100,7 +101,7 @@ def oracle_command(program: str, suite: str = "forky") -> list[str | Path]:
         raise OracleError(f"no {program} with its loader in {root}")
     libraries = [folder for folder in folders if folder.name == loader.parent.name]
     search = ":".join(map(str, [*libraries, *root.glob("usr/lib/llvm-*/lib")]))
-    return [loader, "--library-path", search, "--argv0", path, path]
+    return (loader, "--library-path", search, "--argv0", path, path)
 
 
 def run_oracle(program: str, *arguments: str | Path, suite: str = "forky") -> str:
