@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from types import SimpleNamespace
 
@@ -21,7 +22,7 @@ from unwindkit.schemas.expressions import (
     parse_expression,
 )
 from unwindkit.schemas.section import BuildError, ByteOrder, ParseError, Section
-from unwindkit.schemas.wire import Kind, Leb128, LebBlock, uleb
+from unwindkit.schemas.wire import Leb128, LebBlock, uleb
 
 from .handmade import octets, place
 
@@ -182,6 +183,7 @@ def test_what_has_no_encoding_is_not_built(operation: Operation) -> None:
         build_expression((operation,), section(b"", address_size=4))
 
 
+@functools.cache
 def operations(address_size: int, offset_size: int) -> SearchStrategy[tuple[Operation, ...]]:
     """Any operations with any operands, LEB128 numbers of any width."""
     this = SimpleNamespace(_params=SimpleNamespace(address_size=address_size, offset_size=offset_size))
@@ -189,12 +191,12 @@ def operations(address_size: int, offset_size: int) -> SearchStrategy[tuple[Oper
         f"{name}{number}": kinds for name, kinds in FAMILIES.values() for number in range(FAMILY_SIZE)
     }
 
-    def of(item: tuple[str, tuple[Kind, ...]]) -> SearchStrategy[Operation]:
-        return st.builds(
-            Operation, st.just(item[0]), st.tuples(*(strategies._strategy_of(kind, this) for kind in item[1]))
-        )
+    @functools.cache
+    def of(name: str) -> SearchStrategy[Operation]:
+        operands = st.tuples(*(strategies._strategy_of(kind, this) for kind in all_kinds[name]))
+        return operands.map(lambda drawn: Operation(name, drawn))
 
-    return st.lists(st.sampled_from(sorted(all_kinds.items(), key=lambda item: item[0])).flatmap(of)).map(tuple)
+    return st.lists(st.sampled_from(sorted(all_kinds)).flatmap(of)).map(tuple)
 
 
 @pytest.mark.parametrize("byte_order", ["little", "big"])

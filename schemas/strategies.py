@@ -258,7 +258,7 @@ def instructions(address_encoding: int = DW_EH_PE.absptr, address_size: int = 8)
             st.integers(0, INLINE_MASK) if operand in INLINE_OPERANDS else _strategy_of(OPERAND_KINDS[operand], this)
             for operand in INSTRUCTIONS[opcode].operands
         ]
-        return st.builds(Instruction, st.just(opcode), st.tuples(*operands))
+        return st.tuples(*operands).map(lambda drawn: Instruction(opcode, drawn))
 
     return st.sampled_from(list(INSTRUCTIONS)).flatmap(of)
 
