@@ -8,9 +8,10 @@ slices too: rows with equal rules share one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import IntFlag
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -173,20 +174,27 @@ class UnwindTable:
 
     def function(self, index: int) -> Function:
         """One function as an object."""
+        return self._function(index, self.run)
+
+    def _function(self, index: int, rows_of: Callable[[int], tuple[Row, ...]]) -> Function:
         columns: dict[str, Any] = {f.name: int(getattr(self.functions, f.name)[index]) for f in fields(FunctionColumns)}
         run = columns.pop("run")
         columns["flags"] = FunctionFlag(columns["flags"])
-        return Function(rows=tuple(self.run(run)), **columns)
+        return Function(rows=rows_of(run), **columns)
 
-    def run(self, index: int) -> Iterator[Row]:
+    def run(self, index: int) -> tuple[Row, ...]:
         """The rows of one run as objects."""
-        for row in range(int(self.run_rows[index]), int(self.run_rows[index + 1])):
-            yield self.row(row)
+        rules_of = cache(self.rule_slice)
+        rows = range(int(self.run_rows[index]), int(self.run_rows[index + 1]))
+        return tuple(self._row(row, rules_of) for row in rows)
 
     def row(self, index: int) -> Row:
         """One row as an object."""
+        return self._row(index, self.rule_slice)
+
+    def _row(self, index: int, rules_of: Callable[[int, int], tuple[RegisterRule, ...]]) -> Row:
         rows = self.rows
-        registers = self.rule_slice(int(rows.first_rule[index]), int(rows.rule_count[index]))
+        registers = rules_of(int(rows.first_rule[index]), int(rows.rule_count[index]))
         state = RaState(rows.ra_state[index])
         return Row(int(rows.offset[index]), self.cfa(index), registers, state, int(rows.args_size[index]))
 
@@ -213,8 +221,9 @@ class UnwindTable:
         return RegisterRule(int(self.rules.register[index]), kind, value)
 
     def __iter__(self) -> Iterator[Function]:
-        """Every function as an object (slow: for tests and messages)."""
-        return (self.function(index) for index in range(len(self)))
+        """Every function as an object (slow: for tests and messages); those with one run share its rows."""
+        rows_of = cache(self.run)
+        return (self._function(index, rows_of) for index in range(len(self)))
 
 
 def concatenate(first: UnwindTable, second: UnwindTable) -> UnwindTable:
