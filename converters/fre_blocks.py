@@ -1,4 +1,4 @@
-"""Row runs as SFrame frame row entries: the writing half (fre_rows.py reads); the caller of kernels/fres.py.
+"""Row runs as SFrame frame row entries: the writing half (fre_rows.py reads); calls kernels/projection.py and fres.py.
 
 Strategy: a run becomes segments, a segment with a width of start addresses becomes a block of bytes; equal
 blocks are one. In version 3 a segment with a row that needs it is said in FLEX words as a whole.
@@ -90,7 +90,7 @@ def _project(table: UnwindTable, version: SFRAME_VERSION) -> SframeRows:
     words = np.empty((count, MAX_WORDS), np.int32)
     abi = _abi_vector(table.architecture, version)
     columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state, rows.first_rule, rows.rule_count)
-    engine().fres.project(
+    engine().projection.project(
         *views(abi, *columns, rules.register, rules.kind, rules.value),
         *views(reason, info, words),
     )

@@ -30,6 +30,7 @@ class Engine:
     numbering: ModuleType
     stack_cfi: ModuleType
     symbol_lines: ModuleType
+    projection: ModuleType
     fres: ModuleType
     sharing: ModuleType
     lookup: ModuleType

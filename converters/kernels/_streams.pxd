@@ -1,23 +1,11 @@
-cdef class Writer:
-    cdef const unsigned char[:, ::1] instructions
-    cdef const unsigned char[:, ::1] choices
+from ._opcodes cimport OpcodeWriter
+
+
+cdef class Writer(OpcodeWriter):
     cdef const unsigned char[::1] rule_effects
-    cdef int big
     cdef const unsigned short[::1] rule_register
     cdef const unsigned char[::1] rule_kind
     cdef const long long[::1] rule_value
-    cdef const unsigned char[::1] expressions
-    cdef const long long[::1] expression_start
-    cdef const long long[::1] expression_size
-    cdef long long code_factor
-    cdef long long data_factor
-    cdef long long at
-    cdef long long size
-    cdef int is_dry
-    cdef int is_uneven
-    cdef int fault
-    cdef unsigned char[::1] out
-
     cdef const unsigned long long[::1] row_offset
     cdef const unsigned char[::1] row_cfa_kind
     cdef const unsigned short[::1] row_cfa_register
@@ -25,7 +13,6 @@ cdef class Writer:
     cdef const unsigned char[::1] row_ra_state
     cdef const long long[::1] row_first_rule
     cdef const unsigned short[::1] row_rule_count
-    cdef const unsigned long long[::1] row_args_size
     cdef const long long[::1] previous
     cdef long long[::1] restores
     cdef long long[::1] remembers
@@ -33,13 +20,6 @@ cdef class Writer:
     cdef long long[::1] following
     cdef long long[::1] saved
 
-    cdef void put(self, int byte) noexcept
-    cdef long long stored(self, int kind, long long value) noexcept
-    cdef long long operand_size(self, int kind, long long value) noexcept
-    cdef void put_uleb(self, unsigned long long value) noexcept
-    cdef void put_operand(self, int kind, long long value) noexcept
-    cdef int choose(self, int effect, long long first, long long second) noexcept
-    cdef void instruct(self, int effect, long long first, long long second) noexcept
     cdef void change_cfa(self, long long before, long long row) noexcept
     cdef long long rule_at(self, long long row, long long register) noexcept
     cdef int says_same(self, long long one, long long other) noexcept

@@ -52,7 +52,7 @@ MAX_REGISTER = cython.declare(cython.longlong, kinds.MAX_REGISTER)
 NOTHING = cython.declare(cython.longlong, -1)  # no control word
 INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 
-# The ABI as kernels/fres.py has it.
+# The ABI as kernels/projection.py has it.
 SP = cython.declare(cython.int, 0)
 FP = cython.declare(cython.int, 1)
 RA = cython.declare(cython.int, 2)
