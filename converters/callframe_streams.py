@@ -91,13 +91,13 @@ class StreamWriter:
         self.content = content_numbers(table)
         rows = len(self.content)
         self._room = [np.empty(rows, np.int64) for _ in range(5)]
+        *columns, args_size = (_bare(getattr(table.rows, name)) for name in RowColumns.__slots__)
         self._writer = engine().streams.Writer(
             *views(instruction_table(), opcode_choices(), rule_effects()),
             int(table.byte_order == "big"),
             *views(*(_bare(getattr(table.rules, name)) for name in ("register", "kind", "value"))),
-            *views(*_joined(table.expressions)),
+            *views(*_joined(table.expressions), args_size),
         )
-        columns = (_bare(getattr(table.rows, name)) for name in RowColumns.__slots__)
         self._writer.set_rows(*views(*columns, _previous(table.run_rows, self.content), *self._room))
 
     def sizes(self, streams: Streams) -> NDArray[np.int64]:

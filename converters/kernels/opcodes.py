@@ -68,6 +68,7 @@ class OpcodeWriter:
         expressions: cython.const[cython.uchar][::1],
         expression_start: cython.const[cython.longlong][::1],
         expression_size: cython.const[cython.longlong][::1],
+        row_args_size: cython.const[cython.ulonglong][::1],
     ) -> None:
         self.instructions = instructions
         self.choices = choices
@@ -75,9 +76,15 @@ class OpcodeWriter:
         self.expressions = expressions
         self.expression_start = expression_start
         self.expression_size = expression_size
+        self.row_args_size = row_args_size
         self.code_factor = self.data_factor = 1
         self.at = 0
         self.is_dry = self.is_uneven = self.fault = 0
+
+    def write_to(self, out: cython.uchar[::1]) -> None:
+        """Begin anew, with the room that there is."""
+        self.out = out
+        self.at = 0
 
     def put(self, byte: cython.int) -> cython.void:
         """One byte, where there is room and it is meant."""

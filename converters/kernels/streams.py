@@ -63,8 +63,11 @@ class Writer(OpcodeWriter):
         expressions: cython.const[cython.uchar][::1],
         expression_start: cython.const[cython.longlong][::1],
         expression_size: cython.const[cython.longlong][::1],
+        row_args_size: cython.const[cython.ulonglong][::1],
     ) -> None:
-        OpcodeWriter.__init__(self, instructions, choices, big, expressions, expression_start, expression_size)
+        OpcodeWriter.__init__(
+            self, instructions, choices, big, expressions, expression_start, expression_size, row_args_size
+        )
         self.rule_effects = rule_effects
         self.rule_register = rule_register
         self.rule_kind = rule_kind
@@ -79,7 +82,6 @@ class Writer(OpcodeWriter):
         row_ra_state: cython.const[cython.uchar][::1],
         row_first_rule: cython.const[cython.longlong][::1],
         row_rule_count: cython.const[cython.ushort][::1],
-        row_args_size: cython.const[cython.ulonglong][::1],
         previous: cython.const[cython.longlong][::1],
         restores: cython.longlong[::1],
         remembers: cython.longlong[::1],
@@ -87,8 +89,8 @@ class Writer(OpcodeWriter):
         following: cython.longlong[::1],
         saved: cython.longlong[::1],
     ) -> None:
-        """The rows, as the table has them; `previous` is the last row before of the same run that says the same (-1:
-        none). What comes behind it, an element a row, is room to work in."""
+        """The other columns of the rows, as the table has them; `previous` is the last row before of the same run that
+        says the same (-1: none). What comes behind it, an element a row, is room to work in."""
         self.row_offset = row_offset
         self.row_cfa_kind = row_cfa_kind
         self.row_cfa_register = row_cfa_register
@@ -96,7 +98,6 @@ class Writer(OpcodeWriter):
         self.row_ra_state = row_ra_state
         self.row_first_rule = row_first_rule
         self.row_rule_count = row_rule_count
-        self.row_args_size = row_args_size
         self.previous = previous
         self.restores = restores
         self.remembers = remembers
@@ -320,8 +321,7 @@ class Writer(OpcodeWriter):
         """
         stream: cython.longlong
         at: cython.longlong
-        self.out = out
-        self.at = 0
+        self.write_to(out)
         for stream in range(first.shape[0]):
             self.code_factor = code_factor[stream]
             self.data_factor = data_factor[stream]
