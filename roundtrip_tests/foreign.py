@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import compiled
-from .shadow_stack import MACHINES, Machine, Program, Step
+from . import compiled_sources
+from .shadow_machines import MACHINES, Machine
+from .shadow_stack import Program, Step
 
 MORE_SOURCE = r"""
 #include <alloca.h>
@@ -109,7 +110,7 @@ EXPECTED_OUTPUT = (
 mixed 409, pointers 55, leaf 2
 caught 64, destroyed 5, signals 1111
 """
-    + compiled.EXPECTED_OUTPUT
+    + compiled_sources.EXPECTED_OUTPUT
 )
 
 
@@ -174,7 +175,11 @@ def build(folder: Path, one: Build) -> Path:
     """The program, in `folder`; built once a process."""
     work = folder / str(one)
     work.mkdir(parents=True)
-    sources = {"frames_c.c": compiled.C_SOURCE, "frames.cc": compiled.CXX_SOURCE, "more.cc": MORE_SOURCE}
+    sources = {
+        "frames_c.c": compiled_sources.C_SOURCE,
+        "frames.cc": compiled_sources.CXX_SOURCE,
+        "more.cc": MORE_SOURCE,
+    }
     for name, text in sources.items():
         (work / name).write_text(text)
         compiler = f"{one.machine.name}-linux-gnu-{'g++' if name.endswith('.cc') else 'gcc'}"

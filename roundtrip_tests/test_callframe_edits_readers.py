@@ -18,7 +18,8 @@ from unwindkit.converters.elf import open_elf
 from unwindkit.converters.symbols import addresses_of_names
 from unwindkit.schemas.pointers import DW_EH_PE
 
-from .compiled import EXPECTED_OUTPUT, FLAG_SETS, absence, build
+from .compiled import FLAG_SETS, absence, build
+from .compiled_sources import EXPECTED_OUTPUT
 from .edited_frames import eh_frame_of, part, read, starts_of
 from .elf_programs import tool
 from .oracles import oracle_command

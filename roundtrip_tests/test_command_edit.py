@@ -16,6 +16,7 @@ from unwindkit import BuildError, by_pc, edit_frames, read_elf
 from . import compiled
 from .commands import DONE, WRONG, refuses
 from .commands import unwindkit as run
+from .compiled_sources import EXPECTED_OUTPUT
 from .elf_programs import tool
 from .elf_removed import FLAGS, compiled_folder, prints
 from .frame_text import readelf_frames
@@ -59,7 +60,7 @@ def test_an_exception_through_frames_merged_from_two(original: Path, tmp_path: P
     done = run("edit", halves[0], "--merge", halves[1], "-o", merged)
     assert (done.returncode, done.stdout) == (DONE, "")
     assert "conflict" not in done.stderr
-    assert prints(merged) == compiled.EXPECTED_OUTPUT
+    assert prints(merged) == EXPECTED_OUTPUT
     assert by_pc(read_elf(merged, ".eh_frame")) == by_pc(read_elf(original, ".eh_frame"))
     assert by_pc_of_readelf(merged) == by_pc_of_readelf(original)
     assert "disagrees" not in run("info", merged).stdout
@@ -80,7 +81,7 @@ def test_dropped_by_name_and_taken_back(original: Path, copy: Path) -> None:
     out = copy.with_name("out")
     done = run("edit", copy, "-o", out, "--from", original, "--take", mangled)
     assert done.returncode == DONE, done.stderr
-    assert prints(out) == compiled.EXPECTED_OUTPUT
+    assert prints(out) == EXPECTED_OUTPUT
     assert len(starts(out)) == count
     assert by_pc(read_elf(out, ".eh_frame")) == by_pc(read_elf(original, ".eh_frame"))
 
@@ -93,7 +94,7 @@ def test_all_functions_of_another_file(original: Path, copy: Path) -> None:
     out = copy.with_name("out")
     report = edit_frames(copy, out, source=original)
     assert (report.replaced, report.added) == (len(starts(original)) - len(pcs), len(pcs))
-    assert prints(out) == compiled.EXPECTED_OUTPUT
+    assert prints(out) == EXPECTED_OUTPUT
     assert by_pc(read_elf(out, ".eh_frame")) == by_pc(read_elf(original, ".eh_frame"))
 
 
@@ -132,4 +133,4 @@ def test_merged_with_itself_nothing_changes_by_pc(copy: Path) -> None:
     report = edit_frames(copy, out, merge=copy)
     assert report.conflicts == 0
     assert by_pc(read_elf(out, ".eh_frame")) == by_pc(read_elf(copy, ".eh_frame"))
-    assert prints(out) == compiled.EXPECTED_OUTPUT
+    assert prints(out) == EXPECTED_OUTPUT

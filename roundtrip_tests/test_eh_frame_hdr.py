@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import FormatError, describe
 from unwindkit.converters.eh_frame_hdr import HdrFindings, HdrProblem, check_eh_frame_hdr
-from unwindkit.schemas import strategies
+from unwindkit.schemas import engine, strategies
+from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import ByteOrder, ParseError, Section
 
 from .commands import unwindkit
-from .handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets, table_of_bytes
+from .handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets, place, table_of_bytes
 from .objects import PROGRAM, SUITES, TARGETS, assembled, linked
 from .real_files import REAL_FILES
 from .tiny_elf import CODE, Content, tiny_elf
@@ -234,3 +235,34 @@ def test_header_without_eh_frame_has_rows_of_nothing(tmp_path: Path) -> None:
     (hdr,) = describe(path).sections
     assert hdr.disagreements is not None
     assert hdr.disagreements[0].startswith("1 row is for a start that no FDE has: 0x")
+
+
+# --- hostile input --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize(
+    ("text", "offset", "field"),
+    [
+        ("02 1b 03 3b", 1, "version"),
+        ("01 1b 03", 3, "table_enc"),
+        ("01 0d 03 3b 00000000", 4, "eh_frame_ptr"),
+        ("01 1b 03 3b 0000", 6, "eh_frame_ptr"),
+        ("01 1b 03 3b 00000000 ffffffff 0000000000000000", 20, "table"),  # a count of 2**32 - 1, one row
+        ("01 1b 04 3b 00000000 ffffffffffffffff", 16, "table"),
+        ("01 1b 0b 3b 00000000 ffffffff", 12, "table"),  # a count of -1
+        ("01 1b 01 3b 00000000 ffffffffffffffffff01", 18, "table"),
+        ("01 1b 03 01 00000000 03000000 80", 13, "table"),
+    ],
+)
+def test_broken_eh_frame_hdr(order: ByteOrder, text: str, offset: int, field: str) -> None:
+    section = Section.of(".eh_frame_hdr", octets(text), 0, order)
+    with pytest.raises(ParseError) as caught:
+        engine.parse(EhFrameHdr, section, 0, len(section))
+    assert place(caught.value) == (".eh_frame_hdr", offset, f"EhFrameHdr.{field}")
+
+
+def test_eh_frame_hdr_with_an_omitted_table_and_a_huge_count() -> None:
+    data = octets("01 1b 04 ff 00000000 ffffffffffffffff 00")
+    header, end = engine.parse(EhFrameHdr, Section.of(".eh_frame_hdr", data), 0, len(data))
+    assert (header.fde_count, header.table, header.trailing, end) == ((1 << 64) - 1, (), b"\0", 17)

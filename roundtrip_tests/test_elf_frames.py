@@ -25,6 +25,7 @@ from unwindkit.writers.elf import IN_PLACE
 from unwindkit.writers.elf_frames import FRAMES, HEADER, FramesReport, write_frames
 
 from . import compiled
+from .compiled_sources import EXPECTED_OUTPUT
 from .elf_matrix import backtrace
 from .elf_programs import DEBUG, PT_GNU_SFRAME, Built, headers, patched, run, section_at, segment_at, tool
 from .elf_removed import FLAGS, compiled_folder, prints
@@ -83,7 +84,7 @@ def test_exceptions_pass_through_rewritten_frames(name: str, place: str, folder:
             rewritten(original, out, place)
         return
     report = rewritten(original, out, place)
-    assert prints(out) == compiled.EXPECTED_OUTPUT
+    assert prints(out) == EXPECTED_OUTPUT
     holds(original, out, report)
     assert readelf_frames(out, FRAMES) == readelf_frames(original, FRAMES)
 
@@ -115,7 +116,7 @@ def test_real_files(path: str, place: str, folder: Path, tmp_path: Path) -> None
     assert readelf_frames(out, FRAMES) == readelf_frames(original, FRAMES)
     if ".so" in out.name:
         # In the place of the system's: libstdc++ and libc have frames that exceptions of the program pass.
-        assert prints(compiled.build(folder, FLAGS["O2"]), LD_PRELOAD=str(out)) == compiled.EXPECTED_OUTPUT
+        assert prints(compiled.build(folder, FLAGS["O2"]), LD_PRELOAD=str(out)) == EXPECTED_OUTPUT
     else:
         texts = [subprocess.run([one, "--version"], capture_output=True, check=True).stdout for one in (path, out)]
         assert texts[0] == texts[1] != b""
@@ -186,7 +187,7 @@ def test_again_it_stays_where_it_is(folder: Path, tmp_path: Path) -> None:
     assert (again.writer, again.address, again.header_address) == (IN_PLACE, report.address, report.header_address)
     convert_frames(second, third)
     assert third.read_bytes() == second.read_bytes()
-    assert prints(third) == compiled.EXPECTED_OUTPUT
+    assert prints(third) == EXPECTED_OUTPUT
     assert out_in_place(first, tmp_path) == second.read_bytes()
 
 

@@ -21,6 +21,7 @@ from unwindkit.writers.elf_remove import RemoveReport
 
 from . import compiled
 from .binutils import EVERY_VERSION, SFRAME, V3, Binutils, chosen, gcc
+from .compiled_sources import EXPECTED_OUTPUT
 from .elf_programs import ENGINES, headers, patched, section_at
 from .elf_removed import FLAGS, NULL, compiled_folder, complaints, given, linked, prints, removed
 from .oracles import oracle_command
@@ -52,7 +53,7 @@ def test_real_files_that_we_gave_a_section(path: str, engine: str, folder: Path,
     assert complaints(after) <= complaints(original)
     if ".so" in after.name:
         # In the place of the system's, it runs a program that throws exceptions.
-        assert prints(compiled.build(folder, FLAGS["O2"]), LD_PRELOAD=str(after)) == compiled.EXPECTED_OUTPUT
+        assert prints(compiled.build(folder, FLAGS["O2"]), LD_PRELOAD=str(after)) == EXPECTED_OUTPUT
     else:
         texts = [subprocess.run([one, "--version"], capture_output=True, check=True).stdout for one in (path, after)]
         assert texts[0] == texts[1] != b""
@@ -80,7 +81,7 @@ def test_compiled_files_that_we_gave_a_section(name: str, engine: str, folder: P
         new -= {one for one in new if re.search(r"'\.rela\.plt': relocation \d+: read-only section modified", one)}
         assert len(complaints(after)) == 2, "those of bytes_65535 and bytes_65536"
     assert new == set()
-    assert prints(after) == compiled.EXPECTED_OUTPUT
+    assert prints(after) == EXPECTED_OUTPUT
 
 
 @pytest.mark.parametrize("name", ["O2", "g3", "shared", "static-pie", *MOVED_HEADERS])
@@ -92,11 +93,11 @@ def test_added_again_and_again_it_is_the_first_file(name: str, folder: Path, tmp
     source = first
     for _ in range(3):
         removed(source, without, report.writer)
-        assert prints(without) == compiled.EXPECTED_OUTPUT
+        assert prints(without) == EXPECTED_OUTPUT
         assert unwindkit.write_sframe(without, again).writer == report.writer
         assert again.read_bytes() == first.read_bytes()
         source = again
-    assert prints(again) == compiled.EXPECTED_OUTPUT
+    assert prints(again) == EXPECTED_OUTPUT
 
 
 def test_added_longer_and_shorter_in_turn_it_grows_once(folder: Path, tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_added_longer_and_shorter_in_turn_it_grows_once(folder: Path, tmp_path: 
         unwindkit.write_sframe(path, path, version=version)
         sizes.append(path.stat().st_size)
         unwindkit.remove_sframe(path, path)
-        assert prints(path) == compiled.EXPECTED_OUTPUT
+        assert prints(path) == EXPECTED_OUTPUT
     assert sizes[1:] == [max(sizes)] * 4
 
 
@@ -118,10 +119,10 @@ def test_add_by_lief_and_remove_again_and_again(folder: Path, tmp_path: Path) ->
     rules = []
     for index, path in enumerate(added):
         given(without[index], path, LIEF)
-        assert prints(path) == compiled.EXPECTED_OUTPUT
+        assert prints(path) == EXPECTED_OUTPUT
         rules.append(unwindkit.by_pc(unwindkit.read_elf(path, ".sframe")))
         removed(path, without[index + 1], LIEF)
-        assert prints(without[index + 1]) == compiled.EXPECTED_OUTPUT
+        assert prints(without[index + 1]) == EXPECTED_OUTPUT
     assert rules[0] == rules[1] == rules[2]
 
 
@@ -143,9 +144,9 @@ def test_strip_works_on_what_is_left(engine: str, folder: Path, tmp_path: Path) 
     given(compiled.build(folder, FLAGS["O2"]), before, engine)
     removed(before, after, engine)
     subprocess.run(["strip", after], check=True)
-    assert prints(after) == compiled.EXPECTED_OUTPUT
+    assert prints(after) == EXPECTED_OUTPUT
     unwindkit.write_sframe(after, before)
-    assert prints(before) == compiled.EXPECTED_OUTPUT
+    assert prints(before) == EXPECTED_OUTPUT
 
 
 # --- what linkers wrote ---------------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ def test_files_that_a_linker_gave_a_section(tools: Binutils, name: str, folder: 
     assert report == RemoveReport((sections[place][1]["sh_size"],), 1)
     assert headers(after)[1][place] == ("", NULL), "symbols hold the indices of what follows"
     assert complaints(after) <= complaints(before)
-    assert prints(after) == compiled.EXPECTED_OUTPUT
+    assert prints(after) == EXPECTED_OUTPUT
 
 
 @pytest.mark.oracle
@@ -174,10 +175,10 @@ def test_removed_from_a_linker_s_file_then_added_then_removed(tools: Binutils, f
     removed(linked(folder, tools, "O2"), without)
     report = unwindkit.write_sframe(without, added)
     assert (report.writer, report.replaced_bytes) == (HEADERS_KEPT, ())
-    assert prints(added) == compiled.EXPECTED_OUTPUT
+    assert prints(added) == EXPECTED_OUTPUT
     # PT_GNU_SFRAME's old place and that of a needless PT_NOTE are room for both program headers: nothing has moved.
     removed(added, again, LIEF)
-    assert prints(again) == compiled.EXPECTED_OUTPUT
+    assert prints(again) == EXPECTED_OUTPUT
 
 
 @pytest.mark.oracle
@@ -222,7 +223,7 @@ def test_several_sections_loaded_and_not(folder: Path, tmp_path: Path) -> None:
     sizes = [header["sh_size"] for name, header in headers(before)[1] if name == ".sframe"]
     assert len(sizes) == 3
     assert removed(before, after) == RemoveReport(tuple(sizes), 1)
-    assert prints(after) == compiled.EXPECTED_OUTPUT
+    assert prints(after) == EXPECTED_OUTPUT
 
 
 @pytest.mark.oracle
@@ -233,4 +234,4 @@ def test_segment_that_names_no_section_goes_too(folder: Path, tmp_path: Path) ->
     (offset,) = struct.unpack_from("<I", original.read_bytes(), other)
     before = patched(original, tmp_path / "before", (name, "I", offset))
     assert removed(before, tmp_path / "after") == RemoveReport((), 1)
-    assert prints(tmp_path / "after") == compiled.EXPECTED_OUTPUT
+    assert prints(tmp_path / "after") == EXPECTED_OUTPUT

@@ -24,6 +24,7 @@ from . import compiled
 from .binutils import EVERY_VERSION, SFRAME, V1, V2, V3, Binutils, chosen, gcc
 from .commands import DONE
 from .commands import unwindkit as command
+from .compiled_sources import EXPECTED_OUTPUT
 from .elf_programs import headers
 from .made_sframe import Fde, fre, section, sframes
 from .plt_programs import plt_sections
@@ -303,4 +304,4 @@ def test_the_old_place_is_used_or_cleared(tools: Binutils, name: str, folder: Pa
     place, size = old["sh_offset"], old["sh_size"]
     kept = after.read_bytes()[place + (new["sh_size"] if has_room else 0) : place + size]
     assert kept == bytes(len(kept)), "nothing is left of the old one"
-    assert subprocess.run([after], capture_output=True, text=True, check=True).stdout == compiled.EXPECTED_OUTPUT
+    assert subprocess.run([after], capture_output=True, text=True, check=True).stdout == EXPECTED_OUTPUT

@@ -21,6 +21,7 @@ from unwindkit.schemas import engine, sframe
 from unwindkit.schemas.section import Section
 
 from . import compiled, referee
+from .compiled_sources import C_SOURCE
 from .gas_lists import IN_2_44, cases_of, for_each
 from .gas_tests import TEXT, GasTests, built, said_of_table, section_of, unpacked, with_eh_frame
 from .oracles import OracleError, run_oracle
@@ -146,7 +147,7 @@ DROPPED = "aligned_variable"
 def linked_c(tests: GasTests, flag: str) -> Path:
     """The C of `compiled` as a library that calls by a lazy PLT."""
     source = tests.folder / f"frames{flag}.s"
-    (tests.folder / "frames.c").write_text(compiled.C_SOURCE)
+    (tests.folder / "frames.c").write_text(C_SOURCE)
     command = ["gcc", flag, "-fPIC", "-fcf-protection=none", "-S", tests.folder / "frames.c", "-o", source]
     subprocess.run(command, check=True)
     return built(tests, source, 62, "--gsframe")[1]

@@ -9,8 +9,7 @@ import pytest
 from unwindkit import ParseError
 from unwindkit.schemas import engine, entries
 from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect, Terminator
-from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
-from unwindkit.schemas.section import ByteOrder, Section
+from unwindkit.schemas.section import Section
 
 from .handmade import (
     ENCODED_CIE,
@@ -359,34 +358,6 @@ def test_empty_sections_and_terminators_have_no_functions(data: str) -> None:
         isinstance(found, Terminator)
         for _, found in entries.parse_section(Section.of(".eh_frame", octets(data)), EH_FRAME)
     )
-
-
-@pytest.mark.parametrize("order", ["little", "big"])
-@pytest.mark.parametrize(
-    ("text", "offset", "field"),
-    [
-        ("02 1b 03 3b", 1, "version"),
-        ("01 1b 03", 3, "table_enc"),
-        ("01 0d 03 3b 00000000", 4, "eh_frame_ptr"),
-        ("01 1b 03 3b 0000", 6, "eh_frame_ptr"),
-        ("01 1b 03 3b 00000000 ffffffff 0000000000000000", 20, "table"),  # a count of 2**32 - 1, one row
-        ("01 1b 04 3b 00000000 ffffffffffffffff", 16, "table"),
-        ("01 1b 0b 3b 00000000 ffffffff", 12, "table"),  # a count of -1
-        ("01 1b 01 3b 00000000 ffffffffffffffffff01", 18, "table"),
-        ("01 1b 03 01 00000000 03000000 80", 13, "table"),
-    ],
-)
-def test_broken_eh_frame_hdr(order: ByteOrder, text: str, offset: int, field: str) -> None:
-    section = Section.of(".eh_frame_hdr", octets(text), 0, order)
-    with pytest.raises(ParseError) as caught:
-        engine.parse(EhFrameHdr, section, 0, len(section))
-    assert place(caught.value) == (".eh_frame_hdr", offset, f"EhFrameHdr.{field}")
-
-
-def test_eh_frame_hdr_with_an_omitted_table_and_a_huge_count() -> None:
-    data = octets("01 1b 04 ff 00000000 ffffffffffffffff 00")
-    header, end = engine.parse(EhFrameHdr, Section.of(".eh_frame_hdr", data), 0, len(data))
-    assert (header.fde_count, header.table, header.trailing, end) == ((1 << 64) - 1, (), b"\0", 17)
 
 
 def test_record_reader_that_does_not_move_is_stopped() -> None:

@@ -11,6 +11,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from . import compiled, oracles, referee
+from .compiled_sources import EXPECTED_OUTPUT
 from .readelf_text import frame_rows, sframe_rows
 from .referee import Kind
 
@@ -179,7 +180,7 @@ def test_compiled_program_prints_the_same_under_every_flag_set(flags: compiled.F
     program = compiled.build(build_folder, flags)
     if not flags.shared:
         done = subprocess.run([program], capture_output=True, text=True, check=True)
-        assert done.stdout == compiled.EXPECTED_OUTPUT
+        assert done.stdout == EXPECTED_OUTPUT
 
 
 @compiles

@@ -16,6 +16,7 @@ from unwindkit import write_sframe
 from unwindkit.jobs import SframeReport
 
 from . import compiled
+from .compiled_sources import EXPECTED_OUTPUT
 from .readelf_text import frame_rows, sframe_rows
 from .real_files import REAL_FILES
 from .referee import Comparison, compare
@@ -93,4 +94,4 @@ def test_rows_of_compiled_files_agree_and_they_run(
     if flags.shared:
         loads(output)
     else:
-        assert subprocess.run([output], capture_output=True, text=True, check=True).stdout == compiled.EXPECTED_OUTPUT
+        assert subprocess.run([output], capture_output=True, text=True, check=True).stdout == EXPECTED_OUTPUT

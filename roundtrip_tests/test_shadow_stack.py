@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from .shadow_stack import decode_aarch64, decode_s390x
+from .shadow_machines import decode_aarch64, decode_s390x
 
 
 @pytest.mark.parametrize(
