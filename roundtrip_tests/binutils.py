@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from . import oracles
+from .oracles import absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def chosen(folder: Path, tools: Binutils) -> tuple[str, ...]:
     """gcc's options for these as and ld; their scripts are put into a folder of their own in `folder`. Skips the test
     where there are none."""
     if (reason := absence(tools)) is not None:
-        pytest.skip(reason)
+        absent(reason)
     if tools.suite is None:
         return ()
     scripts = folder / f"binutils-{tools.release}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -52,9 +53,20 @@ def refuses(file: Path, *arguments: str | Path, says: str = "") -> None:
 
 
 def build_program(folder: Path) -> Path:
-    """A program that prints "it runs", made by the system's compiler; the test is skipped where there is none."""
-    if (reason := compiled.absence()) is not None:
-        pytest.skip(reason)
+    """A program that prints "it runs", made by the system's compiler."""
+    compiled.require()
     (folder / "main.c").write_text('#include <stdio.h>\nint main(void) { puts("it runs"); return 0; }\n')
     subprocess.run(["gcc", "-g", "-O2", "-fasynchronous-unwind-tables", "main.c", "-o", "main"], cwd=folder, check=True)
     return folder / "main"
+
+
+@pytest.fixture(scope="session", name="built_program")
+def built_program_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program of `build_program`, for the session."""
+    return build_program(tmp_path_factory.mktemp("program"))
+
+
+@pytest.fixture(name="copy")
+def copy_fixture(built_program: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be overwritten."""
+    return Path(shutil.copy(built_program, tmp_path / "program"))

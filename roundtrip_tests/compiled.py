@@ -16,6 +16,7 @@ from pathlib import Path
 
 from .compiled_assembler import ASSEMBLER_SOURCE
 from .compiled_sources import C_SOURCE, CXX_SOURCE
+from .oracles import absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +46,24 @@ FLAG_SETS = (
 )
 
 
-def absence() -> str | None:
-    """Why nothing can be built here, or None."""
+def require() -> None:
+    """For a test that builds something: there has to be a compiler."""
     missing = [name for name in ("gcc", "g++") if shutil.which(name) is None]
-    return f"no {' and no '.join(missing)}" if missing else None
+    if missing:
+        absent(f"no {' and no '.join(missing)}")
+
+
+def require_x86_64() -> None:
+    """For a test of the hand-written CFI, or of code that only that compiler makes."""
+    require()
+    if platform.machine() != "x86_64":
+        absent("the compiler is not x86-64's")
 
 
 @functools.cache
 def build(folder: Path, flags: FlagSet) -> Path:
     """The program or library of one flag set, in `folder`; built once a session for the same folder."""
+    require()
     x86_64 = platform.machine() == "x86_64"
     sources = {"frames_c.c": C_SOURCE, "frames.cc": CXX_SOURCE} | ({"frames_asm.s": ASSEMBLER_SOURCE} if x86_64 else {})
     work = folder / flags.name

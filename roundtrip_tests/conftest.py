@@ -25,10 +25,18 @@ from unwindkit.converters import (
     text,
 )
 
+from .commands import built_program_fixture, copy_fixture
 from .elf_programs import built_fixture
 from .oracles import pytest_runtest_setup
 
-__all__ = ["built_fixture", "engine_in_use", "fewer", "pytest_runtest_setup"]
+__all__ = [
+    "built_fixture",
+    "built_program_fixture",
+    "copy_fixture",
+    "engine_in_use",
+    "fewer",
+    "pytest_runtest_setup",
+]
 
 # A law is held against 1,000 examples where HYPOTHESIS_PROFILE=thorough says so (.ci/run does), else a tenth.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}

@@ -20,6 +20,8 @@ from elftools.elf.elffile import ELFFile
 from unwindkit.writers.elf import HEADERS_KEPT, HEADERS_MOVED, LIEF, LoadedSection, WriteReport
 from unwindkit.writers.elf_check import ExpectedSection
 
+from .oracles import absent
+
 SHT_GNU_SFRAME, PT_GNU_SFRAME = 0x6FFFFFF4, 0x6474E554
 SIZE = 5000
 # Those that need no older section.
@@ -140,9 +142,9 @@ def run(*command: object, **environment: str) -> tuple[int, str]:
 
 
 def tool(name: str, *arguments: object) -> str:
-    """Output of a program of the toolchain; the test is skipped where it is absent."""
+    """Output of a program of the toolchain, which has to be there."""
     if shutil.which(name) is None:
-        pytest.skip(f"there is no {name} here")
+        absent(f"there is no {name} here")
     status, text = run(name, *arguments)
     assert status == 0, text
     return text

@@ -25,7 +25,7 @@ from unwindkit.writers.elf_remove import RemoveReport
 from . import compiled
 from .binutils import SFRAME, Binutils, chosen
 from .elf_programs import PT_GNU_SFRAME, headers
-from .oracles import oracle_command
+from .oracles import absent, oracle_command
 
 FLAGS = {flags.name: flags for flags in compiled.FLAG_SETS}
 # A section's header that names nothing (gABI, SHN_UNDEF).
@@ -36,8 +36,7 @@ NULL = dict.fromkeys(
 
 def compiled_folder(factory: pytest.TempPathFactory) -> Path:
     """Where the programs of `compiled` are; the test is skipped where nothing can be built."""
-    if (reason := compiled.absence()) is not None:
-        pytest.skip(reason)
+    compiled.require()
     return factory.getbasetemp() / "compiled"
 
 
@@ -117,7 +116,7 @@ def complaints(path: Path) -> set[str]:
     """What readelf 2.47 and eu-elflint find wrong with a file."""
     commands = [[*oracle_command("readelf"), "-aW", path], ["eu-elflint", "--gnu-ld", path]]
     if shutil.which("eu-elflint") is None:
-        pytest.skip("no eu-elflint (elfutils)")
+        absent("no eu-elflint (elfutils)")
     read, lint = (subprocess.run(one, capture_output=True, text=True, errors="replace") for one in commands)
     return {line.replace(str(path), "") for line in (read.stderr + lint.stdout).splitlines()} - {"No errors"}
 

@@ -20,6 +20,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from . import oracles
+from .oracles import absent
 
 COMMON = r"""
 #include <stdexcept>
@@ -90,7 +91,7 @@ EVERY_MACHINE = pytest.mark.parametrize("machine", MACHINES, ids=lambda machine:
 def require(machine: Machine) -> None:
     """Skip the test where nothing can be built for the machine."""
     if platform.machine() != "x86_64" or shutil.which(machine.compiler) is None:
-        pytest.skip(f"no {machine.compiler} on x86-64")
+        absent(f"no {machine.compiler} on x86-64")
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
@@ -143,7 +144,7 @@ def runs(program: Path, machine: Machine) -> None:
     if machine.prefix:
         emulator = shutil.which(f"qemu-{machine.name}")
         if emulator is None:
-            pytest.skip(f"no qemu-{machine.name}")
+            absent(f"no qemu-{machine.name}")
         command = [emulator, "-L", f"/usr/{machine.name}-linux-gnu", program]
     assert subprocess.run(command, check=False).returncode == EXIT_CODE
 

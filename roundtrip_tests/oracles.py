@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -89,10 +90,13 @@ def oracle_root(suite: str = "forky") -> Path:
     return Path(parent) / suite
 
 
-@functools.cache
 def oracle_command(program: str, suite: str = "forky") -> tuple[str | Path, ...]:
     """How a program from a suite's folder is run: by its own loader and libraries."""
-    root = oracle_root(suite)
+    return _command(program, oracle_root(suite))
+
+
+@functools.cache
+def _command(program: str, root: Path) -> tuple[str | Path, ...]:
     # Before trixie, the C library is not in /usr.
     folders = [folder for parent in ("usr/lib", "lib") for folder in root.glob(f"{parent}/*-linux-gnu")]
     loader = next((found for folder in folders for found in folder.glob("ld*.so.?")), None)
@@ -141,12 +145,15 @@ def _why_absent(name: str) -> str | None:
     return None if is_here else f"no {name} here"
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test marked `oracle(*names)` where one is absent, or fail it if UNWINDKIT_REQUIRE_ORACLES=1. For
-    conftest.py."""
-    marks = list(item.iter_markers("oracle"))
-    if not marks or (reason := absent_suite(*(name for mark in marks for name in mark.args))) is None:
-        return
+def absent(reason: str) -> NoReturn:
+    """Skip the test for want of a program or a file, or fail it if UNWINDKIT_REQUIRE_ORACLES=1."""
     if os.environ.get("UNWINDKIT_REQUIRE_ORACLES") == "1":
         pytest.fail(f"oracles are required: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What a test marked `oracle(*names)` does where one is absent. For conftest.py."""
+    marks = list(item.iter_markers("oracle"))
+    if marks and (reason := absent_suite(*(name for mark in marks for name in mark.args))) is not None:
+        absent(reason)

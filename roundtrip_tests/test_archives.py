@@ -21,7 +21,7 @@ from unwindkit.writers.archive import build_archive, parse_archive
 from .commands import DONE, WRONG
 from .commands import unwindkit as command
 from .conftest import fewer
-from .oracles import run_oracle
+from .oracles import absent, run_oracle
 from .test_hostile_objects import R_64, Rela, tiny_object
 
 MAGIC = b"!<arch>\n"
@@ -196,7 +196,7 @@ def listed(path: Path, *program: str) -> str:
 @pytest.fixture(name="files")
 def _files(tmp_path: Path) -> list[Path]:
     if shutil.which("gcc") is None or shutil.which("ar") is None:
-        pytest.skip("no gcc, or no ar")
+        absent("no gcc, or no ar")
     found = []
     for number, name in enumerate(("first", "second_with_a_long_name")):
         (tmp_path / f"{name}.c").write_text(f"int f{number}(int n) {{ return n + {number}; }}")

@@ -81,8 +81,7 @@ def test_debian_binaries(suite: str, package: str, tmp_path: Path) -> None:
 
 def gas_wrote(tools: Binutils, folder: Path, name: str) -> Path:
     """A program with `.sframe` by these as and ld."""
-    if (reason := compiled.absence()) is not None:
-        pytest.skip(reason)
+    compiled.require()
     (flags,) = (flags for flags in compiled.FLAG_SETS if flags.name == name)
     return compiled.build(folder, replace(flags, flags=(*chosen(folder, tools), SFRAME, *flags.flags)))
 

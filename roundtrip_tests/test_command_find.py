@@ -223,8 +223,7 @@ AMD64_NAMES = {"sp": "rsp", "fp": "rbp", "r0": "rax", "r1": "rdx", "r2": "rcx", 
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", ["O2", "O3-frame-pointer", "static", "lazy"])
 def test_compiled_programs(name: str, tmp_path: Path) -> None:
-    if (reason := compiled.absence()) is not None:
-        pytest.skip(reason)
+    compiled.require()
     (flags,) = (flags for flags in compiled.FLAG_SETS if flags.name == name)
     path = tmp_path / "written"
     write_sframe(compiled.build(tmp_path, flags), path)
@@ -256,8 +255,7 @@ def test_binaries_of_other_architectures(suite: str, names: dict[str, str]) -> N
 @pytest.mark.parametrize("tools", [pytest.param(None, id="ours"), *EVERY_VERSION[:2]])
 def test_every_pc_of_a_plt(tools: Binutils | None, tmp_path: Path) -> None:
     """Held against the CFI's own expression, evaluated; V1 has no field for the block that its PLT repeats."""
-    if (reason := compiled.absence()) is not None:
-        pytest.skip(reason)
+    compiled.require()
     (flags,) = (flags for flags in compiled.FLAG_SETS if flags.name == "lazy")
     if tools is not None:
         flags = replace(flags, flags=(*chosen(tmp_path, tools), SFRAME, *flags.flags))

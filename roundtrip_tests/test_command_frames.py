@@ -5,7 +5,6 @@ What the bytes say is held elsewhere: test_callframe_encoding.py, test_elf_frame
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import cast
 
@@ -18,22 +17,10 @@ from unwindkit.frame_jobs import FramesFormat
 from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import Section
 
-from .commands import DIFFERENT, DONE, WRONG, build_program, refuses
+from .commands import DIFFERENT, DONE, WRONG, refuses
 from .commands import unwindkit as run
 from .handmade import PLAIN_CIE, Fde, eh_frame
 from .tiny_elf import CODE, ET_REL, Content, tiny_elf
-
-
-@pytest.fixture(scope="module", name="built")
-def _built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("gcc") is None:
-        pytest.skip("no gcc")
-    return build_program(tmp_path_factory.mktemp("program"))
-
-
-@pytest.fixture(name="program")
-def _program(built: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copy(built, tmp_path / "program"))
 
 
 def table_of(path: Path, dialect: Dialect, address: int) -> unwindkit.UnwindTable:
@@ -41,39 +28,39 @@ def table_of(path: Path, dialect: Dialect, address: int) -> unwindkit.UnwindTabl
     return table_from_cfi(section, dialect, read_elf("/proc/self/exe").architecture)
 
 
-def test_into_a_copy_of_the_file(program: Path) -> None:
-    out = program.with_name("out")
-    done = run("convert", program, out, "--to", "eh_frame")
-    count = len(read_elf(program))
+def test_into_a_copy_of_the_file(copy: Path) -> None:
+    out = copy.with_name("out")
+    done = run("convert", copy, out, "--to", "eh_frame")
+    count = len(read_elf(copy))
     assert (done.returncode, done.stdout) == (DONE, "")
     first, second, third = done.stderr.splitlines()
     assert first == f"{out}: {count} functions: {count} converted, 0 not"
     assert second.startswith("  eh_frame: ")
     assert third == "  written: in place"
-    assert by_pc(read_elf(out)) == by_pc(read_elf(program))
+    assert by_pc(read_elf(out)) == by_pc(read_elf(copy))
     assert run("dump", "--frames-interp", out).returncode == DONE
 
 
-def test_sections_and_back(program: Path) -> None:
-    folder = program.parent
+def test_sections_and_back(copy: Path) -> None:
+    folder = copy.parent
     for to, dialect in (("eh_frame", EH_FRAME), ("debug_frame", DEBUG_FRAME)):
         out, again = folder / to, folder / "again"
         address = "0x5000" if to == "eh_frame" else "0"
         place = ["--section", "--to-address", address] if to == "eh_frame" else []
-        assert run("convert", program, out, "--to", to, *place).returncode == DONE
-        assert by_pc(table_of(out, dialect, int(address, 0))) == by_pc(read_elf(program))
+        assert run("convert", copy, out, "--to", to, *place).returncode == DONE
+        assert by_pc(table_of(out, dialect, int(address, 0))) == by_pc(read_elf(copy))
         raw = ["--from", to, "--arch", "x86_64", "--address", address]
         assert run("convert", out, again, "--to", to, *raw).returncode == DONE
         assert again.read_bytes() == out.read_bytes()
 
 
-def test_from_sframe(program: Path) -> None:
-    write_sframe(program, program, version=3)
-    out, section = program.with_name("out"), program.with_name("section")
-    assert run("convert", program, out, "--to", "eh_frame", "--from", "sframe").returncode == DONE
-    data, _ = to_eh_frame(read_elf(program, ".sframe"))
+def test_from_sframe(copy: Path) -> None:
+    write_sframe(copy, copy, version=3)
+    out, section = copy.with_name("out"), copy.with_name("section")
+    assert run("convert", copy, out, "--to", "eh_frame", "--from", "sframe").returncode == DONE
+    data, _ = to_eh_frame(read_elf(copy, ".sframe"))
     assert by_pc(read_elf(out, ".eh_frame")) == by_pc(table_of_bytes(data))
-    assert run("convert", program, section, "--to", "sframe", "--sframe-version", "3", "--section").returncode == DONE
+    assert run("convert", copy, section, "--to", "sframe", "--sframe-version", "3", "--section").returncode == DONE
     assert run("convert", section, out, "--to", "directives", "--from", "sframe").returncode == DONE
     assert out.read_bytes() == unwindkit.to_directives(from_sframe(section.read_bytes()))[0]
 
@@ -82,19 +69,19 @@ def table_of_bytes(data: bytes) -> unwindkit.UnwindTable:
     return table_from_cfi(Section.of(".eh_frame", data), EH_FRAME, read_elf("/proc/self/exe").architecture)
 
 
-def test_directives_of_a_file(program: Path) -> None:
-    out = program.with_name("out.s")
-    done = run("convert", program, out, "--to", "directives")
+def test_directives_of_a_file(copy: Path) -> None:
+    out = copy.with_name("out.s")
+    done = run("convert", copy, out, "--to", "directives")
     assert done.returncode == DONE
-    assert out.read_bytes() == unwindkit.to_directives(read_elf(program))[0]
+    assert out.read_bytes() == unwindkit.to_directives(read_elf(copy))[0]
     assert f"  directives: {out.stat().st_size:,} bytes; from " in done.stderr
 
 
-def test_symbol_files(program: Path) -> None:
+def test_symbol_files(copy: Path) -> None:
     """From a file to its STACK CFI, and from that to `.eh_frame` and SFrame."""
-    symbols, out = program.with_name("program.sym"), program.with_name("out")
-    assert run("convert", program, symbols, "--to", "breakpad").returncode == DONE
-    assert symbols.read_bytes() == unwindkit.to_stack_cfi(read_elf(program))
+    symbols, out = copy.with_name("program.sym"), copy.with_name("out")
+    assert run("convert", copy, symbols, "--to", "breakpad").returncode == DONE
+    assert symbols.read_bytes() == unwindkit.to_stack_cfi(read_elf(copy))
     raw = ("--from", "breakpad", "--arch", "x86_64")
     assert run("convert", symbols, out, "--to", "breakpad", *raw).returncode == DONE
     assert out.read_bytes() == symbols.read_bytes()
@@ -103,7 +90,7 @@ def test_symbol_files(program: Path) -> None:
     assert by_pc(table_of(out, EH_FRAME, 0)) == by_pc(table)
     assert run("convert", symbols, out, "--to", "sframe", *raw).returncode == DONE
     assert by_pc(from_sframe(out.read_bytes())) == by_pc(from_sframe(unwindkit.to_sframe(table)[0]))
-    refuses(program, "convert", program, out, "--to", "sframe", "--from", "breakpad", says=NO_SYMBOL_FILE)
+    refuses(copy, "convert", copy, out, "--to", "sframe", "--from", "breakpad", says=NO_SYMBOL_FILE)
     symbols.write_text("STACK CFI INIT 10 x .cfa: $rsp 8 +\n")
     says = "line 1: STACK CFI INIT.size: found 'x .cfa: $rsp 8 +', expected hexadecimal number"
     refuses(symbols, "convert", symbols, out, "--to", "eh_frame", *raw, says=says)
@@ -155,18 +142,18 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_elf_files_that_are_refused(program: Path) -> None:
-    out = program.with_name("out")
-    command = ("convert", program, out, "--to", "eh_frame")
-    refuses(program, *command, "--to-address", "1", says=".eh_frame: to_address: is chosen by what writes an ELF file")
-    program.write_bytes(tiny_elf(CODE, Content(".eh_frame", GOOD), e_type=ET_REL))
+def test_elf_files_that_are_refused(copy: Path) -> None:
+    out = copy.with_name("out")
+    command = ("convert", copy, out, "--to", "eh_frame")
+    refuses(copy, *command, "--to-address", "1", says=".eh_frame: to_address: is chosen by what writes an ELF file")
+    copy.write_bytes(tiny_elf(CODE, Content(".eh_frame", GOOD), e_type=ET_REL))
     for to in ("eh_frame", "debug_frame", "directives"):
-        refuses(program, *command[:3], "--to", to, says=RELOCATABLE)
-    program.write_bytes(tiny_elf(CODE, Content(".eh_frame", GOOD)))
-    refuses(program, *command, says=NO_HEADER)
+        refuses(copy, *command[:3], "--to", to, says=RELOCATABLE)
+    copy.write_bytes(tiny_elf(CODE, Content(".eh_frame", GOOD)))
+    refuses(copy, *command, says=NO_HEADER)
     assert not out.exists()
 
 
-def test_a_format_that_is_none(program: Path) -> None:
+def test_a_format_that_is_none(copy: Path) -> None:
     with pytest.raises(BuildError, match="'dwarf' is none of eh_frame, debug_frame, directives, breakpad"):
-        unwindkit.convert_frames(program, program.with_name("out"), to=cast(FramesFormat, "dwarf"))
+        unwindkit.convert_frames(copy, copy.with_name("out"), to=cast(FramesFormat, "dwarf"))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from .commands import DIFFERENT, DONE, WRONG, build_program, refuses, started_anew, unwindkit
+from .commands import DIFFERENT, DONE, WRONG, refuses, started_anew, unwindkit
 from .handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets
 from .tiny_elf import CFI, CODE, Content, tiny_elf
 
@@ -22,20 +21,6 @@ def _tiny(tmp_path: Path) -> Path:
     path = tmp_path / "tiny"
     path.write_bytes(tiny_elf())
     return path
-
-
-@pytest.fixture(scope="module", name="program")
-def _program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program made by the system's compiler."""
-    if shutil.which("gcc") is None:
-        pytest.skip("no gcc")
-    return build_program(tmp_path_factory.mktemp("program"))
-
-
-@pytest.fixture(name="copy")
-def _copy(program: Path, tmp_path: Path) -> Path:
-    """A copy of the program, to be overwritten."""
-    return Path(shutil.copy(program, tmp_path / "program"))
 
 
 def says_it_runs(path: Path) -> bool:

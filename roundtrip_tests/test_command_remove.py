@@ -41,8 +41,6 @@ NO_SECTION = ".sframe: the file has no such section"
 @pytest.fixture(scope="module", name="added")
 def _added(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program with an `.sframe`."""
-    if shutil.which("gcc") is None:
-        pytest.skip("no gcc")
     program = build_program(tmp_path_factory.mktemp("program"))
     write_sframe(program, program)
     return program

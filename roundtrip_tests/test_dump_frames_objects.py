@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from unwindkit.dumps import dump_frames, dump_frames_interp, plain_sections
 
-from .oracles import run_oracle
+from .oracles import absent, run_oracle
 
 SOURCE = r"""
 #include <stdexcept>
@@ -42,7 +42,7 @@ def compare(path: Path) -> None:
 def object_of(compiler: str, flags: tuple[str, ...], folder: Path) -> Path:
     """The source compiled."""
     if not shutil.which(compiler):
-        pytest.skip(f"no {compiler}")
+        absent(f"no {compiler}")
     source, path = folder / "source.cc", folder / "source.o"
     source.write_text(SOURCE)
     subprocess.run([compiler, "-c", *flags, source, "-o", path], check=True)
@@ -72,6 +72,6 @@ def objects() -> Iterator[Path]:
 def test_objects_of_the_c_runtime() -> None:
     found = list(objects())
     if not found:
-        pytest.skip("no crt1.o")
+        absent("no crt1.o")
     for path in found:
         compare(path)

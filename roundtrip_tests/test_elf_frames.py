@@ -30,7 +30,7 @@ from .elf_matrix import backtrace
 from .elf_programs import DEBUG, PT_GNU_SFRAME, Built, headers, patched, run, section_at, segment_at, tool
 from .elf_removed import FLAGS, compiled_folder, prints
 from .frame_text import readelf_frames
-from .oracles import run_oracle
+from .oracles import absent, run_oracle
 from .real_files import REAL_FILES
 from .tiny_elf import CFI, CODE, Content, tiny_elf
 
@@ -142,7 +142,7 @@ def test_other_readers_take_it(place: str, folder: Path, tmp_path: Path) -> None
 @BOTH_PLACES
 def test_gdb_gives_the_same_backtrace(place: str, built: Built, tmp_path: Path) -> None:
     if shutil.which("gdb") is None:
-        pytest.skip("no gdb")
+        absent("no gdb")
     original, out = tmp_path / "original", tmp_path / "program"
     shutil.copy(built(f"{DEBUG} -DABORTS"), original)
     rewritten(original, out, place)
@@ -169,7 +169,7 @@ def test_other_machines_walk_as_far(machine: str, place: str, built: Built, tmp_
     compiler = f"{machine}-linux-gnu-gcc"
     for program in (compiler, f"qemu-{machine}"):
         if shutil.which(program) is None:
-            pytest.skip(f"no {program}")
+            absent(f"no {program}")
     original, out = built(f"{compiler} -O2 -fasynchronous-unwind-tables", WALKER), tmp_path / "walker"
     holds(original, out, rewritten(original, out, place))
     emulator = f"qemu-{machine}", "-L", f"/usr/{machine}-linux-gnu"

@@ -7,14 +7,15 @@ may break it: `docs/writing-elf.md` has the counts.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from unwindkit.writers.elf import HEADERS_KEPT, HEADERS_MOVED, IN_PLACE, LIEF
 
 from .elf_matrix import ENGINES, INPUTS, OLD_SECTION, USES, WRITTEN, Input, made, row_of, table
 from .elf_programs import CXX, Built
+from .oracles import absent
 
 AT_ALL = ("runs", "the check", "addr2line", "gdb", "eu-elflint")
 # Why program headers cannot be kept.
@@ -25,11 +26,8 @@ IN_THE_WAY = dict.fromkeys(
 WITHOUT_GAP = ("PIE, -z noseparate-code", "by lld", "by lld, stripped", "by mold", "by mold, stripped")
 
 
-def absent(one: Input) -> None:
-    """Skip the test of an input that cannot be had here, or fail where all must be."""
-    if os.environ.get("UNWINDKIT_REQUIRE_ORACLES") == "1":
-        pytest.fail(f"required: what {one.name!r} is made of or tried with", pytrace=False)
-    pytest.skip(f"no {one.name!r} here, or not all that it is tried with")
+def is_absent(one: Input) -> NoReturn:
+    absent(f"no {one.name!r} here, or not all that it is tried with")
 
 
 @pytest.mark.oracle
@@ -37,7 +35,7 @@ def absent(one: Input) -> None:
 def test_a_file_stays_as_useful_as_it_was(one: Input, built: Built, tmp_path: Path) -> None:
     original = made(one, built, tmp_path / "file")
     if original is None:
-        absent(one)
+        is_absent(one)
         return
     row = row_of(one, original, built(CXX), original.parent)
     assert set(row.refused) | set(row.kept) == set(ENGINES)

@@ -27,6 +27,7 @@ from .commands import unwindkit as command
 from .compiled_sources import EXPECTED_OUTPUT
 from .elf_programs import headers
 from .made_sframe import Fde, fre, section, sframes
+from .oracles import absent
 from .plt_programs import plt_sections
 from .readelf_text import frame_rows, sframe_rows
 from .referee import compare
@@ -93,7 +94,7 @@ def linked(*inputs: str, gsframe: tuple[str, ...] = (), flags: tuple[str, ...] =
     def build(folder: Path, options: tuple[str, ...]) -> None:
         for linker in (flag.replace("-fuse-ld=", "ld.") for flag in flags if flag.startswith("-fuse-ld=")):
             if shutil.which(linker) is None:
-                pytest.skip(f"no {linker}")
+                absent(f"no {linker}")
         for name in inputs:
             (folder / name).write_text(SOURCES[name])
             own = [SFRAME] if name in gsframe else []
@@ -287,8 +288,7 @@ def test_all_that_is_there_is_replaced_by_one(case: Existing, folder: Path, tmp_
 @pytest.mark.parametrize("tools", EVERY_VERSION)
 @pytest.mark.parametrize("name", ["O0", "O2", "static"])
 def test_the_old_place_is_used_or_cleared(tools: Binutils, name: str, folder: Path, tmp_path: Path) -> None:
-    if (reason := compiled.absence()) is not None:
-        pytest.skip(reason)
+    compiled.require()
     (flags,) = (flags for flags in compiled.FLAG_SETS if flags.name == name)
     options = (*chosen(folder, tools), SFRAME, *flags.flags)
     before = compiled.build(folder, replace(flags, name=f"{tools.release}-{name}", flags=options))

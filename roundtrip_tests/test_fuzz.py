@@ -185,7 +185,6 @@ def real_eh_frame() -> Section:
     return replace(section, data=section.data[: ends[-1]])
 
 
-@pytest.mark.skipif(not REAL_FILES, reason="none of the real files is here")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_mutated_real_eh_frame(seed: int) -> None:
     real = real_eh_frame()

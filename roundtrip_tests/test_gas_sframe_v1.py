@@ -8,7 +8,6 @@ of the `.sframe`, for which `as_printed_by_2_40` names the differences to 2.47, 
 from __future__ import annotations
 
 import functools
-import platform
 import re
 import subprocess
 from pathlib import Path
@@ -136,8 +135,6 @@ def test_v1_of_gas_goes_through_version_3_to_version_2(name: str, machine: int, 
 
 # --- C --------------------------------------------------------------------------------------------------------
 
-ABSENCE = compiled.absence() or ("the compiler is not x86-64's" if platform.machine() != "x86_64" else None)
-needs_compiler = pytest.mark.skipif(ABSENCE is not None, reason=str(ABSENCE))
 C_FLAGS = pytest.mark.parametrize("flag", ["-O0", "-O2", "-Os"])
 # The one function of C_SOURCE with rows that V1 cannot say (DRAP: the CFA is *(rbp - n)): gas drops all of it.
 DROPPED = "aligned_variable"
@@ -146,6 +143,7 @@ DROPPED = "aligned_variable"
 @functools.cache
 def linked_c(tests: GasTests, flag: str) -> Path:
     """The C of `compiled` as a library that calls by a lazy PLT."""
+    compiled.require_x86_64()
     source = tests.folder / f"frames{flag}.s"
     (tests.folder / "frames.c").write_text(C_SOURCE)
     command = ["gcc", flag, "-fPIC", "-fcf-protection=none", "-S", tests.folder / "frames.c", "-o", source]
@@ -160,13 +158,11 @@ def function_of(path: Path, name: str) -> range:
     return range(int(match[0], 16) - TEXT, int(match[0], 16) - TEXT + int(match[1]))
 
 
-@needs_compiler
 @C_FLAGS
 def test_v1_of_compiled_c_is_read_as_readelf_2_40_reads_it(flag: str, tests: GasTests) -> None:
     assert_read_as_by_readelf(linked_c(tests, flag))
 
 
-@needs_compiler
 @C_FLAGS
 def test_v1_of_compiled_c_says_what_the_call_frame_information_says(flag: str, tests: GasTests) -> None:
     path = linked_c(tests, flag)

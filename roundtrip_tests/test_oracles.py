@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -170,11 +169,9 @@ def test_a_program_that_fails_is_an_error(tmp_path: Path) -> None:
 
 # --- compiled programs ------------------------------------------------------------------------------------
 
-compiles = pytest.mark.skipif(compiled.absence() is not None, reason=str(compiled.absence()))
 flag_sets = pytest.mark.parametrize("flags", compiled.FLAG_SETS, ids=lambda flags: flags.name)
 
 
-@compiles
 @flag_sets
 def test_compiled_program_prints_the_same_under_every_flag_set(flags: compiled.FlagSet, build_folder: Path) -> None:
     program = compiled.build(build_folder, flags)
@@ -183,11 +180,10 @@ def test_compiled_program_prints_the_same_under_every_flag_set(flags: compiled.F
         assert done.stdout == EXPECTED_OUTPUT
 
 
-@compiles
 @pytest.mark.oracle
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the hand-written CFI is for x86-64")
 @flag_sets
 def test_compiled_program_has_rows_of_every_kind(flags: compiled.FlagSet, build_folder: Path) -> None:
+    compiled.require_x86_64()
     frame = frame_rows(compiled.build(build_folder, flags))
     assert {255, 256, 65535, 65536} <= set((frame.end - frame.start).tolist())
     unsayable = {str(text) for text in frame.texts if referee.sayable(text, frame.architecture) is None}

@@ -83,8 +83,7 @@ def test_rewritten_real_files_run_and_load(path: str, tmp_path: Path) -> None:
 def test_rows_of_compiled_files_agree_and_they_run(
     flags: compiled.FlagSet, compact: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
-    if (absent := compiled.absence()) is not None:
-        pytest.skip(absent)
+    compiled.require()
     program = compiled.build(tmp_path_factory.getbasetemp() / "compiled", flags)
     output = tmp_path / program.name
     found, report = judged(program, output, compact)
