@@ -7,7 +7,7 @@ random numbers with a fixed seed, so that a failure is there again the next time
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -117,15 +117,25 @@ def cfi_seeds() -> list[tuple[str, Dialect, ByteOrder, int, bytes]]:
 ADDRESSES = (0, 0x1234, 0x7FFFFFFFFFFFFFF8, 0xFFFFFFFFFFFFFFF0)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("number", range(6))
-def test_mutated_call_frame_information(seed: int, number: int) -> None:
-    architecture, dialect, order, address_size, data = cfi_seeds()[number]
-    random_ = random.Random(f"cfi {number} {seed}")
-    for _ in range(150):
+EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
+EVERY_SECTION = pytest.mark.parametrize("number", range(6))
+
+
+def mutated_sections(number: int, seed: str, count: int) -> Iterator[Section]:
+    """One of `cfi_seeds`, changed so many times, at some address."""
+    _, dialect, order, address_size, data = cfi_seeds()[number]
+    random_ = random.Random(seed)
+    for _ in range(count):
         changed = mutated(random_, data)
-        section = Section.of(dialect.name, changed, random_.choice(ADDRESSES), order, address_size)
-        agree(lambda: table_from_cfi(section, dialect, ARCHITECTURES[architecture]), changed)  # noqa: B023
+        yield Section.of(dialect.name, changed, random_.choice(ADDRESSES), order, address_size)
+
+
+@EVERY_SEED
+@EVERY_SECTION
+def test_mutated_call_frame_information(seed: int, number: int) -> None:
+    architecture, dialect, *_ = cfi_seeds()[number]
+    for section in mutated_sections(number, f"cfi {number} {seed}", 150):
+        agree(lambda: table_from_cfi(section, dialect, ARCHITECTURES[architecture]), bytes(section.data))  # noqa: B023
         reference_reads(section, dialect)
 
 
@@ -154,18 +164,15 @@ def printed(section: Section, dialect: Dialect) -> list[object]:
     return found
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("number", range(6))
+@EVERY_SEED
+@EVERY_SECTION
 def test_mutated_call_frame_information_is_printed_or_refused(seed: int, number: int) -> None:
-    _, dialect, order, address_size, data = cfi_seeds()[number]
-    random_ = random.Random(f"dump {number} {seed}")
-    for _ in range(60):
-        changed = mutated(random_, data)
-        section = Section.of(dialect.name, changed, random_.choice(ADDRESSES), order, address_size)
+    _, dialect, *_ = cfi_seeds()[number]
+    for section in mutated_sections(number, f"dump {number} {seed}", 60):
         with engine_in_use("pure"):
             pure = printed(section, dialect)
         with engine_in_use("compiled"):
-            assert printed(section, dialect) == pure, changed.hex()
+            assert printed(section, dialect) == pure, section.data.hex()
 
 
 @pytest.mark.parametrize("number", range(6))

@@ -13,21 +13,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from .breakpad import (
-    RECORDS,
-    File,
-    Func,
-    Info,
-    Inline,
-    InlineOrigin,
-    Line,
-    Module,
-    Public,
-    StackCfi,
-    StackCfiInit,
-    StackWin,
-    Unknown,
-)
+from . import breakpad
 from .text_lines import (
     NUMBER_LIMIT,
     Either,
@@ -82,11 +68,13 @@ def records(cls: type[R]) -> SearchStrategy[R]:
             values[name] = draw(_values(kind))
         return cls(*values.values())
 
-    if cls is Unknown:
+    if cls is breakpad.Unknown:
         return unknown_lines.map(cls)
     # Free text that begins as another record of INFO would read as that.
     free = ("CODE_ID", "GENERATOR", "URL")
-    return build().filter(lambda record: not (isinstance(record, Info) and record.text.lstrip(" ").startswith(free)))
+    return build().filter(
+        lambda record: not (isinstance(record, breakpad.Info) and record.text.lstrip(" ").startswith(free))
+    )
 
 
 def _values(kind: Kind) -> SearchStrategy[Any]:
@@ -111,16 +99,16 @@ def _values(kind: Kind) -> SearchStrategy[Any]:
 unknown_lines = st.one_of(
     st.just(""), st.builds("{}{}".format, st.sampled_from(["# ", "FUNCTION ", "FACE 1 ", "gamma", " ?"]), texts)
 )
-any_records: SearchStrategy[Record] = st.sampled_from([*RECORDS.values(), Unknown]).flatmap(records)
+any_records: SearchStrategy[Record] = st.sampled_from([*breakpad.RECORDS.values(), breakpad.Unknown]).flatmap(records)
 
 
 @st.composite
 def spellings(draw: DrawFn, record: Record) -> bytes:
     """A line that says what a record says, oddly: spaces, zeros, `0x`, capitals, CR LF (unknown ones: CR LF)."""
     end = draw(st.sampled_from([b"\n", b"\r\n", b"\r\r\n"]))
-    if isinstance(record, Unknown):
+    if isinstance(record, breakpad.Unknown):
         return text_bytes(record.line) + end
-    head = next(head for head, cls in RECORDS.items() if cls is type(record))
+    head = next(head for head, cls in breakpad.RECORDS.items() if cls is type(record))
     gap = st.integers(1, 3).map(lambda count: " " * count)
     line = " " * draw(st.integers(0, 2)) + "".join(word + draw(gap) for word in head.split()).rstrip(" ")
     last: Kind | None = None
@@ -159,30 +147,32 @@ def _odd(draw: DrawFn, kind: Kind, text: str, gap: SearchStrategy[str]) -> str:
 @st.composite
 def symbol_files(draw: DrawFn) -> list[Record]:
     """The records of a whole file that breaks no rule; in dump_syms' order."""
-    found: list[Record] = [draw(records(Module))]
-    files = [File(number, draw(texts)) for number in range(draw(st.integers(1, 3)))]
-    found += [*files, *(InlineOrigin(number, draw(texts)) for number in range(2))]
+    found: list[Record] = [draw(records(breakpad.Module))]
+    files = [breakpad.File(number, draw(texts)) for number in range(draw(st.integers(1, 3)))]
+    found += [*files, *(breakpad.InlineOrigin(number, draw(texts)) for number in range(2))]
     start = 0x1000
     for _ in range(draw(st.integers(0, 3))):
         size = draw(st.integers(4, 64))
-        found.append(Func(draw(st.booleans()), start, size, 0, draw(texts)))
+        found.append(breakpad.Func(draw(st.booleans()), start, size, 0, draw(texts)))
         found += _inlines(draw, start, size)
-        found += (Line(start + offset, 1, draw(st.integers(1, 99)), draw(st.integers(0, len(files) - 1)))
+        found += (breakpad.Line(start + offset, 1, draw(st.integers(1, 99)), draw(st.integers(0, len(files) - 1)))
                   for offset in range(draw(st.integers(0, 3))))  # fmt: skip
         start += size
-    found += draw(st.lists(st.one_of(records(Public), records(StackWin), records(Unknown)), max_size=3))
+    found += draw(
+        st.lists(st.one_of(records(breakpad.Public), records(breakpad.StackWin), records(breakpad.Unknown)), max_size=3)
+    )
     for _ in range(draw(st.integers(0, 3))):
         size = draw(st.integers(1, 64))
-        found.append(StackCfiInit(start, size, draw(rules)))
+        found.append(breakpad.StackCfiInit(start, size, draw(rules)))
         offsets = draw(st.sets(st.integers(1, size), max_size=3)) - {size}
-        found += (StackCfi(start + offset, draw(rules)) for offset in sorted(offsets))
+        found += (breakpad.StackCfi(start + offset, draw(rules)) for offset in sorted(offsets))
         start += size
     return found
 
 
-def _inlines(draw: DrawFn, start: int, size: int) -> list[Inline]:
+def _inlines(draw: DrawFn, start: int, size: int) -> list[breakpad.Inline]:
     """INLINE records, each inside the one before or inside the function."""
-    found: list[Inline] = []
+    found: list[breakpad.Inline] = []
     for _ in range(draw(st.integers(0, 3))):
         level = draw(st.integers(0, found[-1].inline_nest_level + 1 if found else 0))
         around = [(start, size)] if level == 0 else [
@@ -190,5 +180,5 @@ def _inlines(draw: DrawFn, start: int, size: int) -> list[Inline]:
         ][-1:]  # fmt: skip
         offset = draw(st.integers(0, around[0][1]))
         inside = (around[0][0] + offset, draw(st.integers(0, around[0][1] - offset)))
-        found.append(Inline(level, draw(st.integers(1, 99)), draw(st.sampled_from([None, 0])), 0, (inside,)))
+        found.append(breakpad.Inline(level, draw(st.integers(1, 99)), draw(st.sampled_from([None, 0])), 0, (inside,)))
     return found
