@@ -6,6 +6,7 @@ and the bytes there tell its size and whether P counts. Pairs of RISC-V are in t
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -49,15 +50,42 @@ UNSIGNED = ("R_X86_64_32", "R_AARCH64_ABS32", "R_AARCH64_ABS16")  # for ld
 NOT_LINKED = ("R_AARCH64_PLT32", "R_RISCV_PLT32", "R_RISCV_32_PCREL", "R_PPC_PLTREL32", "R_PPC64_PLTREL32")
 
 
+# As the assemblers have them.
+OTHERS = {"x86": "R_386_GOT32X", "x86_64": "R_X86_64_GOTPCRELX R_X86_64_REX_GOTPCRELX"}
+
+
+@pytest.mark.oracle("forky-cross")
+@pytest.mark.parametrize("target", OTHERS)
+def test_numbers_that_only_an_assembler_has(target: str, tmp_path: Path) -> None:
+    names = OTHERS[target].split()
+    ours = {name: number for number, (name, _) in RELOCATION_TYPES[ARCHITECTURES[target].machine].items()}
+    lines = "".join(f" .reloc ., {name}, g\n .8byte 0\n" for name in names)
+    with assembled(tmp_path, TARGETS[target], f' .section .data,"aw"\n{lines}').open("rb") as file:
+        (section,) = (one for one in ELFFile(file).iter_sections() if one.name in (".rela.data", ".rel.data"))
+        assert [one["r_info_type"] for one in section.iter_relocations()] == [ours[name] for name in names]
+
+
+def is_linked(name: str, formula: Formula) -> bool:
+    """What the last test here holds against ld: not thread-local storage, nor what names the GOT in its own way; and
+    there is no ld for MIPS."""
+    is_own = any(word in name for word in ("TLS", "DTP", "GOT", "MIPS"))
+    return formula.operation is Operation.SET and name not in NOT_LINKED and not is_own
+
+
+@pytest.mark.parametrize("machine", RELOCATION_TYPES)
+def test_names_of_the_others_tell_size_and_what_they_count_from(machine: str) -> None:
+    """PREL, PC and what leads through the PLT count from P; DTPREL is of thread-local storage."""
+    for name, formula in RELOCATION_TYPES[machine].values():
+        if formula.operation in (Operation.SET, Operation.LINKER) and not is_linked(name, formula):
+            tail = re.sub(r"^R_(X86_64|[A-Z0-9]+)_", "", name)
+            size = re.search(r"(16|32|64)$", tail)
+            assert formula.bits == (int(size[0]) if size else 32), name
+            assert formula.is_pcrel == bool(re.search(r"^PC|GOTPC|PCREL|PLT|(?<!DT)PREL|TARGET2", tail)), name
+
+
 def types_that_set(target: Target) -> list[tuple[int, str, Formula]]:
-    """But those of thread-local storage, and offsets from the GOT, which name the symbol in a way of their own."""
-    return [
-        (number, name, formula)
-        for number, (name, formula) in RELOCATION_TYPES[ARCHITECTURES[target.name].machine].items()
-        if formula.operation is Operation.SET
-        and name not in NOT_LINKED
-        and not any(word in name for word in ("TLS", "DTP", "GOT"))
-    ]
+    rows = RELOCATION_TYPES[ARCHITECTURES[target.name].machine].items()
+    return [(number, name, formula) for number, (name, formula) in rows if is_linked(name, formula)]
 
 
 def place_of(target: Target, index: int, name: str, formula: Formula) -> str:
