@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..schemas.section import ParseError
-from .contents import RowContent, row_contents
+from .contents import RowContent, numbered, row_contents
 from .refusals import Refusals
 from .rules import CfaKind, RaState
 from .unwind import CfaRule, FunctionFlag, RegisterRule, UnwindTable
@@ -135,10 +135,10 @@ def _with_function(
 ) -> tuple[NDArray[np.int64], tuple[RuleSet, ...]]:
     """Add to each range's content what holds for its whole function."""
     flags = table.functions.flags[owner] & ~np.uint8(FunctionFlag.HAS_LSDA)
-    columns = (content, table.functions.return_column[owner].astype(np.int64), flags.astype(np.int64))
-    distinct, number = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-    sets = tuple(_rule_set(contents[c], column, flag) for c, column, flag in distinct.tolist())
-    return number.reshape(-1), sets
+    columns = (content, table.functions.return_column[owner], flags)
+    number, first = numbered(*columns)
+    distinct = zip(*(column[first].tolist() for column in columns), strict=True)
+    return number, tuple(_rule_set(contents[c], column, flag) for c, column, flag in distinct)
 
 
 def _rule_set(content: RowContent, column: int, flag: int) -> RuleSet:

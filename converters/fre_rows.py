@@ -17,6 +17,7 @@ from ..schemas.section import BuildError, ParseError, Section
 from ..schemas.sframe import SFRAME_VERSION
 from ..schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT, SframeAbi
 from .arch import Architecture
+from .contents import numbered
 from .flex import Forms, RuleForms, columns_of_forms
 from .kernels import engine, views
 from .rules import CfaKind, RaState, RuleKind
@@ -272,15 +273,14 @@ def _rules_of(
     architecture: Architecture, fp: Forms, ra: Forms
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16], RuleForms]:
     """First rule and rule count of each row, and the rules: one slice for each distinct pair of FP and RA."""
-    sets = np.stack([fp.kind, fp.base, fp.value, ra.kind, ra.base, ra.value], axis=1)
-    distinct, of_row = np.unique(sets, axis=0, return_inverse=True)
+    columns = ((fp.kind, ra.kind), (fp.base, ra.base), (fp.value, ra.value))
+    of_row, row = numbered(*(column for pair in columns for column in pair))
     # FP before RA: so they are numbered in every ABI that SFrame has.
-    kind, base, value = (distinct[:, [column, column + 3]].reshape(-1) for column in range(3))
+    kind, base, value = (np.stack([of_fp[row], of_ra[row]], axis=1).reshape(-1) for of_fp, of_ra in columns)
     present = kind != RuleKind.UNSPECIFIED
-    register = np.tile(np.array([architecture.frame_pointer, architecture.return_address], np.uint16), len(distinct))
+    register = np.tile(np.array([architecture.frame_pointer, architecture.return_address], np.uint16), len(row))
     count = present.reshape(-1, 2).sum(axis=1)
     first = np.cumsum(count) - count
-    of_row = of_row.reshape(-1)
     forms = Forms(kind[present].astype(np.uint8), base[present], value[present])
     return first[of_row].astype(np.int64), count[of_row].astype(np.uint16), RuleForms(register[present], forms)
 
