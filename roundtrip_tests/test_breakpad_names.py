@@ -41,3 +41,13 @@ def test_an_assembler_gives_each_name_its_number(target: Target, tmp_path: Path)
     rules = [next(rule for rule in one.rows[-1].registers if rule.kind is RuleKind.SAME_VALUE) for one in table]
     assert dict(zip([rule.register for rule in rules], names.values(), strict=True)) == names
     assert len(table) == len(names) >= 20
+
+
+def test_where_registers_begin_that_no_directive_names() -> None:
+    """DWARF for the Arm 64-bit Architecture, 4.1: V0 is 64; MIPS' ABI: the floating-point registers follow 31."""
+    for name in ("aarch64", "aarch64_be"):
+        assert [breakpad_names(name)[number] for number in (31, 64, 95)] == ["sp", "v0", "v31"]
+        assert not {63, 96} & set(breakpad_names(name))
+    for name in ("mips", "mips64"):
+        assert [breakpad_names(name)[number] for number in (31, 32, 63)] == ["$ra", "$f0", "$f31"]
+        assert 64 not in breakpad_names(name)

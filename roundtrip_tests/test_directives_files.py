@@ -48,6 +48,17 @@ def test_what_holds_where_a_function_begins_is_what_the_assembler_says(name: str
         assert factors == (assembler.code_alignment_factor, assembler.data_alignment_factor)
 
 
+@pytest.mark.oracle("bookworm-mips64el")
+def test_factors_of_mips_are_those_of_debian_s_libc() -> None:
+    """Which GNU as made for MIPS; there is none here to be asked."""
+    image = open_elf(libc("bookworm-mips64el"))
+    entries = parse_section(image.contents(image.named(".eh_frame")[0]), EH_FRAME)
+    found = {(int(e.code_alignment_factor), int(e.data_alignment_factor)) for _, e in entries if isinstance(e, Cie)}
+    for name in ("mips", "mips64"):
+        assembler = ARCHITECTURES[name].assembler
+        assert found == {(assembler.code_alignment_factor, assembler.data_alignment_factor)}
+
+
 def with_taken_encodings(table: UnwindTable) -> UnwindTable:
     """What MIPS' assembler gives back: ld has made libc's pointers PC-relative, which as has no words for there."""
     if table.architecture.assembler.pc_relative:
