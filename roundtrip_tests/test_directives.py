@@ -5,6 +5,7 @@ Strategy: texts worked out by hand, and tables that GNU as has to give back as t
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -193,6 +194,16 @@ TABLES = {
     "personality, 32 bits": pointing(PCREL_INDIRECT, 0x9000_0000, "x86"),
     "personality, arm": pointing(PCREL_INDIRECT, 0x9000_0000, "arm"),
 }
+
+
+@pytest.mark.parametrize(
+    ("name", "personality", "lsda"), [("mips", 0x80, 0), ("mips64", 0x80, 0), ("ppc", 0x9B, 0x10), ("x86", 0x9B, 0x10)]
+)
+def test_only_mips_has_no_pointers_that_count_from_their_place(name: str, personality: int, lsda: int) -> None:
+    """GNU as has CFI_DIFF_EXPR_OK 0 for it: what was indirect and PC-relative is indirect."""
+    text = to_directives(pointing(PCREL_INDIRECT, 0x800, name))[0].decode()
+    assert set(re.findall(r"\.cfi_personality 0x(\w+),", text)) == {f"{personality:x}"}
+    assert set(re.findall(r"\.cfi_lsda 0x(\w+),", text)) == {f"{lsda:x}"}
 
 
 @pytest.mark.oracle("forky-cross")
