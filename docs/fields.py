@@ -36,6 +36,8 @@ def describe(kind: object) -> str:
             return f"{describe(yes)} or {describe(no)}"
         case wire.Many(kind=inner):
             return f"array of {describe(inner)}"
+        case wire.UntilZero(kind=inner):
+            return f"{describe(inner)}, up to a zero byte"
         case wire.Nested(record=record):
             return record.__name__
     names: dict[type, str] = {
@@ -43,6 +45,8 @@ def describe(kind: object) -> str:
         wire.NulTerminated: "bytes, NUL",
         wire.Sized: "bytes",
         wire.Block: "ULEB128 length, bytes",
+        wire.SizedBlock: "length, bytes",
+        wire.Each: "tuple of values",
         wire.Rest: "bytes up to the end",
         wire.Given: "(no bytes)",
         wire.Pointer: "DW_EH_PE value",

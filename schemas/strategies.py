@@ -37,6 +37,7 @@ from .wire import (
     Bits,
     Block,
     DwarfFormat,
+    Each,
     Either,
     Given,
     Integer,
@@ -50,6 +51,8 @@ from .wire import (
     Pointer,
     Rest,
     Sized,
+    SizedBlock,
+    UntilZero,
     Variable,
     When,
     bit_widths,
@@ -199,6 +202,23 @@ def _(kind: Nested, this: Any) -> SearchStrategy[Any]:
 def _(kind: Many, this: Any) -> SearchStrategy[tuple[Any, ...]]:
     count = kind.count(this)
     return st.lists(_strategy_of(kind.kind, this), min_size=count, max_size=count).map(tuple)
+
+
+@_strategy_of.register
+def _(kind: SizedBlock, this: Any) -> SearchStrategy[bytes]:
+    return st.binary(max_size=MAX_BYTES)
+
+
+@_strategy_of.register
+def _(kind: UntilZero, this: Any) -> SearchStrategy[tuple[Any, ...]]:
+    # A value that starts with a string starts with a zero byte only where the string is empty.
+    values = _strategy_of(kind.kind, this).filter(lambda value: value != b"" and getattr(value, "path", b"x") != b"")
+    return st.lists(values, max_size=4).map(tuple)
+
+
+@_strategy_of.register
+def _(kind: Each, this: Any) -> SearchStrategy[tuple[Any, ...]]:
+    return st.tuples(*(_strategy_of(one, this) for one in kind.kinds(this)))
 
 
 @_strategy_of.register

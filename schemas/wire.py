@@ -71,6 +71,12 @@ class Block(NamedTuple):
     """An unsigned LEB128 length, then that many bytes: held as a `LebBlock`."""
 
 
+class SizedBlock(NamedTuple):
+    """A length of `size` bytes, then as many bytes: held as bytes."""
+
+    size: int
+
+
 class Rest(NamedTuple):
     """All bytes up to the record's end."""
 
@@ -86,6 +92,18 @@ class Many(NamedTuple):
 
     kind: Kind
     count: Depends
+
+
+class UntilZero(NamedTuple):
+    """Values of one kind up to a zero byte, held as a tuple. No value starts with one."""
+
+    kind: Kind
+
+
+class Each(NamedTuple):
+    """One value of each of `kinds(this)`, at least one, held as a tuple. ValueError where there is no telling."""
+
+    kinds: Depends
 
 
 class When(NamedTuple):
@@ -129,9 +147,12 @@ Kind = (
     | NulTerminated
     | Sized
     | Block
+    | SizedBlock
     | Rest
     | Nested
     | Many
+    | UntilZero
+    | Each
     | When
     | Either
     | Given

@@ -1,0 +1,190 @@
+"""`.debug_line` by the reference engine: whole sections, and the instructions of a program, parsed and built.
+
+Strategy: a unit is an initial length, a head, the length of the header, the header, and a program up to the unit's end.
+Instructions are parsed apart, by the operand table; the lengths between are computed when building.
+"""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from typing import Any
+
+from . import engine
+from .line_programs import (
+    DW_LNS,
+    EXTENDED,
+    EXTENDED_OPCODE,
+    LINE_OPERAND_KINDS,
+    STANDARD,
+    ExtendedInstruction,
+    LineInstruction,
+    LineOperand,
+    LineProgramHeader,
+    LineUnit,
+    LineUnitHead,
+    Program,
+)
+from .section import BuildError, ByteOrder, ParseError, Section
+from .wire import ULEB, DwarfFormat, Kind, Leb128, record, wire
+
+NAME = ".debug_line"
+
+
+def parse_unit(section: Section, offset: int, name: str = "unit") -> tuple[LineUnit, int]:
+    """The unit at `offset` bytes into the section, and the offset behind it. Raises ParseError."""
+    dwarf_format, length, start = engine.parse_initial_length(section, offset, name)
+    end = start + length
+    head, at = engine.parse(LineUnitHead, section, start, end, name, dwarf_format=dwarf_format)
+    program = _program_start(section, at, end, dwarf_format, name)
+    params = {"dwarf_format": dwarf_format, "version": head.version}
+    header, _ = engine.parse(LineProgramHeader, section, at + dwarf_format, program, f"{name} header", **params)
+    return LineUnit(head, header, bytes(section.data[program:end])), end
+
+
+def _program_start(section: Section, at: int, end: int, dwarf_format: DwarfFormat, name: str) -> int:
+    """The section offset of the program, which header_length at `at` says."""
+    start = at + dwarf_format
+    if start > end:
+        raise ParseError(section, at, f"{name}.header_length", f"{end - at} bytes are left, {dwarf_format:d} needed")
+    length = int.from_bytes(section.data[at:start], section.byte_order)
+    if length > end - start:
+        raise ParseError(section, at, f"{name}.header_length", f"{length:#x} bytes reach past the unit's end")
+    return start + length
+
+
+def build_unit(unit: LineUnit, byte_order: ByteOrder = "little") -> bytes:
+    """The bytes of a unit with its lengths. Raises BuildError."""
+    dwarf_format = unit.head.dwarf_format
+    head = engine.build(unit.head, byte_order, dwarf_format=dwarf_format)
+    params = {"dwarf_format": dwarf_format, "version": unit.head.version}
+    header = engine.build(unit.header, byte_order, **params)
+    if len(header) >> 8 * dwarf_format:
+        raise BuildError(NAME, None, "header_length", f"{len(header):#x} needs 64-bit DWARF")
+    body = b"".join((head, len(header).to_bytes(dwarf_format, byte_order), header, unit.program))
+    return engine.build_initial_length(dwarf_format, len(body), byte_order) + body
+
+
+def parse_line_section(section: Section) -> tuple[LineUnit, ...]:
+    """All units of a `.debug_line`, which follow one another. Raises ParseError."""
+
+    def parse_one(section: Section, offset: int, index: int) -> tuple[LineUnit, int]:
+        return parse_unit(section, offset, f"unit[{index}]")
+
+    return tuple(unit for _, unit in engine.parse_records(section, parse_one))
+
+
+def build_line_section(units: tuple[LineUnit, ...], byte_order: ByteOrder = "little") -> bytes:
+    """The bytes of units behind one another. Raises BuildError."""
+    return b"".join(build_unit(unit, byte_order) for unit in units)
+
+
+@cache
+def _stored(kind: Kind) -> type[Any]:
+    """A record of one operand, so that the engine parses it as it parses any field."""
+
+    @record
+    class Stored:
+        value: Any = wire(kind, "an operand")
+
+    return Stored
+
+
+def parse_program(
+    section: Section, start: int, end: int, header: LineProgramHeader, name: str = "program"
+) -> tuple[tuple[int, LineInstruction | ExtendedInstruction], ...]:
+    """The instructions between two section offsets, each with its own. Raises ParseError at a cut one."""
+    found: list[tuple[int, LineInstruction | ExtendedInstruction]] = []
+    offset = start
+    while offset < end:
+        opcode = section.data[offset]
+        where = f"{name}[{len(found)}]"
+        instruction: LineInstruction | ExtendedInstruction
+        if opcode == EXTENDED_OPCODE:
+            instruction, behind = _parse_extended(section, offset + 1, end, where)
+        else:
+            values: list[Any] = []
+            behind = offset + 1
+            for kind in operand_kinds(opcode, header):
+                value, behind = _parse_value(kind, section, behind, end, where)
+                values.append(value)
+            instruction = LineInstruction(opcode, tuple(values))
+        found.append((offset, instruction))
+        offset = behind
+    return tuple(found)
+
+
+def operand_kinds(opcode: int, header: LineProgramHeader) -> tuple[Kind, ...]:
+    """The kinds of the operands of a special or standard opcode.
+
+    Those of a known one are the text's, whatever the header says; of others the header counts the LEB128 (DWARF5 6.2.4).
+    """
+    if opcode >= header.opcode_base:
+        return ()
+    if opcode not in STANDARD:
+        return (ULEB,) * header.standard_opcode_lengths[opcode - 1]
+    operand = STANDARD[DW_LNS(opcode)].operand
+    return () if operand is LineOperand.NONE else (LINE_OPERAND_KINDS[operand],)
+
+
+def _parse_value(kind: Kind, section: Section, offset: int, end: int, name: str) -> tuple[Any, int]:
+    # No operand but a file's name is longer, padded LEB128 apart: few bytes are copied for it.
+    for reach in (min(end, offset + 64), end):
+        stream = io.BytesIO(section.data[offset:reach])
+        try:
+            stored, behind = engine.parse_stream(_stored(kind), section, stream, offset, name)
+        except ParseError:
+            if reach == end:
+                raise
+        else:
+            return stored.value, behind
+    raise AssertionError
+
+
+def _parse_extended(section: Section, offset: int, end: int, name: str) -> tuple[ExtendedInstruction, int]:
+    """The instruction whose length is at `offset`, and the offset behind it."""
+    length: Leb128
+    length, start = _parse_value(ULEB, section, offset, end, f"{name}.length")
+    if length.value > end - start:
+        raise ParseError(section, offset, f"{name}.length", f"{length.value:#x} bytes, where {end - start} are left")
+    if length.value == 0:
+        raise ParseError(section, offset, f"{name}.length", "holds no opcode")
+    opcode, stop = section.data[start], start + length.value
+    operands: tuple[Any, ...] = ()
+    at = start + 1
+    for known, spec in EXTENDED.items():
+        if known == opcode and spec.operand is not LineOperand.NONE:
+            stored, at = engine.parse(_stored(LINE_OPERAND_KINDS[spec.operand]), section, at, stop, name)
+            operands = (stored.value,)
+    return ExtendedInstruction(opcode, operands, bytes(section.data[at:stop]), length.size), stop
+
+
+def build_program(program: Program, header: LineProgramHeader, byte_order: ByteOrder = "little") -> bytes:
+    """The bytes of instructions; raises BuildError where an operand does not fit."""
+    data = bytearray()
+    for index, instruction in enumerate(program):
+        name = f"program[{index}]"
+        if isinstance(instruction, ExtendedInstruction):
+            data += _build_extended(instruction, byte_order, name)
+            continue
+        kinds = operand_kinds(instruction.opcode, header)
+        if len(kinds) != len(instruction.operands):
+            raise BuildError(NAME, None, name, f"{len(instruction.operands)} operands, {len(kinds)} needed")
+        data.append(instruction.opcode)
+        for kind, value in zip(kinds, instruction.operands, strict=True):
+            data += engine.build(_stored(kind)(value), byte_order, name)
+    return bytes(data)
+
+
+def _build_extended(instruction: ExtendedInstruction, byte_order: ByteOrder, name: str) -> bytes:
+    spec = next((spec for known, spec in EXTENDED.items() if known == instruction.opcode), None)
+    has_operand = spec is not None and spec.operand is not LineOperand.NONE
+    if len(instruction.operands) != has_operand:
+        raise BuildError(NAME, None, name, f"{len(instruction.operands)} operands, {has_operand:d} needed")
+    body = bytes([instruction.opcode])
+    if spec is not None and has_operand:
+        (value,) = instruction.operands
+        body += engine.build(_stored(LINE_OPERAND_KINDS[spec.operand])(value), byte_order, name)
+    body += instruction.rest
+    length = Leb128(len(body), instruction.length_size)
+    return bytes([EXTENDED_OPCODE]) + engine.build(_stored(ULEB)(length), byte_order, f"{name}.length") + body
