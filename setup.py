@@ -30,6 +30,9 @@ KERNELS = (
     "grouping",
     "instructions",
     "pieces",
+    "lines",
+    "line_entries",
+    "line_encoding",
 )
 SOURCE = Path("converters/kernels")
 STAGE = Path("build/stage")

@@ -6,11 +6,13 @@ Strategy: the bulk engine reads and writes columns of the same declared fields, 
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .section import ByteOrder
-from .wire import Bits, Integer, Nested, bit_widths, fields_of
+from .wire import Bits, Given, Integer, Nested, When, bit_widths, fields_of
 
 
 @cache
@@ -40,3 +42,34 @@ def bit_position(cls: type, name: str) -> tuple[int, int]:
         if field == name:
             return shift, (1 << width) - 1
     raise KeyError(name)
+
+
+class Place(NamedTuple):
+    """Where an integer field stands, in bytes from its record's start."""
+
+    offset: int
+    size: int
+    signed: bool
+
+
+def leading_places(cls: type, known: dict[str, Any], **params: Any) -> tuple[dict[str, Place], int]:
+    """The integer fields at a record's start, up to the first field of another kind, and the bytes that they take.
+
+    `known` are the values of fields that others depend on; `params` is as for parsing.
+    """
+    this = SimpleNamespace(_params=SimpleNamespace(**params), **known)
+    places: dict[str, Place] = {}
+    offset = 0
+    for field in fields_of(cls):
+        kind = field.kind
+        if isinstance(kind, Given):
+            continue
+        if isinstance(kind, When):
+            if not kind.condition(this):
+                continue
+            kind = kind.kind
+        if not isinstance(kind, Integer):
+            break
+        places[field.name] = Place(offset, kind.size, kind.signed)
+        offset += kind.size
+    return places, offset

@@ -58,7 +58,7 @@ FORM_KINDS: dict[DW_FORM, Kind] = {
     DW_FORM.sec_offset: SECTION_OFFSET,
     DW_FORM.strx: ULEB,
     DW_FORM.strp_sup: SECTION_OFFSET,
-    DW_FORM.data16: Sized(lambda this: 16),
+    DW_FORM.data16: Sized(lambda _: 16),
     DW_FORM.line_strp: SECTION_OFFSET,
     DW_FORM.strx1: U8,
     DW_FORM.strx2: U16,

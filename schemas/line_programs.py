@@ -234,38 +234,50 @@ class LineProgramHeader:
         Many(U8, lambda this: this.opcode_base - 1), "LEB128 operands of each standard opcode, from 1 on"
     )
     include_directories: tuple[bytes, ...] | None = wire(
-        When(UntilZero(NulTerminated()), _has_no_formats), "paths, a zero byte behind them; up to version 4"
+        When(UntilZero(NulTerminated()), _has_no_formats),
+        "paths, a zero byte behind them; up to version 4",
+        default=None,
     )
     file_names: tuple[FileName, ...] | None = wire(
-        When(UntilZero(Nested(FileName)), _has_no_formats), "`FileName`s, a zero byte behind them; up to version 4"
+        When(UntilZero(Nested(FileName)), _has_no_formats),
+        "`FileName`s, a zero byte behind them; up to version 4",
+        default=None,
     )
-    directory_entry_format_count: int | None = wire(When(U8, _has_formats), "values of a directory; from version 5 on")
+    directory_entry_format_count: int | None = wire(
+        When(U8, _has_formats), "values of a directory; from version 5 on", default=None
+    )
     directory_entry_format: tuple[EntryFormat, ...] | None = wire(
         When(Many(Nested(EntryFormat), lambda this: this.directory_entry_format_count), _has_formats),
         "what they are; from version 5 on",
+        default=None,
     )
-    directories_count: Leb128 | None = wire(When(ULEB, _has_formats), "from version 5 on")
+    directories_count: Leb128 | None = wire(When(ULEB, _has_formats), "from version 5 on", default=None)
     directories: tuple[Values, ...] | None = wire(
         When(
             Many(Each(lambda this: _kinds_of(this.directory_entry_format)), lambda this: int(this.directories_count)),
             _has_formats,
         ),
         "values of each, the compilation's directory first; from version 5 on",
+        default=None,
     )
-    file_name_entry_format_count: int | None = wire(When(U8, _has_formats), "values of a file; from version 5 on")
+    file_name_entry_format_count: int | None = wire(
+        When(U8, _has_formats), "values of a file; from version 5 on", default=None
+    )
     file_name_entry_format: tuple[EntryFormat, ...] | None = wire(
         When(Many(Nested(EntryFormat), lambda this: this.file_name_entry_format_count), _has_formats),
         "what they are; from version 5 on",
+        default=None,
     )
-    file_names_count: Leb128 | None = wire(When(ULEB, _has_formats), "from version 5 on")
+    file_names_count: Leb128 | None = wire(When(ULEB, _has_formats), "from version 5 on", default=None)
     files: tuple[Values, ...] | None = wire(
         When(
             Many(Each(lambda this: _kinds_of(this.file_name_entry_format)), lambda this: int(this.file_names_count)),
             _has_formats,
         ),
         "values of each, the primary source file first; from version 5 on (the text calls it file_names too)",
+        default=None,
     )
-    padding: bytes = wire(Rest(), "what header_length counts beyond")
+    padding: bytes = wire(Rest(), "what header_length counts beyond", default=b"")
 
 
 @dataclass(frozen=True, slots=True)

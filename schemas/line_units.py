@@ -57,8 +57,7 @@ def build_unit(unit: LineUnit, byte_order: ByteOrder = "little") -> bytes:
     """The bytes of a unit with its lengths. Raises BuildError."""
     dwarf_format = unit.head.dwarf_format
     head = engine.build(unit.head, byte_order, dwarf_format=dwarf_format)
-    params = {"dwarf_format": dwarf_format, "version": unit.head.version}
-    header = engine.build(unit.header, byte_order, **params)
+    header = engine.build(unit.header, byte_order, dwarf_format=dwarf_format, version=unit.head.version)
     if len(header) >> 8 * dwarf_format:
         raise BuildError(NAME, None, "header_length", f"{len(header):#x} needs 64-bit DWARF")
     body = b"".join((head, len(header).to_bytes(dwarf_format, byte_order), header, unit.program))
@@ -117,7 +116,7 @@ def parse_program(
 def operand_kinds(opcode: int, header: LineProgramHeader) -> tuple[Kind, ...]:
     """The kinds of the operands of a special or standard opcode.
 
-    Those of a known one are the text's, whatever the header says; of others the header counts the LEB128 (DWARF5 6.2.4).
+    Those of a known one are the text's, whatever the header says; of others the header counts the LEB128.
     """
     if opcode >= header.opcode_base:
         return ()

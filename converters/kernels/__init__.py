@@ -38,6 +38,9 @@ class Engine:
     grouping: ModuleType
     instructions: ModuleType
     pieces: ModuleType
+    lines: ModuleType
+    line_entries: ModuleType
+    line_encoding: ModuleType
 
 
 def views(*columns: NDArray[Any]) -> tuple[memoryview, ...]:

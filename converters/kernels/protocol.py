@@ -40,6 +40,19 @@ class Fault(IntEnum):
     FRES_DESCEND = 16, "the start address is not above that of the FRE before"
     MIXED_RA_STATES = 17, "a return address signed in one way is changed in the other"
 
+    # Of line number programs.
+    NO_OPCODE = 40, "the length of an extended instruction holds no opcode"
+    INSTRUCTION_PAST_END = 41, "the length of an extended instruction reaches past the program's end"
+    BAD_ADDRESS_SIZE = 42, "an address of no byte, or of more than 8"
+    REGISTER_OVERFLOW = 43, "a register does not fit 32 bits"
+    ADDRESS_DESCENDS = 44, "the address goes down within a sequence"
+    SEQUENCE_NOT_ENDED = 45, "the program ends inside a sequence"
+    UNKNOWN_FORM = 46, "the form of a value is not known"
+    NO_FORMAT = 47, "entries without a format"
+    NO_STANDARD_OPCODE = 48, "needs a standard opcode that opcode_base makes a special one"
+    UNREACHABLE = 49, "no instruction leads to its op_index"
+    ADDRESS_TOO_LARGE = 50, "an address does not fit the unit's address_size"
+
 
 class EntryMark(IntEnum):
     """What stands for the CIE's offset in an entry that has none."""
@@ -90,3 +103,45 @@ class State(IntEnum):
 
 
 STATE_SIZE = len(State)
+
+
+class UnitField(IntEnum):
+    """What kernels are told of a unit of `.debug_line`: section offsets, sizes in bytes, and the header's fields."""
+
+    HEADER = 0  # where the tables of directories and files start
+    PROGRAM = 1
+    END = 2
+    OPCODE_LENGTHS = 3
+    HAS_FORMATS = 4
+    OFFSET_SIZE = 5
+    ADDRESS_SIZE = 6
+    MINIMUM_INSTRUCTION_LENGTH = 7
+    MAXIMUM_OPERATIONS = 8
+    DEFAULT_IS_STMT = 9
+    LINE_BASE = 10
+    LINE_RANGE = 11
+    OPCODE_BASE = 12
+
+
+class Storage(IntEnum):
+    """How a value of a form is stored, as kernels take it; up to 16 it is the bytes that it takes."""
+
+    UNKNOWN = 0
+    ULEB = 32
+    SLEB = 33
+    STRING = 34
+    SECTION_OFFSET = 35
+    BLOCK = 36
+    BLOCK1 = 41
+    BLOCK2 = 42
+    BLOCK4 = 44
+
+
+class LineCount(IntEnum):
+    """What the line kernels count, where they fill nothing."""
+
+    ROWS = 0
+    SEQUENCES = 1
+    DEFINED_FILES = 2
+    FORMATS = 0
+    VALUES = 1
