@@ -33,6 +33,8 @@ KERNELS = (
     "lines",
     "line_entries",
     "line_encoding",
+    "line_events",
+    "templates",
 )
 SOURCE = Path("converters/kernels")
 STAGE = Path("build/stage")

@@ -68,24 +68,18 @@ def table_of_lines(section: Section, strings: dict[str, Section] | None = None) 
     one that passes the largest), a sequence without its end, a register of more than 32 bits. Raises ParseError.
     """
     heads = line_heads(section)
-    values = path_values(heads)
     rows, sequence_unit, first_row, defined = run_programs(heads)
-    chosen = chosen_values(heads, values)
-    paths = _Paths(section, strings or {})
-    directories, first_directory = _path_columns(heads, values, chosen, 0, paths)
-    files, first_file = _path_columns(heads, values, chosen, 1, paths)
-    files, first_file = _with_defined(section, files, first_file, defined, paths)
-    units = _unit_columns(heads, chosen, first_directory, first_file)
+    paths = line_paths(heads, path_values(heads), strings or {}, defined)
     return LineTable(
-        section.byte_order,
-        units,
-        directories,
-        files,
-        tuple(paths.numbers),
-        sequence_unit,
-        first_row,
-        rows,
-        section.name,
+        byte_order=section.byte_order,
+        units=_unit_columns(heads, paths),
+        directories=paths.directories,
+        files=paths.files,
+        strings=paths.strings,
+        sequence_unit=sequence_unit,
+        first_row=first_row,
+        rows=rows,
+        source=section.name,
     )
 
 
@@ -151,6 +145,28 @@ def chosen_values(heads: LineHeads, values: PathValues) -> ChosenValues:
     index = np.arange(len(table)) - values.first_format[table]
     column[table[is_known], values.content[is_known].astype(np.int64)] = index[is_known]
     return ChosenValues(column)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinePaths:
+    """The directories and files of all units, those that programs define with them, as a `LineTable` has them, and what
+    their entries say."""
+
+    directories: PathColumns
+    first_directory: NDArray[np.int64]
+    files: PathColumns
+    first_file: NDArray[np.int64]
+    strings: tuple[bytes, ...]
+    chosen: ChosenValues
+
+
+def line_paths(heads: LineHeads, values: PathValues, strings: dict[str, Section], defined: Defined) -> LinePaths:
+    """Pick them from their values. Raises ParseError."""
+    chosen, paths = chosen_values(heads, values), _Paths(heads.section, strings)
+    directories, first_directory = _path_columns(heads, values, chosen, 0, paths)
+    files, first_file = _path_columns(heads, values, chosen, 1, paths)
+    files, first_file = _with_defined(heads.section, files, first_file, defined, paths)
+    return LinePaths(directories, first_directory, files, first_file, tuple(paths.numbers), chosen)
 
 
 def _path_columns(
@@ -228,19 +244,21 @@ class _Paths:
                 reason = f"{_form_name(one)} names a string of another section or file that is not read"
                 raise ParseError(self.section, int(start[0]), "DW_LNCT_path", reason)
             offset, inverse = np.unique(values.number[value[which]], return_inverse=True)
-            numbers = [self._of_section(STRING_SECTIONS[DW_FORM(one)], int(at), int(start[0])) for at in offset]
+            name, place = STRING_SECTIONS[DW_FORM(one)], int(start[0])
+            texts = (string_in(self.section, self.strings, name, at, place) for at in offset.tolist())
+            numbers = [self.number_of(text) for text in texts]
             found[which] = np.array(numbers, np.uint32)[inverse]
         return found
 
-    def _of_section(self, name: str, offset: int, place: int) -> int:
-        """The number of the path at an offset of a section of strings; `place` is what names one of them."""
-        if name not in self.strings:
-            raise ParseError(self.section, place, "DW_LNCT_path", f"names a string of {name}, which is not there")
-        strings = self.strings[name]
-        if offset >= len(strings):
-            reason = f"{offset:#x}, in a section of {len(strings):#x} bytes"
-            raise ParseError(self.section, place, f"DW_LNCT_path: {name}", reason)
-        return self.number_of(string_at(strings, offset))
+
+def string_in(section: Section, strings: dict[str, Section], name: str, offset: int, place: int) -> bytes:
+    """The string at an offset of the strings of section `name`, which `place` of `section` names. Raises ParseError."""
+    if name not in strings:
+        raise ParseError(section, place, "DW_LNCT_path", f"names a string of {name}, which is not there")
+    if offset >= len(strings[name]):
+        reason = f"{offset:#x}, in a section of {len(strings[name]):#x} bytes"
+        raise ParseError(section, place, f"DW_LNCT_path: {name}", reason)
+    return string_at(strings[name], offset)
 
 
 # Most paths are shorter: a section may be large, and is not copied for one.
@@ -277,16 +295,14 @@ def _with_defined(
     return PathColumns(**columns), np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 
-def _unit_columns(
-    heads: LineHeads, chosen: ChosenValues, first_directory: NDArray[np.int64], first_file: NDArray[np.int64]
-) -> LineUnitColumns:
+def _unit_columns(heads: LineHeads, paths: LinePaths) -> LineUnitColumns:
     lengths = np.zeros((len(heads), 255), np.uint8)
     count = heads.field(UnitField.OPCODE_BASE) - 1
     unit = np.repeat(np.arange(len(heads)), count)
     number = ranges(np.zeros(len(heads), np.int64), count)
     data = np.frombuffer(heads.section.data, np.uint8)
     lengths[unit, number] = data[heads.field(UnitField.OPCODE_LENGTHS)[unit] + number]
-    contents = chosen.contents()
+    contents = paths.chosen.contents()
     return LineUnitColumns(
         offset=heads.offset,
         version=heads.version.astype(np.uint8),
@@ -302,6 +318,6 @@ def _unit_columns(
         opcode_lengths=lengths,
         directory_contents=contents[0::2],
         file_contents=contents[1::2],
-        first_directory=first_directory,
-        first_file=first_file,
+        first_directory=paths.first_directory,
+        first_file=paths.first_file,
     )

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from .converters.by_pc import RulesByPc, by_pc
     from .converters.callframe_encoding import to_debug_frame, to_eh_frame, to_eh_frame_hdr
     from .converters.directives import directives_of, to_directives
+    from .converters.line_encoding import to_debug_line
+    from .converters.line_reading import read_lines
+    from .converters.line_table import LineTable
     from .converters.lookup import RowsAt, find_rows
     from .converters.reading import read_elf
     from .converters.refusals import Reason, Refusal, Refusals

@@ -31,6 +31,8 @@ def add_dump(commands: Commands) -> None:
     command.add_argument("--frames", action="store_true", help="call frame instructions, as readelf -wNf does")
     command.add_argument("--frames-interp", action="store_true", help="the rows that they make, as readelf -wNF does")
     command.add_argument("--sframe", action="store_true", help="every .sframe section, as readelf --sframe does")
+    command.add_argument("--rawline", action="store_true", help="line number programs, as readelf -wNl does")
+    command.add_argument("--decodedline", action="store_true", help="the rows that they make, as readelf -wNL does")
     command.add_argument("--json", action="store_true", help="as JSON, one object a section")
     command.set_defaults(run=_dump, command=command)
 
@@ -85,17 +87,18 @@ def _info_text(found: FileInfo) -> str:
 
 
 def _dump(options: argparse.Namespace) -> int:
-    from .dumps import FRAME_SECTIONS, SFRAME_SECTIONS, dump_sections, plain_sections
+    from .dumps import DECODED, FRAME_SECTIONS, LINE_SECTIONS, RAW, SFRAME_SECTIONS, dump_sections, plain_sections
 
     has_frames = options.frames or options.frames_interp
-    names = FRAME_SECTIONS * has_frames + SFRAME_SECTIONS * options.sframe
+    line_views = (RAW,) * options.rawline + (DECODED,) * options.decodedline
+    names = FRAME_SECTIONS * has_frames + SFRAME_SECTIONS * options.sframe + LINE_SECTIONS * bool(line_views)
     if not names:
-        options.command.error("say what to print: --frames, --frames-interp or --sframe")
+        options.command.error("say what to print: --frames, --frames-interp, --sframe, --rawline or --decodedline")
     if options.json:
-        _print_json(plain_sections(options.file, names, options.frames_interp))
+        _print_json(plain_sections(options.file, names, options.frames_interp, line_views))
         return DONE
     sys.stdout.flush()
-    for piece in dump_sections(options.file, names, options.frames_interp):
+    for piece in dump_sections(options.file, names, options.frames_interp, line_views):
         sys.stdout.buffer.write(piece)
     return DONE
 

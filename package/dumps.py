@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .converters.elf import ElfSection, open_elf
 from .converters.reading import DIALECTS, refuse_relocatable
@@ -16,6 +16,11 @@ from .schemas.section import ParseError
 
 FRAME_SECTIONS = (".eh_frame_hdr", *DIALECTS)
 SFRAME_SECTIONS = (".sframe",)
+LINE_SECTIONS = (".debug_line",)
+# How line number programs are shown: their instructions, the rows that these make.
+LineView = Literal["raw", "decoded"]
+RAW: LineView = "raw"
+DECODED: LineView = "decoded"
 
 
 class PlainSection(NamedTuple):
@@ -41,16 +46,46 @@ def dump_frames_interp(path: str | os.PathLike[str]) -> Iterator[bytes]:
     return dump_sections(path, FRAME_SECTIONS, interpreted=True)
 
 
-def dump_sections(path: str | os.PathLike[str], names: tuple[str, ...], interpreted: bool = False) -> Iterator[bytes]:
-    """The sections of these names as text, call frame information as rows if `interpreted`. Raises as `dump_sframe`."""
+def dump_rawline(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Line number programs as `readelf -wNl` prints them, as instructions, in pieces. Raises as `dump_sframe`."""
+    return dump_sections(path, LINE_SECTIONS, line_views=(RAW,))
+
+
+def dump_decodedline(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Line number programs as `readelf -wNL` prints them, as rows, in pieces. Raises as `dump_sframe`."""
+    return dump_sections(path, LINE_SECTIONS, line_views=(DECODED,))
+
+
+def dump_sections(
+    path: str | os.PathLike[str],
+    names: tuple[str, ...],
+    interpreted: bool = False,
+    line_views: tuple[LineView, ...] = (RAW,),
+) -> Iterator[bytes]:
+    """The sections of these names as text, call frame information as rows if `interpreted`, line number programs in the
+    views asked for. Raises as `dump_sframe`."""
     laid, headers = _sections(path, names)
     for header in headers:
         if header.name in SFRAME_SECTIONS:
             from .converters.sframe_text import sframe_text
 
             yield from sframe_text(laid.image.contents(header))
+        elif header.name in LINE_SECTIONS and header.size and not header.is_nobits:
+            yield from _lines(laid, header, line_views)
         else:
             yield from _frames(laid, header, interpreted)
+
+
+def _lines(laid: LaidOut, header: ElfSection, views: tuple[LineView, ...]) -> Iterator[bytes]:
+    from .converters.line_decoded_text import decoded_line_text
+    from .converters.line_events import line_dump
+    from .converters.line_raw_text import raw_line_text
+    from .converters.line_reading import string_sections
+
+    dump = line_dump(relocated(laid, header), string_sections(laid))
+    for view in (RAW, DECODED):
+        if view in views:
+            yield from raw_line_text(dump) if view == RAW else decoded_line_text(dump)
 
 
 def _frames(laid: LaidOut, header: ElfSection, interpreted: bool) -> Iterator[bytes]:
@@ -71,7 +106,10 @@ def _frames(laid: LaidOut, header: ElfSection, interpreted: bool) -> Iterator[by
 
 
 def plain_sections(
-    path: str | os.PathLike[str], names: tuple[str, ...], interpreted: bool = False
+    path: str | os.PathLike[str],
+    names: tuple[str, ...],
+    interpreted: bool = False,
+    line_views: tuple[LineView, ...] = (RAW,),
 ) -> Iterator[PlainSection]:
     """As `dump_sections`, as plain data. A section that the file has no bytes of is left out."""
     laid, headers = _sections(path, names)
@@ -81,8 +119,21 @@ def plain_sections(
 
             fields, parts = sframe_plain(laid.image.contents(header))
             yield PlainSection(fields, "functions", parts)
+        elif header.name in LINE_SECTIONS and header.size and not header.is_nobits:
+            yield from _plain_lines(laid, header, line_views)
         elif header.size and not header.is_nobits:
             yield _plain_frames(laid, header, interpreted)
+
+
+def _plain_lines(laid: LaidOut, header: ElfSection, views: tuple[LineView, ...]) -> Iterator[PlainSection]:
+    from .converters.line_plain import line_plain
+    from .converters.line_reading import string_sections
+
+    for view in (RAW, DECODED):
+        if view in views:
+            section, strings = relocated(laid, header), string_sections(laid)
+            fields, parts = line_plain(section, strings, decoded=view == DECODED)
+            yield PlainSection(fields, "units", parts)
 
 
 def _plain_frames(laid: LaidOut, header: ElfSection, interpreted: bool) -> PlainSection:

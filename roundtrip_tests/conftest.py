@@ -20,11 +20,13 @@ from unwindkit.converters import (
     interning,
     kernels,
     line_encoding,
+    line_events,
     line_heads,
     line_reading,
     runs,
     sframe_lookup,
     stack_cfi,
+    templates,
     text,
 )
 
@@ -66,7 +68,7 @@ def engine_in_use(name: str) -> Iterator[None]:
         for module in (
             *(callframe, runs, fre_blocks, fre_rows, grouping, interning, sframe_lookup),
             *(eh_frame_hdr_text, frames, text, callframe_heads, callframe_streams, stack_cfi),
-            *(line_encoding, line_heads, line_reading),
+            *(line_encoding, line_events, line_heads, line_reading, templates),
         ):
             patch.setattr(module, "engine", lambda: chosen)
         yield

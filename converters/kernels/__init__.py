@@ -41,6 +41,8 @@ class Engine:
     lines: ModuleType
     line_entries: ModuleType
     line_encoding: ModuleType
+    line_events: ModuleType
+    templates: ModuleType
 
 
 def views(*columns: NDArray[Any]) -> tuple[memoryview, ...]:

@@ -6,7 +6,7 @@ cdef class Machine:
     cdef const unsigned char[::1] standard
     cdef const unsigned char[::1] extended
 
-    cdef long long end
+    cdef public long long end
     cdef long long opcode_lengths
     cdef unsigned long long minimum_length
     cdef unsigned long long maximum_operations
@@ -33,10 +33,11 @@ cdef class Machine:
     cdef unsigned long long operand
     cdef unsigned long long advance
     cdef long long line_advance
+    cdef public unsigned long long view
     cdef long long begin
     cdef long long stop
 
-    cdef void enter(self, const long long[:, ::1] unit, long long number) noexcept
+    cpdef void enter(self, const long long[:, ::1] unit, long long number) noexcept
     cdef void begin_sequence(self) noexcept
     cdef void begin_row(self) noexcept
     cdef void advance_by(self, unsigned long long advance) noexcept

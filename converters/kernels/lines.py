@@ -82,7 +82,7 @@ class Machine:
     `standard` and `extended` have the effect of each opcode. Of the instruction: `at`, where it starts; `opcode`, the
     adjusted one of a special opcode, the second one of an extended instruction; `is_extended`; `advance`, what the
     operation pointer was advanced by; `operand`, as unsigned 64 bits; `begin` and `stop`, the section offsets of the
-    operands. Line, file and so on have 64 bits; only rows have to fit 32.
+    operands. `view` is for who prints. Line, file and so on have 64 bits; only rows have to fit 32.
     """
 
     def __init__(
@@ -94,6 +94,8 @@ class Machine:
         self.reader = reader
         self.standard = standard
         self.extended = extended
+        self.operand = self.view = 0
+        self.begin = self.stop = 0
 
     def enter(self, unit: cython.const[cython.longlong][:, ::1], number: cython.longlong) -> None:
         """Stand at the beginning of a unit's program."""
@@ -119,6 +121,7 @@ class Machine:
         self.column = self.isa = self.discriminator = 0
         self.is_stmt = self.default_is_stmt
         self.marks = 0
+        self.view = 0
 
     def begin_row(self) -> None:
         """The registers behind a row."""

@@ -145,3 +145,38 @@ class LineCount(IntEnum):
     DEFINED_FILES = 2
     FORMATS = 0
     VALUES = 1
+
+
+class Event(IntEnum):
+    """What a kernel says of each line number instruction that it ran, in 64 bits each.
+
+    ADVANCE is by how much the address went on, in bytes, or the operation pointer where instructions hold several; LINE
+    and ADDRESS are the registers behind it; VIEW counts rows of one address, this one not; WORD is left to callers.
+    """
+
+    OFFSET = 0
+    OPCODE = 1
+    OPERAND = 2
+    ADVANCE = 3
+    ADDRESS = 4
+    OP_INDEX = 5
+    LINE_ADVANCE = 6
+    LINE = 7
+    FILE = 8
+    VIEW = 9
+    BEGIN = 10
+    END = 11
+    IS_STMT = 12
+    IS_EXTENDED = 13
+    WORD = 14
+
+
+class Step(IntEnum):
+    """A piece of a template: a word, the word that a value names, or a value as a number."""
+
+    WORD = 0
+    WORD_OF = 1
+    UNSIGNED = 2
+    SIGNED = 3
+    HEXADECIMAL = 4  # with 0x, but for 0
+    DIGITS = 5  # hexadecimal digits, zeros in front of them

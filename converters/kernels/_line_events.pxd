@@ -1,0 +1,2 @@
+from ._lines cimport Machine
+from ._reads cimport Reader
