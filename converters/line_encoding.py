@@ -173,7 +173,7 @@ def _formatted(
     contents: tuple[tuple[DW_LNCT, ...], ...], directories: tuple[Values, ...], files: tuple[Values, ...]
 ) -> dict[str, Any]:
     """The tables of a header from version 5 on."""
-    formats = [tuple(EntryFormat(uleb(one), uleb(FORMS[one])) for one in found) for found in contents]
+    formats = [tuple(EntryFormat(uleb(int(one)), uleb(int(FORMS[one]))) for one in found) for found in contents]
     return {
         "directory_entry_format_count": len(formats[0]),
         "directory_entry_format": formats[0],
@@ -190,6 +190,8 @@ def _values(
     table: LineTable, columns: PathColumns, which: slice, contents: tuple[DW_LNCT, ...], strings: _Strings
 ) -> tuple[Values, ...]:
     """The values of directories or files, as their forms have them."""
+    if not contents and which.start < which.stop:
+        raise BuildError(table.source, None, "files", "entries that say nothing, and so cannot be counted")
     found: list[list[object]] = []
     for content in contents:
         if content is DW_LNCT.path:

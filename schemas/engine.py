@@ -172,7 +172,7 @@ class _Each(construct.Construct):
         if not kinds:
             # Any number of entries would take no byte.
             raise construct.RangeError("entries without a format", path=path)
-        return [_cached_construct(kind, self.order) for kind in kinds]
+        return [_cached_construct(type(kind).__name__, kind, self.order) for kind in kinds]
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
         return tuple(one._parsereport(stream, context, path) for one in self._constructs(context, path))
@@ -351,7 +351,8 @@ def _(kind: Pointer, order: ByteOrder) -> construct.Construct:
 
 
 @cache
-def _cached_construct(kind: Kind, order: ByteOrder) -> construct.Construct:
+def _cached_construct(_: str, kind: Kind, order: ByteOrder) -> construct.Construct:
+    """A kind's construct, made once. Kinds are tuples, equal where their fields are: the name of the type tells."""
     return _construct_of(kind, order)
 
 

@@ -78,9 +78,14 @@ def build_line_section(units: tuple[LineUnit, ...], byte_order: ByteOrder = "lit
     return b"".join(build_unit(unit, byte_order) for unit in units)
 
 
-@cache
 def _stored(kind: Kind) -> type[Any]:
     """A record of one operand, so that the engine parses it as it parses any field."""
+    return _stored_record(type(kind).__name__, kind)
+
+
+@cache
+def _stored_record(_: str, kind: Kind) -> type[Any]:
+    """Made once; the name of the type is asked for as kinds are tuples, equal where their fields are."""
 
     @record
     class Stored:

@@ -122,6 +122,11 @@ def records(cls: type[R], overrides: dict[str, SearchStrategy[Any]] | None = Non
     return build()
 
 
+def values_of(kind: Kind, **params: Any) -> SearchStrategy[Any]:
+    """Values of a kind that no earlier field decides on. `params` as for `records`."""
+    return _strategy_of(kind, SimpleNamespace(_params=SimpleNamespace(**{"address": 0, "address_size": 8} | params)))
+
+
 @singledispatch
 def _strategy_of(kind: Kind, this: Any) -> SearchStrategy[Any]:
     raise TypeError(f"no strategy is known for {kind}")

@@ -67,7 +67,7 @@ def decode(
         if effect == DO_SET_ADDRESS or (machine.address != address and effect != DO_FIXED_ADVANCE_PC):
             machine.view = 0
         effects[count] = effect
-        values[count, IS_STMT] = machine.is_stmt != 0
+        values[count, IS_STMT] = 1 if machine.is_stmt else 0
         values[count, IS_EXTENDED] = machine.is_extended
         values[count, OFFSET] = machine.at
         values[count, OPCODE] = machine.opcode
