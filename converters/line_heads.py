@@ -264,3 +264,14 @@ def path_values(heads: LineHeads) -> PathValues:
 def refuse_unit(heads: LineHeads, unit: int, name: str, reader: Any) -> NoReturn:
     """Raise what a kernel found in a unit."""
     refuse(heads.section, f"unit[{unit}].{name}", reader)
+
+
+def block_at(section: Section, kind: Block | SizedBlock, start: int, size: int) -> bytes:
+    """The bytes of a block of that size, whose length is at `start`."""
+    if isinstance(kind, SizedBlock):
+        start += kind.size
+    else:
+        while section.data[start] >= 0x80:
+            start += 1
+        start += 1
+    return bytes(section.data[start : start + size])

@@ -17,6 +17,7 @@ from ..schemas.section import Section
 from ..schemas.wire import Block, Sized, SizedBlock, Variable
 from .kernels.protocol import Event, UnitField
 from .line_events import Events, LineDump, events_of
+from .line_heads import block_at
 from .line_reading import STRING_SECTIONS, string_in
 from .templates import Templates
 from .text import prefixed
@@ -257,8 +258,7 @@ def _value_text(dump: LineDump, form: DW_FORM, value: int) -> bytes:
         high, low = int.from_bytes(high_first[:8]), int.from_bytes(high_first[8:])
         return f" {high:#x}{low:016x}".encode() if high else f" {prefixed(low)}".encode()
     if isinstance(kind, Block | SizedBlock):
-        end = start + _block_head(dump.section, kind, start) + number
-        said = "".join(f"{byte:x} " for byte in dump.section.data[end - number : end])
+        said = "".join(f"{byte:x} " for byte in block_at(dump.section, kind, start, number))
         return f"\t{number} byte block: {said}".encode()
     if form in _IN_HEXADECIMAL:
         return f"\t{prefixed(number)}".encode()
@@ -267,13 +267,3 @@ def _value_text(dump: LineDump, form: DW_FORM, value: int) -> bytes:
     if form is DW_FORM.sdata:
         return f"\t{number - (number >> 63 << 64)}".encode()
     return f"\t{number}".encode()
-
-
-def _block_head(section: Section, kind: Block | SizedBlock, start: int) -> int:
-    """Bytes of a block's length."""
-    if isinstance(kind, SizedBlock):
-        return kind.size
-    size = 1
-    while section.data[start + size - 1] >= 0x80:
-        size += 1
-    return size

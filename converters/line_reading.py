@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..schemas import engine as reference
-from ..schemas.forms import DW_FORM
+from ..schemas.forms import DW_FORM, FORM_KINDS
 from ..schemas.line_programs import DW_LNCT, EXTENDED, STANDARD, FileName
 from ..schemas.section import ParseError, Section
+from ..schemas.wire import Block, SizedBlock
 from .elf import ElfImage, open_elf
 from .kernels import engine, views
 from .kernels.protocol import LineCount, Storage, UnitField
-from .line_heads import LineHeads, PathValues, form_storages, line_heads, path_values, refuse_unit
+from .line_heads import LineHeads, PathValues, block_at, form_storages, line_heads, path_values, refuse_unit
 from .line_table import LineRowColumns, LineTable, LineUnitColumns, PathColumns, contents_bit
 from .relocation import LaidOut, laid_out, relocated
 from .runs import reader_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 LINE, LINE_STR, STR = ".debug_line", ".debug_line_str", ".debug_str"
 # Where the strings of these forms are.
 STRING_SECTIONS = {DW_FORM.line_strp: LINE_STR, DW_FORM.strp: STR}
+WORD = 8  # bytes of the largest number
 NUMBERS = (DW_LNCT.directory_index, DW_LNCT.timestamp, DW_LNCT.size)
 
 
@@ -190,10 +192,16 @@ def _path_columns(
     numbers: dict[str, NDArray[np.uint64]] = {}
     for content in NUMBERS:
         said, value, form = where(content)
-        is_number = (form_storages()[form] <= 8) | (form_storages()[form] == Storage.ULEB)
+        number = values.number[value]
+        storage = form_storages()[form]
+        is_number = (storage <= WORD) | (storage == Storage.ULEB)
+        for block in np.flatnonzero((storage >= Storage.BLOCK) & (number <= WORD)).tolist():
+            # The text lets a time be a block: then it is a number of as many bytes.
+            number[block] = _block_number(heads.section, values, int(value[block]), int(form[block]))
+            is_number[block] = True
         _check_forms(heads, is_number, values.start[value], form, content)
         numbers[content.name] = np.zeros(len(table), np.uint64)
-        numbers[content.name][said] = values.number[value]
+        numbers[content.name][said] = number
     said, value, form = where(DW_LNCT.MD5)
     _check_forms(heads, form == DW_FORM.data16, values.start[value], form, DW_LNCT.MD5)
     md5 = np.zeros((len(table), 16), np.uint8)
@@ -202,6 +210,13 @@ def _path_columns(
     path = np.full(len(table), paths.number_of(b""), np.uint32)
     path[said] = paths.numbers_of(values, value, form)
     return PathColumns(path, **numbers, md5=md5), first
+
+
+def _block_number(section: Section, values: PathValues, value: int, form: int) -> int:
+    kind = FORM_KINDS[DW_FORM(form)]
+    assert isinstance(kind, Block | SizedBlock)
+    data = block_at(section, kind, int(values.start[value]), int(values.number[value]))
+    return int.from_bytes(data, section.byte_order)
 
 
 def _check_forms(

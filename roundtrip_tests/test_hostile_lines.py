@@ -137,7 +137,7 @@ def test_registers_of_more_than_32_bits() -> None:
     for program in ("04 8080808010 01", "05 8080808010 01", "03 7e 01", "03 ffffffff0f 03 01 01", "0f 0d"):
         at = len(bytes.fromhex(program)) - 1
         refused_program(f"{program} {END}", at, "does not fit 32 bits")
-    refused_program(f"03 80808080808080808001 01 {END}", 0, "does not fit 32 bits")
+    refused_program(f"03 8080808080808001 01 {END}", 0, "does not fit 32 bits")
 
 
 def test_addresses_that_go_down() -> None:
