@@ -6,6 +6,7 @@ reference engine.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -110,23 +111,32 @@ def _refuse(table: LineTable, row: int, fault: int) -> NoReturn:
 
 
 class _Strings:
-    """A section of strings that grows; `data` is its bytes."""
+    """A section of strings that grows; `data` is its bytes. What it had is looked for by its ends: linkers let one
+    string be the end of another."""
 
     def __init__(self, data: bytes) -> None:
         if data and data[-1]:
             raise BuildError(".debug_line_str", len(data) - 1, "string", "no zero byte ends the last one")
         self.data = bytearray(data)
         self.offsets: dict[bytes, int] = {}
+        self.ends: list[tuple[bytes, int]] = []
         at = 0
         for text in data.split(b"\0")[:-1]:
-            self.offsets.setdefault(text, at)
-            at += len(text) + 1
+            at += len(text)
+            self.ends.append((text[::-1], at))
+            at += 1
+        self.ends.sort()
 
     def offset_of(self, text: bytes) -> int:
         """Where a string is, which is added if it is nowhere."""
         if text not in self.offsets:
-            self.offsets[text] = len(self.data)
-            self.data += text + b"\0"
+            reverse = text[::-1]
+            found = bisect_left(self.ends, (reverse, 0))
+            if found < len(self.ends) and self.ends[found][0].startswith(reverse):
+                self.offsets[text] = self.ends[found][1] - len(text)
+            else:
+                self.offsets[text] = len(self.data)
+                self.data += text + b"\0"
         return self.offsets[text]
 
 

@@ -137,14 +137,18 @@ def agree(path: Path) -> None:
 _LLVM_ROW = re.compile(r"^0x([0-9a-f]+) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) *(.*)$", re.MULTILINE)
 
 
+def llvm_lines(path: Path) -> list[tuple[str, ...]]:
+    """The rows of all units as llvm-dwarfdump 22 prints them, field by field."""
+    return _LLVM_ROW.findall(run_oracle("llvm-dwarfdump-22", "--debug-line", path, suite="sid-llvm"))
+
+
 def rows_of_llvm(path: Path) -> list[list[Registers]]:
     """The rows of each sequence, as llvm-dwarfdump 22 has them."""
     found: list[list[Registers]] = [[]]
-    text = run_oracle("llvm-dwarfdump-22", "--debug-line", path, suite="sid-llvm")
-    for match in _LLVM_ROW.finditer(text):
-        line, column, file, isa, discriminator, op_index = map(int, match.groups()[1:7])
-        flags = dict.fromkeys(match[8].split(), True)
-        row = Registers(int(match[1], 16), op_index, file, line, column, isa=isa, discriminator=discriminator, **flags)
+    for address, *numbers, said in llvm_lines(path):
+        line, column, file, isa, discriminator, op_index = map(int, numbers)
+        flags = dict.fromkeys(said.split(), True)
+        row = Registers(int(address, 16), op_index, file, line, column, isa=isa, discriminator=discriminator, **flags)
         found[-1].append(row)
         if row.end_sequence:
             found.append([])

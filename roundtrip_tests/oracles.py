@@ -68,6 +68,8 @@ SUITES = FRAME_SUITES | {
     **dict.fromkeys(("sid-arm64", "sid-s390x"), tuple(SID_FILES.values())),
     "sid-amd64": tuple(AMD64_FILES.values()),
     "sid-llvm": ("usr/bin/llvm-readobj-22", "usr/bin/llvm-dwarfdump-22", "usr/bin/llvm-mc-22"),
+    # What libc6-dbg unpacks to.
+    "bookworm-dbg": ("usr/lib/debug/.build-id/*/*.debug",),
     "forky-cross": tuple(f"usr/bin/{name}-{program}" for name in CROSS for program in ("as", "ld")),
     **dict.fromkeys(("sid-armhf", "sid-i386", "sid-ppc64el", "sid-riscv64"), LIBC_FILES),
     # Before trixie, the C library is not in /usr.
