@@ -13,19 +13,20 @@ from pathlib import Path
 from . import stack_cfi
 from .cases import SCALES, Results, compare, printing, pure_fallback, scaling, section_size, writing
 from .in_process import convert_in_process
-from .inputs import INPUTS, SIZE_INPUTS, Found, find
+from .inputs import INPUTS, LINES_INPUT, SIZE_INPUTS, Found, find
+from .line_rows import run_lines
 from .machine import describe_machine, package_digest
 from .measure import ROOT, Program, RunError, Skipped
 from .peers import all_peers
 from .report import Run, as_json, as_markdown
 
 PURE, SCALING, SIZES, WRITERS, PRINTING = "pure", "scaling", "sizes", "writers", "printing"
-STACK_CFI = "stack-cfi"
+STACK_CFI, LINES = "stack-cfi", "lines"
 PARTS_INPUT = "libLLVM"  # of PURE, WRITERS and PRINTING
 SCALING_INPUTS = ("libLLVM", "libstdc++", "libc")  # the first that is there
 STACK_CFI_INPUTS = ("libLLVM", "libxul")
 QUICK_INPUT = "libc"
-NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING, SIZES, WRITERS, PRINTING, STACK_CFI)
+NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING, SIZES, WRITERS, PRINTING, STACK_CFI, LINES)
 
 
 def _options() -> argparse.Namespace:
@@ -95,6 +96,11 @@ def _measure_stack_cfi(found: Found, peers: list[Program], runs: int, results: R
     )
 
 
+def _measure_lines(found: Found, runs: int, results: Results) -> Results:
+    _say(f"{LINES}: {found.name}")
+    return replace(results, lines=(run_lines(found.name, str(found.path), runs),))
+
+
 def _measure_writers(found: Found, runs: int, results: Results) -> Results:
     _say(f"{WRITERS}: {found.name} with its section")
     comparison, skipped = writing(found, runs)
@@ -129,6 +135,7 @@ def _find_inputs(only: Sequence[str], fetch: bool) -> tuple[dict[str, Found], li
     if SCALING in only:
         needed.update(SCALING_INPUTS)
     found = [find(wanted, fetch) for wanted in (*INPUTS, *SIZE_INPUTS) if wanted.name in needed or SIZES in only]
+    found += [find(LINES_INPUT, fetch)] if LINES in only else []
     inputs = {item.name: item for item in found if isinstance(item, Found)}
     return inputs, [item for item in found if isinstance(item, Skipped)]
 
@@ -148,7 +155,9 @@ def _measure(only: Sequence[str], inputs: dict[str, Found], peers: list[Program]
     if SCALING in only and source:
         results = _measure_scaling(source, runs, results)
     if SIZES in only:
-        results = _measure_sizes(inputs.values(), results)
+        results = _measure_sizes((found for name, found in inputs.items() if name != LINES_INPUT.name), results)
+    if LINES in only and LINES_INPUT.name in inputs:
+        results = _measure_lines(inputs[LINES_INPUT.name], runs, results)
     return results
 
 

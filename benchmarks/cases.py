@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 from .in_process import InProcess, convert_in_process
 from .inputs import Found
+from .line_rows import LineRows
 from .measure import ROOT, Measured, Program, RunError, Skipped, alternate
 from .peers import on_input
 
@@ -94,6 +95,7 @@ class Results:
     printing: tuple[Comparison, ...] = ()
     stack_cfi: tuple[Comparison, ...] = ()
     stack_cfi_in_process: tuple[Comparison, ...] = ()
+    lines: tuple[LineRows, ...] = ()
     scaling: tuple[Step, ...] = ()
     scaling_source: str = ""
     skipped: tuple[Skipped, ...] = ()

@@ -56,6 +56,8 @@ INPUTS = (
     Input("libstdc++", _library("libstdc++.so.6"), "libstdc++6"),
     Input("libc", _library("libc.so.6"), "libc6", small=True),
 )
+# What line programs are run of: 24 MB with its debugging information.
+LINES_INPUT = Input("python3.11d", ("usr/bin/python3.11d",), "python3.11-dbg")
 _LIBJVM = ("usr/lib/jvm/java-21-*/lib/server/libjvm.so",)
 # What only the sizes of sections are told of.
 SIZE_INPUTS = (

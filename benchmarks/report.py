@@ -66,6 +66,14 @@ def as_markdown(run: Run) -> str:
         parts.append("## Without compiled kernels\n\n" + _comparisons(results.pure))
     if results.printing:
         parts.append("## Rows of every function as text\n\n" + _comparisons(results.printing))
+    if results.lines:
+        heading = ("input", "rows", "read_lines", "million rows a second", "pyelftools", "times as long")
+        rows = [
+            (i.name, f"{i.rows:,}", _seconds(i.seconds), f"{i.rows_per_second / 1e6:.2f}",
+             _seconds(i.pyelftools_seconds), f"{i.ratio:.0f}")
+            for i in results.lines
+        ]  # fmt: skip
+        parts.append("## Line programs run\n\n" + _table(heading, rows))
     if results.writers:
         parts.append("## From the file to the file with its section\n\n" + _comparisons(results.writers))
     if results.stack_cfi_in_process:
