@@ -14,6 +14,7 @@ from pathlib import Path
 
 from unwindkit.schemas import text_lines, wire
 
+OPCODES = re.compile(r"(<!-- opcodes: (\w+)\.(\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MARK = re.compile(r"(<!-- fields: (\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -63,8 +64,22 @@ def table(module: str, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def opcode_table(module: str, name: str, kinds: str) -> str:
+    """The instructions of one table, whose operands are stored as the other one says."""
+    declared = import_module(f"unwindkit.schemas.{module}")
+    stored = getattr(declared, kinds)
+    lines = ["| opcode | number | operand | on the wire |", "|---|---|---|---|"]
+    for opcode, spec in getattr(declared, name).items():
+        kind = stored.get(spec.operand)
+        operand = "" if kind is None else spec.operand.name.lower()
+        wire_kind = "" if kind is None else describe(kind)
+        lines.append(f"| {type(opcode).__name__}_{opcode.name} | {opcode:#x} | {operand} | {wire_kind} |")
+    return "\n".join(lines) + "\n"
+
+
 def with_tables(text: str) -> str:
     """A page with its tables as the declarations have them."""
+    text = OPCODES.sub(lambda found: found[1] + opcode_table(*found.groups()[1:4]) + found[5], text)
     return MARK.sub(lambda found: found[1] + table(found[2], found[3]) + found[4], text)
 
 

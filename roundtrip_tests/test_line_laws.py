@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import BuildError, FormatError
 from unwindkit.converters.line_reading import table_of_lines
+from unwindkit.converters.line_strategies import line_tables
 from unwindkit.converters.line_table import same_lines
 from unwindkit.schemas import line_programs, line_strategies, strategies
 from unwindkit.schemas.line_programs import VERSIONS, LineUnit
@@ -99,6 +100,18 @@ def test_law_3_tables_are_written_and_read_back(
     if not fixed_advance:
         pairs = zip(units, parse_line_section(again_section), strict=True)
         assert all(len(mine.program) <= len(theirs.program) for theirs, mine in pairs)
+
+
+@fewer(4)
+@given(engine=ENGINES, order=orders, address_size=st.sampled_from([4, 8]), fixed_advance=st.booleans(), data=st.data())
+def test_law_3_any_table(
+    engine: str, order: ByteOrder, address_size: int, fixed_advance: bool, data: st.DataObject
+) -> None:
+    table = data.draw(line_tables(order, address_size))
+    if fixed_advance and any(table.units.maximum_operations > 1):
+        return  # no fixed advance leads to an op_index
+    with engine_in_use(engine):
+        assert same_lines(table, written(table, address_size, fixed_advance)[1])
 
 
 @given(engine=ENGINES, data=st.binary(max_size=120))
