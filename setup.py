@@ -30,6 +30,7 @@ KERNELS = (
     "grouping",
     "instructions",
     "pieces",
+    "writes",
     "lines",
     "line_entries",
     "line_encoding",

@@ -96,13 +96,14 @@ def _programs(table: LineTable, fixed_advance: bool) -> tuple[bytes, NDArray[np.
     columns = (rows.address, rows.op_index, rows.file, rows.line, rows.column, rows.isa, rows.discriminator, rows.flags)
     out = np.zeros(0, np.uint8)
     for _ in range(2):
-        encoder = engine().line_encoding.Encoder(*views(out), table.byte_order == "big", int(fixed_advance))
+        writer = engine().writes.Writer(*views(out), int(table.byte_order == "big"))
+        encoder = engine().line_encoding.Encoder(writer, int(fixed_advance))
         done = engine().line_encoding.programs(
             encoder, *views(fields, first, sequences, table.first_row, *columns, end)
         )
         if encoder.fault:
             _refuse(table, done, encoder.fault)
-        out = np.zeros(encoder.at, np.uint8) if not len(out) else out
+        out = np.zeros(writer.at, np.uint8) if not len(out) else out
     return out.tobytes(), end
 
 

@@ -6,6 +6,7 @@ units of one version and format are read at once; a kernel walks the tables of d
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -53,11 +54,14 @@ class LineHeads:
 
 def line_heads(section: Section) -> LineHeads:
     """Read the fixed part of all headers. Raises ParseError."""
-    bounds: list[tuple[int, int, int, int]] = []
+    # Four numbers a unit, of which a hostile section may have one for each few bytes.
+    bounds = array("q")
     offset = 0
     while offset < len(section):
-        dwarf_format, length, start = reference.parse_initial_length(section, offset, f"unit[{len(bounds)}]")
-        bounds.append((offset, start, start + length, dwarf_format))
+        dwarf_format, length, start = reference.parse_initial_length(section, offset, f"unit[{len(bounds) // 4}]")
+        if length == 0:
+            raise ParseError(section, start, f"unit[{len(bounds) // 4}].version", "the unit ends before it")
+        bounds.extend((offset, start, start + length, dwarf_format))
         offset = start + length
     columns = np.array(bounds, np.int64).reshape(-1, 4)
     heads = LineHeads(

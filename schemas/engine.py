@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import construct
 
+from .constructs import SizedBytes, ValuesOfEach, ValuesUntilZero
 from .pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_SIZES, is_known, is_signed, value_format
 from .section import BuildError, ByteOrder, ParseError, Section
 from .wire import (
@@ -109,81 +110,6 @@ class _Block(construct.Construct):
         _Leb(signed=False)._build(Leb128(len(block.data), block.length_size), stream, context, path)
         construct.stream_write(stream, block.data, len(block.data), path)
         return block
-
-
-class _SizedBlock(construct.Construct):
-    """A length of fixed width and its bytes."""
-
-    def __init__(self, length: construct.Construct) -> None:
-        super().__init__()
-        self.length = length
-
-    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> bytes:
-        length = self.length._parsereport(stream, context, path)
-        left = len(stream.getbuffer()) - stream.tell()
-        if length > left:
-            raise construct.StreamError(f"a block of {length} bytes, where {left} are left", path=path)
-        data: bytes = construct.stream_read(stream, length, path)
-        return data
-
-    def _build(self, data: bytes, stream: io.BytesIO, context: Any, path: str) -> bytes:
-        self.length._build(len(data), stream, context, path)
-        construct.stream_write(stream, data, len(data), path)
-        return data
-
-
-class _UntilZero(construct.Construct):
-    """Values up to a zero byte."""
-
-    def __init__(self, value: construct.Construct) -> None:
-        super().__init__()
-        self.value = value
-
-    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
-        found: list[Any] = []
-        while construct.stream_read(stream, 1, path) != b"\0":
-            stream.seek(-1, io.SEEK_CUR)
-            found.append(self.value._parsereport(stream, context, path))
-        return tuple(found)
-
-    def _build(self, values: tuple[Any, ...], stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
-        for value in values:
-            start = stream.tell()
-            self.value._build(value, stream, context, path)
-            if stream.getbuffer()[start] == 0:
-                raise construct.RangeError(f"{value!r} starts with the zero byte that ends the list", path=path)
-        construct.stream_write(stream, b"\0", 1, path)
-        return values
-
-
-class _Each(construct.Construct):
-    """One value of each kind that the context tells."""
-
-    def __init__(self, kinds: Callable[[Any], tuple[Kind, ...]], order: ByteOrder) -> None:
-        super().__init__()
-        self.kinds = kinds
-        self.order = order
-
-    def _constructs(self, context: Any, path: str) -> list[construct.Construct]:
-        try:
-            kinds = self.kinds(context)
-        except ValueError as error:
-            raise construct.RangeError(str(error), path=path) from error
-        if not kinds:
-            # Any number of entries would take no byte.
-            raise construct.RangeError("entries without a format", path=path)
-        return [_cached_construct(type(kind).__name__, kind, self.order) for kind in kinds]
-
-    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
-        return tuple(one._parsereport(stream, context, path) for one in self._constructs(context, path))
-
-    def _build(self, values: tuple[Any, ...], stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
-        constructs = self._constructs(context, path)
-        if len(constructs) != len(values):
-            raise construct.RangeError(f"{len(values)} values, {len(constructs)} needed", path=path)
-        for one, value in zip(constructs, values, strict=True):
-            one._build(value, stream, context, path)
-        return values
 
 
 class _NulTerminated(construct.Construct):
@@ -317,17 +243,17 @@ def _(kind: Many, order: ByteOrder) -> construct.Construct:
 
 @_construct_of.register
 def _(kind: SizedBlock, order: ByteOrder) -> construct.Construct:
-    return _SizedBlock(construct.BytesInteger(kind.size, swapped=order == "little"))
+    return SizedBytes(construct.BytesInteger(kind.size, swapped=order == "little"))
 
 
 @_construct_of.register
 def _(kind: UntilZero, order: ByteOrder) -> construct.Construct:
-    return _UntilZero(_construct_of(kind.kind, order))
+    return ValuesUntilZero(_construct_of(kind.kind, order))
 
 
 @_construct_of.register
 def _(kind: Each, order: ByteOrder) -> construct.Construct:
-    return _Each(kind.kinds, order)
+    return ValuesOfEach(kind.kinds, lambda one: _cached_construct(type(one).__name__, one, order))
 
 
 @_construct_of.register

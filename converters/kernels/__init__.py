@@ -38,6 +38,7 @@ class Engine:
     grouping: ModuleType
     instructions: ModuleType
     pieces: ModuleType
+    writes: ModuleType
     lines: ModuleType
     line_entries: ModuleType
     line_encoding: ModuleType

@@ -1,8 +1,9 @@
+from ._writes cimport Writer, sleb_size, uleb_size
+
+
 cdef class Encoder:
-    cdef unsigned char[::1] out
-    cdef int big
+    cdef Writer writer
     cdef int fixed_only
-    cdef public long long at
     cdef public int fault
 
     cdef int address_size
@@ -30,10 +31,6 @@ cdef class Encoder:
     cdef long long way_fixed
     cdef int way_opcode
 
-    cdef void put(self, int byte) noexcept
-    cdef void put_uleb(self, unsigned long long value) noexcept
-    cdef void put_sleb(self, long long value) noexcept
-    cdef void put_fixed(self, unsigned long long value, int size) noexcept
     cdef void put_standard(self, int opcode) noexcept
     cdef void put_extended(self, int opcode, unsigned long long size) noexcept
     cdef void set_address(self, unsigned long long address) noexcept

@@ -18,6 +18,9 @@ from ...schemas.line_programs import EXTENDED_OPCODE as EXTENDED_VALUE
 from ..line_table import RowFlag
 from .protocol import Fault, UnitField
 
+if not cython.compiled:
+    from .writes import Writer, sleb_size, uleb_size
+
 COPY = cython.declare(cython.int, int(DW_LNS.copy))
 ADVANCE_PC = cython.declare(cython.int, int(DW_LNS.advance_pc))
 ADVANCE_LINE = cython.declare(cython.int, int(DW_LNS.advance_line))
@@ -60,91 +63,39 @@ FAR_BITS = cython.declare(cython.int, 48)
 FIXED_LIMIT = cython.declare(cython.ulonglong, 0x10000)
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def uleb_size(value: cython.ulonglong) -> cython.longlong:
-    """Bytes of an unsigned LEB128."""
-    size: cython.longlong = 1
-    while value >= 0x80:
-        value >>= 7
-        size += 1
-    return size
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def sleb_size(value: cython.longlong) -> cython.longlong:
-    """Bytes of a signed LEB128."""
-    size: cython.longlong = 1
-    while value < -0x40 or value >= 0x40:
-        value >>= 7
-        size += 1
-    return size
-
-
 @cython.cclass
 class Encoder:
-    """What is written so far, and the registers. `out` may have no room: then bytes are counted alone.
+    """The registers, and what is written so far.
 
     `fault` is not 0 where a row cannot be said. `way_*` is the shortest way found for line and address: `way_line`, by
     DW_LNS_advance_line; `way_adds`, how many DW_LNS_const_add_pc; `way_advance`, by DW_LNS_advance_pc; `way_fixed`, by
     DW_LNS_fixed_advance_pc, -1 for none; `way_opcode`, what makes the row.
     """
 
-    def __init__(self, out: cython.uchar[::1], big: cython.int, fixed_only: cython.int) -> None:
-        self.out = out
-        self.big = big
+    def __init__(self, writer: Writer, fixed_only: cython.int) -> None:
+        self.writer = writer
         self.fixed_only = fixed_only
-        self.at = 0
         self.fault = 0
         self.way_size = 0
-
-    def put(self, byte: cython.int) -> None:
-        """One byte."""
-        if self.at < self.out.shape[0]:
-            self.out[self.at] = byte
-        self.at += 1
-
-    def put_uleb(self, value: cython.ulonglong) -> None:
-        """An unsigned LEB128."""
-        while value >= 0x80:
-            self.put(cython.cast(cython.int, value & 0x7F) | 0x80)
-            value >>= 7
-        self.put(cython.cast(cython.int, value))
-
-    def put_sleb(self, value: cython.longlong) -> None:
-        """A signed LEB128."""
-        while value < -0x40 or value >= 0x40:
-            self.put(cython.cast(cython.int, value & 0x7F) | 0x80)
-            value >>= 7
-        self.put(cython.cast(cython.int, value & 0x7F))
-
-    def put_fixed(self, value: cython.ulonglong, size: cython.int) -> None:
-        """An integer of `size` bytes."""
-        index: cython.int
-        for index in range(size):
-            self.put(cython.cast(cython.int, value >> 8 * (size - 1 - index if self.big else index) & 0xFF))
 
     def put_standard(self, opcode: cython.int) -> None:
         """A standard opcode; a fault where the header makes its number a special one."""
         if opcode >= self.opcode_base:
             self.fault = NO_STANDARD_OPCODE
-        self.put(opcode)
+        self.writer.put(opcode)
 
     def put_extended(self, opcode: cython.int, size: cython.ulonglong) -> None:
         """The head of an extended instruction with `size` bytes of operands."""
-        self.put(EXTENDED)
-        self.put_uleb(size + 1)
-        self.put(opcode)
+        self.writer.put(EXTENDED)
+        self.writer.put_uleb(size + 1)
+        self.writer.put(opcode)
 
     def set_address(self, address: cython.ulonglong) -> None:
         """DW_LNE_set_address."""
         if address & self.mask != address:
             self.fault = ADDRESS_TOO_LARGE
         self.put_extended(ADDRESS_OPCODE, cython.cast(cython.ulonglong, self.address_size))
-        self.put_fixed(address, self.address_size)
+        self.writer.put_fixed(address, self.address_size)
         self.address = address
         self.op_index = 0
 
@@ -181,15 +132,15 @@ class Encoder:
         """All registers but line and address."""
         if file != self.file:
             self.put_standard(SET_FILE)
-            self.put_uleb(file)
+            self.writer.put_uleb(file)
             self.file = file
         if column != self.column:
             self.put_standard(SET_COLUMN)
-            self.put_uleb(column)
+            self.writer.put_uleb(column)
             self.column = column
         if isa != self.isa:
             self.put_standard(SET_ISA)
-            self.put_uleb(isa)
+            self.writer.put_uleb(isa)
             self.isa = isa
         if (flags & IS_STMT != 0) != (self.is_stmt != 0):
             self.put_standard(NEGATE_STMT)
@@ -202,7 +153,7 @@ class Encoder:
             self.put_standard(SET_EPILOGUE_BEGIN)
         if discriminator:
             self.put_extended(DISCRIMINATOR_OPCODE, cython.cast(cython.ulonglong, uleb_size(discriminator)))
-            self.put_uleb(discriminator)
+            self.writer.put_uleb(discriminator)
 
     def consider(
         self,
@@ -332,9 +283,9 @@ class Encoder:
                 return
         if self.way_line:
             self.put_standard(ADVANCE_LINE)
-            self.put_sleb(self.way_line)
+            self.writer.put_sleb(self.way_line)
         self.put_advance()
-        self.put(self.way_opcode)
+        self.writer.put(self.way_opcode)
         self.line = line
         self.address = address
         self.op_index = op_index
@@ -353,12 +304,12 @@ class Encoder:
         """The advances of the way that was found."""
         if self.way_fixed >= 0:
             self.put_standard(FIXED_ADVANCE_PC)
-            self.put_fixed(cython.cast(cython.ulonglong, self.way_fixed), 2)
+            self.writer.put_fixed(cython.cast(cython.ulonglong, self.way_fixed), 2)
         for _ in range(self.way_adds):
             self.put_standard(CONST_ADD_PC)
         if self.way_advance:
             self.put_standard(ADVANCE_PC)
-            self.put_uleb(self.way_advance)
+            self.writer.put_uleb(self.way_advance)
 
     def put_end(self, line: cython.longlong, address: cython.ulonglong, op_index: cython.ulonglong) -> None:
         """Line and address of the row that ends a sequence, and the end."""
@@ -369,7 +320,7 @@ class Encoder:
         self.check_order(address, op_index)
         if line != self.line:
             self.put_standard(ADVANCE_LINE)
-            self.put_sleb(line - self.line)
+            self.writer.put_sleb(line - self.line)
         self.way_size = NEVER
         operations = delta // self.minimum_length * self.maximum_operations + op_index - self.op_index & ALL_ONES
         if (
@@ -389,7 +340,7 @@ class Encoder:
             self.set_address(address)
             if op_index and self.opcode_base > ADVANCE_PC:
                 self.put_standard(ADVANCE_PC)
-                self.put_uleb(op_index)
+                self.writer.put_uleb(op_index)
             elif op_index:
                 self.fault = UNREACHABLE
         self.put_extended(END_OPCODE, 0)
@@ -438,5 +389,5 @@ def programs(
                     encoder.put_row(line[row], address[row], op_index[row])
                 if encoder.fault:
                     return row
-        end[number] = encoder.at
+        end[number] = encoder.writer.at
     return address.shape[0]

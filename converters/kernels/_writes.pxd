@@ -1,0 +1,13 @@
+cdef long long uleb_size(unsigned long long value) noexcept
+cdef long long sleb_size(long long value) noexcept
+
+
+cdef class Writer:
+    cdef unsigned char[::1] out
+    cdef int big
+    cdef public long long at
+
+    cdef void put(self, int byte) noexcept
+    cdef void put_uleb(self, unsigned long long value) noexcept
+    cdef void put_sleb(self, long long value) noexcept
+    cdef void put_fixed(self, unsigned long long value, int size) noexcept

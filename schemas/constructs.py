@@ -1,0 +1,91 @@
+"""Constructs of the kinds that construct itself has not: lengths in front of bytes, lists without a count, tuples.
+
+Strategy: each parses from and builds into the stream, bounded by what is left of it. `engine` makes them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import construct
+
+from .wire import Kind
+
+
+class SizedBytes(construct.Construct):
+    """A length of fixed width and its bytes."""
+
+    def __init__(self, length: construct.Construct) -> None:
+        super().__init__()
+        self.length = length
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> bytes:
+        length = self.length._parsereport(stream, context, path)
+        left = len(stream.getbuffer()) - stream.tell()
+        if length > left:
+            raise construct.StreamError(f"a block of {length} bytes, where {left} are left", path=path)
+        data: bytes = construct.stream_read(stream, length, path)
+        return data
+
+    def _build(self, data: bytes, stream: io.BytesIO, context: Any, path: str) -> bytes:
+        self.length._build(len(data), stream, context, path)
+        construct.stream_write(stream, data, len(data), path)
+        return data
+
+
+class ValuesUntilZero(construct.Construct):
+    """Values up to a zero byte."""
+
+    def __init__(self, value: construct.Construct) -> None:
+        super().__init__()
+        self.value = value
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
+        found: list[Any] = []
+        while construct.stream_read(stream, 1, path) != b"\0":
+            stream.seek(-1, io.SEEK_CUR)
+            found.append(self.value._parsereport(stream, context, path))
+        return tuple(found)
+
+    def _build(self, values: tuple[Any, ...], stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
+        for value in values:
+            start = stream.tell()
+            self.value._build(value, stream, context, path)
+            if stream.getbuffer()[start] == 0:
+                raise construct.RangeError(f"{value!r} starts with the zero byte that ends the list", path=path)
+        construct.stream_write(stream, b"\0", 1, path)
+        return values
+
+
+class ValuesOfEach(construct.Construct):
+    """One value of each kind that the context tells."""
+
+    def __init__(
+        self, kinds: Callable[[Any], tuple[Kind, ...]], construct_of: Callable[[Kind], construct.Construct]
+    ) -> None:
+        super().__init__()
+        self.kinds = kinds
+        self.construct_of = construct_of
+
+    def _constructs(self, context: Any, path: str) -> list[construct.Construct]:
+        try:
+            kinds = self.kinds(context)
+        except ValueError as error:
+            raise construct.RangeError(str(error), path=path) from error
+        if not kinds:
+            # Any number of entries would take no byte.
+            raise construct.RangeError("entries without a format", path=path)
+        return [self.construct_of(kind) for kind in kinds]
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
+        return tuple(one._parsereport(stream, context, path) for one in self._constructs(context, path))
+
+    def _build(self, values: tuple[Any, ...], stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
+        constructs = self._constructs(context, path)
+        if len(constructs) != len(values):
+            raise construct.RangeError(f"{len(values)} values, {len(constructs)} needed", path=path)
+        for one, value in zip(constructs, values, strict=True):
+            one._build(value, stream, context, path)
+        return values
