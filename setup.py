@@ -36,6 +36,8 @@ KERNELS = (
     "line_encoding",
     "line_events",
     "templates",
+    "sets",
+    "macros",
 )
 SOURCE = Path("converters/kernels")
 STAGE = Path("build/stage")

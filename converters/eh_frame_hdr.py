@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +26,7 @@ from ..schemas.pointers import (
     value_format,
 )
 from ..schemas.section import BuildError, ParseError, Section
+from .findings import Problem
 from .lookup import NOTHING
 from .unwind import UnwindTable
 
@@ -34,18 +34,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class HdrProblem(IntEnum):
-    """What may be wrong, with the words for one and for several."""
-
-    one: str
-    several: str
-
-    def __new__(cls, value: int, one: str, several: str) -> HdrProblem:
-        """An integer that carries its words."""
-        problem = int.__new__(cls, value)
-        problem._value_ = value
-        problem.one, problem.several = one, several
-        return problem
+class HdrProblem(Problem):
+    """What may be wrong."""
 
     WRONG_EH_FRAME = 1, "eh_frame_ptr leads elsewhere", "eh_frame_ptr leads elsewhere"
     CUT = 2, "row is counted that the section has no bytes for", "rows are counted that the section has no bytes for"

@@ -115,6 +115,13 @@ class Pool:
         starts = length * np.arange(count) + skip
         return self._append(lines.reshape(-1), starts, np.broadcast_to(np.int64(length) - skip, (count,)))
 
+    def add_slices(self, data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
+        """Add parts of an array of bytes, which are copied; returns the number of the first."""
+        joined = np.empty(int(lengths.sum()), np.uint8)
+        part = np.arange(len(lengths))
+        engine().pieces.join(*views(*map(np.ascontiguousarray, (data, starts, lengths, part)), joined))
+        return self._append(joined, np.cumsum(lengths) - lengths, lengths)
+
     def lengths(self) -> NDArray[np.int64]:
         """The texts' lengths in bytes, by number."""
         return np.concatenate(self._lengths)

@@ -31,6 +31,10 @@ def add_dump(commands: Commands) -> None:
     command.add_argument("--frames", action="store_true", help="call frame instructions, as readelf -wNf does")
     command.add_argument("--frames-interp", action="store_true", help="the rows that they make, as readelf -wNF does")
     command.add_argument("--sframe", action="store_true", help="every .sframe section, as readelf --sframe does")
+    command.add_argument("--aranges", action="store_true", help="address ranges of units, as readelf -wNr does")
+    command.add_argument("--pubnames", action="store_true", help="names of functions and data, as readelf -wNp does")
+    command.add_argument("--pubtypes", action="store_true", help="names of types, as readelf -wNt does")
+    command.add_argument("--macro", action="store_true", help="macro information, as readelf -wNm does")
     command.add_argument("--rawline", action="store_true", help="line number programs, as readelf -wNl does")
     command.add_argument("--decodedline", action="store_true", help="the rows that they make, as readelf -wNL does")
     command.add_argument("--json", action="store_true", help="as JSON, one object a section")
@@ -88,12 +92,15 @@ def _info_text(found: FileInfo) -> str:
 
 def _dump(options: argparse.Namespace) -> int:
     from .dumps import DECODED, FRAME_SECTIONS, LINE_SECTIONS, RAW, SFRAME_SECTIONS, dump_sections, plain_sections
+    from .table_dumps import ARANGES_SECTIONS, MACROS, PUBNAMES_SECTIONS, PUBTYPES_SECTIONS
 
     has_frames = options.frames or options.frames_interp
     line_views = (RAW,) * options.rawline + (DECODED,) * options.decodedline
     names = FRAME_SECTIONS * has_frames + SFRAME_SECTIONS * options.sframe + LINE_SECTIONS * bool(line_views)
+    names += ARANGES_SECTIONS * options.aranges + PUBNAMES_SECTIONS * options.pubnames
+    names += PUBTYPES_SECTIONS * options.pubtypes + MACROS * options.macro
     if not names:
-        options.command.error("say what to print: --frames, --frames-interp, --sframe, --rawline or --decodedline")
+        options.command.error("say what to print: --frames, --sframe, --rawline, ... (see --help)")
     if options.json:
         _print_json(plain_sections(options.file, names, options.frames_interp, line_views))
         return DONE

@@ -13,6 +13,7 @@ from .converters.elf import ElfSection, open_elf
 from .converters.reading import DIALECTS, refuse_relocatable
 from .converters.relocation import LaidOut, laid_out, relocated
 from .schemas.section import ParseError
+from .table_dumps import TABLE_SECTIONS, sources_of, table_plain, table_text
 
 FRAME_SECTIONS = (".eh_frame_hdr", *DIALECTS)
 SFRAME_SECTIONS = (".sframe",)
@@ -65,6 +66,7 @@ def dump_sections(
     """The sections of these names as text, call frame information as rows if `interpreted`, line number programs in the
     views asked for. Raises as `dump_sframe`."""
     laid, headers = _sections(path, names)
+    sources = sources_of(laid)
     for header in headers:
         if header.name in SFRAME_SECTIONS:
             from .converters.sframe_text import sframe_text
@@ -72,6 +74,8 @@ def dump_sections(
             yield from sframe_text(laid.image.contents(header))
         elif header.name in LINE_SECTIONS and header.size and not header.is_nobits:
             yield from _lines(laid, header, line_views)
+        elif header.size and not header.is_nobits and header.name in TABLE_SECTIONS:
+            yield from table_text(laid, header, sources)
         else:
             yield from _frames(laid, header, interpreted)
 
@@ -113,6 +117,7 @@ def plain_sections(
 ) -> Iterator[PlainSection]:
     """As `dump_sections`, as plain data. A section that the file has no bytes of is left out."""
     laid, headers = _sections(path, names)
+    sources = sources_of(laid)
     for header in headers:
         if header.name in SFRAME_SECTIONS:
             from .converters.sframe_text import sframe_plain
@@ -121,6 +126,8 @@ def plain_sections(
             yield PlainSection(fields, "functions", parts)
         elif header.name in LINE_SECTIONS and header.size and not header.is_nobits:
             yield from _plain_lines(laid, header, line_views)
+        elif header.size and not header.is_nobits and header.name in TABLE_SECTIONS:
+            yield PlainSection(*table_plain(laid, header, sources))
         elif header.size and not header.is_nobits:
             yield _plain_frames(laid, header, interpreted)
 

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from hypothesis import HealthCheck, settings
-from unwindkit.converters import (
-    callframe,
-    callframe_heads,
-    callframe_streams,
-    eh_frame_hdr_text,
-    frames,
-    fre_blocks,
-    fre_rows,
-    grouping,
-    interning,
-    kernels,
-    line_encoding,
-    line_events,
-    line_heads,
-    line_reading,
-    runs,
-    sframe_lookup,
-    stack_cfi,
-    templates,
-    text,
-)
+from unwindkit import converters
+from unwindkit.converters import kernels
 
 from .commands import built_program_fixture, copy_fixture
+from .debug_programs import debug_folder_fixture
 from .elf_programs import built_fixture
 from .oracles import pytest_runtest_setup
 
@@ -38,10 +22,12 @@ __all__ = [
     "built_fixture",
     "built_program_fixture",
     "copy_fixture",
+    "debug_folder_fixture",
     "engine_in_use",
     "fewer",
     "pytest_runtest_setup",
 ]
+
 
 # A law is held against 1,000 examples where HYPOTHESIS_PROFILE=thorough says so (.ci/run does), else a tenth.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
@@ -55,6 +41,14 @@ def fewer(divisor: int) -> settings:
     return settings(max_examples=max(20, settings.default.max_examples // divisor))
 
 
+# Every module that asks for the engine, by the name that it has there.
+USERS = [
+    module
+    for found in pkgutil.iter_modules(converters.__path__, f"{converters.__name__}.")
+    if hasattr(module := importlib.import_module(found.name), "engine") and module is not kernels
+]
+
+
 @contextmanager
 def engine_in_use(name: str) -> Iterator[None]:
     """Let conversions run on one engine; skips where the compiled one was not built, unless it is required."""
@@ -65,11 +59,7 @@ def engine_in_use(name: str) -> Iterator[None]:
             pytest.fail(f"the compiled kernels are missing: {error}")
         pytest.skip(f"the compiled kernels were not built: {error}")
     with pytest.MonkeyPatch.context() as patch:
-        for module in (
-            *(callframe, runs, fre_blocks, fre_rows, grouping, interning, sframe_lookup),
-            *(eh_frame_hdr_text, frames, text, callframe_heads, callframe_streams, stack_cfi),
-            *(line_encoding, line_events, line_heads, line_reading, templates),
-        ):
+        for module in USERS:
             patch.setattr(module, "engine", lambda: chosen)
         yield
 

@@ -52,6 +52,9 @@ R = TypeVar("R")
 LEB_BITS = 64
 LEB_GROUPS = 10
 
+# A text is read in pieces, each twice the one before: many short ones of a large section cost no square.
+FIRST_READ = 64
+
 
 class _Leb(construct.Construct):
     """LEB128 that keeps its width."""
@@ -116,12 +119,17 @@ class _NulTerminated(construct.Construct):
     """Bytes up to a zero byte; construct's own costs the square of their number."""
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> bytes:
-        start = stream.tell()
-        text, end, _ = stream.read().partition(b"\0")
-        if not end:
-            raise construct.StreamError(f"no zero byte in the {len(text)} bytes that are left", path=path)
-        stream.seek(start + len(text) + 1)
-        return text
+        start, parts, size = stream.tell(), [], FIRST_READ
+        while chunk := stream.read(size):
+            text, end, _ = chunk.partition(b"\0")
+            parts.append(text)
+            if end:
+                text = b"".join(parts)
+                stream.seek(start + len(text) + 1)
+                return text
+            size *= 2
+        left = sum(map(len, parts))
+        raise construct.StreamError(f"no zero byte in the {left} bytes that are left", path=path)
 
     def _build(self, text: bytes, stream: io.BytesIO, context: Any, path: str) -> bytes:
         if b"\0" in text:

@@ -44,6 +44,8 @@ class Engine:
     line_encoding: ModuleType
     line_events: ModuleType
     templates: ModuleType
+    sets: ModuleType
+    macros: ModuleType
 
 
 def views(*columns: NDArray[Any]) -> tuple[memoryview, ...]:

@@ -39,6 +39,10 @@ class Fault(IntEnum):
     BAD_OFFSET_COUNT = 15, "not a number of data words that this version has"
     FRES_DESCEND = 16, "the start address is not above that of the FRE before"
     MIXED_RA_STATES = 17, "a return address signed in one way is changed in the other"
+    NO_ZERO_BYTE = 30, "no zero byte ends the text"
+    UNDEFINED_FORM = 31, "the form of an operand is not defined"
+    UNDEFINED_VERSION = 32, "the version is none that is defined"
+    NOT_ENDED = 33, "no opcode of 0 ends the unit"
 
     # Of line number programs.
     NO_OPCODE = 40, "the length of an extended instruction holds no opcode"
@@ -77,6 +81,17 @@ class LineKind(IntEnum):
     LONGER = 0
     SHORTER = 1
     ODD = 2
+
+
+class Stored(IntEnum):
+    """How an operand of a macro entry is stored; 1 to 16 are that many bytes, BLOCK + n a length of n bytes first."""
+
+    OFFSET = 32
+    ULEB = 33
+    SLEB = 34
+    TEXT = 35
+    BLOCK = 64
+    UNKNOWN = 255
 
 
 class Filled(IntEnum):

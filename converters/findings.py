@@ -1,0 +1,73 @@
+"""What is wrong with a section that can be read: findings, as columns, and sentences that sum them up.
+
+Strategy: a kind of finding carries its words; each finding has a section offset, and a value if one is at fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Problem(IntEnum):
+    """What may be wrong, with the words for one and for several."""
+
+    one: str
+    several: str
+
+    def __new__(cls, value: int, one: str, several: str) -> Problem:
+        """An integer that carries its words."""
+        problem = int.__new__(cls, value)
+        problem._value_ = value
+        problem.one, problem.several = one, several
+        return problem
+
+
+P = TypeVar("P", bound=Problem)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Findings(Generic[P]):
+    """One element a finding, by section offset: `problem` u8, `offset` i64, and `value` u64, an address or an offset
+    that is at fault (0: none is)."""
+
+    kinds: type[P]
+    problem: NDArray[np.uint8]
+    offset: NDArray[np.int64]
+    value: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.problem)
+
+    def of(self, problem: P) -> list[int]:
+        """The section offsets of one kind."""
+        return [int(offset) for offset in self.offset[self.problem == problem]]
+
+    def sentences(self) -> tuple[str, ...]:
+        """One for each kind, with the place of the first."""
+        found = []
+        for problem in self.kinds:
+            offsets = self.of(problem)
+            if offsets:
+                words = problem.one if len(offsets) == 1 else problem.several
+                place = f"at {offsets[0]:#x}" if len(offsets) == 1 else f"first at {offsets[0]:#x}"
+                found.append(f"{len(offsets):,} {words}, {place}")
+        return tuple(found)
+
+
+def findings(kinds: type[P], found: Sequence[tuple[P, NDArray[np.int64], NDArray[np.uint64] | None]]) -> Findings[P]:
+    """Put findings of several kinds together: kind, offsets, and values where there are any."""
+    problem = np.concatenate([np.zeros(0, np.uint8), *(np.full(len(at), kind, np.uint8) for kind, at, _ in found)])
+    offset = np.concatenate([np.zeros(0, np.int64), *(at for _, at, _ in found)])
+    values = (np.zeros(len(at), np.uint64) if value is None else value for _, at, value in found)
+    value = np.concatenate([np.zeros(0, np.uint64), *values])
+    order = np.lexsort((problem, offset))
+    return Findings(kinds, problem[order], offset[order], value[order])

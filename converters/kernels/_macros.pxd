@@ -1,0 +1,1 @@
+from ._reads cimport Reader
