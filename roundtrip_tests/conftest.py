@@ -45,7 +45,8 @@ def fewer(divisor: int) -> settings:
 USERS = [
     module
     for found in pkgutil.iter_modules(converters.__path__, f"{converters.__name__}.")
-    if hasattr(module := importlib.import_module(found.name), "engine") and module is not kernels
+    if getattr(module := importlib.import_module(found.name), "engine", None) is kernels.engine
+    and module is not kernels
 ]
 
 
