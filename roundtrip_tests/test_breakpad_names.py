@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from unwindkit import read_elf
+from unwindkit.converters.arch import ARCHITECTURES
 from unwindkit.converters.breakpad_names import breakpad_names
 from unwindkit.converters.rules import RuleKind
 
@@ -51,3 +52,25 @@ def test_where_registers_begin_that_no_directive_names() -> None:
     for name in ("mips", "mips64"):
         assert [breakpad_names(name)[number] for number in (31, 32, 63)] == ["$ra", "$f0", "$f31"]
         assert 64 not in breakpad_names(name)
+
+
+SP_FP_RA = {
+    "x86": "$esp $ebp $eip",
+    "x86_64": "$rsp $rbp $rip",
+    "arm": "sp r11 lr",
+    "aarch64": "sp x29 x30",
+    "aarch64_be": "sp x29 x30",
+    "mips": "$sp $fp $ra",
+    "mips64": "$sp $fp $ra",
+    "ppc": "r1 r31 lr",
+    "ppc64": "r1 r31 lr",
+    "riscv32": "sp s0 ra",
+    "riscv64": "sp s0 ra",
+    "s390x": "%r15 %r11 %r14",
+}
+
+
+def test_stack_pointer_frame_pointer_and_return_address_by_name() -> None:
+    for name, architecture in ARCHITECTURES.items():
+        numbers = (architecture.stack_pointer, architecture.frame_pointer, architecture.return_address)
+        assert " ".join(breakpad_names(name)[number] for number in numbers) == SP_FP_RA[name]

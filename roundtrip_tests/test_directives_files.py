@@ -48,6 +48,18 @@ def test_what_holds_where_a_function_begins_is_what_the_assembler_says(name: str
         assert factors == (assembler.code_alignment_factor, assembler.data_alignment_factor)
 
 
+@pytest.mark.oracle
+def test_factors_of_big_endian_aarch64_are_those_of_gas(tmp_path: Path) -> None:
+    """Which has no linker here for it, so that other tests ask LLVM, whose factors are its own."""
+    target = replace(TARGETS["aarch64"], name="aarch64_be", options=("-EB",))
+    image = open_elf(assembled(tmp_path, target, EMPTY))
+    entries = parse_section(image.contents(image.named(".eh_frame")[0]), EH_FRAME)
+    (cie,) = (entry for _, entry in entries if isinstance(entry, Cie))
+    assembler = ARCHITECTURES["aarch64_be"].assembler
+    found = int(cie.code_alignment_factor), int(cie.data_alignment_factor)
+    assert found == (assembler.code_alignment_factor, assembler.data_alignment_factor)
+
+
 @pytest.mark.oracle("bookworm-mips64el")
 def test_factors_of_mips_are_those_of_debian_s_libc() -> None:
     """Which GNU as made for MIPS; there is none here to be asked."""
