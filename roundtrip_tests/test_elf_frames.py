@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 from unwindkit import BuildError, ParseError, by_pc, convert_frames, read_elf
 from unwindkit.converters.callframe_encoding import frames_from_table
 from unwindkit.converters.eh_frame_hdr import check_eh_frame_hdr
@@ -71,6 +72,30 @@ def holds(path: Path, out: Path, report: FramesReport) -> None:
     for header in image.named(HEADER):
         frames_read = [(image.contents(frames), read_elf(out, FRAMES))]
         assert check_eh_frame_hdr(image.contents(header), frames_read).sentences() == ()
+
+
+def places(path: Path) -> dict[str, tuple[int, int, int, int]]:
+    """File offset, size, address and alignment of both sections, and of the header's program header."""
+    with path.open("rb") as file:
+        elf = ELFFile(file)
+        found = {one.name: one.header for one in elf.iter_sections() if one.name in (FRAMES, HEADER)}
+        (named,) = (one.header for one in elf.iter_segments("PT_GNU_EH_FRAME"))
+    sections = {name: (h["sh_offset"], h["sh_size"], h["sh_addr"], h["sh_addralign"]) for name, h in found.items()}
+    return sections | {"": (named["p_offset"], named["p_memsz"], named["p_vaddr"], named["p_align"])}
+
+
+@BOTH_PLACES
+def test_alignment_and_nothing_left_of_what_was_there(place: str, folder: Path, tmp_path: Path) -> None:
+    original, out = compiled.build(folder, FLAGS["O2"]), tmp_path / "out"
+    rewritten(original, out, place)
+    before, after, data = places(original), places(out), out.read_bytes()
+    assert after[FRAMES][2] % 8 == 0
+    assert [after[name][3] for name in (FRAMES, HEADER, "")] == [8, 4, 4]
+    assert after[HEADER] == after[""]
+    for name in (FRAMES, HEADER) if place == IN_PLACE else (FRAMES,):
+        start, size = before[name][:2]
+        kept = after[name][1] if place == IN_PLACE else 0
+        assert data[start + kept : start + size] == bytes(size - kept)
 
 
 @pytest.mark.oracle
