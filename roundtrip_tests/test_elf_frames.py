@@ -27,6 +27,7 @@ from unwindkit.writers.elf_frames import FRAMES, HEADER, FramesReport, write_fra
 
 from . import compiled
 from .compiled_sources import EXPECTED_OUTPUT
+from .edited_frames import part
 from .elf_matrix import backtrace
 from .elf_programs import DEBUG, PT_GNU_SFRAME, Built, headers, patched, run, section_at, segment_at, tool
 from .elf_removed import FLAGS, compiled_folder, prints
@@ -96,6 +97,18 @@ def test_alignment_and_nothing_left_of_what_was_there(place: str, folder: Path, 
         start, size = before[name][:2]
         kept = after[name][1] if place == IN_PLACE else 0
         assert data[start + kept : start + size] == bytes(size - kept)
+
+
+def test_of_fewer_functions_zeros_are_left_in_both_sections(folder: Path, tmp_path: Path) -> None:
+    original, out = compiled.build(folder, FLAGS["O2"]), tmp_path / "out"
+    table = part(read_elf(original, FRAMES), slice(None, -3))
+    write_frames(original, out, frames_for(frames_from_table(table, EH_FRAME)[0], table))
+    before, after, data = places(original), places(out), out.read_bytes()
+    assert before[HEADER][1] - after[HEADER][1] == 3 * 8
+    for name in (FRAMES, HEADER):
+        start, size = before[name][:2]
+        kept = after[name][1]
+        assert data[start + kept : start + size] == bytes(size - kept) != b""
 
 
 @pytest.mark.oracle
