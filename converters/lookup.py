@@ -52,16 +52,20 @@ def find_rows(table: UnwindTable, pcs: ArrayLike) -> RowsAt:
 
 
 def owners(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Functions and the first address that each has for itself, ascending: it is the function's up to its end.
+    """As `range_owners`, of a table's functions."""
+    return range_owners(table.functions.start, table.functions.size)
 
-    A function that has none is not among them.
+
+def range_owners(start: NDArray[np.uint64], size: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Ranges and the first address that each has for itself, ascending: it is the range's up to its end.
+
+    An address that several have belongs to the one that starts first. A range that has none is not among them.
     """
-    functions = table.functions
-    order = np.argsort(functions.start, kind="stable")
-    order = order[functions.size[order] > 0]
-    last = functions.start[order] + (functions.size[order] - np.uint64(1))
+    order = np.argsort(start, kind="stable")
+    order = order[size[order] > 0]
+    last = start[order] + (size[order] - np.uint64(1))
     reach = np.maximum.accumulate(np.concatenate([np.zeros(1, np.uint64), last]))[:-1]
-    begin = functions.start[order].copy()
+    begin = start[order].copy()
     taken = reach >= begin
     taken[:1] = False
     begin[taken] = reach[taken] + np.uint64(1)

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -187,3 +188,29 @@ def test_killed_at_any_moment_it_leaves_the_old_file_or_the_new_one(built: Built
             program.write_bytes(old)
     assert killed >= KILLS / 2, "most moments are within the run"
     assert left >= 3, "some are within the writing"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sframe", "--section"),
+        ("breakpad", "-o"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_file_is_written_to_and_stays(command: tuple[str, str], built_program: Path, tmp_path: Path) -> None:
+    """A pipe stands for /dev/null, which a rename by root would take away from everyone."""
+    program = built_program
+    expected, pipe = tmp_path / "expected", tmp_path / "pipe"
+    name, option = command
+    assert unwindkit(name, program, option, expected).returncode == 0
+    os.mkfifo(pipe)
+    read: list[bytes] = []
+    reader = Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    done = unwindkit(name, program, option, pipe)
+    reader.join()
+    assert (done.returncode, read) == (0, [expected.read_bytes()])
+    assert pipe.is_fifo()
+    assert unwindkit(name, program, option, "/dev/null").returncode == 0
+    assert Path("/dev/null").is_char_device()

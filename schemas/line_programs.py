@@ -141,6 +141,8 @@ STANDARD: dict[DW_LNS, LineInstructionSpec] = {
     DW_LNS.set_epilogue_begin: LineInstructionSpec(LineEffect.SET_EPILOGUE_BEGIN),
     DW_LNS.set_isa: LineInstructionSpec(LineEffect.SET_ISA, LineOperand.ISA),
 }
+# The standard_opcode_lengths that a header has which knows them all.
+STANDARD_OPCODE_LENGTHS = tuple(int(spec.operand is not LineOperand.NONE) for spec in STANDARD.values())
 EXTENDED: dict[DW_LNE, LineInstructionSpec] = {
     DW_LNE.end_sequence: LineInstructionSpec(LineEffect.END_SEQUENCE),
     DW_LNE.set_address: LineInstructionSpec(LineEffect.SET_ADDRESS, LineOperand.ADDRESS),

@@ -24,8 +24,12 @@ def write_bytes(path: Path, data: bytes) -> None:
 def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """Make `pieces` the content of `path`: a temporary file beside it is renamed; on failure `path` is as it was.
 
-    Links are followed. Raises OSError.
+    Links are followed. What is no file (a pipe, `/dev/null`) is written to as it is. Raises OSError.
     """
+    if _is_special(path):
+        with path.open("wb") as special:
+            special.writelines(pieces)
+        return
     target = path.resolve()
     mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~umask()
     name = target.with_name(f".unwindkit-{os.getpid()}-{time.monotonic_ns():x}")
@@ -41,6 +45,11 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         name.replace(target)
     finally:
         name.unlink(missing_ok=True)
+
+
+def _is_special(path: Path) -> bool:
+    """Whether it is there and neither file nor folder: whoever renamed a file to it would take it away."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def umask() -> int:
