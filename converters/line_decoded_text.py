@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas import engine as reference
-from ..schemas.line_programs import DW_LNCT, FileName, LineEffect
+from ..schemas.line_programs import DW_LNCT, LineEffect
 from .kernels.protocol import Event, UnitField
-from .line_events import Events, LineDump, events_of
+from .line_events import Events, LineDump, defined_in, events_of
 from .line_raw_text import unknown_standard
 from .templates import Templates
 
@@ -123,10 +122,9 @@ def _words(dump: LineDump, events: Events, files: _Files, first_word: int) -> li
     """The texts that instructions name, whose numbers they are told; files that they define are added."""
     section = dump.section
     words: list[bytes] = []
-    for number in events.having(LineEffect.DEFINE_FILE).tolist():
-        begin, end = (int(events.values[number, event]) for event in (Event.BEGIN, Event.END))
-        found, _ = reference.parse(FileName, section, begin, end, "DW_LNE_define_file")
-        files.files.append((found.path, int(found.directory_index)))
+    found = defined_in(section, events)
+    defined = enumerate(found.directory_index.tolist())
+    files.files.extend((found.path(section, number), directory) for number, directory in defined)
 
     def add(which: NDArray[np.int64], text: Callable[[int], bytes]) -> None:
         """Give some instructions the texts of their file numbers."""

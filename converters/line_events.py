@@ -15,7 +15,7 @@ from ..schemas.line_programs import LineEffect
 from ..schemas.section import Section
 from .kernels import engine, views
 from .kernels.protocol import Event, UnitField
-from .line_heads import LineHeads, PathValues, line_heads, path_values, refuse_unit
+from .line_heads import DefinedFiles, LineHeads, PathValues, defined_files, line_heads, path_values, refuse_unit
 from .line_reading import LinePaths, line_paths, machine_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def line_dump(section: Section, strings: dict[str, Section]) -> LineDump:
 def events_of(heads: LineHeads, unit: int) -> Iterator[Events]:
     """Run the program of a unit, some instructions at a time. Raises ParseError at what cannot be decoded."""
     machine = machine_of(heads)
-    machine.enter(heads.fields, unit)
+    machine.enter(*views(heads.fields), unit)
     size = int(heads.field(UnitField.END)[unit] - heads.field(UnitField.PROGRAM)[unit])
     while machine.reader.offset < machine.end:
         effect = np.zeros(min(CHUNK, size), np.uint8)
@@ -79,3 +79,9 @@ def events_of(heads: LineHeads, unit: int) -> Iterator[Events]:
         if machine.reader.fault:
             refuse_unit(heads, unit, "program", machine.reader)
         yield Events(effect[:count], values[:count])
+
+
+def defined_in(section: Section, events: Events) -> DefinedFiles:
+    """The files that some instructions define."""
+    place = events.value(Event.BEGIN)[events.having(LineEffect.DEFINE_FILE)].astype(np.int64)
+    return defined_files(section, np.zeros(len(place), np.int64), place)

@@ -242,6 +242,37 @@ def old_formats() -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uin
     return np.array([1, len(file)]), columns[0], columns[1]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DefinedFiles:
+    """Files that programs define, an element each: `unit` i64, and the fields of `FileName`, of the path the section
+    offset `start` i64 and the size i64; the others u64."""
+
+    unit: NDArray[np.int64]
+    start: NDArray[np.int64]
+    path_size: NDArray[np.int64]
+    directory_index: NDArray[np.uint64]
+    timestamp: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+
+    def path(self, section: Section, number: int) -> bytes:
+        """The path of one."""
+        start = int(self.start[number])
+        return bytes(section.data[start : start + int(self.path_size[number])])
+
+
+def defined_files(section: Section, unit: NDArray[np.int64], place: NDArray[np.int64]) -> DefinedFiles:
+    """Those whose operands stand at these section offsets, which a program was run over. Raises ParseError."""
+    forms = old_formats()[2][1:].astype(np.int64)
+    storages = form_storages()[forms]
+    number = np.zeros((len(place), len(forms)), np.uint64)
+    start = np.zeros((len(place), len(forms)), np.int64)
+    reader = reader_of(section)
+    done = engine().line_entries.entries(reader, *views(np.ascontiguousarray(place), storages, number, start))
+    if reader.fault:
+        refuse(section, f"DW_LNE_define_file[{done}]", reader)
+    return DefinedFiles(unit, start[:, 0], number[:, 0].astype(np.int64), *number[:, 1:].T)
+
+
 def path_values(heads: LineHeads) -> PathValues:
     """Read the directories and files of all units. Raises ParseError."""
     reader = reader_of(heads.section)

@@ -10,13 +10,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..schemas import engine as reference
 from ..schemas.forms import DW_FORM, FORM_KINDS
-from ..schemas.line_programs import DW_LNCT, LNE_LO_USER, FileName, LineEffect
+from ..schemas.line_programs import DW_LNCT, LNE_LO_USER, LineEffect
 from ..schemas.section import Section
 from ..schemas.wire import Block, Sized, SizedBlock, Variable
 from .kernels.protocol import Event, UnitField
-from .line_events import Events, LineDump, events_of
+from .line_events import Events, LineDump, defined_in, events_of
 from .line_heads import block_at
 from .line_reading import STRING_SECTIONS, string_in
 from .templates import Templates
@@ -91,20 +90,30 @@ def raw_line_text(dump: LineDump) -> Iterator[bytes]:
 
 def _words(section: Section, events: Events, file_count: int, first_word: int) -> tuple[list[bytes], int]:
     """The texts of instructions without a template, whose numbers they are told, and how many files there are."""
-    words: list[bytes] = []
-    for number in events.having(LineEffect.NOTHING, LineEffect.DEFINE_FILE).tolist():
+    words = _defined_files(section, events, file_count)
+    file_count += len(words)
+    events.values[events.having(LineEffect.DEFINE_FILE), Event.WORD] = first_word + np.arange(len(words))
+    for number in events.having(LineEffect.NOTHING).tolist():
         begin, end = (int(events.values[number, event]) for event in (Event.BEGIN, Event.END))
         opcode = int(events.values[number, Event.OPCODE])
-        if events.effect[number] == LineEffect.DEFINE_FILE:
-            file_count += 1
-            text = _defined_file(section, begin, end, file_count)
-        elif events.values[number, Event.IS_EXTENDED]:
-            text = unknown_extended(opcode, bytes(section.data[begin:end]))
-        else:
-            text = unknown_standard(section, opcode, begin, end)
         events.values[number, Event.WORD] = first_word + len(words)
-        words.append(text)
+        if events.values[number, Event.IS_EXTENDED]:
+            words.append(unknown_extended(opcode, bytes(section.data[begin:end])))
+        else:
+            words.append(unknown_standard(section, opcode, begin, end))
     return words, file_count
+
+
+def _defined_files(section: Section, events: Events, file_count: int) -> list[bytes]:
+    """The texts of files that the program defines."""
+    found = defined_in(section, events)
+    head = b"  Extended opcode 3: define new File Table entry\n  Entry\tDir\tTime\tSize\tName\n"
+    columns = zip(found.directory_index.tolist(), found.timestamp.tolist(), found.size.tolist(), strict=True)
+    return [
+        head + f"   {file_count + number + 1}\t{directory}\t{time}\t{size}\t".encode() + found.path(section, number)
+        + b"\n\n"
+        for number, (directory, time, size) in enumerate(columns)
+    ]  # fmt: skip
 
 
 def unknown_standard(section: Section, opcode: int, begin: int, end: int) -> bytes:
@@ -129,16 +138,6 @@ def unknown_extended(opcode: int, operands: bytes) -> bytes:
     kind = "user defined" if opcode >= LNE_LO_USER else "UNKNOWN"
     said = "".join(f" {byte:02x}" for byte in operands)
     return f"{head}{kind}: length {len(operands)} [{said}]\n".encode()
-
-
-def _defined_file(section: Section, begin: int, end: int, number: int) -> bytes:
-    found, _ = reference.parse(FileName, section, begin, end, "DW_LNE_define_file")
-    head = "  Extended opcode 3: define new File Table entry\n  Entry\tDir\tTime\tSize\tName\n"
-    return f"{head}   {_file_numbers(number, found)}".encode() + found.path + b"\n\n"
-
-
-def _file_numbers(number: int, file: FileName) -> str:
-    return f"{number}\t{int(file.directory_index)}\t{int(file.timestamp)}\t{int(file.size)}\t"
 
 
 def _head(dump: LineDump, unit: int) -> bytes:

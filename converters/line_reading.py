@@ -13,15 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..schemas import engine as reference
 from ..schemas.forms import DW_FORM, FORM_KINDS
-from ..schemas.line_programs import DW_LNCT, EXTENDED, STANDARD, FileName
+from ..schemas.line_programs import DW_LNCT, EXTENDED, STANDARD
 from ..schemas.section import ParseError, Section
 from ..schemas.wire import Block, SizedBlock
 from .elf import ElfImage, open_elf
 from .kernels import engine, views
 from .kernels.protocol import LineCount, Storage, UnitField
-from .line_heads import LineHeads, PathValues, block_at, form_storages, line_heads, path_values, refuse_unit
+from .line_heads import (
+    MD5_SIZE,
+    LineHeads,
+    PathValues,
+    block_at,
+    defined_files,
+    form_storages,
+    line_heads,
+    path_values,
+    refuse_unit,
+)
 from .line_table import LineRowColumns, LineTable, LineUnitColumns, PathColumns, contents_bit
 from .relocation import LaidOut, laid_out, relocated
 from .runs import reader_of
@@ -204,8 +213,8 @@ def _path_columns(
         numbers[content.name][said] = number
     said, value, form = where(DW_LNCT.MD5)
     _check_forms(heads, form == DW_FORM.data16, values.start[value], form, DW_LNCT.MD5)
-    md5 = np.zeros((len(table), 16), np.uint8)
-    md5[said] = np.frombuffer(heads.section.data, np.uint8)[values.start[value][:, None] + np.arange(16)]
+    md5 = np.zeros((len(table), MD5_SIZE), np.uint8)
+    md5[said] = np.frombuffer(heads.section.data, np.uint8)[values.start[value][:, None] + np.arange(MD5_SIZE)]
     said, value, form = where(DW_LNCT.path)
     path = np.full(len(table), paths.number_of(b""), np.uint32)
     path[said] = paths.numbers_of(values, value, form)
@@ -299,14 +308,14 @@ def _with_defined(
     unit, place = defined
     if not len(unit):
         return files, first_file
-    found = [reference.parse(FileName, section, at, len(section), "DW_LNE_define_file")[0] for at in place.tolist()]
-    numbers = {name.name: np.array([int(getattr(one, name.name)) for one in found], np.uint64) for name in NUMBERS}
-    md5 = np.zeros((len(found), 16), np.uint8)
-    more = PathColumns(np.array([paths.number_of(one.path) for one in found], np.uint32), md5=md5, **numbers)
-    counts = np.diff(first_file) + np.bincount(unit, minlength=len(first_file) - 1)
+    found = defined_files(section, unit, place)
+    numbers = [paths.number_of(found.path(section, number)) for number in range(len(unit))]
+    more = {name.name: getattr(found, name.name) for name in NUMBERS}
+    more |= {"path": np.array(numbers, np.uint32), "md5": np.zeros((len(unit), MD5_SIZE), np.uint8)}
     behind = first_file[1:][unit]
     names = [field.name for field in fields(PathColumns)]
-    columns = {name: np.insert(getattr(files, name), behind, getattr(more, name), axis=0) for name in names}
+    columns = {name: np.insert(getattr(files, name), behind, more[name], axis=0) for name in names}
+    counts = np.diff(first_file) + np.bincount(unit, minlength=len(first_file) - 1)
     return PathColumns(**columns), np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 

@@ -117,7 +117,7 @@ def test_every_instruction(name: str, version: int, is_64: bool, tmp_path: Path)
 
 
 @oracle
-def test_operations_of_vliw_instructions(tmp_path: Path) -> None:
+def test_operations_of_vliw_instructions(kernels: str, tmp_path: Path) -> None:
     unit = Unit(f"1c 02 06 01 34 02 01 01 14 09 0800 01 {END}", minimum_instruction_length=16, maximum_operations=4)
     agree(line_file(tmp_path / "file", X86_64, unit.data()))
 
@@ -143,7 +143,7 @@ NEW_TABLES = {
 
 @oracle
 @pytest.mark.parametrize("which", OLD_TABLES)
-def test_tables_up_to_version_4(which: str, tmp_path: Path) -> None:
+def test_tables_up_to_version_4(which: str, kernels: str, tmp_path: Path) -> None:
     for version in (2, 4):
         unit = Unit(f"01 04 02 01 04 01 01 {END}", version, tables=OLD_TABLES[which])
         agree(line_file(tmp_path / "file", X86_64, unit.data()))
@@ -151,7 +151,7 @@ def test_tables_up_to_version_4(which: str, tmp_path: Path) -> None:
 
 @oracle
 @pytest.mark.parametrize("which", NEW_TABLES)
-def test_tables_of_version_5(which: str, tmp_path: Path) -> None:
+def test_tables_of_version_5(which: str, kernels: str, tmp_path: Path) -> None:
     unit = Unit(f"01 04 00 01 04 01 01 04 02 01 {END}", 5, tables=NEW_TABLES[which])
     agree(line_file(tmp_path / "file", X86_64, unit.data(), LINE_STRINGS))
 

@@ -194,3 +194,26 @@ def tables(
         first_format[2 * unit.shape[0]] = formats
         first_value[2 * unit.shape[0]] = values
     return 2 * unit.shape[0]
+
+
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def entries(
+    reader: Reader,
+    place: cython.const[cython.longlong][::1],
+    storage: cython.const[cython.uchar][::1],
+    number: cython.ulonglong[:, ::1],
+    start: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """Read single entries, of values of these storages, at some places; return how many were read (all, but for a fault
+    in the next one). `number` and `start` get a row of values each, as of `tables`."""
+    index: cython.longlong
+    one: cython.longlong
+    for index in range(place.shape[0]):
+        reader.offset = place[index]
+        for one in range(storage.shape[0]):
+            start[index, one] = reader.offset
+            number[index, one] = value(reader, storage[one], 0)
+        if reader.fault:
+            return index
+    return place.shape[0]

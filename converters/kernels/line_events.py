@@ -49,8 +49,8 @@ def decode(
 ) -> cython.longlong:
     """Run instructions from where the machine stands, as many as there is room for; return how many were run.
 
-    Of each the effect and a row of `Event`s. At a fault the
-    reader stands at the instruction. Nothing is asked of the registers: addresses may go down.
+    Of each the effect and a row of `Event`s. At a fault the reader stands at the instruction. Nothing is asked of the
+    registers: addresses may go down.
     """
     reader: Reader = machine.reader
     count: cython.longlong = 0
