@@ -47,7 +47,7 @@ def describe(kind: object) -> str:
         wire.Sized: "bytes",
         wire.Block: "ULEB128 length, bytes",
         wire.SizedBlock: "length, bytes",
-        wire.Each: "tuple of values",
+        wire.Entries: "array of values",
         wire.Rest: "bytes up to the end",
         wire.Given: "(no bytes)",
         wire.Pointer: "DW_EH_PE value",

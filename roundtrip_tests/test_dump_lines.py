@@ -122,6 +122,24 @@ def test_operations_of_vliw_instructions(kernels: str, tmp_path: Path) -> None:
     agree(line_file(tmp_path / "file", X86_64, unit.data()))
 
 
+SEEN_BY_LLVM = {
+    **{f"version {version}": Unit(PROGRAM_BYTES, version) for version in VERSIONS},
+    "64-bit DWARF": Unit(PROGRAM_BYTES, 5, is_64=True),
+    "opcode_base 10": Unit(f"03 09 0a 0b 0c 0d 08 ff {END}", opcode_base=10),
+    "opcode_base 14": Unit(f"0d 818000 14 02 05 ff {END}", opcode_base=14),
+    "instructions of 4 bytes": Unit(f"02 03 01 08 01 09 0300 01 10 1c {END}", minimum_instruction_length=4),
+    "VLIW": Unit(f"1c 02 06 01 34 08 01 02 01 01 {END}", minimum_instruction_length=16, maximum_operations=4),
+    "is_stmt is false": Unit(f"01 06 01 06 14 {END} 01 {END}", default_is_stmt=0),
+}
+
+
+@llvm
+@pytest.mark.parametrize("which", SEEN_BY_LLVM)
+def test_rows_are_those_of_llvm(which: str, tmp_path: Path) -> None:
+    path = line_file(tmp_path / "file", X86_64, SEEN_BY_LLVM[which].data())
+    assert rows_of(read_lines(path)) == rows_of_llvm(path)
+
+
 OLD_TABLES = {
     "directories": "2f6100 6200 00  782e6300 02 8001 05  00",
     "no files": "2f6100 00 00",

@@ -63,6 +63,10 @@ def test_counts_of_entries_that_are_not_there(count: str, table: str) -> None:
 def test_forms() -> None:
     unknown = Unit(END, 5, tables="01 01 7f 01 00")
     refused(unknown.data(), COUNT_V5 + 3, "unit[0].directories", "form of a value is not known")
+    # Nothing is stored in it, so that nothing has to be known.
+    no_value = Unit(END, 5, tables="01 01 7f 00 00 00")
+    assert table_of(no_value).directories_of(0) == ()
+    assert len(parse_line_section(line_section(no_value.data()))) == 1
     not_a_path = Unit(END, 5, tables="01 01 0f 01 05 00 00")
     refused(not_a_path.data(), COUNT_V5 + 3, "DW_LNCT_path", "DW_FORM_udata names a string")
     not_a_number = Unit(END, 5, tables="01 02 08 01 6100 00 00")

@@ -59,33 +59,45 @@ class ValuesUntilZero(construct.Construct):
         return values
 
 
-class ValuesOfEach(construct.Construct):
-    """One value of each kind that the context tells."""
+class ListOfEntries(construct.Construct):
+    """Tuples of one value of each kind, both as the context tells, which is asked once."""
 
     def __init__(
-        self, kinds: Callable[[Any], tuple[Kind, ...]], construct_of: Callable[[Kind], construct.Construct]
+        self,
+        kinds: Callable[[Any], tuple[Kind, ...]],
+        count: Callable[[Any], int],
+        construct_of: Callable[[Kind], construct.Construct],
     ) -> None:
         super().__init__()
         self.kinds = kinds
+        self.count = count
         self.construct_of = construct_of
 
-    def _constructs(self, context: Any, path: str) -> list[construct.Construct]:
+    def _asked(self, context: Any, path: str) -> tuple[list[construct.Construct], int]:
         try:
-            kinds = self.kinds(context)
+            count = self.count(context)
+            kinds = self.kinds(context) if count else ()
         except ValueError as error:
             raise construct.RangeError(str(error), path=path) from error
-        if not kinds:
+        if count and not kinds:
             # Any number of entries would take no byte.
             raise construct.RangeError("entries without a format", path=path)
-        return [self.construct_of(kind) for kind in kinds]
+        return [self.construct_of(kind) for kind in kinds], count
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
-        return tuple(one._parsereport(stream, context, path) for one in self._constructs(context, path))
+        constructs, count = self._asked(context, path)
+        found: list[tuple[Any, ...]] = []
+        while len(found) < count:
+            found.append(tuple([one._parsereport(stream, context, path) for one in constructs]))
+        return tuple(found)
 
-    def _build(self, values: tuple[Any, ...], stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
-        constructs = self._constructs(context, path)
-        if len(constructs) != len(values):
-            raise construct.RangeError(f"{len(values)} values, {len(constructs)} needed", path=path)
-        for one, value in zip(constructs, values, strict=True):
-            one._build(value, stream, context, path)
-        return values
+    def _build(self, entries: tuple[Any, ...], stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
+        constructs, count = self._asked(context, path)
+        if len(entries) != count:
+            raise construct.RangeError(f"{len(entries)} entries, {count} counted", path=path)
+        for values in entries:
+            if len(constructs) != len(values):
+                raise construct.RangeError(f"{len(values)} values, {len(constructs)} needed", path=path)
+            for one, value in zip(constructs, values, strict=True):
+                one._build(value, stream, context, path)
+        return entries

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import construct
 
-from .constructs import SizedBytes, ValuesOfEach, ValuesUntilZero
+from .constructs import ListOfEntries, SizedBytes, ValuesUntilZero
 from .pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_SIZES, is_known, is_signed, value_format
 from .section import BuildError, ByteOrder, ParseError, Section
 from .wire import (
@@ -23,8 +23,8 @@ from .wire import (
     Bits,
     Block,
     DwarfFormat,
-    Each,
     Either,
+    Entries,
     Given,
     Integer,
     Kind,
@@ -260,8 +260,8 @@ def _(kind: UntilZero, order: ByteOrder) -> construct.Construct:
 
 
 @_construct_of.register
-def _(kind: Each, order: ByteOrder) -> construct.Construct:
-    return ValuesOfEach(kind.kinds, lambda one: _cached_construct(type(one).__name__, one, order))
+def _(kind: Entries, order: ByteOrder) -> construct.Construct:
+    return ListOfEntries(kind.kinds, kind.count, lambda one: _cached_construct(type(one).__name__, one, order))
 
 
 @_construct_of.register

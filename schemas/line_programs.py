@@ -19,7 +19,7 @@ from .wire import (
     U16,
     ULEB,
     DwarfFormat,
-    Each,
+    Entries,
     Given,
     Integer,
     Kind,
@@ -256,7 +256,7 @@ class LineProgramHeader:
     directories_count: Leb128 | None = wire(When(ULEB, _has_formats), "from version 5 on", default=None)
     directories: tuple[Values, ...] | None = wire(
         When(
-            Many(Each(lambda this: _kinds_of(this.directory_entry_format)), lambda this: int(this.directories_count)),
+            Entries(lambda this: _kinds_of(this.directory_entry_format), lambda this: int(this.directories_count)),
             _has_formats,
         ),
         "values of each, the compilation's directory first; from version 5 on",
@@ -273,7 +273,7 @@ class LineProgramHeader:
     file_names_count: Leb128 | None = wire(When(ULEB, _has_formats), "from version 5 on", default=None)
     files: tuple[Values, ...] | None = wire(
         When(
-            Many(Each(lambda this: _kinds_of(this.file_name_entry_format)), lambda this: int(this.file_names_count)),
+            Entries(lambda this: _kinds_of(this.file_name_entry_format), lambda this: int(this.file_names_count)),
             _has_formats,
         ),
         "values of each, the primary source file first; from version 5 on (the text calls it file_names too)",

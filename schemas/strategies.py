@@ -37,8 +37,8 @@ from .wire import (
     Bits,
     Block,
     DwarfFormat,
-    Each,
     Either,
+    Entries,
     Given,
     Integer,
     Kind,
@@ -222,8 +222,10 @@ def _(kind: UntilZero, this: Any) -> SearchStrategy[tuple[Any, ...]]:
 
 
 @_strategy_of.register
-def _(kind: Each, this: Any) -> SearchStrategy[tuple[Any, ...]]:
-    return st.tuples(*(_strategy_of(one, this) for one in kind.kinds(this)))
+def _(kind: Entries, this: Any) -> SearchStrategy[tuple[Any, ...]]:
+    count = kind.count(this)
+    values = st.tuples(*(_strategy_of(one, this) for one in kind.kinds(this)))
+    return st.lists(values, min_size=count, max_size=count).map(tuple)
 
 
 @_strategy_of.register

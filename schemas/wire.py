@@ -100,10 +100,14 @@ class UntilZero(NamedTuple):
     kind: Kind
 
 
-class Each(NamedTuple):
-    """One value of each of `kinds(this)`, at least one, held as a tuple. ValueError where there is no telling."""
+class Entries(NamedTuple):
+    """`count(this)` tuples of one value of each of `kinds(this)`, held as a tuple.
+
+    Where there is an entry there is at least one kind; `kinds` raises ValueError where there is no telling.
+    """
 
     kinds: Depends
+    count: Depends
 
 
 class When(NamedTuple):
@@ -152,7 +156,7 @@ Kind = (
     | Nested
     | Many
     | UntilZero
-    | Each
+    | Entries
     | When
     | Either
     | Given
