@@ -37,7 +37,7 @@ def test_law_1_covers_every_declared_record() -> None:
     assert declared_records(line_programs) == tested
 
 
-@fewer(4)
+@fewer(10)
 @given(order=orders, version=st.sampled_from(VERSIONS), dwarf_format=st.sampled_from(DwarfFormat), data=st.data())
 def test_law_1_headers(order: ByteOrder, version: int, dwarf_format: DwarfFormat, data: st.DataObject) -> None:
     params = {"version": version, "dwarf_format": dwarf_format}
@@ -48,7 +48,7 @@ def test_law_1_headers(order: ByteOrder, version: int, dwarf_format: DwarfFormat
     survives(data.draw(strategies.records(line_programs.EntryFormat)), order)
 
 
-@fewer(4)
+@fewer(10)
 @given(order=orders, version=st.sampled_from(VERSIONS), data=st.data())
 def test_law_1_programs(order: ByteOrder, version: int, data: st.DataObject) -> None:
     header = data.draw(line_strategies.line_headers(version, valid=data.draw(st.booleans())))
@@ -58,7 +58,7 @@ def test_law_1_programs(order: ByteOrder, version: int, data: st.DataObject) -> 
     assert tuple(instruction for _, instruction in parsed) == program
 
 
-@fewer(4)
+@fewer(10)
 @given(order=orders, data=st.data())
 def test_laws_1_and_2_whole_sections(order: ByteOrder, data: st.DataObject) -> None:
     units = tuple(data.draw(st.lists(line_strategies.line_units(order), max_size=3)))
@@ -70,7 +70,7 @@ def test_laws_1_and_2_whole_sections(order: ByteOrder, data: st.DataObject) -> N
         offset += len(build_unit(unit, order))
 
 
-@fewer(4)
+@fewer(10)
 @given(engine=ENGINES, sections=valid_sections())
 def test_the_kernel_makes_the_rows_of_the_reference_machine(
     engine: str, sections: tuple[tuple[LineUnit, ...], Section]
@@ -82,7 +82,7 @@ def test_the_kernel_makes_the_rows_of_the_reference_machine(
     assert rows_of(table) == expected
 
 
-@fewer(4)
+@fewer(10)
 @given(engine=ENGINES, sections=valid_sections(), fixed_advance=st.booleans())
 def test_law_3_tables_are_written_and_read_back(
     engine: str, sections: tuple[tuple[LineUnit, ...], Section], fixed_advance: bool
@@ -102,7 +102,7 @@ def test_law_3_tables_are_written_and_read_back(
         assert all(len(mine.program) <= len(theirs.program) for theirs, mine in pairs)
 
 
-@fewer(4)
+@fewer(10)
 @given(engine=ENGINES, order=orders, address_size=st.sampled_from([4, 8]), fixed_advance=st.booleans(), data=st.data())
 def test_law_3_any_table(
     engine: str, order: ByteOrder, address_size: int, fixed_advance: bool, data: st.DataObject
@@ -119,7 +119,7 @@ def test_law_4_any_bytes(engine: str, data: bytes) -> None:
     refused_or_read(engine, data)
 
 
-@fewer(4)
+@fewer(10)
 @given(engine=ENGINES, order=orders, data=st.data())
 def test_law_4_units_with_wrong_bytes(engine: str, order: ByteOrder, data: st.DataObject) -> None:
     unit = data.draw(st.one_of(line_strategies.line_units(order), line_strategies.valid_line_units(order)))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit.converters.templates import Templates
 
-from .conftest import engine_in_use
+from .conftest import engine_in_use, fewer
 
 NUMBERS = st.one_of(st.integers(0, 20), st.integers(0, (1 << 64) - 1), st.integers(0, 63).map(lambda bit: 1 << bit))
 
@@ -47,6 +47,7 @@ def expected(template: int, first: int, second: int) -> str:
     ][template]
 
 
+@fewer(4)
 @given(
     engine=st.sampled_from(["pure", "compiled"]),
     records=st.lists(st.tuples(st.integers(0, len(TEMPLATES) - 1), NUMBERS, NUMBERS), max_size=8),
