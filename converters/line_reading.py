@@ -19,7 +19,7 @@ from ..schemas.section import ParseError, Section
 from ..schemas.wire import Block, SizedBlock
 from .elf import ElfImage, open_elf
 from .kernels import engine, views
-from .kernels.protocol import LineCount, Storage, UnitField
+from .kernels.protocol import Storage, UnitField
 from .line_heads import (
     MD5_SIZE,
     LineHeads,
@@ -115,21 +115,18 @@ def run_programs(
     heads: LineHeads,
 ) -> tuple[LineRowColumns, NDArray[np.uint32], NDArray[np.int64], Defined]:
     """The rows of all programs, unit and first row of each sequence, unit and place of each file that they define."""
-    machine, counts = machine_of(heads), np.zeros(len(LineCount), np.int64)
+    machine, counts = machine_of(heads), (0, 0, 0)
     kinds = (np.uint64, np.uint8, *[np.uint32] * 5, np.uint8)
-
-    def run(rows: int, sequences: int, files: int) -> tuple[list[NDArray[Any]], list[NDArray[Any]], Defined]:
-        row_columns = [np.zeros(rows, kind) for kind in kinds]
-        of_sequences: list[NDArray[Any]] = [np.zeros(sequences, kind) for kind in (np.uint32, np.int64)]
-        defined = (np.zeros(files, np.int64), np.zeros(files, np.int64))
-        done = engine().lines.rows(machine, *views(heads.fields, counts, *row_columns, *of_sequences, *defined))
+    for _ in range(2):
+        columns = [np.zeros(counts[0], kind) for kind in kinds]
+        unit, end = np.zeros(counts[1], np.uint32), np.zeros(counts[1], np.int64)
+        defined = (np.zeros(counts[2], np.int64), np.zeros(counts[2], np.int64))
+        rows = engine().lines.Rows(*views(*columns, unit, end, *defined))
+        done = engine().lines.run(machine, *views(heads.fields), rows)
         if machine.reader.fault:
             refuse_unit(heads, done, "program", machine.reader)
-        return row_columns, of_sequences, defined
-
-    run(0, 0, 0)
-    rows, (unit, end), defined = run(*counts[[LineCount.ROWS, LineCount.SEQUENCES, LineCount.DEFINED_FILES]].tolist())
-    return LineRowColumns(*rows), unit, np.concatenate([np.zeros(1, np.int64), end]), defined
+        counts = (rows.row, rows.sequence, rows.defined)
+    return LineRowColumns(*columns), unit, np.concatenate([np.zeros(1, np.int64), end]), defined
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,4 +43,31 @@ cdef class Machine:
     cdef void advance_by(self, unsigned long long advance) noexcept
     cdef int step(self) noexcept
     cdef void add_to_line(self) noexcept
+    cdef int step_standard(self) noexcept
     cdef int step_extended(self) noexcept
+
+
+cdef class Rows:
+    cdef unsigned long long[::1] address
+    cdef unsigned char[::1] op_index
+    cdef unsigned int[::1] file
+    cdef unsigned int[::1] line
+    cdef unsigned int[::1] column
+    cdef unsigned int[::1] isa
+    cdef unsigned int[::1] discriminator
+    cdef unsigned char[::1] flags
+    cdef unsigned int[::1] sequence_unit
+    cdef long long[::1] sequence_end
+    cdef long long[::1] defined_unit
+    cdef long long[::1] defined_at
+    cdef public long long row
+    cdef long long first_row
+    cdef public long long sequence
+    cdef public long long defined
+    cdef unsigned long long last_address
+    cdef unsigned long long last_op_index
+
+    cdef int check(self, Machine machine) noexcept
+    cdef void put(self, Machine machine, int mark) noexcept
+    cdef void put_end(self, long long number) noexcept
+    cdef void put_file(self, long long number, long long at) noexcept

@@ -2,7 +2,7 @@
 """The state machine of line number programs, and the rows that it makes (DWARF5 6.2.2, 6.2.5).
 
 Strategy: `Machine.step` decodes one instruction by the schema's table and applies it to the registers; a row is there
-where it says so. `rows` runs the programs of a whole section, twice: to count, and to fill columns of that length.
+where it says so. `run` runs the programs of a whole section, twice: to count, and to fill columns of that length.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ except ImportError:
 from ...schemas.line_programs import EXTENDED_OPCODE as EXTENDED_VALUE
 from ...schemas.line_programs import LineEffect
 from ..line_table import RowFlag
-from .protocol import Fault, LineCount, UnitField
+from .protocol import Fault, UnitField
 
 if not cython.compiled:
     from .reads import Reader
@@ -67,9 +67,6 @@ F_LINE_BASE = cython.declare(cython.int, int(UnitField.LINE_BASE))
 F_LINE_RANGE = cython.declare(cython.int, int(UnitField.LINE_RANGE))
 F_OPCODE_BASE = cython.declare(cython.int, int(UnitField.OPCODE_BASE))
 
-ROWS = cython.declare(cython.int, int(LineCount.ROWS))
-SEQUENCES = cython.declare(cython.int, int(LineCount.SEQUENCES))
-DEFINED_FILES = cython.declare(cython.int, int(LineCount.DEFINED_FILES))
 
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 REGISTER_MAX = cython.declare(cython.longlong, 0xFFFFFFFF)
@@ -145,7 +142,6 @@ class Machine:
         Behind a row the caller calls `begin_row`, behind the row of an end of sequence `begin_sequence`.
         """
         reader: Reader = self.reader
-        effect: cython.int
         self.at = reader.offset
         self.opcode = reader.data[reader.offset]
         reader.offset += 1
@@ -157,9 +153,12 @@ class Machine:
             self.advance_by(cython.cast(cython.ulonglong, self.opcode // self.line_range))
             return DO_SPECIAL
         self.begin = reader.offset
-        if self.opcode == EXTENDED:
-            return self.step_extended()
-        effect = self.standard[self.opcode]
+        return self.step_extended() if self.opcode == EXTENDED else self.step_standard()
+
+    def step_standard(self) -> cython.int:
+        """A standard instruction, whose operands are next."""
+        reader: Reader = self.reader
+        effect: cython.int = self.standard[self.opcode]
         if effect == DO_NOTHING:
             for _ in range(reader.data[self.opcode_lengths + self.opcode - 1]):
                 reader.uleb()
@@ -245,104 +244,134 @@ class Machine:
         return effect
 
 
+@cython.cclass
+class Rows:
+    """The columns that rows, sequences and files that programs define go to, or, where these have no room, their counts
+    alone: `row`, `sequence`, `defined`.
+
+    A sequence has its unit and the number of the row behind its last; a defined file its unit and the offset of its
+    name.
+    """
+
+    def __init__(
+        self,
+        address: cython.ulonglong[::1],
+        op_index: cython.uchar[::1],
+        file: cython.uint[::1],
+        line: cython.uint[::1],
+        column: cython.uint[::1],
+        isa: cython.uint[::1],
+        discriminator: cython.uint[::1],
+        flags: cython.uchar[::1],
+        sequence_unit: cython.uint[::1],
+        sequence_end: cython.longlong[::1],
+        defined_unit: cython.longlong[::1],
+        defined_at: cython.longlong[::1],
+    ) -> None:
+        self.address = address
+        self.op_index = op_index
+        self.file = file
+        self.line = line
+        self.column = column
+        self.isa = isa
+        self.discriminator = discriminator
+        self.flags = flags
+        self.sequence_unit = sequence_unit
+        self.sequence_end = sequence_end
+        self.defined_unit = defined_unit
+        self.defined_at = defined_at
+        self.row = self.first_row = self.sequence = self.defined = 0
+        self.last_address = self.last_op_index = 0
+
+    def check(self, machine: Machine) -> cython.int:
+        """The fault of the row that the registers make; 0 for none."""
+        if (
+            machine.file > REGISTER_MAX
+            or machine.column > REGISTER_MAX
+            or machine.isa > REGISTER_MAX
+            or machine.discriminator > REGISTER_MAX
+            or machine.line < 0
+            or machine.line > REGISTER_MAX
+        ):
+            return REGISTER_OVERFLOW
+        if self.row > self.first_row:
+            if machine.address < self.last_address:
+                # A small step past the largest address is no way down: linkers put there what they drop.
+                if machine.address - self.last_address & machine.mask > machine.mask >> 1:
+                    return ADDRESS_DESCENDS
+            elif machine.address == self.last_address and machine.op_index < self.last_op_index:
+                return ADDRESS_DESCENDS
+        return 0
+
+    def put(self, machine: Machine, mark: cython.int) -> None:
+        """The row that the registers make; `mark` is END_SEQUENCE or 0."""
+        row: cython.longlong = self.row
+        if row < self.address.shape[0]:
+            self.address[row] = machine.address
+            self.op_index[row] = machine.op_index
+            self.file[row] = machine.file
+            self.line[row] = machine.line
+            self.column[row] = machine.column
+            self.isa[row] = machine.isa
+            self.discriminator[row] = machine.discriminator
+            self.flags[row] = machine.marks | (IS_STMT if machine.is_stmt else 0) | mark
+        self.last_address = machine.address
+        self.last_op_index = machine.op_index
+        self.row += 1
+
+    def put_end(self, number: cython.longlong) -> None:
+        """The end of a sequence of a unit."""
+        if self.sequence < self.sequence_end.shape[0]:
+            self.sequence_unit[self.sequence] = number
+            self.sequence_end[self.sequence] = self.row
+        self.sequence += 1
+        self.first_row = self.row
+
+    def put_file(self, number: cython.longlong, at: cython.longlong) -> None:
+        """A file that a unit's program defines."""
+        if self.defined < self.defined_at.shape[0]:
+            self.defined_unit[self.defined] = number
+            self.defined_at[self.defined] = at
+        self.defined += 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def run_unit(machine: Machine, rows: Rows, number: cython.longlong) -> cython.void:
+    """Run the program that the machine stands in, up to its end or a fault."""
+    reader: Reader = machine.reader
+    effect: cython.int
+    while reader.offset < machine.end:
+        effect = machine.step()
+        if effect == DO_SPECIAL or effect == DO_COPY:
+            reader.fault = rows.check(machine)
+            if not reader.fault:
+                rows.put(machine, 0)
+                machine.begin_row()
+        elif effect == DO_END_SEQUENCE and not reader.fault:
+            reader.fault = rows.check(machine)
+            if not reader.fault:
+                rows.put(machine, END_SEQUENCE)
+                rows.put_end(number)
+                machine.begin_sequence()
+        elif effect == DO_DEFINE_FILE and not reader.fault:
+            rows.put_file(number, machine.begin)
+        if reader.fault:
+            reader.offset = machine.at
+            return
+    if rows.row > rows.first_row:
+        reader.fault = SEQUENCE_NOT_ENDED
+
+
 @cython.ccall
 @cython.exceptval(-1, check=False)
-def rows(
-    machine: Machine,
-    unit: cython.const[cython.longlong][:, ::1],
-    count: cython.longlong[::1],
-    address: cython.ulonglong[::1],
-    op_index: cython.uchar[::1],
-    file: cython.uint[::1],
-    line: cython.uint[::1],
-    column: cython.uint[::1],
-    isa: cython.uint[::1],
-    discriminator: cython.uint[::1],
-    flags: cython.uchar[::1],
-    sequence_unit: cython.uint[::1],
-    sequence_end: cython.longlong[::1],
-    defined_unit: cython.longlong[::1],
-    defined_at: cython.longlong[::1],
-) -> cython.longlong:
-    """Run the programs of all units; return how many were run (all, but for a fault in the next one).
-
-    `count` gets the numbers of rows, sequences and defined files; without room in the columns nothing else. A sequence
-    has its unit and the number of the row behind its last; a defined file its unit and the offset of its name. At a
-    fault the reader stands at the instruction.
-    """
-    reader: Reader = machine.reader
+def run(machine: Machine, unit: cython.const[cython.longlong][:, ::1], rows: Rows) -> cython.longlong:
+    """Run the programs of all units; return how many were run (all, but for a fault in the next one). At a fault the
+    reader stands at the instruction."""
     number: cython.longlong
-    row: cython.longlong = 0
-    first_row: cython.longlong = 0
-    sequence: cython.longlong = 0
-    defined: cython.longlong = 0
-    effect: cython.int
-    fills: cython.int = address.shape[0] > 0
-    fills_files: cython.int = defined_at.shape[0] > 0
-    last_address: cython.ulonglong = 0
-    last_op_index: cython.ulonglong = 0
     for number in range(unit.shape[0]):
         machine.enter(unit, number)
-        first_row = row
-        while reader.offset < machine.end:
-            effect = machine.step()
-            if effect == DO_SPECIAL or effect == DO_COPY or effect == DO_END_SEQUENCE:
-                if (
-                    machine.file > REGISTER_MAX
-                    or machine.column > REGISTER_MAX
-                    or machine.isa > REGISTER_MAX
-                    or machine.discriminator > REGISTER_MAX
-                    or machine.line < 0
-                    or machine.line > REGISTER_MAX
-                ):
-                    reader.fault = REGISTER_OVERFLOW
-                elif row > first_row:
-                    if machine.address < last_address:
-                        # A small step past the last address is no way down: linkers put what they drop there.
-                        if machine.address - last_address & machine.mask > machine.mask >> 1:
-                            reader.fault = ADDRESS_DESCENDS
-                    elif machine.address == last_address and machine.op_index < last_op_index:
-                        reader.fault = ADDRESS_DESCENDS
-                if reader.fault:
-                    reader.offset = machine.at
-                    return number
-                if fills:
-                    address[row] = machine.address
-                    op_index[row] = machine.op_index
-                    file[row] = machine.file
-                    line[row] = machine.line
-                    column[row] = machine.column
-                    isa[row] = machine.isa
-                    discriminator[row] = machine.discriminator
-                    flags[row] = (
-                        machine.marks
-                        | (IS_STMT if machine.is_stmt else 0)
-                        | (END_SEQUENCE if effect == DO_END_SEQUENCE else 0)
-                    )
-                last_address = machine.address
-                last_op_index = machine.op_index
-                row += 1
-                if effect == DO_END_SEQUENCE:
-                    if fills:
-                        sequence_unit[sequence] = number
-                        sequence_end[sequence] = row
-                    sequence += 1
-                    first_row = row
-                    machine.begin_sequence()
-                else:
-                    machine.begin_row()
-            elif effect == DO_DEFINE_FILE and not reader.fault:
-                if fills_files:
-                    defined_unit[defined] = number
-                    defined_at[defined] = machine.begin
-                defined += 1
-            if reader.fault:
-                reader.offset = machine.at
-                return number
-        if row > first_row:
-            reader.fault = SEQUENCE_NOT_ENDED
+        run_unit(machine, rows, number)
+        if machine.reader.fault:
             return number
-    count[ROWS] = row
-    count[SEQUENCES] = sequence
-    count[DEFINED_FILES] = defined
     return unit.shape[0]
