@@ -20,7 +20,7 @@ from ..schemas.line_programs import DW_LNCT, VERSIONS, FileName, LineProgramHead
 from ..schemas.section import ParseError, Section
 from ..schemas.wire import Block, DwarfFormat, Integer, Kind, Leb, NulTerminated, Sized, SizedBlock, fields_of
 from .kernels import engine, views
-from .kernels.protocol import LineCount, Storage, UnitField
+from .kernels.protocol import Storage, UnitField
 from .runs import reader_of, refuse
 
 if TYPE_CHECKING:
@@ -276,24 +276,21 @@ def defined_files(section: Section, unit: NDArray[np.int64], place: NDArray[np.i
 def path_values(heads: LineHeads) -> PathValues:
     """Read the directories and files of all units. Raises ParseError."""
     reader = reader_of(heads.section)
-    tables, counts = 2 * len(heads), np.zeros(len(LineCount), np.int64)
-
-    def run(formats: int, values: int, tables: int) -> tuple[NDArray[Any], ...]:
-        """Read all tables, into columns of these lengths."""
+    formats = values = tables = 0
+    for _ in range(2):
         columns = (
-            *(np.zeros(tables + 1 if tables else 0, np.int64) for _ in range(3)),
+            *(np.zeros(tables, np.int64) for _ in range(3)),
             *(np.zeros(formats, np.uint64) for _ in range(2)),
             *(np.zeros(values, kind) for kind in (np.uint64, np.int64)),
         )
-        fixed = (heads.fields, form_storages(), np.zeros(MAX_FORMATS, np.uint8), *old_formats())
-        done = engine().line_entries.tables(reader, *views(*fixed, counts, *columns))
+        fixed = (form_storages(), np.zeros(MAX_FORMATS, np.uint8), *old_formats())
+        filled = engine().line_entries.Tables(*views(*fixed, *columns))
+        done = engine().line_entries.read(reader, *views(heads.fields), filled)
         if reader.fault:
             refuse_unit(heads, done // 2, ("directories", "files")[done % 2], reader)
-        return columns
-
-    run(0, 0, 0)
-    columns = run(int(counts[LineCount.FORMATS]), int(counts[LineCount.VALUES]), tables)
-    return PathValues(columns[0][:tables], *columns[1:])
+        # One table more: where the last one ends.
+        formats, values, tables = filled.formats, filled.values, 2 * len(heads) + 1
+    return PathValues(columns[0][:-1], *columns[1:])
 
 
 def refuse_unit(heads: LineHeads, unit: int, name: str, reader: Any) -> NoReturn:

@@ -12,7 +12,7 @@ try:
 except ImportError:
     from . import pure as cython
 
-from .protocol import Fault, LineCount, Storage, UnitField
+from .protocol import Fault, Storage, UnitField
 
 if not cython.compiled:
     from .reads import Reader
@@ -36,8 +36,6 @@ IS_SECTION_OFFSET = cython.declare(cython.int, int(Storage.SECTION_OFFSET))
 IS_BLOCK = cython.declare(cython.int, int(Storage.BLOCK))
 BLOCK_BASE = cython.declare(cython.int, int(Storage.BLOCK1) - 1)
 
-FORMATS = cython.declare(cython.int, int(LineCount.FORMATS))
-VALUES = cython.declare(cython.int, int(LineCount.VALUES))
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
@@ -86,113 +84,140 @@ def value(reader: Reader, storage: cython.int, offset_size: cython.int) -> cytho
     return size
 
 
+@cython.cclass
+class Tables:
+    """The columns that tables go to, or, where these have no room, their counts alone: `formats`, `values`.
+
+    `storages` has the storage of each form, by its number; `chosen` is room for 256, those of the table that is read.
+    Up to version 4 the formats of table t of a unit (0: directories, 1: files) are the next old_count[t] of the `old`
+    ones. Table 2u + t of unit u has the formats (their contents and forms) from `first_format` on and the values from
+    `first_value` on, up to the next table's, and starts at `place`; of a value its number (see `value`) and the offset
+    where it starts.
+    """
+
+    def __init__(
+        self,
+        storages: cython.const[cython.uchar][::1],
+        chosen: cython.uchar[::1],
+        old_count: cython.const[cython.longlong][::1],
+        old_content: cython.const[cython.ulonglong][::1],
+        old_form: cython.const[cython.ulonglong][::1],
+        place: cython.longlong[::1],
+        first_format: cython.longlong[::1],
+        first_value: cython.longlong[::1],
+        content: cython.ulonglong[::1],
+        form: cython.ulonglong[::1],
+        number: cython.ulonglong[::1],
+        start: cython.longlong[::1],
+    ) -> None:
+        self.storages = storages
+        self.chosen = chosen
+        self.old_count = old_count
+        self.old_content = old_content
+        self.old_form = old_form
+        self.place = place
+        self.first_format = first_format
+        self.first_value = first_value
+        self.content = content
+        self.form = form
+        self.number = number
+        self.start = start
+        self.formats = self.values = self.old = 0
+
+    def begin(self, table: cython.longlong, at: cython.longlong) -> None:
+        """What a table starts with, or what stands behind the last one."""
+        if table < self.first_value.shape[0]:
+            self.place[table] = at
+            self.first_format[table] = self.formats
+            self.first_value[table] = self.values
+
+    def read_formats(self, reader: Reader, has_formats: cython.int, which: cython.int) -> cython.int:
+        """The formats of the next table; return how many there are."""
+        count: cython.int
+        one: cython.int
+        content: cython.ulonglong
+        form: cython.ulonglong
+        count = cython.cast(cython.int, reader.fixed(1) if has_formats else self.old_count[which])
+        for one in range(count):
+            if has_formats:
+                content = reader.uleb()
+                form = reader.uleb()
+            else:
+                content = self.old_content[self.old]
+                form = self.old_form[self.old]
+                self.old += 1
+            if self.formats < self.form.shape[0]:
+                self.content[self.formats] = content
+                self.form[self.formats] = form
+            self.formats += 1
+            # One that is not known is a fault where a value of it is: there may be none.
+            if form < cython.cast(cython.ulonglong, self.storages.shape[0]):
+                self.chosen[one] = self.storages[cython.cast(cython.longlong, form)]
+            else:
+                self.chosen[one] = IS_UNKNOWN
+            if reader.fault:
+                return 0
+        return count
+
+    def read_entry(self, reader: Reader, count: cython.int, offset_size: cython.int) -> None:
+        """The values of one entry."""
+        one: cython.int
+        begin: cython.longlong
+        found: cython.ulonglong
+        for one in range(count):
+            begin = reader.offset
+            found = value(reader, self.chosen[one], offset_size)
+            if reader.fault:
+                return
+            if self.values < self.start.shape[0]:
+                self.number[self.values] = found
+                self.start[self.values] = begin
+            self.values += 1
+
+    def read_table(self, reader: Reader, has_formats: cython.int, which: cython.int, offset_size: cython.int) -> None:
+        """The next table of a unit."""
+        count: cython.int = self.read_formats(reader, has_formats, which)
+        entries: cython.ulonglong = ALL_ONES
+        if has_formats and not reader.fault:
+            entries = reader.uleb()
+            if count == 0 and entries and not reader.fault:
+                reader.fault = NO_FORMAT
+        while entries and not reader.fault:
+            if not has_formats:
+                if reader.offset >= reader.end:
+                    reader.fault = CUT
+                    return
+                if reader.data[reader.offset] == 0:
+                    reader.offset += 1
+                    return
+            entries -= 1
+            self.read_entry(reader, count, offset_size)
+
+
 @cython.ccall
 @cython.exceptval(-1, check=False)
-def tables(
-    reader: Reader,
-    unit: cython.const[cython.longlong][:, ::1],
-    storages: cython.const[cython.uchar][::1],
-    form_storage: cython.uchar[::1],
-    old_count: cython.const[cython.longlong][::1],
-    old_content: cython.const[cython.ulonglong][::1],
-    old_form: cython.const[cython.ulonglong][::1],
-    count: cython.longlong[::1],
-    place: cython.longlong[::1],
-    first_format: cython.longlong[::1],
-    first_value: cython.longlong[::1],
-    content: cython.ulonglong[::1],
-    form: cython.ulonglong[::1],
-    number: cython.ulonglong[::1],
-    start: cython.longlong[::1],
-) -> cython.longlong:
+def read(reader: Reader, unit: cython.const[cython.longlong][:, ::1], tables: Tables) -> cython.longlong:
     """Read both tables of each unit; return how many tables were read (all, but for a fault in the next one).
 
-    `storages` has the storage of each form, by its number; `form_storage` is room for 256. Up to version 4 the formats
-    of table t of a unit (0: directories, 1: files) are the next old_count[t] of the `old` ones. Table 2u + t of unit u
-    has the formats (their contents and forms) from `first_format` on and the values from `first_value` on, up to the
-    next table's, and starts at `place`; of a value its number (see `value`) and the offset where it starts. Without
-    room for values the two counts alone. At a fault the reader stands in the value.
+    At a fault the reader stands in the value.
     """
     index: cython.longlong
     which: cython.int
-    one: cython.int
-    old: cython.longlong
-    formats: cython.longlong = 0
-    values: cython.longlong = 0
-    begin: cython.longlong
-    entries: cython.ulonglong
-    form_count: cython.int
-    fills: cython.int = start.shape[0] > 0
-    fills_formats: cython.int = form.shape[0] > 0
-    formats_at: cython.longlong
-    kind: cython.ulonglong
-    found: cython.ulonglong
-    known: cython.int = cython.cast(cython.int, storages.shape[0])
-    offset_size: cython.int
     for index in range(unit.shape[0]):
         reader.offset = unit[index, F_HEADER]
         reader.end = unit[index, F_PROGRAM]
-        offset_size = cython.cast(cython.int, unit[index, F_OFFSET_SIZE])
-        old = 0
+        tables.old = 0
         for which in range(2):
-            begin = reader.offset
-            formats_at = formats
-            if unit[index, F_HAS_FORMATS]:
-                form_count = cython.cast(cython.int, reader.fixed(1))
-            else:
-                form_count = cython.cast(cython.int, old_count[which])
-            for one in range(form_count):
-                if unit[index, F_HAS_FORMATS]:
-                    found = reader.uleb()
-                    kind = reader.uleb()
-                else:
-                    found = old_content[old]
-                    kind = old_form[old]
-                    old += 1
-                if reader.fault:
-                    return 2 * index + which
-                if fills_formats:
-                    content[formats] = found
-                    form[formats] = kind
-                formats += 1
-                # One that is not known is a fault where a value of it is: there may be none.
-                form_storage[one] = (
-                    storages[cython.cast(cython.longlong, kind)]
-                    if kind < cython.cast(cython.ulonglong, known)
-                    else IS_UNKNOWN
-                )
-            entries = reader.uleb() if unit[index, F_HAS_FORMATS] else ALL_ONES
-            if form_count == 0 and entries:
-                reader.fault = NO_FORMAT
+            tables.begin(2 * index + which, reader.offset)
+            tables.read_table(
+                reader,
+                cython.cast(cython.int, unit[index, F_HAS_FORMATS]),
+                which,
+                cython.cast(cython.int, unit[index, F_OFFSET_SIZE]),
+            )
             if reader.fault:
                 return 2 * index + which
-            if place.shape[0]:
-                place[2 * index + which] = begin
-                first_format[2 * index + which] = formats_at
-                first_value[2 * index + which] = values
-            while entries:
-                if not unit[index, F_HAS_FORMATS]:
-                    if reader.offset >= reader.end:
-                        reader.fault = CUT
-                        return 2 * index + which
-                    if reader.data[reader.offset] == 0:
-                        reader.offset += 1
-                        break
-                entries -= 1
-                for one in range(form_count):
-                    begin = reader.offset
-                    found = value(reader, form_storage[one], offset_size)
-                    if reader.fault:
-                        return 2 * index + which
-                    if fills:
-                        number[values] = found
-                        start[values] = begin
-                    values += 1
-    count[FORMATS] = formats
-    count[VALUES] = values
-    if place.shape[0]:
-        first_format[2 * unit.shape[0]] = formats
-        first_value[2 * unit.shape[0]] = values
+    tables.begin(2 * unit.shape[0], 0)
     return 2 * unit.shape[0]
 
 
@@ -206,7 +231,7 @@ def entries(
     start: cython.longlong[:, ::1],
 ) -> cython.longlong:
     """Read single entries, of values of these storages, at some places; return how many were read (all, but for a fault
-    in the next one). `number` and `start` get a row of values each, as of `tables`."""
+    in the next one). `number` and `start` get a row of values each, as of `Tables`."""
     index: cython.longlong
     one: cython.longlong
     for index in range(place.shape[0]):

@@ -152,16 +152,6 @@ class Storage(IntEnum):
     BLOCK4 = 44
 
 
-class LineCount(IntEnum):
-    """What the line kernels count, where they fill nothing."""
-
-    ROWS = 0
-    SEQUENCES = 1
-    DEFINED_FILES = 2
-    FORMATS = 0
-    VALUES = 1
-
-
 class Event(IntEnum):
     """What a kernel says of each line number instruction that it ran, in 64 bits each.
 
