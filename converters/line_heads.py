@@ -278,7 +278,7 @@ def path_values(heads: LineHeads) -> PathValues:
     reader = reader_of(heads.section)
     formats = values = tables = 0
     for _ in range(2):
-        columns = (
+        columns: tuple[NDArray[Any], ...] = (
             *(np.zeros(tables, np.int64) for _ in range(3)),
             *(np.zeros(formats, np.uint64) for _ in range(2)),
             *(np.zeros(values, kind) for kind in (np.uint64, np.int64)),

@@ -40,6 +40,8 @@ cdef class Encoder:
     cdef void consider(self, long long size, long long line, long long adds, unsigned long long advance, long long fixed, int opcode) noexcept
     cdef long long advance_size(self, unsigned long long advance) noexcept
     cdef void try_last(self, long long line, int opcode, long long room, unsigned long long delta) noexcept
+    cdef void try_operations(self, long long size, long long line, int opcode, unsigned long long free, unsigned long long instructions) noexcept
+    cdef void try_fixed(self, long long size, long long line, int opcode, unsigned long long free, unsigned long long delta) noexcept
     cdef void find_way(self, long long line, unsigned long long delta) noexcept
     cdef void put_row(self, long long line, unsigned long long address, unsigned long long op_index) noexcept
     cdef void check_order(self, unsigned long long address, unsigned long long op_index) noexcept

@@ -184,63 +184,78 @@ class Encoder:
     ) -> None:
         """The ways that end in `opcode`, which may take up to `room` operation advances of `delta` bytes, behind a line
         advance of `line`. `opcode` is DW_LNS_copy, or the special opcode without an operation advance."""
-        step: cython.int = cython.cast(cython.int, self.line_range)
-        base: cython.longlong = 1
-        # Products of more bits would leave 64: such rows are far away, and DW_LNE_set_address is as short.
-        whole: cython.int = delta % self.minimum_length == 0 and (
-            self.maximum_operations == 1 or delta >> FAR_BITS == 0
-        )
-        operations: cython.ulonglong = delta // self.minimum_length * self.maximum_operations
-        by_constant: cython.ulonglong = cython.cast(cython.ulonglong, (255 - self.opcode_base) // step)
+        size: cython.longlong = 1
         free: cython.ulonglong = cython.cast(cython.ulonglong, room)
+        if line:
+            size += 1 + sleb_size(line) if self.opcode_base > ADVANCE_LINE else NEVER
+        # Products of more bits would leave 64: such rows are far away, and DW_LNE_set_address is as short.
+        if delta % self.minimum_length == 0 and (self.maximum_operations == 1 or delta >> FAR_BITS == 0):
+            self.try_operations(size, line, opcode, free, delta // self.minimum_length)
+        if self.opcode_base > FIXED_ADVANCE_PC and (self.maximum_operations == 1 or self.target_op_index == 0):
+            self.try_fixed(size + 3, line, opcode, free, delta)
+
+    def try_operations(
+        self,
+        size: cython.longlong,
+        line: cython.longlong,
+        opcode: cython.int,
+        free: cython.ulonglong,
+        instructions: cython.ulonglong,
+    ) -> None:
+        """The ways by operation advances, of which the opcode takes up to `free`."""
+        step: cython.int = cython.cast(cython.int, self.line_range)
+        by_constant: cython.ulonglong = cython.cast(cython.ulonglong, (255 - self.opcode_base) // step)
         adds: cython.ulonglong
         rest: cython.ulonglong
-        fixed: cython.ulonglong
-        if line:
-            base += 1 + sleb_size(line) if self.opcode_base > ADVANCE_LINE else NEVER
-        if whole:
-            # The operation pointer counts operations, and op_index is part of it.
-            operations = operations + self.target_op_index - self.op_index & ALL_ONES
-            if operations <= free and not (self.fixed_only and operations):
-                self.consider(base, line, 0, 0, -1, opcode + step * cython.cast(cython.int, operations))
-            elif not self.fixed_only:
-                for adds in range(1, 3):
-                    if (
-                        self.opcode_base > CONST_ADD_PC
-                        and operations >= adds * by_constant
-                        and operations - adds * by_constant <= free
-                    ):
-                        rest = operations - adds * by_constant
-                        self.consider(
-                            base + cython.cast(cython.longlong, adds),
-                            line,
-                            cython.cast(cython.longlong, adds),
-                            0,
-                            -1,
-                            opcode + step * cython.cast(cython.int, rest),
-                        )
-                self.consider(base + self.advance_size(operations), line, 0, operations, -1, opcode)
-                rest = operations - free
+        # The operation pointer counts operations, and op_index is part of it.
+        operations: cython.ulonglong = (
+            instructions * self.maximum_operations + self.target_op_index - self.op_index & ALL_ONES
+        )
+        if operations <= free and not (self.fixed_only and operations):
+            self.consider(size, line, 0, 0, -1, opcode + step * cython.cast(cython.int, operations))
+            return
+        if self.fixed_only:
+            return
+        for adds in range(1, 3 if self.opcode_base > CONST_ADD_PC else 1):
+            if operations >= adds * by_constant and operations - adds * by_constant <= free:
+                rest = operations - adds * by_constant
                 self.consider(
-                    base + self.advance_size(rest), line, 0, rest, -1, opcode + step * cython.cast(cython.int, free)
-                )
-        if self.opcode_base > FIXED_ADVANCE_PC and (self.maximum_operations == 1 or self.target_op_index == 0):
-            fixed = delta
-            rest = 0
-            if fixed >= FIXED_LIMIT and not self.fixed_only and self.maximum_operations == 1:
-                rest = (delta - FIXED_LIMIT) // self.minimum_length + 1
-                if rest > free:
-                    return
-                fixed = delta - rest * self.minimum_length
-            if fixed < FIXED_LIMIT:
-                self.consider(
-                    base + 3,
+                    size + cython.cast(cython.longlong, adds),
                     line,
+                    cython.cast(cython.longlong, adds),
                     0,
-                    0,
-                    cython.cast(cython.longlong, fixed),
+                    -1,
                     opcode + step * cython.cast(cython.int, rest),
                 )
+        self.consider(size + self.advance_size(operations), line, 0, operations, -1, opcode)
+        rest = operations - free
+        opcode += step * cython.cast(cython.int, free)
+        self.consider(size + self.advance_size(rest), line, 0, rest, -1, opcode)
+
+    def try_fixed(
+        self,
+        size: cython.longlong,
+        line: cython.longlong,
+        opcode: cython.int,
+        free: cython.ulonglong,
+        delta: cython.ulonglong,
+    ) -> None:
+        """The way by DW_LNS_fixed_advance_pc, and what the opcode has to take of bytes that it has no room for."""
+        rest: cython.ulonglong = 0
+        if delta >= FIXED_LIMIT:
+            if self.fixed_only or self.maximum_operations > 1:
+                return
+            rest = (delta - FIXED_LIMIT) // self.minimum_length + 1
+            if rest > free:
+                return
+        self.consider(
+            size,
+            line,
+            0,
+            0,
+            cython.cast(cython.longlong, delta - rest * self.minimum_length),
+            opcode + cython.cast(cython.int, self.line_range) * cython.cast(cython.int, rest),
+        )
 
     def find_way(self, line: cython.longlong, delta: cython.ulonglong) -> None:
         """The shortest way to a row `line` lines and `delta` bytes on, which may be none."""
@@ -314,26 +329,17 @@ class Encoder:
     def put_end(self, line: cython.longlong, address: cython.ulonglong, op_index: cython.ulonglong) -> None:
         """Line and address of the row that ends a sequence, and the end."""
         delta: cython.ulonglong = address - self.address & self.mask
-        by_constant: cython.ulonglong = cython.cast(cython.ulonglong, (255 - self.opcode_base) // self.line_range)
-        operations: cython.ulonglong
-        adds: cython.longlong
         self.check_order(address, op_index)
         if line != self.line:
             self.put_standard(ADVANCE_LINE)
             self.writer.put_sleb(line - self.line)
+        # The ways to a row, whose opcode takes nothing.
+        self.target_op_index = op_index
         self.way_size = NEVER
-        operations = delta // self.minimum_length * self.maximum_operations + op_index - self.op_index & ALL_ONES
-        if (
-            delta % self.minimum_length == 0
-            and (operations == 0 or not self.fixed_only)
-            and (self.maximum_operations == 1 or delta >> FAR_BITS == 0)
-        ):
-            self.consider(self.advance_size(operations), 0, 0, operations, -1, 0)
-            for adds in range(1, 3):
-                if self.opcode_base > CONST_ADD_PC and operations == by_constant * adds:
-                    self.consider(adds, 0, adds, 0, -1, 0)
-        if self.opcode_base > FIXED_ADVANCE_PC and delta < FIXED_LIMIT and op_index == 0:
-            self.consider(3, 0, 0, 0, cython.cast(cython.longlong, delta), 0)
+        if delta % self.minimum_length == 0 and (self.maximum_operations == 1 or delta >> FAR_BITS == 0):
+            self.try_operations(0, 0, 0, 0, delta // self.minimum_length)
+        if self.opcode_base > FIXED_ADVANCE_PC and op_index == 0:
+            self.try_fixed(3, 0, 0, 0, delta)
         if self.way_size < NEVER and address & self.mask == address:
             self.put_advance()
         else:
