@@ -17,7 +17,7 @@ from .table_dumps import TABLE_SECTIONS, sources_of, table_plain, table_text
 
 FRAME_SECTIONS = (".eh_frame_hdr", *DIALECTS)
 SFRAME_SECTIONS = (".sframe",)
-LINE_SECTIONS = (".debug_line",)
+LINE_SECTIONS = (".debug_line", ".debug_line.dwo")
 # How line number programs are shown: their instructions, the rows that these make.
 LineView = Literal["raw", "decoded"]
 RAW: LineView = "raw"

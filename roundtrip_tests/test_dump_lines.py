@@ -60,6 +60,15 @@ def test_gcc(options: str, tmp_path: Path) -> None:
     assert rows_of(read_lines(path)) == rows_of_llvm(path)
 
 
+@oracle
+def test_split_dwarf(tmp_path: Path) -> None:
+    """The files of type units, without a program."""
+    compiled(tmp_path, "-g", "-gsplit-dwarf", "-fdebug-types-section", linked=False)
+    found = list(tmp_path.glob("*.dwo"))
+    assert [b".debug_line.dwo" in path.read_bytes() for path in found] == [True]
+    agree(found[0])
+
+
 def test_rows_of_gcc_lie_in_the_lines_of_the_source(tmp_path: Path) -> None:
     table = read_lines(compiled(tmp_path, "-O0", "-g"))
     names = {file.path for file in table.files_of(0)}
@@ -217,7 +226,7 @@ def test_a_file_without_the_section(tmp_path: Path) -> None:
     path = line_file(tmp_path / "file", X86_64, b"")
     assert by_us(path, decoded=True) == b"\nSection '.debug_line' has no debugging data.\n"
     path.write_bytes(path.read_bytes().replace(b".debug_line", b".debug_none"))
-    refuses(path, "dump", "--rawline", path, says=".debug_line: the file has no such section")
+    refuses(path, "dump", "--rawline", path, says="the file has none of .debug_line, .debug_line.dwo")
 
 
 @oracle
