@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ..schemas.line_programs import DW_LNCT, DW_LNE, DW_LNS, LineEffect
 from ..schemas.section import Section
 from .kernels.protocol import Event, UnitField
 from .line_events import LineDump, events_of, line_dump
-from .line_reading import table_of_lines
-from .line_table import LineFile, LineTable, RowFlag, contents_bit
+from .line_reading import empty_rows, table_of_headers, table_of_lines
+from .line_table import LineFile, LineRowColumns, LineTable, RowFlag, contents_bit
 
 Plain = dict[str, Any]
 
@@ -24,8 +26,14 @@ def line_plain(section: Section, strings: dict[str, Section], decoded: bool) -> 
     Addresses are absolute, `offset` counts from the section's start. Raises ParseError.
     """
     dump = line_dump(section, strings)
-    table = table_of_lines(section, strings)
+    # Instructions are shown of what makes no table, too: addresses that go down, sequences without an end.
+    table = table_of_lines(section, strings) if decoded else _without_rows(dump)
     return {"section": section.name}, _units(dump, table, decoded)
+
+
+def _without_rows(dump: LineDump) -> LineTable:
+    no_sequence = (np.zeros(0, np.uint32), np.zeros(1, np.int64))
+    return table_of_headers(dump.heads, dump.paths, LineRowColumns(*empty_rows(0)), *no_sequence)
 
 
 def _units(dump: LineDump, table: LineTable, decoded: bool) -> Iterator[Plain]:

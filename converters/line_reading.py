@@ -81,8 +81,19 @@ def table_of_lines(section: Section, strings: dict[str, Section] | None = None) 
     heads = line_heads(section)
     rows, sequence_unit, first_row, defined = run_programs(heads)
     paths = line_paths(heads, path_values(heads), strings or {}, defined)
+    return table_of_headers(heads, paths, rows, sequence_unit, first_row)
+
+
+def table_of_headers(
+    heads: LineHeads,
+    paths: LinePaths,
+    rows: LineRowColumns,
+    sequence_unit: NDArray[np.uint32],
+    first_row: NDArray[np.int64],
+) -> LineTable:
+    """A table of headers that are read, with these rows."""
     return LineTable(
-        byte_order=section.byte_order,
+        byte_order=heads.section.byte_order,
         units=_unit_columns(heads, paths),
         directories=paths.directories,
         files=paths.files,
@@ -90,7 +101,7 @@ def table_of_lines(section: Section, strings: dict[str, Section] | None = None) 
         sequence_unit=sequence_unit,
         first_row=first_row,
         rows=rows,
-        source=section.name,
+        source=heads.section.name,
     )
 
 
@@ -108,6 +119,11 @@ def machine_of(heads: LineHeads) -> Any:
     return engine().lines.Machine(reader_of(heads.section), *views(effects(False), effects(True)))
 
 
+def empty_rows(count: int) -> list[NDArray[Any]]:
+    """The columns of as many rows, in their order."""
+    return [np.zeros(count, kind) for kind in (np.uint64, np.uint8, *[np.uint32] * 5, np.uint8)]
+
+
 Defined = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 
 
@@ -116,9 +132,8 @@ def run_programs(
 ) -> tuple[LineRowColumns, NDArray[np.uint32], NDArray[np.int64], Defined]:
     """The rows of all programs, unit and first row of each sequence, unit and place of each file that they define."""
     machine, counts = machine_of(heads), (0, 0, 0)
-    kinds = (np.uint64, np.uint8, *[np.uint32] * 5, np.uint8)
     for _ in range(2):
-        columns = [np.zeros(counts[0], kind) for kind in kinds]
+        columns = empty_rows(counts[0])
         unit, end = np.zeros(counts[1], np.uint32), np.zeros(counts[1], np.int64)
         defined = (np.zeros(counts[2], np.int64), np.zeros(counts[2], np.int64))
         rows = engine().lines.Rows(*views(*columns, unit, end, *defined))

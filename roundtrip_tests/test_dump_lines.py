@@ -264,6 +264,17 @@ def test_json_says_what_the_table_says(tmp_path: Path) -> None:
     assert raw["units"][0] | {"sequences": 0} == unit | {"sequences": 0, "instructions": instructions}
 
 
+def test_instructions_are_shown_of_what_makes_no_table(tmp_path: Path) -> None:
+    """An address that goes down, and no end."""
+    path = line_file(tmp_path / "file", X86_64, Unit("02 05 01 00 09 02 0100000000000000 01").data())
+    assert b"set Address to 0x1\n" in by_us(path, decoded=False)
+    assert by_us(path, decoded=True).count(b"a.c ") == 2
+    ((unit,),) = [section["units"] for section in json.loads(unwindkit("dump", "--rawline", "--json", path).stdout)]
+    assert [one["address"] for one in unit["instructions"]] == [5, 5, 1, 1]
+    with pytest.raises(ParseError, match="goes down"):
+        read_lines(path)
+
+
 def registers(row: dict[str, Any]) -> Registers:
     return Registers(**row)
 
