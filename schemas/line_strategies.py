@@ -31,7 +31,7 @@ from .line_programs import (
 from .line_units import build_program, operand_kinds
 from .section import ByteOrder
 from .strategies import MAX_BYTES, lebs, records, values_of
-from .wire import DwarfFormat, Leb128, SizedBlock, sleb, uleb
+from .wire import DwarfFormat, Leb128, sleb, uleb
 
 MAX_ENTRIES = 3
 MAX_INSTRUCTIONS = 10
@@ -74,8 +74,6 @@ def _entries(draw: DrawFn, name: str, dwarf_format: DwarfFormat, valid: bool) ->
         form = DW_FORM(one.form.value)
         if valid and form in (DW_FORM.line_strp, DW_FORM.strp):
             values.append(st.sampled_from(STRING_OFFSETS))
-        elif isinstance(FORM_KINDS[form], SizedBlock):
-            values.append(st.binary(max_size=MAX_BYTES))
         else:
             values.append(values_of(FORM_KINDS[form], dwarf_format=dwarf_format))
     entries = tuple(draw(st.lists(st.tuples(*values), max_size=MAX_ENTRIES))) if formats else ()
