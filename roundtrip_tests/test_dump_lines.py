@@ -144,6 +144,7 @@ SEEN_BY_LLVM = {
     "opcode_base 14": Unit(f"0d 818000 14 02 05 ff {END}", opcode_base=14),
     "instructions of 4 bytes": Unit(f"02 03 01 08 01 09 0300 01 10 1c {END}", minimum_instruction_length=4),
     "VLIW": Unit(f"1c 02 06 01 34 08 01 02 01 01 {END}", minimum_instruction_length=16, maximum_operations=4),
+    "a constant on the edge": Unit(f"08 01 {END}", line_range=11),
     "is_stmt is false": Unit(f"01 06 01 06 14 {END} 01 {END}", default_is_stmt=0),
 }
 

@@ -138,6 +138,11 @@ def test_advances_count_minimum_instruction_lengths_but_for_the_fixed_one() -> N
     assert [row.address for row in rows] == [12, 92, 95, 95, 99, 99]
 
 
+def test_constants_are_what_opcode_255_adds() -> None:
+    """(255 - 13) / 11 = 22; of 254 it would be 21."""
+    assert rows_made(Unit(f"08 01 {END}", line_range=11))[0] == Registers(22, is_stmt=True)
+
+
 def test_operations_of_vliw_instructions() -> None:
     """maximum_operations_per_instruction 4: address + 16 * ((op_index + advance) / 4), op_index modulo 4."""
     unit = Unit(

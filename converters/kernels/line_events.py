@@ -1,8 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Line number instructions one by one, for who prints them: what each does, and the registers behind it.
 
-Strategy: the machine of `lines` keeps its place, so that a caller with room for some thousand instructions goes on where
-it ended.
+Strategy: the machine of `lines` keeps its place, so that a caller with room for some instructions goes on behind them.
 """
 
 from __future__ import annotations
