@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass, fields
 from functools import cache
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
 class Engine:
-    """One set of kernels. `name` is "compiled" or "pure"."""
+    """One set of kernels, each imported when it is first asked for. `name` is "compiled" or "pure"."""
 
-    name: str
     reads: ModuleType
     entries: ModuleType
     rows: ModuleType
@@ -47,6 +45,23 @@ class Engine:
     sets: ModuleType
     macros: ModuleType
 
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, kernel: str) -> ModuleType:
+        if kernel not in KERNELS:
+            raise AttributeError(f"there is no kernel {kernel!r}")
+        module = importlib.import_module(_module_name(self.name, kernel))
+        setattr(self, kernel, module)
+        return module
+
+
+KERNELS = tuple(Engine.__annotations__)
+
+
+def _module_name(engine_name: str, kernel: str) -> str:
+    return f"{__name__}.{'_' if engine_name == 'compiled' else ''}{kernel}"
+
 
 def views(*columns: NDArray[Any]) -> tuple[memoryview, ...]:
     """Columns as kernels take them: indexing a memoryview gives Python's integers, which do not wrap."""
@@ -55,13 +70,11 @@ def views(*columns: NDArray[Any]) -> tuple[memoryview, ...]:
 
 @cache
 def load(name: str) -> Engine:
-    """The engine of that name; ImportError where the compiled one was not built."""
-    prefix = "_" if name == "compiled" else ""
-    modules = {
-        kernel: importlib.import_module(f".{prefix}{kernel}", __name__)
-        for kernel in (field.name for field in fields(Engine) if field.name != "name")
-    }
-    return Engine(name, **modules)
+    """The engine of that name; ImportError where the compiled one was not built whole."""
+    missing = [kernel for kernel in KERNELS if find_spec(_module_name(name, kernel)) is None]
+    if missing:
+        raise ImportError(f"{name} kernels are missing: {', '.join(missing)}")
+    return Engine(name)
 
 
 @cache
