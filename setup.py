@@ -5,6 +5,7 @@ uncompiled: an installation never fails for want of one. `rows.py` is compiled i
 from a copy whose folders are named as the package is, which is how Cython finds one kernel from another.
 """
 
+import os
 import shutil
 from pathlib import Path
 
@@ -32,6 +33,7 @@ KERNELS = (
     "pieces",
     "writes",
     "lines",
+    "values",
     "line_entries",
     "line_encoding",
     "line_events",
@@ -62,4 +64,8 @@ def stage() -> list[Extension]:
     return extensions
 
 
-setup(ext_modules=cythonize(stage(), include_path=[str(STAGE)]))
+cores = os.cpu_count() or 1
+setup(
+    ext_modules=cythonize(stage(), include_path=[str(STAGE)], nthreads=cores),
+    options={"build_ext": {"parallel": cores}},
+)

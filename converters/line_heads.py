@@ -15,13 +15,14 @@ import numpy as np
 
 from ..schemas import engine as reference
 from ..schemas.derive import Place, leading_places
-from ..schemas.forms import DW_FORM, FORM_KINDS, SECTION_OFFSET
+from ..schemas.forms import DW_FORM, FORM_KINDS
 from ..schemas.line_programs import DW_LNCT, VERSIONS, FileName, LineProgramHeader, LineUnitHead
 from ..schemas.section import ParseError, Section
-from ..schemas.wire import Block, DwarfFormat, Integer, Kind, Leb, NulTerminated, Sized, SizedBlock, fields_of
+from ..schemas.wire import Block, DwarfFormat, Integer, SizedBlock, fields_of
 from .kernels import engine, views
-from .kernels.protocol import Storage, UnitField
+from .kernels.protocol import UnitField
 from .runs import reader_of, refuse
+from .storage import form_storages
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -201,35 +202,6 @@ class PathValues:
     def entry_counts(self) -> NDArray[np.int64]:
         """Entries, by table."""
         return np.diff(self.first_value) // np.maximum(self.format_counts(), 1)
-
-
-def storage_of(kind: Kind) -> Storage | int:
-    """How a kernel reads a kind."""
-    if kind is SECTION_OFFSET:
-        return Storage.SECTION_OFFSET
-    match kind:
-        case Integer(size=size):
-            return size
-        case Leb(signed=signed):
-            return Storage.SLEB if signed else Storage.ULEB
-        case NulTerminated():
-            return Storage.STRING
-        case Block():
-            return Storage.BLOCK
-        case SizedBlock(size=size):
-            return Storage(Storage.BLOCK1 - 1 + size)
-        case Sized():
-            return MD5_SIZE
-    raise TypeError(f"no kernel reads {kind}")
-
-
-@cache
-def form_storages() -> NDArray[np.uint8]:
-    """The storage of each form, by its number."""
-    storages = np.zeros(max(FORM_KINDS) + 1, np.uint8)
-    for form, kind in FORM_KINDS.items():
-        storages[form] = storage_of(kind)
-    return storages
 
 
 @cache

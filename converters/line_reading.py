@@ -26,7 +26,6 @@ from .line_heads import (
     PathValues,
     block_at,
     defined_files,
-    form_storages,
     line_heads,
     path_values,
     refuse_unit,
@@ -34,6 +33,7 @@ from .line_heads import (
 from .line_table import LineRowColumns, LineTable, LineUnitColumns, PathColumns, contents_bit
 from .relocation import LaidOut, laid_out, relocated
 from .runs import reader_of
+from .storage import form_storages
 from .text import ranges
 
 if TYPE_CHECKING:
@@ -216,7 +216,8 @@ def _path_columns(
         number = values.number[value]
         storage = form_storages()[form]
         is_number = (storage <= WORD) | (storage == Storage.ULEB)
-        for block in np.flatnonzero((storage >= Storage.BLOCK) & (number <= WORD)).tolist():
+        is_block = (storage >= Storage.BLOCK) & (storage < Storage.UNKNOWN)
+        for block in np.flatnonzero(is_block & (number <= WORD)).tolist():
             # The text lets a time be a block: then it is a number of as many bytes.
             number[block] = _block_number(heads.section, values, int(value[block]), int(form[block]))
             is_number[block] = True

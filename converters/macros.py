@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..schemas.derive import bit_position
-from ..schemas.forms import FORM_KINDS
 from ..schemas.macros import (
     END,
     MACRO_SECTIONS,
@@ -24,10 +23,11 @@ from ..schemas.macros import (
     standard_operands,
 )
 from ..schemas.section import BuildError, ByteOrder, Section
-from ..schemas.wire import Block, DwarfFormat, Integer, Kind, Leb, NulTerminated, Sized, SizedBlock, Variable
+from ..schemas.wire import DwarfFormat
 from .kernels import engine, views
-from .kernels.protocol import Stored
+from .kernels.protocol import Storage
 from .runs import reader_of, refuse
+from .storage import form_storages, storage_of
 from .text import Pool
 
 if TYPE_CHECKING:
@@ -99,33 +99,12 @@ class Macros:
     def is_described(self, entries: I64) -> NDArray[np.bool_]:
         """Whether entries' opcodes are such as only their units' headers describe."""
         first = operand_table(self.has_headers)[:, :, 0]
-        return np.equal(first[self.version[self.unit_of(entries)], self.opcode[entries]], Stored.UNKNOWN)
+        return np.equal(first[self.version[self.unit_of(entries)], self.opcode[entries]], Storage.UNKNOWN)
 
     def text_of(self, index: int) -> bytes:
         """One entry's text."""
         start = int(self.text_start[index])
         return self.text[start : start + int(self.text_size[index])].tobytes()
-
-
-def stored_as(kind: Kind) -> int:
-    """How kernels are told that an operand is stored."""
-    match kind:
-        case Integer(size=size):
-            return size
-        case Sized(size=size_of):
-            return int(size_of(None))
-        case Variable():
-            return Stored.OFFSET
-        case Leb(signed=signed):
-            return Stored.SLEB if signed else Stored.ULEB
-        case NulTerminated():
-            return Stored.TEXT
-        case Block():
-            return Stored.BLOCK
-        case SizedBlock(size=size):
-            return Stored.BLOCK + size
-        case _:
-            raise TypeError(f"{kind} is not an operand's")
 
 
 @cache
@@ -134,7 +113,7 @@ def operand_table(has_headers: bool) -> U8:
     versions = VERSIONS if has_headers else (0,)
     table = np.zeros((max(versions) + 1, _OPCODES, _MAX_OPERANDS), np.uint8)
     for version in versions:
-        table[version, :, 0] = Stored.UNKNOWN  # for the opcode of 0 too: kernels know a version by it
+        table[version, :, 0] = Storage.UNKNOWN  # for the opcode of 0 too: kernels know a version by it
         for opcode, operands in standard_operands(version).items():
             table[version, opcode] = (*operands, *[0] * (_MAX_OPERANDS - len(operands)))
     return table
@@ -151,12 +130,10 @@ def _having(has_headers: bool, operands: tuple[Operand, ...]) -> NDArray[np.bool
 @cache
 def _storage() -> tuple[U8, U8]:
     """How each operand is stored, and each form."""
-    operands, forms = np.zeros(max(Operand) + 1, np.uint8), np.full(_OPCODES, Stored.UNKNOWN, np.uint8)
+    operands = np.zeros(max(Operand) + 1, np.uint8)
     for operand, kind in OPERAND_KINDS.items():
-        operands[operand] = stored_as(kind)
-    for form, kind in FORM_KINDS.items():
-        forms[form] = stored_as(kind)
-    return operands, forms
+        operands[operand] = storage_of(kind)
+    return operands, form_storages()
 
 
 def read_macros(section: Section) -> Macros:
@@ -209,12 +186,12 @@ def write_macros(table: Macros) -> bytes:
     by_kind: dict[int, list[Operand]] = {}
     for operand, kind in OPERAND_KINDS.items():
         if operand is not Operand.LINE:
-            by_kind.setdefault(stored_as(kind), []).append(operand)
-    which = np.flatnonzero(table.has_operand(count, *by_kind[Stored.ULEB]))
+            by_kind.setdefault(storage_of(kind), []).append(operand)
+    which = np.flatnonzero(table.has_operand(count, *by_kind[Storage.ULEB]))
     pieces[which, 2] = _add_ulebs(pool, table.value[which])
-    offsets = np.flatnonzero(table.has_operand(count, *by_kind[Stored.OFFSET]))
+    offsets = np.flatnonzero(table.has_operand(count, *by_kind[Storage.SECTION_OFFSET]))
     pieces[offsets, 2] = _add_offsets(pool, table, offsets)
-    has_text = table.has_operand(count, *by_kind[Stored.TEXT])
+    has_text = table.has_operand(count, *by_kind[Storage.STRING])
     pieces[has_text, 4] = zero
     texts = np.flatnonzero(has_text | table.is_described(count))
     first = pool.add_slices(table.text, table.text_start[texts], table.text_size[texts])

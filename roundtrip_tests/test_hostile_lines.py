@@ -52,7 +52,7 @@ def test_counts_of_entries_that_are_not_there(count: str, table: str) -> None:
     before = "" if table == "directories" else "00 00"
     with_format = Unit(END, 5, tables=f"{before} 01 01 08 {count} 2f00")
     end = len(with_format.data()) - 3
-    refused(with_format.data(), end, f"unit[0].{table}", "the record ends inside a value")
+    refused(with_format.data(), end, f"unit[0].{table}", "no zero byte ends the text")
     without = Unit(END, 5, tables=f"{before} 00 {count}")
     refused(without.data(), len(without.data()) - 3, f"unit[0].{table}", "entries without a format")
     for unit in (with_format, without):

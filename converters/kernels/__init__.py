@@ -38,6 +38,7 @@ class Engine:
     pieces: ModuleType
     writes: ModuleType
     lines: ModuleType
+    values: ModuleType
     line_entries: ModuleType
     line_encoding: ModuleType
     line_events: ModuleType

@@ -1,4 +1,5 @@
 from ._reads cimport Reader
+from ._values cimport stored_value
 
 
 cdef class Tables:

@@ -1,1 +1,2 @@
 from ._reads cimport Reader
+from ._values cimport stored_value

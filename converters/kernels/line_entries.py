@@ -16,9 +16,9 @@ from .protocol import Fault, Storage, UnitField
 
 if not cython.compiled:
     from .reads import Reader
+    from .values import stored_value
 
 CUT = cython.declare(cython.int, int(Fault.CUT))
-UNKNOWN_FORM = cython.declare(cython.int, int(Fault.UNKNOWN_FORM))
 NO_FORMAT = cython.declare(cython.int, int(Fault.NO_FORMAT))
 
 F_HEADER = cython.declare(cython.int, int(UnitField.HEADER))
@@ -26,62 +26,8 @@ F_PROGRAM = cython.declare(cython.int, int(UnitField.PROGRAM))
 F_HAS_FORMATS = cython.declare(cython.int, int(UnitField.HAS_FORMATS))
 F_OFFSET_SIZE = cython.declare(cython.int, int(UnitField.OFFSET_SIZE))
 
-FIXED_MAX = cython.declare(cython.int, 16)
-WORD = cython.declare(cython.int, 8)
-IS_UNKNOWN = cython.declare(cython.int, int(Storage.UNKNOWN))
-IS_ULEB = cython.declare(cython.int, int(Storage.ULEB))
-IS_SLEB = cython.declare(cython.int, int(Storage.SLEB))
-IS_STRING = cython.declare(cython.int, int(Storage.STRING))
-IS_SECTION_OFFSET = cython.declare(cython.int, int(Storage.SECTION_OFFSET))
-IS_BLOCK = cython.declare(cython.int, int(Storage.BLOCK))
-BLOCK_BASE = cython.declare(cython.int, int(Storage.BLOCK1) - 1)
-
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def skip(reader: Reader, size: cython.ulonglong) -> cython.void:
-    """Pass over some bytes, which have to be there."""
-    if reader.offset > reader.end or size > cython.cast(cython.ulonglong, reader.end - reader.offset):
-        reader.fault = CUT
-    else:
-        reader.offset += cython.cast(cython.longlong, size)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def value(reader: Reader, storage: cython.int, offset_size: cython.int) -> cython.ulonglong:
-    """One value: a number, or, of a string, a block and 16 bytes, how many bytes it has; the reader is behind it."""
-    start: cython.longlong
-    size: cython.ulonglong
-    if storage == IS_ULEB:
-        return reader.uleb()
-    if storage == IS_SECTION_OFFSET:
-        return reader.fixed(offset_size)
-    if storage == IS_STRING:
-        start = reader.offset
-        while reader.offset < reader.end and reader.data[reader.offset]:
-            reader.offset += 1
-        if reader.offset >= reader.end:
-            reader.fault = CUT
-            return 0
-        reader.offset += 1
-        return cython.cast(cython.ulonglong, reader.offset - 1 - start)
-    if storage == IS_UNKNOWN:
-        reader.fault = UNKNOWN_FORM
-        return 0
-    if storage <= WORD:
-        return reader.fixed(storage)
-    if storage <= FIXED_MAX:
-        skip(reader, cython.cast(cython.ulonglong, storage))
-        return cython.cast(cython.ulonglong, storage)
-    if storage == IS_SLEB:
-        return cython.cast(cython.ulonglong, reader.sleb() & ALL_ONES)
-    size = reader.uleb() if storage == IS_BLOCK else reader.fixed(storage - BLOCK_BASE)
-    if not reader.fault:
-        skip(reader, size)
-    return size
+IS_UNKNOWN = cython.declare(cython.int, int(Storage.UNKNOWN))
 
 
 @cython.cclass
@@ -91,8 +37,8 @@ class Tables:
     `storages` has the storage of each form, by its number; `chosen` is room for 256, those of the table that is read.
     Up to version 4 the formats of table t of a unit (0: directories, 1: files) are the next old_count[t] of the `old`
     ones. Table 2u + t of unit u has the formats (their contents and forms) from `first_format` on and the values from
-    `first_value` on, up to the next table's, and starts at `place`; of a value its number (see `value`) and the offset
-    where it starts.
+    `first_value` on, up to the next table's, and starts at `place`; of a value its number, as kernels/values.py has it,
+    and the offset where it starts.
     """
 
     def __init__(
@@ -166,7 +112,7 @@ class Tables:
         found: cython.ulonglong
         for one in range(count):
             begin = reader.offset
-            found = value(reader, self.chosen[one], offset_size)
+            found = stored_value(reader, self.chosen[one], offset_size)
             if reader.fault:
                 return
             if self.values < self.start.shape[0]:
@@ -238,7 +184,7 @@ def entries(
         reader.offset = place[index]
         for one in range(storage.shape[0]):
             start[index, one] = reader.offset
-            number[index, one] = value(reader, storage[one], 0)
+            number[index, one] = stored_value(reader, storage[one], 0)
         if reader.fault:
             return index
     return place.shape[0]

@@ -15,10 +15,11 @@ except ImportError:
 
 from ...schemas import macros
 from ...schemas.derive import bit_position
-from .protocol import Fault, Stored
+from .protocol import Fault, Storage
 
 if not cython.compiled:
     from .reads import Reader
+    from .values import stored_value
 
 LINE = cython.declare(cython.int, int(macros.Operand.LINE))
 END = cython.declare(cython.int, macros.END)
@@ -26,55 +27,13 @@ HAS_WIDE_OFFSETS = cython.declare(cython.int, 1 << bit_position(macros.MacroFlag
 HAS_LINE_OFFSET = cython.declare(cython.int, 1 << bit_position(macros.MacroFlags, "debug_line_offset")[0])
 HAS_OPCODES = cython.declare(cython.int, 1 << bit_position(macros.MacroFlags, "opcode_operands_table")[0])
 
-UNKNOWN = cython.declare(cython.int, int(Stored.UNKNOWN))
-OFFSET = cython.declare(cython.int, int(Stored.OFFSET))
-ULEB = cython.declare(cython.int, int(Stored.ULEB))
-SLEB = cython.declare(cython.int, int(Stored.SLEB))
-TEXT = cython.declare(cython.int, int(Stored.TEXT))
-BLOCK = cython.declare(cython.int, int(Stored.BLOCK))
+UNKNOWN = cython.declare(cython.int, int(Storage.UNKNOWN))
+STRING = cython.declare(cython.int, int(Storage.STRING))
 
 UNKNOWN_OPCODE = cython.declare(cython.int, int(Fault.UNKNOWN_OPCODE))
-BLOCK_PAST_END = cython.declare(cython.int, int(Fault.BLOCK_PAST_END))
-NO_ZERO_BYTE = cython.declare(cython.int, int(Fault.NO_ZERO_BYTE))
 UNDEFINED_FORM = cython.declare(cython.int, int(Fault.UNDEFINED_FORM))
 UNDEFINED_VERSION = cython.declare(cython.int, int(Fault.UNDEFINED_VERSION))
 NOT_ENDED = cython.declare(cython.int, int(Fault.NOT_ENDED))
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def stored(reader: Reader, how: cython.int, offset_size: cython.int) -> cython.ulonglong:
-    """Read one value; of a text and of a block, where it starts. A signed number is not kept."""
-    value: cython.ulonglong
-    at: cython.longlong
-    if how == ULEB:
-        return reader.uleb()
-    if how == OFFSET:
-        return reader.fixed(offset_size)
-    if how == TEXT:
-        value = cython.cast(cython.ulonglong, reader.offset)
-        at = reader.offset
-        while at < reader.end and reader.data[at]:
-            at += 1
-        if at >= reader.end and not reader.fault:
-            reader.fault = NO_ZERO_BYTE
-        if not reader.fault:
-            reader.offset = at + 1
-        return value
-    if how == SLEB:
-        reader.sleb()
-        return 0
-    if how >= BLOCK:
-        value = reader.fixed(how - BLOCK) if how > BLOCK else reader.uleb()
-        if not reader.fault and value > cython.cast(cython.ulonglong, reader.end - reader.offset):
-            reader.fault = BLOCK_PAST_END
-        if not reader.fault:
-            reader.offset += cython.cast(cython.longlong, value)
-        return 0
-    if how > 8:
-        reader.fixed(how - 8)
-        return reader.fixed(8)
-    return reader.fixed(how)
 
 
 @cython.cfunc
@@ -115,7 +74,7 @@ def skip(
     description = reader.offset
     reader.offset = place
     while forms > 0 and not reader.fault:
-        stored(reader, form_storage[reader.data[description]], offset_size)
+        stored_value(reader, form_storage[reader.data[description]], offset_size)
         description += 1
         forms -= 1
     return 0
@@ -165,6 +124,7 @@ def scan(
     word: cython.ulonglong
     found_line: cython.ulonglong
     found_value: cython.ulonglong
+    found_start: cython.longlong
     found_text: cython.longlong
     found_size: cython.longlong
     while reader.offset < reader.end:
@@ -216,10 +176,11 @@ def scan(
                     if kind == 0:
                         break
                     how = operand_storage[kind]
-                    word = stored(reader, how, offset_size)
-                    if how == TEXT:
-                        found_text = cython.cast(cython.longlong, word)
-                        found_size = reader.offset - found_text - 1
+                    found_start = reader.offset
+                    word = stored_value(reader, how, offset_size)
+                    if how == STRING:
+                        found_text = found_start
+                        found_size = cython.cast(cython.longlong, word)
                     elif kind == LINE:
                         found_line = word
                     else:

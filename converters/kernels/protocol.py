@@ -83,17 +83,6 @@ class LineKind(IntEnum):
     ODD = 2
 
 
-class Stored(IntEnum):
-    """How an operand of a macro entry is stored; 1 to 16 are that many bytes, BLOCK + n a length of n bytes first."""
-
-    OFFSET = 32
-    ULEB = 33
-    SLEB = 34
-    TEXT = 35
-    BLOCK = 64
-    UNKNOWN = 255
-
-
 class Filled(IntEnum):
     """The growing columns of the row kernel, as its `filled` counts them; FULL says which had no room."""
 
@@ -139,17 +128,15 @@ class UnitField(IntEnum):
 
 
 class Storage(IntEnum):
-    """How a value of a form is stored, as kernels take it; up to 16 it is the bytes that it takes."""
+    """How a value of a form is stored, as kernels take it: up to 16 it is the bytes that it takes; BLOCK + n is a
+    length of n bytes and as many bytes, BLOCK such a length as ULEB128."""
 
-    UNKNOWN = 0
     ULEB = 32
     SLEB = 33
     STRING = 34
     SECTION_OFFSET = 35
-    BLOCK = 36
-    BLOCK1 = 41
-    BLOCK2 = 42
-    BLOCK4 = 44
+    BLOCK = 64
+    UNKNOWN = 255
 
 
 class Event(IntEnum):
