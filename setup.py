@@ -21,6 +21,7 @@ KERNELS = (
     "opcodes",
     "streams",
     "numbering",
+    "words",
     "stack_cfi",
     "symbol_lines",
     "projection",

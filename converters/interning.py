@@ -22,9 +22,8 @@ def intern(
     hashes = np.empty(count, np.uint64)
     run = np.empty(count, np.uint32)
     first = np.empty(count, np.int64)
-    runs = engine().entries.intern(
-        *views(data), *views(start, end, kind), random_base(), *views(slots, hashes, run, first)
-    )
+    base = int(random_keys(1)[0])
+    runs = engine().numbering.intern(*views(data), *views(start, end, kind), base, *views(slots, hashes, run, first))
     return run, first[:runs]
 
 

@@ -26,6 +26,7 @@ class Engine:
     rows: ModuleType
     streams: ModuleType
     numbering: ModuleType
+    words: ModuleType
     stack_cfi: ModuleType
     symbol_lines: ModuleType
     projection: ModuleType

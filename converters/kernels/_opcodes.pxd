@@ -1,3 +1,5 @@
+from ._writes cimport sleb_size, uleb_size
+
 cdef class OpcodeWriter:
     cdef const unsigned char[:, ::1] instructions
     cdef const unsigned char[:, ::1] choices

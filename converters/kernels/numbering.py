@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Numbers for what is equal, in the order in which it first occurs: keys, and what rows say.
+"""Numbers for what is equal, in the order in which it first occurs: keys, byte ranges, and what rows say.
 
 Strategy: open hash tables, by keys that nobody can foresee; what a hash finds is compared. Rows name slices of rules,
 many of them the same place: each place is looked at once, and a row then has few numbers to be told by.
@@ -174,4 +174,73 @@ def contents(
             first[count] = row
             count += 1
         number[row] = slots[slot]
+    return count
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def word_at(data: cython.const[cython.uchar][::1], at: cython.longlong) -> cython.longlong:
+    """Eight bytes as a number."""
+    word: cython.ulonglong = 0
+    place: cython.int
+    for place in range(8):
+        word = word | cython.cast(cython.ulonglong, data[at + place]) << 8 * place
+    return cython.cast(cython.longlong, word)
+
+
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def intern(
+    data: cython.const[cython.uchar][::1],
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    kind: cython.const[cython.longlong][::1],
+    base: cython.ulonglong,
+    slots: cython.int[::1],
+    hashes: cython.ulonglong[::1],
+    run: cython.uint[::1],
+    first: cython.longlong[::1],
+) -> cython.longlong:
+    """Give equal byte ranges (of equal `kind`) one number in `run`; return how many.
+
+    `first` is the range that each number first occurs with; `slots` and `base` as in `keys`.
+    """
+    mask: cython.longlong = slots.shape[0] - 1
+    count: cython.longlong = 0
+    index: cython.longlong
+    other: cython.longlong
+    slot: cython.longlong
+    step: cython.longlong
+    length: cython.longlong
+    rest: cython.longlong
+    value: cython.ulonglong
+    for index in range(start.shape[0]):
+        length = end[index] - start[index]
+        value = mixed(cython.cast(cython.ulonglong, kind[index]) & ALL_ONES, length, base)
+        step = start[index]
+        while step + 8 <= end[index]:
+            value = mixed(value, word_at(data, step), base)
+            step += 8
+        rest = 0
+        while step < end[index]:
+            rest = rest << 8 | data[step]
+            step += 1
+        value = mixed(value, rest, base)
+        slot = cython.cast(cython.longlong, value & mask)
+        while slots[slot] >= 0:
+            other = first[slots[slot]]
+            if hashes[slots[slot]] == value and kind[other] == kind[index] and end[other] - start[other] == length:
+                step = 0
+                while step < length and data[start[other] + step] == data[start[index] + step]:
+                    step += 1
+                if step == length:
+                    break
+            slot = slot + 1 & mask
+        if slots[slot] < 0:
+            slots[slot] = cython.cast(cython.int, count)
+            first[count] = index
+            hashes[count] = value
+            count += 1
+        run[index] = cython.cast(cython.uint, slots[slot])
     return count

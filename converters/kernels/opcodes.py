@@ -14,6 +14,9 @@ except ImportError:
 
 from ...schemas import callframe
 
+if not cython.compiled:
+    from .writes import sleb_size, uleb_size
+
 NO_OPCODE = cython.declare(cython.int, 255)
 INLINE_MASK = cython.declare(cython.int, callframe.INLINE_MASK)
 OP_NONE = cython.declare(cython.int, int(callframe.Operand.NONE))
@@ -26,30 +29,6 @@ OP_SIGNED_FACTORED = cython.declare(cython.int, int(callframe.Operand.SIGNED_FAC
 OP_BLOCK = cython.declare(cython.int, int(callframe.Operand.BLOCK))
 OP_SIZE = cython.declare(cython.int, int(callframe.Operand.SIZE))
 NOT = cython.declare(cython.longlong, -1)  # no size: the operand does not hold the value
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def uleb_size(value: cython.ulonglong) -> cython.longlong:
-    """Bytes of an unsigned LEB128."""
-    size: cython.longlong = 1
-    while value > 0x7F:
-        value >>= 7
-        size += 1
-    return size
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def sleb_size(value: cython.longlong) -> cython.longlong:
-    """Bytes of a signed LEB128."""
-    size: cython.longlong = 1
-    while value < -0x40 or value > 0x3F:
-        value >>= 7
-        size += 1
-    return size
 
 
 @cython.cclass

@@ -15,6 +15,7 @@ except ImportError:
 from .protocol import LineKind
 
 IS_ODD = cython.declare(cython.int, int(LineKind.ODD))
+HEXADECIMAL = cython.declare(cython.int, 16)
 NEWLINE = cython.declare(cython.int, ord("\n"))
 SPACE = cython.declare(cython.int, ord(" "))
 
@@ -40,25 +41,30 @@ def begins_with(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def digits(data: cython.const[cython.uchar][::1], at: cython.longlong, end: cython.longlong) -> cython.longlong:
-    """How many small hexadecimal digits stand there; 0 where they are no canonical number with a space behind it."""
+def digits_of(
+    data: cython.const[cython.uchar][::1], at: cython.longlong, end: cython.longlong, base: cython.int
+) -> cython.longlong:
+    """How many digits of a canonical number stand there, up to a space or the line's end; 0 where there is none."""
     count: cython.longlong = 0
-    while at + count < end and (48 <= data[at + count] <= 57 or 97 <= data[at + count] <= 102):
+    while at + count < end and (48 <= data[at + count] <= 57 or (base == 16 and 97 <= data[at + count] <= 102)):
         count += 1
-    if count > 16 or (count > 1 and data[at] == 48) or at + count >= end or data[at + count] != SPACE:
+    # No number of 19 decimal digits is too large.
+    if count > (16 if base == 16 else 19) or (count > 1 and data[at] == 48):
         return 0
-    return count
+    return count if at + count == end or data[at + count] == SPACE else 0
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def number(data: cython.const[cython.uchar][::1], at: cython.longlong, count: cython.longlong) -> cython.ulonglong:
-    """The value of hexadecimal digits."""
+def number_at(
+    data: cython.const[cython.uchar][::1], at: cython.longlong, count: cython.longlong, base: cython.int
+) -> cython.ulonglong:
+    """The value of so many digits."""
     value: cython.ulonglong = 0
     index: cython.longlong
     for index in range(at, at + count):
-        value = value << 4 | (data[index] - 48 if data[index] < 58 else data[index] - 87)
+        value = value * base + (data[index] - 48 if data[index] < 58 else data[index] - 87)
     return value
 
 
@@ -101,33 +107,18 @@ def scan(
             kind[found] = which
             end[found] = stop
             for column in range(numbers[which]):
-                size = digits(data, place, stop)
-                if size == 0:
+                size = digits_of(data, place, stop, HEXADECIMAL)
+                # Something follows.
+                if size == 0 or place + size == stop:
                     kind[found] = IS_ODD
                     break
-                values[found, column] = number(data, place, size)
+                values[found, column] = number_at(data, place, size, HEXADECIMAL)
                 place += size + 1
             rest[found] = place
             found += 1
         index += 1
         at = stop + 1
     return found
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def digits_of(
-    data: cython.const[cython.uchar][::1], at: cython.longlong, end: cython.longlong, base: cython.int
-) -> cython.longlong:
-    """How many digits of a canonical number stand there, up to a space or the line's end; 0 where there is none."""
-    count: cython.longlong = 0
-    while at + count < end and (48 <= data[at + count] <= 57 or (base == 16 and 97 <= data[at + count] <= 102)):
-        count += 1
-    # No number of 19 decimal digits is too large.
-    if count > (16 if base == 16 else 19) or (count > 1 and data[at] == 48):
-        return 0
-    return count if at + count == end or data[at + count] == SPACE else 0
 
 
 @cython.cfunc
@@ -165,8 +156,6 @@ def records(
     place: cython.longlong
     size: cython.longlong
     column: cython.int
-    digit: cython.longlong
-    value: cython.ulonglong
     while at < data.shape[0]:
         stop = at
         while stop < data.shape[0] and data[stop] != NEWLINE:
@@ -178,10 +167,7 @@ def records(
             size = digits_of(data, place, stop, bases[column])
             if size == 0 or (place + size == stop) != (column + 1 == bases.shape[0]):
                 break
-            value = 0
-            for digit in range(place, place + size):
-                value = value * bases[column] + (data[digit] - 48 if data[digit] < 58 else data[digit] - 87)
-            values[filled[0], column] = value
+            values[filled[0], column] = number_at(data, place, size, bases[column])
             place += size + 1
             column += 1
         if column == bases.shape[0]:

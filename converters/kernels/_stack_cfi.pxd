@@ -1,0 +1,1 @@
+from ._words cimport put_word
