@@ -21,7 +21,6 @@ KERNELS = (
     "opcodes",
     "streams",
     "numbering",
-    "words",
     "stack_cfi",
     "symbol_lines",
     "projection",

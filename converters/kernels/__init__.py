@@ -26,7 +26,6 @@ class Engine:
     rows: ModuleType
     streams: ModuleType
     numbering: ModuleType
-    words: ModuleType
     stack_cfi: ModuleType
     symbol_lines: ModuleType
     projection: ModuleType

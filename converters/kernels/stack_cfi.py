@@ -13,12 +13,33 @@ except ImportError:
 
 from .protocol import TextRow
 
-if not cython.compiled:
-    from .words import put_word
-
 IS_SKIPPED = cython.declare(cython.int, int(TextRow.SKIPPED))
 IS_SAME = cython.declare(cython.int, int(TextRow.SAME))
 IS_INIT = cython.declare(cython.int, int(TextRow.INIT))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def put_word(
+    words: cython.const[cython.uchar][::1],
+    start: cython.longlong,
+    size: cython.longlong,
+    out: cython.uchar[::1],
+    at: cython.longlong,
+) -> cython.longlong:
+    """Copy a word, where there is room; return where the next one goes.
+
+    It stands here as in templates.py: from another module it would be a call, which takes longer than the copy.
+    """
+    byte: cython.longlong
+    if at + size <= out.shape[0]:
+        if cython.compiled:
+            for byte in range(size):
+                out[at + byte] = words[start + byte]
+        else:
+            out[at : at + size] = words[start : start + size]
+    return at + size
 
 
 @cython.cfunc

@@ -13,9 +13,6 @@ except ImportError:
 
 from .protocol import Step
 
-if not cython.compiled:
-    from .words import put_word
-
 IS_WORD = cython.declare(cython.int, int(Step.WORD))
 IS_WORD_OF = cython.declare(cython.int, int(Step.WORD_OF))
 IS_UNSIGNED = cython.declare(cython.int, int(Step.UNSIGNED))
@@ -25,6 +22,27 @@ IS_DIGITS = cython.declare(cython.int, int(Step.DIGITS))
 
 SIGN = cython.declare(cython.ulonglong, 1 << 63)
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def put_word(
+    words: cython.const[cython.uchar][::1],
+    start: cython.longlong,
+    size: cython.longlong,
+    out: cython.uchar[::1],
+    at: cython.longlong,
+) -> cython.longlong:
+    """Copy a word, where there is room; return where the next piece goes."""
+    byte: cython.longlong
+    if at + size <= out.shape[0]:
+        if cython.compiled:
+            for byte in range(size):
+                out[at + byte] = words[start + byte]
+        else:
+            out[at : at + size] = words[start : start + size]
+    return at + size
 
 
 @cython.cfunc

@@ -1,1 +1,0 @@
-from ._words cimport put_word
