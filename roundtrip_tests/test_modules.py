@@ -9,6 +9,7 @@ import re
 import struct
 from collections import defaultdict
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from pathlib import Path
 
@@ -217,3 +218,12 @@ def test_symbols_that_no_line_holds_are_written_with_a_mark(tmp_path: Path) -> N
     found = public_symbols(image)
     assert any("\n" in name for name in found.name)
     assert public_lines(found, image.load_address).decode().splitlines()[0].endswith(" 0 two?lines")
+
+
+def test_threads_demangle_side_by_side() -> None:
+    """Each with room of its own for what the runtime writes."""
+    names = [f"_ZN{length}{'a' * length}1fEv" for length in range(1, 900)] * 3
+    with ThreadPoolExecutor(4) as executor:
+        found = list(executor.map(demangled, [names] * 8))
+    expected = [f"{'a' * length}::f()" for length in range(1, 900)] * 3
+    assert all(one == expected for one in found)
