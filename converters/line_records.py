@@ -163,8 +163,9 @@ def from_line_records(
     for index in wrong[:1]:
         raise ParseError(SOURCE, None, f"line {number[index]}: filenum", f"there is no FILE {int(values[index, 3])}")
     last = values[:, 0] + np.maximum(values[:, 1], np.uint64(1)) - np.uint64(1)
+    # The address behind a record is the row's that ends its sequence: it has to be one, too.
     top = (1 << 8 * address_size) - 1 - load_address
-    for index in np.flatnonzero((last < values[:, 0]) | (last > top))[:1]:
+    for index in np.flatnonzero((last < values[:, 0]) | (last >= top))[:1]:
         raise ParseError(SOURCE, None, f"line {number[index]}: size", "the record reaches past the address space")
     for index in np.flatnonzero(values[:, 2] >= WORD_LIMIT)[:1]:
         raise ParseError(SOURCE, None, f"line {number[index]}: line", f"{int(values[index, 2])} does not fit 32 bits")

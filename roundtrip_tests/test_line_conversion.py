@@ -196,6 +196,17 @@ def test_malformed_records(text: str, says: str) -> None:
         from_line_records(text)
 
 
+@pytest.mark.parametrize(("size", "load_address"), [(8, 0), (8, 0x20), (4, 0x20)])
+def test_records_up_to_the_last_address(size: int, load_address: int) -> None:
+    """The address behind the last record is the highest there is; one more is none."""
+    last = (1 << 8 * size) - 1
+    start = last - load_address - 4
+    table = from_line_records(f"FILE 0 a\n{start:x} 4 1 0\n", load_address, address_size=size)
+    assert table.rows.address.tolist() == [last - 4, last]
+    with pytest.raises(ParseError, match="line 2: size: the record reaches past the address space"):
+        from_line_records(f"FILE 0 a\n{start:x} 5 1 0\n", load_address, address_size=size)
+
+
 def test_where_records_overlap_the_first_holds() -> None:
     table = from_line_records("FILE 0 a\n10 10 1 0\n18 10 2 0\n12 2 3 0\n")
     assert lines(table, [0x10, 0x13, 0x1F, 0x20, 0x27]).line.tolist() == [1, 1, 1, 2, 2]
