@@ -17,7 +17,7 @@ from ..schemas.callframe import Dialect
 from ..schemas.pointers import NO_BASES, PointerBases
 from ..schemas.section import ParseError, Section
 from ..schemas.wire import DwarfFormat
-from .arch import Architecture
+from .arch.table import Architecture
 from .cies import Cies, check_augmentation, cie_columns
 from .interning import intern
 from .kernels import engine, views

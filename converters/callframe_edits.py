@@ -17,7 +17,7 @@ from ..schemas.callframe import EH_FRAME, Cie, Dialect, FdeFormat
 from ..schemas.pointers import NO_BASES, PointerBases
 from ..schemas.section import BuildError, Section
 from ..schemas.wire import LENGTH_RESERVED, DwarfFormat, sleb, uleb
-from .arch import Architecture
+from .arch.table import Architecture
 from .callframe import Records, read_records
 from .callframe_additions import NO_ROOM, additions
 from .callframe_heads import LENGTH_BYTES, Places, put, put_addresses

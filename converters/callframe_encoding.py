@@ -15,7 +15,7 @@ import numpy as np
 from ..schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
 from ..schemas.section import BuildError, ByteOrder, Section
 from ..schemas.wire import LENGTH_RESERVED
-from .arch import ARCHITECTURES
+from .arch.table import ARCHITECTURES
 from .callframe import table_from_cfi
 from .callframe_cies import choose_cies
 from .callframe_heads import Places, fill_heads, put_addresses

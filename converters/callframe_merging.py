@@ -17,7 +17,7 @@ from ..schemas.callframe import EH_FRAME, Dialect
 from ..schemas.pointers import NO_BASES, PointerBases
 from ..schemas.section import BuildError, Section
 from ..schemas.wire import LENGTH_RESERVED
-from .arch import Architecture
+from .arch.table import Architecture
 from .callframe import Records, read_records, table_of_records
 from .callframe_additions import NO_ROOM
 from .callframe_edits import EditedFrames, changed

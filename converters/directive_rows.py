@@ -16,7 +16,7 @@ import numpy as np
 from ..schemas.callframe import DW_CFA, Instruction
 from ..schemas.entries import build_instructions
 from ..schemas.wire import leb_block, uleb
-from .arch import Architecture
+from .arch.table import Architecture
 from .contents import RowContent, row_contents
 from .refusals import Reason
 from .rules import CfaKind, RaState, RuleKind

@@ -23,7 +23,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_D_TAG
 
 from ..schemas.section import ByteOrder, ParseError, Section
-from .arch import Architecture, architecture_of
+from .arch.table import Architecture, architecture_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

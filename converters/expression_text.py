@@ -12,7 +12,7 @@ import re
 from ..schemas.expressions import USER_OPCODES, Operation, is_operation, parse_operation
 from ..schemas.section import Section
 from ..schemas.wire import Leb128, LebBlock
-from .register_names import register_name
+from .arch.registers import register_name
 from .text import prefixed
 
 # What stands behind the name: operands in decimal, by `x0` in hexadecimal, by `r0` as the name of a register.

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..schemas.section import ByteOrder, ParseError, Section
 from ..schemas.wire import sleb, uleb
-from .arch import Architecture
+from .arch.table import Architecture
 from .rules import CfaKind, RuleKind
 from .unwind import RowColumns, RuleColumns, UnwindTable
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..schemas.section import ParseError
-from .arch import Architecture
+from .arch.table import Architecture
 from .elf import ElfImage, ElfSection, open_elf
 from .fre_rows import rows_of_fres
 from .lookup import NOTHING, addresses, find_rows

@@ -12,11 +12,11 @@ import numpy as np
 
 from ..schemas.callframe import Dialect
 from ..schemas.section import Section
+from .arch.registers import register_name
 from .expression_text import operation_texts
 from .frame_rows import FrameRows, frame_rows
 from .frames import Frames, frames_of
 from .instruction_text import MOVES, distinct_instructions, plain_instructions
-from .register_names import register_name
 from .rules import CfaKind, RuleKind
 
 Plain = dict[str, Any]

@@ -14,9 +14,9 @@ import numpy as np
 
 from ..schemas.callframe import DW_CFA, Effect
 from ..schemas.section import ParseError
+from .arch.registers import register_name, register_text
 from .frames import Frames
 from .interning import intern
-from .register_names import register_name, register_text
 from .rules import MAX_LIVE_RULES, CfaKind, RuleKind
 from .runs import RowBuilder
 from .text import Pool, ranges

@@ -14,7 +14,7 @@ import numpy as np
 from ..schemas import sframe
 from ..schemas.section import ByteOrder
 from ..schemas.sframe import SFRAME_VERSION
-from .arch import Architecture
+from .arch.table import Architecture
 from .flex import forms_of
 from .fre_rows import MAX_FLEX_WORDS, MAX_WORDS, abi_of
 from .interning import random_keys

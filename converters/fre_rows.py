@@ -16,7 +16,7 @@ from ..schemas.derive import bit_position
 from ..schemas.section import BuildError, ParseError, Section
 from ..schemas.sframe import SFRAME_VERSION
 from ..schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT, SframeAbi
-from .arch import Architecture
+from .arch.table import Architecture
 from .contents import numbered
 from .flex import Forms, RuleForms, columns_of_forms
 from .kernels import engine, views

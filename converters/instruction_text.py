@@ -13,10 +13,10 @@ import numpy as np
 
 from ..schemas.callframe import DW_CFA, INSTRUCTIONS, Effect, Operand
 from ..schemas.section import Section
+from .arch.registers import register_name, register_text
 from .expression_text import expression_text, operation_texts
 from .frames import Frames
 from .interning import intern
-from .register_names import register_name, register_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

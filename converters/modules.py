@@ -13,7 +13,6 @@ import numpy as np
 from elftools.elf.enums import ENUM_D_TAG, ENUM_NOTE_N_TYPE
 
 from ..schemas.breakpad import InfoCodeId, Module
-from .breakpad_names import module_architecture
 from .elf import ElfImage, ElfSection
 from .reading import supported_architecture
 
@@ -33,8 +32,8 @@ def module_of(image: ElfImage) -> tuple[Module, InfoCodeId | None]:
     identifier = (found or _code_hash(image))[:GUID_SIZE].ljust(GUID_SIZE, b"\0")
     first, second, third = struct.unpack("<IHH", identifier[:8])
     guid = f"{first:08X}{second:04X}{third:04X}{identifier[8:].hex().upper()}"
-    architecture = module_architecture(supported_architecture(image).name)
-    module = Module("Linux", architecture, guid + AGE, module_name(image))
+    architecture = supported_architecture(image)
+    module = Module("Linux", architecture.breakpad_module, guid + AGE, module_name(image))
     return module, InfoCodeId(found.hex().upper(), None) if found else None
 
 

@@ -15,7 +15,7 @@ from .rules import CfaKind, RuleKind
 from .unwind import CfaRule, Function, RegisterRule, Row, UnwindTable, concatenate, table_of
 
 if TYPE_CHECKING:
-    from .arch import Architecture
+    from .arch.table import Architecture
 
 
 def with_uncovered_plt(image: ElfImage, table: UnwindTable) -> UnwindTable:

@@ -16,7 +16,7 @@ import numpy as np
 from ..schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
 from ..schemas.pointers import PointerBases
 from ..schemas.section import ParseError, Section
-from .arch import Architecture
+from .arch.table import Architecture
 from .callframe import table_from_cfi
 from .elf import ElfImage, open_elf
 from .overlaps import laid_over

@@ -15,8 +15,8 @@ import numpy as np
 from elftools.elf.constants import SH_FLAGS, SHN_INDICES
 
 from ..schemas.section import ParseError, Section
+from .arch.relocations import RELOCATION_TYPES, Operation, RelocationTypes
 from .elf import ElfImage, ElfSection
-from .relocation_types import RELOCATION_TYPES, Operation, RelocationTypes
 from .symbols import records_of, symbols_of
 
 if TYPE_CHECKING:

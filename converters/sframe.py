@@ -17,7 +17,7 @@ from ..schemas.derive import bit_position, dtype_of
 from ..schemas.pointers import DW_EH_PE
 from ..schemas.section import BuildError, ByteOrder, ParseError, Section
 from ..schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION
-from .arch import Architecture
+from .arch.table import Architecture
 from .flex import in_forms, outermost_alone
 from .fre_blocks import Blocks, Pieces, Segments, SframeRows, project_rows, share_blocks, split_runs
 from .fre_rows import abi_of, fres_of_blocks, rows_of_blocks

@@ -14,11 +14,11 @@ import numpy as np
 
 from ..schemas import sframe
 from ..schemas.section import BuildError
+from .arch.relocations import pcrel_type
 from .elf import ElfImage
 from .reading import sections_of, table_of_laid_out
 from .refusals import Reason, Refusals
 from .relocation import LaidOut, laid_out
-from .relocation_types import pcrel_type
 from .sframe import Compact, Encoded, sframe_from_table
 from .unwind import FunctionColumns, UnwindTable
 

@@ -15,7 +15,7 @@ from ..schemas import sframe
 from ..schemas.derive import bit_position, dtype_of
 from ..schemas.section import ByteOrder, ParseError, Section
 from ..schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION
-from .arch import Architecture, architecture_of_abi
+from .arch.table import Architecture, architecture_of_abi
 from .fre_rows import FreBlocks, abi_of
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import numpy as np
 from ..schemas.pointers import DW_EH_PE
 from ..schemas.section import ParseError
 from ..schemas.text_lines import Rule, bytes_from
-from .arch import ARCHITECTURES, Architecture
-from .breakpad_names import breakpad_names, numbers_of_names
+from .arch.registers import breakpad_names, numbers_of_names
+from .arch.table import ARCHITECTURES, Architecture
 from .interning import intern
 from .postfix_reading import PostfixError, expression_of
 from .postfix_text import CFA_NAME

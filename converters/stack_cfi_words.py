@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .breakpad_names import breakpad_names
+from .arch.registers import breakpad_names
 from .contents import Contents
 from .postfix_text import CFA_NAME, postfix_of
 from .refusals import Reason

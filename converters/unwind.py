@@ -18,7 +18,7 @@ import numpy as np
 
 from ..schemas.pointers import DW_EH_PE
 from ..schemas.section import ByteOrder, Section
-from .arch import Architecture
+from .arch.table import Architecture
 from .rules import CfaKind, RaState, RuleKind
 
 if TYPE_CHECKING:

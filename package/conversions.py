@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .converters.arch import ARCHITECTURES
+from .converters.arch.table import ARCHITECTURES
 from .converters.callframe import table_from_cfi
 from .converters.elf import ElfImage, open_elf
 from .converters.merging import SharedRange, SharedRanges, merge, refuse_mixture

@@ -44,10 +44,12 @@ def fewer(divisor: int) -> settings:
 # Every module that asks for the engine, by the name that it has there.
 USERS = [
     module
-    for found in pkgutil.iter_modules(converters.__path__, f"{converters.__name__}.")
-    if getattr(module := importlib.import_module(found.name), "engine", None) is kernels.engine
+    for found in pkgutil.walk_packages(converters.__path__, f"{converters.__name__}.")
+    if not found.name.startswith(f"{kernels.__name__}.")
+    and getattr(module := importlib.import_module(found.name), "engine", None) is kernels.engine
     and module is not kernels
 ]
+assert USERS
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.unwind import CfaRule, Function, RegisterRule, Row, UnwindTable

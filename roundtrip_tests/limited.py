@@ -17,7 +17,7 @@ MEGABYTE = 1 << 20
 PRELUDE = """
 import os, resource
 from unwindkit import FormatError, by_pc, find_fres, from_sframe, to_sframe
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.frame_text import frame_text
 from unwindkit.converters.sframe_text import sframe_plain, sframe_text

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from unwindkit import FunctionFlag, to_sframe
-from unwindkit.converters.arch import Architecture, architecture_of_abi
+from unwindkit.converters.arch.table import Architecture, architecture_of_abi
 from unwindkit.converters.rules import RaState, RuleKind
 from unwindkit.converters.unwind import Function, RegisterRule, Row, table_of
 from unwindkit.schemas import engine, sframe

@@ -11,7 +11,7 @@ from itertools import accumulate, product
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
-from unwindkit.converters.arch import Architecture
+from unwindkit.converters.arch.table import Architecture
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.unwind import CfaRule, Function, FunctionFlag, RegisterRule, Row, UnwindTable, table_of
 from unwindkit.schemas.pointers import DW_EH_PE

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from unwindkit import read_elf
-from unwindkit.converters.arch import ARCHITECTURES
-from unwindkit.converters.breakpad_names import breakpad_names
+from unwindkit.converters.arch.registers import breakpad_names
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.rules import RuleKind
 
 from .objects import SUITES, TARGETS, Target, assembled

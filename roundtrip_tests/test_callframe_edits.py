@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 from unwindkit import BuildError, FormatError, FunctionFlag, Reason, UnwindTable
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.callframe_edits import edited
 from unwindkit.converters.elf import open_elf

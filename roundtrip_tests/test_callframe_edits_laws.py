@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import Reason, UnwindTable, by_pc
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.callframe_edits import EditedFrames, edited
 from unwindkit.converters.callframe_encoding import to_debug_frame, to_eh_frame

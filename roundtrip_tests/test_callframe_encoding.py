@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import BuildError, FunctionFlag, Reason, by_pc, from_sframe, read_elf, to_sframe
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe_encoding import to_debug_frame, to_eh_frame
 from unwindkit.converters.elf import open_elf
 from unwindkit.converters.reading import DIALECTS, table_of_laid_out

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import BuildError, ParseError, RulesByPc, UnwindTable, by_pc
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.by_pc import RuleSet
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.callframe_encoding import to_debug_frame, to_eh_frame

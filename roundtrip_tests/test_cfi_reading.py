@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from unwindkit import Row, by_pc, read_elf
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.rules import RuleKind
 from unwindkit.converters.unwind import RegisterRule
 

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 import unwindkit
 from unwindkit import BuildError, by_pc, from_sframe, read_elf, to_eh_frame, write_sframe
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.frame_jobs import FramesFormat
 from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import BuildError, RulesByPc, UnwindTable, by_pc, from_sframe, project, read_elf, to_sframe, write_sframe
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.kernels import load
 from unwindkit.converters.sframe import Compact
 from unwindkit.converters.unwind import Function, FunctionFlag, Row, table_of

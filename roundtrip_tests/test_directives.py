@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from unwindkit import Function, FunctionFlag, Reason, UnwindTable, by_pc, directives_of, to_directives
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.unwind import NO_FLAGS, CfaRule, RegisterRule, Row, table_of
 from unwindkit.schemas.pointers import DW_EH_PE

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from unwindkit import UnwindTable, by_pc, read_elf
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.by_pc import RowContent
 from unwindkit.converters.directive_rows import initial_content
 from unwindkit.converters.elf import open_elf

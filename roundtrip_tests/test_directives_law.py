@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from unwindkit import Function, FunctionFlag, UnwindTable, by_pc
-from unwindkit.converters.arch import ARCHITECTURES, Architecture
+from unwindkit.converters.arch.table import ARCHITECTURES, Architecture
 from unwindkit.converters.rules import RuleKind
 from unwindkit.converters.unwind import RegisterRule, Row, table_of
 

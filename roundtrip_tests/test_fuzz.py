@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from unwindkit import ParseError, by_pc, describe, read_elf
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.eh_frame_hdr_text import eh_frame_hdr_plain, eh_frame_hdr_text
 from unwindkit.converters.elf import open_elf

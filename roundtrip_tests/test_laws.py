@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import FormatError, by_pc, from_sframe, project, read_elf, to_sframe
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.elf import open_elf
 from unwindkit.schemas import callframe, eh_frame_hdr, engine, entries, sframe, sframe_strategies, strategies

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from unwindkit import FunctionFlag, RowsAt, UnwindTable, by_pc, find_fres, find_rows, from_sframe
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.by_pc import RuleSet
 from unwindkit.converters.fre_rows import rows_of_fres
 from unwindkit.converters.rules import CfaKind

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import BuildError, FunctionFlag, ParseError, by_pc, find_rows, from_sframe, project, read_elf, to_sframe
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.by_pc import RuleSet
 from unwindkit.converters.merging import Merged, SharedRange, SharedRanges, merge
 from unwindkit.converters.overlaps import trimmed

@@ -14,8 +14,7 @@ from functools import reduce
 from pathlib import Path
 
 import pytest
-from unwindkit.converters.arch import ARCHITECTURES
-from unwindkit.converters.breakpad_names import module_architecture
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.demangling import demangled
 from unwindkit.converters.elf import elf_of_bytes, open_elf
 from unwindkit.converters.modules import build_id, module_name, module_of
@@ -127,7 +126,7 @@ def test_architectures_have_breakpads_names() -> None:
         "riscv64": "riscv64",
         "s390x": "s390x",
     }
-    assert {name: module_architecture(name) for name in ARCHITECTURES} == names
+    assert {name: architecture.breakpad_module for name, architecture in ARCHITECTURES.items()} == names
 
 
 @pytest.mark.oracle(*LIBRARIES, "sid-armhf")

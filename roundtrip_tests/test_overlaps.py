@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import ParseError, by_pc
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.overlaps import MAX_COPIED, trimmed
 from unwindkit.converters.refusals import Reason
 from unwindkit.converters.sframe import sframe_from_table

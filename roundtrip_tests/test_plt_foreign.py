@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from unwindkit import find_rows, read_elf
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.elf import open_elf
 from unwindkit.converters.plt import plt_functions, with_uncovered_plt
 from unwindkit.converters.unwind import Function

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 from unwindkit import UnwindTable, by_pc, read_elf, to_sframe
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.relocations import RELOCATION_TYPES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.elf import open_elf
 from unwindkit.converters.relocation import laid_out, relocated
-from unwindkit.converters.relocation_types import RELOCATION_TYPES
 from unwindkit.converters.unwind import FunctionFlag
 from unwindkit.schemas.section import BuildError
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from elftools.elf import enums
 from elftools.elf.elffile import ELFFile
-from unwindkit.converters.arch import ARCHITECTURES
-from unwindkit.converters.relocation_types import RELOCATION_TYPES, Formula, Operation
+from unwindkit.converters.arch.relocations import RELOCATION_TYPES, Formula, Operation
+from unwindkit.converters.arch.table import ARCHITECTURES
 
 from .objects import TARGETS, Target, assembled, linked
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from unwindkit import BuildError, Reason, Refusal, to_sframe
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.sframe import Compact
 from unwindkit.converters.unwind import CfaRule, Function, RegisterRule, Row, table_of

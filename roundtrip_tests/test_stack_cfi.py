@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from unwindkit import BuildError, Reason, Row, UnwindTable, read_elf
 from unwindkit.converters import expressions
-from unwindkit.converters.arch import ARCHITECTURES
-from unwindkit.converters.breakpad_names import breakpad_names
+from unwindkit.converters.arch.registers import breakpad_names
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.postfix_text import postfix_of
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.stack_cfi import stack_cfi_from_table, to_stack_cfi

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from unwindkit import UnwindTable, read_elf, to_stack_cfi
-from unwindkit.converters.breakpad_names import breakpad_names
+from unwindkit.converters.arch.registers import breakpad_names
 from unwindkit.converters.rules import CfaKind, RuleKind
 
 from . import rpn

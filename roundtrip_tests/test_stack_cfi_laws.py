@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, DrawFn, SearchStrategy
 from unwindkit import FormatError, by_pc, read_elf
-from unwindkit.converters.arch import ARCHITECTURES, Architecture
-from unwindkit.converters.breakpad_names import breakpad_names
+from unwindkit.converters.arch.registers import breakpad_names
+from unwindkit.converters.arch.table import ARCHITECTURES, Architecture
 from unwindkit.converters.rules import CfaKind, RuleKind
 from unwindkit.converters.stack_cfi import lines_of, stack_cfi_from_table, to_stack_cfi
 from unwindkit.converters.stack_cfi_reading import from_stack_cfi

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from unwindkit import ParseError, by_pc, from_sframe, read_elf, to_sframe
 from unwindkit.converters import expressions
-from unwindkit.converters.breakpad_names import breakpad_names
+from unwindkit.converters.arch.registers import breakpad_names
 from unwindkit.converters.contents import WITH_EXPRESSION
 from unwindkit.converters.overlaps import trimmed
 from unwindkit.converters.postfix_reading import PostfixError, expression_of

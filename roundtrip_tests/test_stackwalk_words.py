@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from unwindkit import Row, UnwindTable, to_stack_cfi
-from unwindkit.converters.arch import ARCHITECTURES
-from unwindkit.converters.breakpad_names import breakpad_names
+from unwindkit.converters.arch.registers import breakpad_names
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.rules import RuleKind
 from unwindkit.converters.unwind import CfaRule, Function, RegisterRule, table_of
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from unwindkit import BuildError, ParseError, Reason, Row, UnwindTable, to_debug_frame, to_eh_frame, to_eh_frame_hdr
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.contents import row_contents
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.unwind import CfaRule, Function, FunctionFlag, RegisterRule, table_of

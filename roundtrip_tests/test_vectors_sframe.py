@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from unwindkit import FunctionFlag, from_sframe, to_sframe
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.rules import RaState, RuleKind
 from unwindkit.converters.unwind import Function, RegisterRule, table_of
 from unwindkit.schemas import engine

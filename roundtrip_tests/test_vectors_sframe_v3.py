@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from unwindkit import FunctionFlag, from_sframe, to_sframe
-from unwindkit.converters.arch import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.rules import CfaKind, RuleKind
 from unwindkit.converters.unwind import CfaRule, Function, RegisterRule, Row, table_of
 

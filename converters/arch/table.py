@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..schemas.section import ByteOrder
-from ..schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS, SframeAbi
+from ...schemas.section import ByteOrder
+from ...schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS, SframeAbi
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class AssemblerCfi:
 class Architecture:
     """One architecture. Registers are DWARF numbers; `address_size` in bytes; `byte_order` the usual one.
 
-    `program_counter` is what an expression calls the PC, where it can. `instruction_unit`: every instruction's size in
-    bytes is a multiple of it.
+    `breakpad_module` is its name in Breakpad's MODULE records. `program_counter` is what an expression calls the PC,
+    where it can. `instruction_unit`: every instruction's size in bytes is a multiple of it.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Architecture:
     frame_pointer: int
     return_address: int
     assembler: AssemblerCfi
+    breakpad_module: str
     program_counter: int | None = None
     sframe: SframeAbi | None = None
     instruction_unit: int = 4
@@ -57,28 +58,28 @@ class Architecture:
 ARCHITECTURES: dict[str, Architecture] = {
     architecture.name: architecture
     for architecture in (
-        Architecture("x86", "EM_386", 4, "little", 4, 5, 8, AssemblerCfi(1, -4, 4, -4), instruction_unit=1),
+        Architecture("x86", "EM_386", 4, "little", 4, 5, 8, AssemblerCfi(1, -4, 4, -4), "x86", instruction_unit=1),
         Architecture(
-            "x86_64", "EM_X86_64", 8, "little", 7, 6, 16, AssemblerCfi(1, -8, 8, -8), program_counter=16,
+            "x86_64", "EM_X86_64", 8, "little", 7, 6, 16, AssemblerCfi(1, -8, 8, -8), "x86_64", program_counter=16,
             sframe=SFRAME_ABIS[SFRAME_ABI.AMD64_ENDIAN_LITTLE], instruction_unit=1,
         ),
-        Architecture("arm", "EM_ARM", 4, "little", 13, 11, 14, AssemblerCfi(2, -4), instruction_unit=2),
+        Architecture("arm", "EM_ARM", 4, "little", 13, 11, 14, AssemblerCfi(2, -4), "arm", instruction_unit=2),
         Architecture(
-            "aarch64", "EM_AARCH64", 8, "little", 31, 29, 30, AssemblerCfi(4, -8),
+            "aarch64", "EM_AARCH64", 8, "little", 31, 29, 30, AssemblerCfi(4, -8), "arm64",
             sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_LITTLE],
         ),
         Architecture(
-            "aarch64_be", "EM_AARCH64", 8, "big", 31, 29, 30, AssemblerCfi(4, -8),
+            "aarch64_be", "EM_AARCH64", 8, "big", 31, 29, 30, AssemblerCfi(4, -8), "arm64",
             sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_BIG],
         ),
-        Architecture("mips", "EM_MIPS", 4, "big", 29, 30, 31, AssemblerCfi(1, -4, pc_relative=False)),
-        Architecture("mips64", "EM_MIPS", 8, "big", 29, 30, 31, AssemblerCfi(1, -4, pc_relative=False)),
-        Architecture("ppc", "EM_PPC", 4, "big", 1, 31, 65, AssemblerCfi(4, -4)),
-        Architecture("ppc64", "EM_PPC64", 8, "little", 1, 31, 65, AssemblerCfi(4, -8)),
-        Architecture("riscv32", "EM_RISCV", 4, "little", 2, 8, 1, AssemblerCfi(1, -4), instruction_unit=2),
-        Architecture("riscv64", "EM_RISCV", 8, "little", 2, 8, 1, AssemblerCfi(1, -4), instruction_unit=2),
+        Architecture("mips", "EM_MIPS", 4, "big", 29, 30, 31, AssemblerCfi(1, -4, pc_relative=False), "mips"),
+        Architecture("mips64", "EM_MIPS", 8, "big", 29, 30, 31, AssemblerCfi(1, -4, pc_relative=False), "mips"),
+        Architecture("ppc", "EM_PPC", 4, "big", 1, 31, 65, AssemblerCfi(4, -4), "ppc"),
+        Architecture("ppc64", "EM_PPC64", 8, "little", 1, 31, 65, AssemblerCfi(4, -8), "ppc64"),
+        Architecture("riscv32", "EM_RISCV", 4, "little", 2, 8, 1, AssemblerCfi(1, -4), "riscv", instruction_unit=2),
+        Architecture("riscv64", "EM_RISCV", 8, "little", 2, 8, 1, AssemblerCfi(1, -4), "riscv64", instruction_unit=2),
         Architecture(
-            "s390x", "EM_S390", 8, "big", 15, 11, 14, AssemblerCfi(1, -8, 160),
+            "s390x", "EM_S390", 8, "big", 15, 11, 14, AssemblerCfi(1, -8, 160), "s390x",
             sframe=SFRAME_ABIS[SFRAME_ABI.S390X_ENDIAN_BIG], instruction_unit=2,
         ),
     )
