@@ -17,8 +17,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from unwindkit.converters.elf import open_elf
-from unwindkit.schemas.callframe import EH_FRAME
-from unwindkit.schemas.entries import parse_augmentation, parse_cie
+from unwindkit.schemas.cfi import EH_FRAME
+from unwindkit.schemas.cfi_sections import parse_augmentation, parse_cie
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import Section
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import Dialect
+from ..schemas.cfi import Dialect
 from ..schemas.pointers import NO_BASES, PointerBases
 from ..schemas.section import ParseError, Section
 from ..schemas.wire import DwarfFormat

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import Cie
+from ..schemas.cfi import Cie
 from ..schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES, is_signed
 from ..schemas.wire import DwarfFormat
 from .callframe import Records

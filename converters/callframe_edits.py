@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import EH_FRAME, Cie, Dialect, FdeFormat
+from ..schemas.cfi import EH_FRAME, Cie, Dialect, FdeFormat
 from ..schemas.pointers import NO_BASES, PointerBases
 from ..schemas.section import BuildError, Section
 from ..schemas.wire import LENGTH_RESERVED, DwarfFormat, sleb, uleb
@@ -285,7 +285,7 @@ def _with_rooms(
 
 def _unused_cie(records: Records) -> bytes:
     """A CIE that says nothing: DW_CFA_nop may follow up to any size. Of 32-bit DWARF, on whose id all readers agree."""
-    from ..schemas import entries
+    from ..schemas import cfi_sections
 
     size = records.section.address_size
     cie = Cie(
@@ -301,4 +301,4 @@ def _unused_cie(records: Records) -> bytes:
         augmentation_data=None,
         initial_instructions=b"",
     )
-    return entries.build_entry(cie, records.dialect, records.section.byte_order, FdeFormat(size))
+    return cfi_sections.build_entry(cie, records.dialect, records.section.byte_order, FdeFormat(size))

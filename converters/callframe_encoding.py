@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from ..schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from ..schemas.section import BuildError, ByteOrder, Section
 from ..schemas.wire import LENGTH_RESERVED
 from .arch.table import ARCHITECTURES

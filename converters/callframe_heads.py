@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import Dialect
+from ..schemas.cfi import Dialect
 from ..schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, is_signed
 from ..schemas.section import BuildError, ByteOrder
 from ..schemas.wire import DwarfFormat

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import EH_FRAME, Cie, Dialect, FdeFormat
+from ..schemas.cfi import EH_FRAME, Cie, Dialect, FdeFormat
 from ..schemas.pointers import APPLICATION_MASK, DW_EH_PE, is_signed
 from ..schemas.wire import DwarfFormat, leb_block, sleb, uleb
 from .callframe_cies import Shape
@@ -73,17 +73,19 @@ class Fdes:
 
 def laid_out_cies(layout: Layout) -> tuple[bytes, NDArray[np.int64], tuple[Places, ...]]:
     """Their bytes, their offsets, and where their personalities stand."""
-    from ..schemas import entries
+    from ..schemas import cfi_sections
 
     data, offsets, places = bytearray(), [], []
     plain = FdeFormat(layout.table.address_size)
     starts = zip(layout.shapes, layout.beginnings.start.tolist(), layout.beginnings.size.tolist(), strict=True)
     for index, (shape, start, size) in enumerate(starts):
         beginning = layout.beginnings.data[start : start + size].tobytes()
-        unpadded = entries.build_entry(_cie(layout, shape, beginning), layout.dialect, layout.table.byte_order, plain)
+        unpadded = cfi_sections.build_entry(
+            _cie(layout, shape, beginning), layout.dialect, layout.table.byte_order, plain
+        )
         cie = _cie(layout, shape, beginning + bytes(-len(unpadded) % layout.alignment))
         offsets.append(len(data))
-        data += entries.build_entry(cie, layout.dialect, layout.table.byte_order, plain)
+        data += cfi_sections.build_entry(cie, layout.dialect, layout.table.byte_order, plain)
         if cie.augmentation_data and b"P" in cie.augmentation:
             # Its data begins with the encoding, and stands right before the instructions.
             at = len(data) - len(cie.initial_instructions) - len(cie.augmentation_data.data) + 1

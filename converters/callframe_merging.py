@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import EH_FRAME, Dialect
+from ..schemas.cfi import EH_FRAME, Dialect
 from ..schemas.pointers import NO_BASES, PointerBases
 from ..schemas.section import BuildError, Section
 from ..schemas.wire import LENGTH_RESERVED

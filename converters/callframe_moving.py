@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import Effect
+from ..schemas.cfi import Effect
 from ..schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES
 from ..schemas.section import BuildError, Section
 from .callframe import Records

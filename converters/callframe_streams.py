@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..schemas import callframe
-from ..schemas.callframe import Effect, Operand
+from ..schemas import cfi
+from ..schemas.cfi import Effect, Operand
 from .contents import content_numbers, with_distinct_expressions
 from .kernels import engine, views
 from .rules import RuleKind
@@ -43,12 +43,12 @@ def opcode_choices() -> NDArray[np.uint8]:
     The kernel needs no operand but the standard's, and no address: those depend on where a function is.
     """
     by_effect: dict[Effect, list[int]] = {}
-    for opcode, spec in callframe.INSTRUCTIONS.items():
+    for opcode, spec in cfi.INSTRUCTIONS.items():
         if Operand.ADDRESS not in spec.operands:
             by_effect.setdefault(spec.effect, []).append(opcode)
     choices = np.full((256, 1 + max(map(len, by_effect.values()))), _NO_OPCODE, np.uint8)
     for effect, opcodes in by_effect.items():
-        standard = [one for one in opcodes if not callframe.LO_USER <= one <= callframe.HI_USER]
+        standard = [one for one in opcodes if not cfi.LO_USER <= one <= cfi.HI_USER]
         chosen = standard or opcodes
         choices[effect, : len(chosen)] = chosen
     return choices

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import Cie, Dialect, OpaqueCie
+from ..schemas.cfi import Cie, Dialect, OpaqueCie
 from ..schemas.pointers import DW_EH_PE, NO_BASES, PointerBases, resolve
 from ..schemas.section import ParseError, Section
 from .rules import MAX_REGISTER
@@ -17,7 +17,7 @@ from .unwind import FunctionFlag
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..schemas.entries import Augmentation
+    from ..schemas.cfi_sections import Augmentation
 
     # Of an unknown augmentation nothing is parsed.
     ParsedCie = tuple[Cie | OpaqueCie, Augmentation | None]
@@ -52,7 +52,7 @@ def cie_columns(
     One whose augmentation is not known has no instructions then, and `return_address` for its column; where that is
     None its fields are read as if it had none, which readelf does. Raises ParseError.
     """
-    from ..schemas import entries
+    from ..schemas import cfi_sections
 
     parsed: dict[bytes, Cie | OpaqueCie] = {}
     kinds: dict[object, int] = {}
@@ -61,12 +61,14 @@ def cie_columns(
         name = f"CIE[{number}]"
         raw = bytes(section.data[offset:end])
         known_only = return_address is not None
-        cie = parsed.get(raw) or parsed.setdefault(raw, entries.parse_cie(section, offset, dialect, name, known_only))
+        cie = parsed.get(raw) or parsed.setdefault(
+            raw, cfi_sections.parse_cie(section, offset, dialect, name, known_only)
+        )
         if isinstance(cie, OpaqueCie):
             shape, *columns = _opaque_columns(section, end, return_address or 0)
             augmentation = None
         else:
-            augmentation = entries.parse_augmentation(cie, section, offset, name)
+            augmentation = cfi_sections.parse_augmentation(cie, section, offset, name)
             shape, *columns = _columns_of_cie(section, offset, end, name, cie, augmentation, bases)
         rows.append(((cie, augmentation), kinds.setdefault(shape, len(kinds)), *columns))
     both, kind, layouts, rest = zip(*rows, strict=True) if rows else ((), (), (), ())
@@ -86,9 +88,9 @@ _CieRow = tuple[object, tuple[int, ...], tuple[int, ...]]
 def _columns_of_cie(
     section: Section, offset: int, end: int, name: str, cie: Cie, augmentation: Augmentation, bases: PointerBases
 ) -> _CieRow:
-    from ..schemas import entries
+    from ..schemas import cfi_sections
 
-    layout = entries.fde_format(cie, augmentation, section)
+    layout = cfi_sections.fde_format(cie, augmentation, section)
     _check_numbers(section, offset, name, cie)
     personality = 0
     if augmentation.personality:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import DW_CFA, Instruction
-from ..schemas.entries import build_instructions
+from ..schemas.cfi import DW_CFA, Instruction
+from ..schemas.cfi_sections import build_instructions
 from ..schemas.wire import leb_block, uleb
 from .arch.table import Architecture
 from .contents import RowContent, row_contents

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import DW_CFA, Instruction
+from ..schemas.cfi import DW_CFA, Instruction
 from .directive_places import laid_apart, sayable, text_base
 from .directive_pointers import label, lsdas, personalities, pointed_section, pointer_texts
 from .directive_rows import Opening, RowTexts, escape, row_texts

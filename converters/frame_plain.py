@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..schemas.callframe import Dialect
+from ..schemas.cfi import Dialect
 from ..schemas.section import Section
 from .arch.registers import register_name
 from .expression_text import operation_texts

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..schemas.callframe import DW_CFA, Effect
+from ..schemas.cfi import DW_CFA, Effect
 from ..schemas.section import ParseError
 from .arch.registers import register_name, register_text
 from .frames import Frames

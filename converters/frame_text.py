@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import Dialect
+from ..schemas.cfi import Dialect
 from ..schemas.section import Section
 from .frame_rows import frame_rows, heading_texts, row_texts
 from .frames import Frames, frames_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..schemas.callframe import Cie, Dialect, Effect
+from ..schemas.cfi import Cie, Dialect, Effect
 from ..schemas.section import Section
 from ..schemas.wire import LENGTH_DWARF64, DwarfFormat
 from .callframe import Entries, numbers_of_cies, read_functions, scan

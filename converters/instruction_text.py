@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..schemas.callframe import DW_CFA, INSTRUCTIONS, Effect, Operand
+from ..schemas.cfi import DW_CFA, INSTRUCTIONS, Effect, Operand
 from ..schemas.section import Section
 from .arch.registers import register_name, register_text
 from .expression_text import expression_text, operation_texts

@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..schemas.forms import DW_FORM
-from ..schemas.line_programs import (
+from ..schemas.line import (
     DW_LNCT,
     EntryFormat,
     FileName,
     LineProgramHeader,
     LineUnit,
     LineUnitHead,
+    RowFlag,
     Values,
 )
-from ..schemas.line_units import build_unit
+from ..schemas.line_sections import build_unit
 from ..schemas.section import BuildError
 from ..schemas.wire import DwarfFormat, uleb
 from .kernels import engine, views
 from .kernels.protocol import Fault, UnitField
-from .line_table import LineTable, PathColumns, RowFlag, contents_bit
+from .line_table import LineTable, PathColumns, contents_bit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

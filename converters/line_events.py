@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.line_programs import LineEffect
+from ..schemas.line import LineEffect
 from ..schemas.section import Section
 from .kernels import engine, views
 from .kernels.protocol import Event, UnitField

@@ -16,7 +16,7 @@ import numpy as np
 from ..schemas import engine as reference
 from ..schemas.derive import Place, leading_places
 from ..schemas.forms import DW_FORM, FORM_KINDS
-from ..schemas.line_programs import DW_LNCT, VERSIONS, FileName, LineProgramHeader, LineUnitHead
+from ..schemas.line import DW_LNCT, VERSIONS, FileName, LineProgramHeader, LineUnitHead
 from ..schemas.section import ParseError, Section
 from ..schemas.wire import Block, DwarfFormat, Integer, SizedBlock, fields_of
 from .kernels import engine, views

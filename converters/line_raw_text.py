@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..schemas.forms import DW_FORM, FORM_KINDS
-from ..schemas.line_programs import DW_LNCT, LNE_LO_USER, LineEffect
+from ..schemas.line import DW_LNCT, LNE_LO_USER, LineEffect
 from ..schemas.section import Section
 from ..schemas.wire import Block, Sized, SizedBlock, Variable
 from .kernels.protocol import Event, UnitField

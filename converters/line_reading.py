@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..schemas.forms import DW_FORM, FORM_KINDS
-from ..schemas.line_programs import DW_LNCT, EXTENDED, STANDARD
+from ..schemas.line import DW_LNCT, EXTENDED, STANDARD
 from ..schemas.section import ParseError, Section
 from ..schemas.wire import Block, SizedBlock
 from .elf import ElfImage, open_elf

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..schemas.breakpad import File, Func, Line
-from ..schemas.breakpad_lines import build_lines, parse_record
-from ..schemas.line_programs import DW_LNCT, STANDARD_OPCODE_LENGTHS
+from ..schemas.breakpad_files import build_lines, parse_record
+from ..schemas.line import DW_LNCT, STANDARD_OPCODE_LENGTHS, RowFlag
 from ..schemas.section import BuildError, ByteOrder, ParseError
-from ..schemas.text_lines import Number, bytes_from, parts_of, text_from
+from ..schemas.text_records import Number, bytes_from, parts_of, text_from
 from .address_ranges import address_ranges_of_units, write_address_ranges
 from .kernels import engine, views
 from .line_lookup import paths_of, sequence_ranges
-from .line_table import LineRowColumns, LineTable, LineUnitColumns, PathColumns, RowFlag, contents_bit
+from .line_table import LineRowColumns, LineTable, LineUnitColumns, PathColumns, contents_bit
 from .lookup import range_owners
 from .text import bytes_filled, ranges
 

@@ -9,28 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from enum import IntFlag
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..schemas.line_programs import DW_LNCT
+from ..schemas.line import DW_LNCT, RowFlag
 from ..schemas.section import ByteOrder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 C = TypeVar("C")
-
-
-class RowFlag(IntFlag):
-    """The registers of a row that are true or false."""
-
-    IS_STMT = 0x1
-    BASIC_BLOCK = 0x2
-    END_SEQUENCE = 0x4
-    PROLOGUE_END = 0x8
-    EPILOGUE_BEGIN = 0x10
 
 
 @dataclass(frozen=True, slots=True, eq=False)

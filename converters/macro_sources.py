@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..schemas import engine
-from ..schemas.line_units import parse_unit
+from ..schemas.debug_info_roots import DW_AT, parse_root
+from ..schemas.line_sections import parse_unit
 from ..schemas.section import ParseError, Section
-from ..schemas.unit_roots import DW_AT, parse_root
 from ..schemas.wire import DwarfFormat
 from .lookup_sets import scan_sets
 

@@ -12,7 +12,7 @@ import numpy as np
 from elftools.elf.enums import ENUM_ST_INFO_BIND
 
 from ..schemas.breakpad import Public
-from ..schemas.breakpad_lines import build_lines
+from ..schemas.breakpad_files import build_lines
 from .demangling import demangled
 from .elf import ElfImage
 from .symbols import defined_functions, strings_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from ..schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from ..schemas.pointers import PointerBases
 from ..schemas.section import ParseError, Section
 from .arch.table import Architecture

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ..schemas import callframe
+from ..schemas import cfi
 from ..schemas.pointers import APPLICATION_SHIFT, DW_EH_PE, FORMAT_SIZES, NO_BASES, PointerBases, base_of
 from ..schemas.section import ParseError, Section
 from .kernels import engine, views
@@ -37,8 +37,8 @@ ROWS_PER_BYTE = 4
 def instruction_table() -> NDArray[np.uint8]:
     """Effect and both operand kinds for each opcode, as kernels take them (the schema's `INSTRUCTIONS`)."""
     table = np.zeros((256, 3), np.uint8)
-    table[:, 0] = callframe.Effect.UNKNOWN
-    for opcode, spec in callframe.INSTRUCTIONS.items():
+    table[:, 0] = cfi.Effect.UNKNOWN
+    for opcode, spec in cfi.INSTRUCTIONS.items():
         table[opcode, 0] = spec.effect
         table[opcode, 1 : 1 + len(spec.operands)] = spec.operands
     return table

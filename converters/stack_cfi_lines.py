@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..schemas.breakpad import StackCfi, StackCfiInit
-from ..schemas.breakpad_lines import build_record, parse_record
+from ..schemas.breakpad_files import build_record, parse_record
 from ..schemas.section import ParseError
-from ..schemas.text_lines import Number, Record, Rule, parts_of
+from ..schemas.text_records import Number, Record, Rule, parts_of
 from .interning import intern
 from .kernels import engine, views
 from .kernels.protocol import LineKind

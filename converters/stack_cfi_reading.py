@@ -13,7 +13,7 @@ import numpy as np
 
 from ..schemas.pointers import DW_EH_PE
 from ..schemas.section import ParseError
-from ..schemas.text_lines import Rule, bytes_from
+from ..schemas.text_records import Rule, bytes_from
 from .arch.registers import breakpad_names, numbers_of_names
 from .arch.table import ARCHITECTURES, Architecture
 from .interning import intern

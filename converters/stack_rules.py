@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..schemas.breakpad import StackCfi, StackCfiInit
 from ..schemas.section import ParseError
-from ..schemas.text_lines import Record
+from ..schemas.text_records import Record
 from .expressions import ReadMemory
 from .postfix import UNDEFINED, evaluate
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..schemas.breakpad import Module
-from ..schemas.breakpad_lines import build_record
+from ..schemas.breakpad_files import build_record
 from .elf import ElfImage
 from .modules import module_of
 from .public_symbols import PublicSymbols, public_lines, public_symbols

@@ -12,7 +12,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from unwindkit.schemas import text_lines, wire
+from unwindkit.schemas import text_records, wire
 
 OPCODES = re.compile(r"(<!-- opcodes: (\w+)\.(\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MARK = re.compile(r"(<!-- fields: (\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -20,8 +20,8 @@ MARK = re.compile(r"(<!-- fields: (\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTA
 
 def describe(kind: object) -> str:
     """How a kind stands in a table."""
-    if isinstance(kind, text_lines.Kind):
-        return text_lines.describe(kind)
+    if isinstance(kind, text_records.Kind):
+        return text_records.describe(kind)
     match kind:
         case wire.Integer(size=size, signed=signed):
             return f"{'i' if signed else 'u'}{8 * size}"

@@ -19,7 +19,7 @@ from .converters.refusals import RefusedCount, count_reasons
 from .converters.symbols import addresses_of_names
 from .converters.unwind import FunctionColumns, UnwindTable
 from .frame_jobs import frames_for
-from .schemas.callframe import EH_FRAME
+from .schemas.cfi import EH_FRAME
 from .schemas.pointers import PointerBases
 from .schemas.section import BuildError, ParseError
 

@@ -16,7 +16,7 @@ from .converters.eh_frame_hdr import build_eh_frame_hdr, eh_frame_hdr_size
 from .converters.refusals import Refusals, RefusedCount, count_reasons
 from .converters.stack_cfi import stack_cfi_from_table
 from .converters.unwind import UnwindTable
-from .schemas.callframe import EH_FRAME
+from .schemas.cfi import EH_FRAME
 from .schemas.section import BuildError, Section
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from unwindkit.converters.callframe_edits import EditedFrames
 from unwindkit.converters.elf import open_elf
 from unwindkit.converters.reading import section_of_image
 from unwindkit.converters.unwind import FunctionColumns, table_of
-from unwindkit.schemas.callframe import EH_FRAME, Dialect
+from unwindkit.schemas.cfi import EH_FRAME, Dialect
 from unwindkit.schemas.section import Section
 
 

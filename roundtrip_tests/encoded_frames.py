@@ -9,7 +9,7 @@ from unwindkit import Refusals, UnwindTable, by_pc
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.callframe_encoding import to_debug_frame, to_eh_frame
 from unwindkit.converters.unwind import FunctionColumns
-from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import Section
 

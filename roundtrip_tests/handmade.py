@@ -12,7 +12,7 @@ from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.unwind import CfaRule, Function, RegisterRule, Row, UnwindTable
-from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import ByteOrder, FormatError, Section
 
 

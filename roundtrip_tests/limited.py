@@ -21,8 +21,8 @@ from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.frame_text import frame_text
 from unwindkit.converters.sframe_text import sframe_plain, sframe_text
-from unwindkit.schemas import engine, entries
-from unwindkit.schemas.callframe import EH_FRAME
+from unwindkit.schemas import cfi_sections, engine
+from unwindkit.schemas.cfi import EH_FRAME
 from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
 from unwindkit.schemas.section import Section
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from unwindkit.schemas.line_programs import DW_LNE, DW_LNS, ExtendedInstruction, LineProgramHeader, LineUnit
-from unwindkit.schemas.line_units import parse_program
+from unwindkit.schemas.line import DW_LNE, DW_LNS, ExtendedInstruction, LineProgramHeader, LineUnit
+from unwindkit.schemas.line_sections import parse_program
 from unwindkit.schemas.section import ByteOrder, Section
 
 

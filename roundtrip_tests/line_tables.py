@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from unwindkit.converters.line_encoding import to_debug_line
 from unwindkit.converters.line_reading import LINE, LINE_STR, STR, table_of_lines
-from unwindkit.converters.line_table import LineTable, RowFlag
-from unwindkit.schemas.line_programs import LineUnit
-from unwindkit.schemas.line_strategies import LINE_STRINGS, valid_line_units
-from unwindkit.schemas.line_units import build_line_section
+from unwindkit.converters.line_table import LineTable
+from unwindkit.schemas.line import LineUnit, RowFlag
+from unwindkit.schemas.line_sections import build_line_section
 from unwindkit.schemas.section import ByteOrder, Section
+from unwindkit.schemas.strategies import LINE_STRINGS, valid_line_units
 
 from .line_machine import Registers
 

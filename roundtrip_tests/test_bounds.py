@@ -176,7 +176,7 @@ CASES = [
         """
         data = bytes.fromhex("8601") * 50000
         LIMITS
-        print(len(entries.parse_instructions(Section.of("test", data), 0, len(data))))
+        print(len(cfi_sections.parse_instructions(Section.of("test", data), 0, len(data))))
         """,
         *(200, 6, "50000"),
         id="the reference engine and many instructions",

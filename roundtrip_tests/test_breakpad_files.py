@@ -17,11 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import FormatError, ParseError
-from unwindkit.schemas import breakpad, breakpad_strategies
+from unwindkit.schemas import breakpad
 from unwindkit.schemas.breakpad import RECORDS, File, Func, Line, Module, Public, StackCfi, Unknown
-from unwindkit.schemas.breakpad_lines import build_record, parse_record, read_records, write_records
-from unwindkit.schemas.breakpad_order import checked, faults
-from unwindkit.schemas.text_lines import Record
+from unwindkit.schemas.breakpad_files import build_record, parse_record, read_records, write_records
+from unwindkit.schemas.breakpad_rules import checked, faults
+from unwindkit.schemas.strategies.breakpad import any_records, spellings, symbol_files
+from unwindkit.schemas.text_records import Record
 
 SMALL = b"""MODULE Linux x86_64 0123 a
 INFO CODE_ID 0123
@@ -54,7 +55,7 @@ def test_law_1_covers_every_declared_record() -> None:
     assert {cls for cls in declared if fields(cls)} - {Record} == {*RECORDS.values(), Unknown}
 
 
-@given(record=breakpad_strategies.any_records)
+@given(record=any_records)
 def test_law_1_records(record: Record) -> None:
     line = build_record(record)
     parsed = parse_record(line)
@@ -64,8 +65,8 @@ def test_law_1_records(record: Record) -> None:
 
 @given(data=st.data())
 def test_law_1_odd_spellings(data: st.DataObject) -> None:
-    record = data.draw(breakpad_strategies.any_records)
-    line = data.draw(breakpad_strategies.spellings(record))
+    record = data.draw(any_records)
+    line = data.draw(spellings(record))
     parsed = parse_record(line)
     assert (parsed, type(parsed)) == (record, type(record))
     assert build_record(parsed) == line
@@ -73,8 +74,8 @@ def test_law_1_odd_spellings(data: st.DataObject) -> None:
 
 @given(data=st.data())
 def test_law_2_any_lines(data: st.DataObject) -> None:
-    records = data.draw(st.lists(breakpad_strategies.any_records, max_size=5))
-    lines = [data.draw(st.one_of(st.just(build_record(r)), breakpad_strategies.spellings(r))) for r in records]
+    records = data.draw(st.lists(any_records, max_size=5))
+    lines = [data.draw(st.one_of(st.just(build_record(r)), spellings(r))) for r in records]
     text = b"".join(lines)
     text = data.draw(st.sampled_from([text, text.removesuffix(b"\n")]))
     found = records_in(text)
@@ -82,7 +83,7 @@ def test_law_2_any_lines(data: st.DataObject) -> None:
     assert written([record for _, record in found]) == text
 
 
-@given(records=breakpad_strategies.symbol_files())
+@given(records=symbol_files())
 def test_whole_files_break_no_rule(records: list[Record]) -> None:
     data = written(records)
     found = records_in(data)

@@ -23,8 +23,8 @@ from unwindkit.schemas.breakpad import (
     StackWin,
     Unknown,
 )
-from unwindkit.schemas.breakpad_lines import build_record, parse_record
-from unwindkit.schemas.text_lines import Record
+from unwindkit.schemas.breakpad_files import build_record, parse_record
+from unwindkit.schemas.text_records import Record
 
 MAX = (1 << 64) - 1
 OPERATOR = "nsQueryInterfaceWithError::operator()(nsID const&, void**) const"

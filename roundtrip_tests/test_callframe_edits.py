@@ -17,7 +17,7 @@ from unwindkit.converters.callframe_edits import edited
 from unwindkit.converters.elf import open_elf
 from unwindkit.converters.symbols import addresses_of_names
 from unwindkit.converters.unwind import Function, table_of
-from unwindkit.schemas.callframe import EH_FRAME
+from unwindkit.schemas.cfi import EH_FRAME
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import ParseError, Section
 

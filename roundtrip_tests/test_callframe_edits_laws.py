@@ -17,7 +17,7 @@ from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.callframe_edits import EditedFrames, edited
 from unwindkit.converters.callframe_encoding import to_debug_frame, to_eh_frame
-from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import Section
 
 from .conftest import fewer

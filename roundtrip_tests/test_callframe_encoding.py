@@ -21,7 +21,7 @@ from unwindkit.converters.relocation import laid_out
 from unwindkit.converters.repetition import unroll
 from unwindkit.converters.rules import CfaKind
 from unwindkit.converters.unwind import Function, Row, table_of
-from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 
 from .conftest import engine_in_use, fewer
 from .encoded_frames import ADDRESS, BY_FUNCTION, plain, survives, written

@@ -17,7 +17,7 @@ from unwindkit.converters.callframe_merging import MergedFrames, merged_frames
 from unwindkit.converters.merging import SharedRange
 from unwindkit.converters.rules import RuleKind
 from unwindkit.converters.unwind import RegisterRule
-from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import Section
 
 from .conftest import fewer

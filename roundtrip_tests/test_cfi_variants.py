@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from unwindkit import by_pc, find_rows, read_elf, to_sframe
 from unwindkit.converters.unwind import FunctionFlag, UnwindTable
-from unwindkit.schemas import entries
-from unwindkit.schemas.callframe import EH_FRAME, OpaqueCie
-from unwindkit.schemas.callframe import Fde as FdeRecord
+from unwindkit.schemas import cfi_sections
+from unwindkit.schemas.cfi import EH_FRAME, OpaqueCie
+from unwindkit.schemas.cfi import Fde as FdeRecord
 from unwindkit.schemas.pointers import APPLICATIONS, DW_EH_PE
 from unwindkit.schemas.section import Section
 from unwindkit.schemas.wire import DwarfFormat
@@ -183,12 +183,12 @@ def test_functions_of_other_cies_are_read_beside_an_unknown_one() -> None:
 
 def test_records_of_an_unknown_augmentation_survive() -> None:
     section = Section.of(".eh_frame", eh_frame("01 787900 ffff", Fde(0x1000, 0x40, "3f3f")))
-    found = entries.parse_section(section, EH_FRAME)
+    found = cfi_sections.parse_section(section, EH_FRAME)
     (_, cie), (_, fde) = found
     assert cie == OpaqueCie(DwarfFormat.DWARF32, 1, b"xy", b"\xff\xff")
     assert isinstance(fde, FdeRecord)
     assert (fde.initial_location, fde.address_range, fde.instructions) == (0x1000, 0x40, b"\x3f\x3f")
-    assert entries.build_section(found, EH_FRAME, section) == bytes(section.data)
+    assert cfi_sections.build_section(found, EH_FRAME, section) == bytes(section.data)
 
 
 def test_arms_compiler_marks_what_is_read_anyway() -> None:

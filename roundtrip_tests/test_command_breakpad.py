@@ -22,7 +22,7 @@ from unwindkit import (
 )
 from unwindkit.batch import Failure
 from unwindkit.schemas.breakpad import InfoCodeId, Module, Public, StackCfi, StackCfiInit
-from unwindkit.schemas.breakpad_lines import read_records
+from unwindkit.schemas.breakpad_files import read_records
 from unwindkit.schemas.section import ParseError
 
 from .commands import DIFFERENT, DONE, WRONG, build_program, refuses, unwindkit

@@ -14,7 +14,7 @@ from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.overlaps import trimmed
 from unwindkit.converters.refusals import Refusals
 from unwindkit.converters.unwind import UnwindTable, table_of
-from unwindkit.schemas import engine, sframe_strategies
+from unwindkit.schemas import engine, strategies
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
 
 from .commands import DIFFERENT, DONE, WRONG, build_program, refuses
@@ -76,7 +76,7 @@ def refusals_of(table: UnwindTable, version: int, address: int) -> Refusals:
 def test_the_rules_at_every_pc_survive(
     abi_arch: SFRAME_ABI, version: int, to_version: int, tmp_path: Path, data: st.DataObject
 ) -> None:
-    section = data.draw(sframe_strategies.valid_sframe_sections(version, abi_arch))
+    section = data.draw(strategies.valid_sframe_sections(version, abi_arch))
     addresses = st.sampled_from([0x1000, 0x1238, 0x200000])
     address, to_address = data.draw(addresses), data.draw(addresses)
     old = engine.build(section, SFRAME_ABIS[abi_arch].byte_order)

@@ -18,7 +18,7 @@ from unwindkit import read_elf, to_sframe, write_sframe
 from unwindkit.schemas import engine
 from unwindkit.schemas.sframe import SFRAME_VERSION, FdeInfo, FuncDescEntry, SframeSection
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
-from unwindkit.schemas.sframe_strategies import valid_sframe_sections
+from unwindkit.schemas.strategies import valid_sframe_sections
 
 from . import compiled
 from .binutils import SFRAME, V1, V2, Binutils, chosen

@@ -14,7 +14,7 @@ from unwindkit import BuildError, by_pc, from_sframe, read_elf, to_eh_frame, wri
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.frame_jobs import FramesFormat
-from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import Section
 
 from .commands import DIFFERENT, DONE, WRONG, refuses

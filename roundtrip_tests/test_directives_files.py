@@ -17,8 +17,8 @@ from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.by_pc import RowContent
 from unwindkit.converters.directive_rows import initial_content
 from unwindkit.converters.elf import open_elf
-from unwindkit.schemas.callframe import EH_FRAME, Cie
-from unwindkit.schemas.entries import parse_section
+from unwindkit.schemas.cfi import EH_FRAME, Cie
+from unwindkit.schemas.cfi_sections import parse_section
 from unwindkit.schemas.pointers import APPLICATION_MASK, DW_EH_PE
 
 from .assembled_directives import again, in_order, without_rows

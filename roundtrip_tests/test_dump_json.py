@@ -21,7 +21,7 @@ from unwindkit.dumps import SFRAME_SECTIONS, plain_sections
 from unwindkit.schemas import engine, sframe
 from unwindkit.schemas.sframe import SFRAME_VERSION, FdeInfo
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
-from unwindkit.schemas.sframe_strategies import valid_sframe_sections
+from unwindkit.schemas.strategies import valid_sframe_sections
 
 from .commands import DONE, WRONG, refuses, unwindkit
 from .conftest import fewer

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import ParseError, read_lines
 from unwindkit.schemas.forms import DW_FORM
-from unwindkit.schemas.line_programs import DW_LNE, DW_LNS, VERSIONS, LineUnit
-from unwindkit.schemas.line_strategies import LINE_STRINGS, valid_line_units
-from unwindkit.schemas.line_units import build_line_section
+from unwindkit.schemas.line import DW_LNE, DW_LNS, VERSIONS, LineUnit
+from unwindkit.schemas.line_sections import build_line_section
+from unwindkit.schemas.strategies import LINE_STRINGS, valid_line_units
 
 from .commands import DONE, refuses, unwindkit
 from .conftest import engine_in_use, fewer

@@ -20,7 +20,7 @@ from unwindkit.converters.callframe_encoding import frames_from_table
 from unwindkit.converters.eh_frame_hdr import check_eh_frame_hdr
 from unwindkit.converters.elf import open_elf
 from unwindkit.frame_jobs import frames_for
-from unwindkit.schemas.callframe import EH_FRAME
+from unwindkit.schemas.cfi import EH_FRAME
 from unwindkit.writers import elf_frames
 from unwindkit.writers.elf import IN_PLACE
 from unwindkit.writers.elf_frames import FRAMES, HEADER, FramesReport, write_frames

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import time
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -186,14 +185,14 @@ def test_what_has_no_encoding_is_not_built(operation: Operation) -> None:
 @functools.cache
 def operations(address_size: int, offset_size: int) -> SearchStrategy[tuple[Operation, ...]]:
     """Any operations with any operands, LEB128 numbers of any width."""
-    this = SimpleNamespace(_params=SimpleNamespace(address_size=address_size, offset_size=offset_size))
+    sizes = {"address_size": address_size, "offset_size": offset_size}
     all_kinds = dict(OPERATIONS.values()) | {
         f"{name}{number}": kinds for name, kinds in FAMILIES.values() for number in range(FAMILY_SIZE)
     }
 
     @functools.cache
     def of(name: str) -> SearchStrategy[Operation]:
-        operands = st.tuples(*(strategies._strategy_of(kind, this) for kind in all_kinds[name]))
+        operands = st.tuples(*(strategies.values_of(kind, **sizes) for kind in all_kinds[name]))
         return operands.map(lambda drawn: Operation(name, drawn))
 
     return st.lists(st.sampled_from(sorted(all_kinds)).flatmap(of)).map(tuple)

@@ -21,8 +21,8 @@ from unwindkit.converters.elf import open_elf
 from unwindkit.converters.frame_plain import frame_plain
 from unwindkit.converters.frame_text import frame_text
 from unwindkit.converters.unwind import UnwindTable
-from unwindkit.schemas import callframe, engine, entries
-from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from unwindkit.schemas import cfi, cfi_sections, engine
+from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
 from unwindkit.schemas.section import ByteOrder, Section
 
@@ -142,14 +142,14 @@ def test_mutated_call_frame_information(seed: int, number: int) -> None:
 def reference_reads(section: Section, dialect: Dialect) -> None:
     """The reference engine raises nothing else either, and what it reads it builds again."""
     try:
-        found = entries.parse_section(section, dialect)
+        found = cfi_sections.parse_section(section, dialect)
         for _, one in found:
-            if isinstance(one, callframe.Fde):
+            if isinstance(one, cfi.Fde):
                 instructions = Section.of("instructions", one.instructions, 0, section.byte_order, section.address_size)
-                entries.parse_instructions(instructions, 0, len(instructions))
+                cfi_sections.parse_instructions(instructions, 0, len(instructions))
     except ParseError:
         return
-    assert entries.build_section(found, dialect, section) == section.data
+    assert cfi_sections.build_section(found, dialect, section) == section.data
 
 
 def printed(section: Section, dialect: Dialect) -> list[object]:
@@ -188,7 +188,7 @@ def real_eh_frame() -> Section:
     """The first entries of a real `.eh_frame`."""
     image = open_elf(REAL_FILES[0])
     section = image.contents(image.named(".eh_frame")[0])
-    ends = [offset for offset, _ in entries.parse_section(section, EH_FRAME) if offset <= 1500]
+    ends = [offset for offset, _ in cfi_sections.parse_section(section, EH_FRAME) if offset <= 1500]
     return replace(section, data=section.data[: ends[-1]])
 
 

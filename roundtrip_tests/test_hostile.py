@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 from unwindkit import ParseError
-from unwindkit.schemas import engine, entries
-from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect, Terminator
+from unwindkit.schemas import cfi_sections, engine
+from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect, Terminator
 from unwindkit.schemas.section import Section
 
 from .handmade import (
@@ -40,7 +40,7 @@ def refused(data: bytes, dialect: Dialect = EH_FRAME, architecture: str = "x86_6
 def refused_as_records(data: bytes, dialect: Dialect = EH_FRAME) -> ParseError:
     """The error that the reference engine gives."""
     with pytest.raises(ParseError) as caught:
-        entries.parse_section(Section.of(dialect.name, data), dialect)
+        cfi_sections.parse_section(Section.of(dialect.name, data), dialect)
     return caught.value
 
 
@@ -211,9 +211,9 @@ def test_personality_that_is_cut_or_has_no_encoding(data: str, offset: int) -> N
 def test_fields_before_an_unknown_letter_are_read() -> None:
     data = eh_frame("01 7a52787800 01 78 10 03 1b 0000")
     section = Section.of(".eh_frame", data)
-    cie = entries.parse_cie(section, 0, EH_FRAME)
+    cie = cfi_sections.parse_cie(section, 0, EH_FRAME)
     assert int(cie.code_alignment_factor) == 1
-    augmentation = entries.parse_augmentation(cie, section, 0)
+    augmentation = cfi_sections.parse_augmentation(cie, section, 0)
     assert (augmentation.fde_encoding, augmentation.unknown) == (0x1B, b"xx")
 
 
@@ -356,7 +356,7 @@ def test_empty_sections_and_terminators_have_no_functions(data: str) -> None:
     assert len(table_of_bytes(octets(data))) == 0
     assert all(
         isinstance(found, Terminator)
-        for _, found in entries.parse_section(Section.of(".eh_frame", octets(data)), EH_FRAME)
+        for _, found in cfi_sections.parse_section(Section.of(".eh_frame", octets(data)), EH_FRAME)
     )
 
 
@@ -370,5 +370,5 @@ def test_record_reader_that_does_not_move_is_stopped() -> None:
 def test_error_shows_the_place_in_the_file() -> None:
     section = Section(".eh_frame", memoryview(CIE + octets("14")), 0x1000, 0x2000)
     with pytest.raises(ParseError) as caught:
-        entries.parse_section(section, EH_FRAME)
+        cfi_sections.parse_section(section, EH_FRAME)
     assert str(caught.value) == ".eh_frame+0xd (file 0x200d): entry[1].length: 1 bytes are left, 4 are needed"

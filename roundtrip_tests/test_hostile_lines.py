@@ -9,7 +9,7 @@ from unwindkit import BuildError, ParseError, to_debug_line
 from unwindkit.converters.line_events import line_dump
 from unwindkit.converters.line_raw_text import raw_line_text
 from unwindkit.converters.line_reading import LINE_STR, table_of_lines
-from unwindkit.schemas.line_units import parse_line_section
+from unwindkit.schemas.line_sections import parse_line_section
 from unwindkit.schemas.section import Section
 
 from .line_bytes import Unit

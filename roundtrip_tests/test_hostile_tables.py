@@ -21,7 +21,7 @@ from unwindkit.converters.macro_text import macro_text
 from unwindkit.converters.macros import read_macros
 from unwindkit.converters.pubnames import check_names, read_names
 from unwindkit.dumps import dump_sections, plain_sections
-from unwindkit.schemas import table_strategies
+from unwindkit.schemas import strategies
 from unwindkit.schemas.lookup_tables import (
     ARANGES,
     NAME_SECTIONS,
@@ -57,14 +57,12 @@ SEEDS = {
 def changed(draw: st.DrawFn, name: str, order: ByteOrder) -> bytes:
     """Bytes of a section with some of them changed, cut, or put in."""
     if name == ARANGES:
-        drawn = build_address_ranges(tuple(draw(st.lists(table_strategies.address_range_sets(), max_size=2))), order)
+        drawn = build_address_ranges(tuple(draw(st.lists(strategies.address_range_sets(), max_size=2))), order)
     elif name in NAME_SECTIONS:
         is_gnu = NAME_SECTIONS[name]
-        drawn = build_names(tuple(draw(st.lists(table_strategies.name_sets(is_gnu), max_size=2))), is_gnu, order)
+        drawn = build_names(tuple(draw(st.lists(strategies.name_sets(is_gnu), max_size=2))), is_gnu, order)
     else:
-        drawn = build_macros(
-            tuple(draw(st.lists(table_strategies.macro_units(MACRO_SECTIONS[name]), max_size=2))), order
-        )
+        drawn = build_macros(tuple(draw(st.lists(strategies.macro_units(MACRO_SECTIONS[name]), max_size=2))), order)
     data = bytearray(draw(st.sampled_from([drawn, *map(octets, SEEDS[name])])))
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(data)))

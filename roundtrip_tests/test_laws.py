@@ -18,8 +18,8 @@ from unwindkit import FormatError, by_pc, from_sframe, project, read_elf, to_sfr
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.elf import open_elf
-from unwindkit.schemas import callframe, eh_frame_hdr, engine, entries, sframe, sframe_strategies, strategies
-from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Dialect
+from unwindkit.schemas import cfi, cfi_sections, eh_frame_hdr, engine, sframe, strategies
+from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import ByteOrder, Section
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
 from unwindkit.schemas.wire import DwarfFormat
@@ -68,13 +68,13 @@ def test_law_1_covers_every_declared_record() -> None:
         sframe.SframeSection,
         eh_frame_hdr.EhFrameHdr,
         eh_frame_hdr.EhFrameHdrHead,
-        callframe.Cie,
-        callframe.OpaqueCie,
-        callframe.Fde,
-        callframe.LsdaPointer,
-        callframe.PersonalityPointer,
+        cfi.Cie,
+        cfi.OpaqueCie,
+        cfi.Fde,
+        cfi.LsdaPointer,
+        cfi.PersonalityPointer,
     }
-    assert set.union(*map(declared_records, (sframe, eh_frame_hdr, callframe))) == tested
+    assert set.union(*map(declared_records, (sframe, eh_frame_hdr, cfi))) == tested
 
 
 @given(order=orders, data=st.data())
@@ -95,7 +95,7 @@ def test_law_1_frame_row_entries(order: ByteOrder, data: st.DataObject) -> None:
     )
 
 
-@given(order=orders, section=sframe_strategies.sframe_sections())
+@given(order=orders, section=strategies.sframe_sections())
 def test_law_1_sframe_sections(order: ByteOrder, section: sframe.SframeSection) -> None:
     survives(section, order)
 
@@ -108,7 +108,7 @@ def test_laws_1_to_3_sframe_of_every_version_and_abi(
     version: sframe.SFRAME_VERSION, abi_arch: SFRAME_ABI, engine_name: str, data: st.DataObject
 ) -> None:
     order = SFRAME_ABIS[abi_arch].byte_order
-    section = data.draw(sframe_strategies.valid_sframe_sections(version, abi_arch))
+    section = data.draw(strategies.valid_sframe_sections(version, abi_arch))
     survives(section, order)
     address = data.draw(st.sampled_from([0, 0x1238, 1 << 40]))
     with engine_in_use(engine_name):
@@ -133,7 +133,7 @@ def test_law_1_cies(order: ByteOrder, address_size: int, data: st.DataObject) ->
     dwarf_format = data.draw(st.sampled_from(list(DwarfFormat)))
     cie = data.draw(strategies.cies(dwarf_format, address_size))
     survives(cie, order, address_size=address_size, dwarf_format=dwarf_format)
-    opaque = strategies.records(callframe.OpaqueCie, dwarf_format=dwarf_format)
+    opaque = strategies.records(cfi.OpaqueCie, dwarf_format=dwarf_format)
     survives(data.draw(opaque), order, dwarf_format=dwarf_format)
 
 
@@ -149,8 +149,8 @@ def test_law_1_fdes(order: ByteOrder, address_size: int, data: st.DataObject) ->
 def test_law_1_augmentation_pointers(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
     encoding = data.draw(strategies.pointer_encodings())
     params = {"lsda_encoding": encoding, "address_size": address_size}
-    survives(data.draw(strategies.records(callframe.LsdaPointer, **params)), order, **params)
-    personality = strategies.records(callframe.PersonalityPointer, {"encoding": st.just(encoding)}, **params)
+    survives(data.draw(strategies.records(cfi.LsdaPointer, **params)), order, **params)
+    personality = strategies.records(cfi.PersonalityPointer, {"encoding": st.just(encoding)}, **params)
     survives(data.draw(personality), order, **params)
 
 
@@ -158,9 +158,9 @@ def test_law_1_augmentation_pointers(order: ByteOrder, address_size: int, data: 
 def test_law_1_instructions(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
     encoding = data.draw(strategies.pointer_encodings(omit=False, direct=True))
     found = tuple(data.draw(st.lists(strategies.instructions(encoding, address_size), max_size=8)))
-    built = entries.build_instructions(found, order, address_size, encoding)
+    built = cfi_sections.build_instructions(found, order, address_size, encoding)
     section = Section.of("test", built, 0, order, address_size)
-    assert entries.parse_instructions(section, 0, len(built), encoding) == found
+    assert cfi_sections.parse_instructions(section, 0, len(built), encoding) == found
 
 
 @pytest.mark.parametrize("dialect", [EH_FRAME, DEBUG_FRAME], ids=lambda dialect: dialect.name)
@@ -169,15 +169,16 @@ def test_laws_1_and_2_whole_cfi_sections(
     dialect: Dialect, order: ByteOrder, address_size: int, data: st.DataObject
 ) -> None:
     section, placed = data.draw(strategies.cfi_entries(dialect, order, address_size))
-    assert entries.parse_section(section, dialect) == placed
-    assert entries.build_section(placed, dialect, section) == bytes(section.data)
+    assert cfi_sections.parse_section(section, dialect) == placed
+    assert cfi_sections.build_section(placed, dialect, section) == bytes(section.data)
 
 
 @pytest.mark.parametrize("path", REAL_FILES, ids=str)
 def test_law_2_real_sections_build_back_to_their_bytes(path: str) -> None:
     image = open_elf(path)
     section = image.contents(image.named(".eh_frame")[0])
-    assert entries.build_section(entries.parse_section(section, EH_FRAME), EH_FRAME, section) == bytes(section.data)
+    entries = cfi_sections.parse_section(section, EH_FRAME)
+    assert cfi_sections.build_section(entries, EH_FRAME, section) == bytes(section.data)
     hdr = image.contents(image.named(".eh_frame_hdr")[0])
     record, end = engine.parse(eh_frame_hdr.EhFrameHdr, hdr, 0, len(hdr))
     assert (engine.build(record), end) == (bytes(hdr.data), len(hdr))

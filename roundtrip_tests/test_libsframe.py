@@ -26,7 +26,7 @@ from unwindkit.converters.sframe import Compact
 from unwindkit.schemas import engine
 from unwindkit.schemas.sframe import SFRAME_VERSION
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
-from unwindkit.schemas.sframe_strategies import valid_sframe_sections
+from unwindkit.schemas.strategies import valid_sframe_sections
 
 from .answers import FIELDS, I64, NOT_SAVED, Answers, Flags, answers_of_fres, answers_of_rows
 from .conftest import fewer

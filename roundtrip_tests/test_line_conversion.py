@@ -25,11 +25,11 @@ from unwindkit import (
     to_line_records,
 )
 from unwindkit.converters.line_lookup import paths_of
-from unwindkit.converters.line_strategies import line_tables
 from unwindkit.schemas.breakpad import File, Func, Line
-from unwindkit.schemas.breakpad_lines import read_records
-from unwindkit.schemas.breakpad_order import faults
-from unwindkit.schemas.line_programs import STANDARD_OPCODE_LENGTHS
+from unwindkit.schemas.breakpad_files import read_records
+from unwindkit.schemas.breakpad_rules import faults
+from unwindkit.schemas.line import STANDARD_OPCODE_LENGTHS
+from unwindkit.testing import line_tables
 
 from .elf_programs import tool
 

@@ -12,8 +12,8 @@ from unwindkit.converters.elf import open_elf
 from unwindkit.converters.line_reading import LINE, LINE_STR, table_of_lines
 from unwindkit.converters.line_table import same_lines
 from unwindkit.converters.relocation import laid_out, relocated
-from unwindkit.schemas.line_programs import VERSIONS
-from unwindkit.schemas.line_units import parse_line_section
+from unwindkit.schemas.line import VERSIONS
+from unwindkit.schemas.line_sections import parse_line_section
 from unwindkit.schemas.section import Section
 
 from .line_bytes import Unit

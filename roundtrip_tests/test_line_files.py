@@ -13,9 +13,9 @@ import pytest
 from unwindkit import read_lines, to_debug_line
 from unwindkit.converters.elf import open_elf
 from unwindkit.converters.line_reading import LINE_STR, table_of_lines
-from unwindkit.converters.line_table import LineTable, RowFlag, same_lines
-from unwindkit.schemas.line_programs import LineUnit
-from unwindkit.schemas.line_units import build_line_section, build_program, parse_line_section, parse_program
+from unwindkit.converters.line_table import LineTable, same_lines
+from unwindkit.schemas.line import LineUnit, RowFlag
+from unwindkit.schemas.line_sections import build_line_section, build_program, parse_line_section, parse_program
 from unwindkit.schemas.section import Section
 
 from .conftest import engine_in_use

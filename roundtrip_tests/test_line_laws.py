@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import BuildError, FormatError
 from unwindkit.converters.line_reading import table_of_lines
-from unwindkit.converters.line_strategies import line_tables
 from unwindkit.converters.line_table import same_lines
-from unwindkit.schemas import line_programs, line_strategies, strategies
-from unwindkit.schemas.line_programs import VERSIONS, LineUnit
-from unwindkit.schemas.line_units import (
+from unwindkit.schemas import line, strategies
+from unwindkit.schemas.line import VERSIONS, LineUnit
+from unwindkit.schemas.line_sections import (
     build_line_section,
     build_program,
     build_unit,
@@ -21,6 +20,7 @@ from unwindkit.schemas.line_units import (
 )
 from unwindkit.schemas.section import ByteOrder, Section
 from unwindkit.schemas.wire import DwarfFormat
+from unwindkit.testing import line_tables
 
 from .conftest import engine_in_use, fewer
 from .line_machine import rows_of_unit
@@ -32,27 +32,27 @@ ENGINES = st.sampled_from(["pure", "compiled"])
 
 
 def test_law_1_covers_every_declared_record() -> None:
-    tested = {line_programs.LineUnitHead, line_programs.LineProgramHeader}
-    tested |= {line_programs.FileName, line_programs.EntryFormat}
-    assert declared_records(line_programs) == tested
+    tested = {line.LineUnitHead, line.LineProgramHeader}
+    tested |= {line.FileName, line.EntryFormat}
+    assert declared_records(line) == tested
 
 
 @fewer(10)
 @given(order=orders, version=st.sampled_from(VERSIONS), dwarf_format=st.sampled_from(DwarfFormat), data=st.data())
 def test_law_1_headers(order: ByteOrder, version: int, dwarf_format: DwarfFormat, data: st.DataObject) -> None:
     params = {"version": version, "dwarf_format": dwarf_format}
-    survives(data.draw(line_strategies.line_headers(version, dwarf_format)), order, **params)
-    head = data.draw(strategies.records(line_programs.LineUnitHead, dwarf_format=dwarf_format))
+    survives(data.draw(strategies.line_headers(version, dwarf_format)), order, **params)
+    head = data.draw(strategies.records(line.LineUnitHead, dwarf_format=dwarf_format))
     survives(head, order, dwarf_format=dwarf_format)
-    survives(data.draw(strategies.records(line_programs.FileName)), order)
-    survives(data.draw(strategies.records(line_programs.EntryFormat)), order)
+    survives(data.draw(strategies.records(line.FileName)), order)
+    survives(data.draw(strategies.records(line.EntryFormat)), order)
 
 
 @fewer(10)
 @given(order=orders, version=st.sampled_from(VERSIONS), data=st.data())
 def test_law_1_programs(order: ByteOrder, version: int, data: st.DataObject) -> None:
-    header = data.draw(line_strategies.line_headers(version, valid=data.draw(st.booleans())))
-    program = data.draw(line_strategies.line_programs(header))
+    header = data.draw(strategies.line_headers(version, valid=data.draw(st.booleans())))
+    program = data.draw(strategies.line_programs(header))
     built = build_program(program, header, order)
     parsed = parse_program(Section.of("test", built, 0, order), 0, len(built), header)
     assert tuple(instruction for _, instruction in parsed) == program
@@ -61,7 +61,7 @@ def test_law_1_programs(order: ByteOrder, version: int, data: st.DataObject) -> 
 @fewer(10)
 @given(order=orders, data=st.data())
 def test_laws_1_and_2_whole_sections(order: ByteOrder, data: st.DataObject) -> None:
-    units = tuple(data.draw(st.lists(line_strategies.line_units(order), max_size=3)))
+    units = tuple(data.draw(st.lists(strategies.line_units(order), max_size=3)))
     section = line_section(build_line_section(units, order), order)
     assert parse_line_section(section) == units
     offset = 0
@@ -122,7 +122,7 @@ def test_law_4_any_bytes(engine: str, data: bytes) -> None:
 @fewer(10)
 @given(engine=ENGINES, order=orders, data=st.data())
 def test_law_4_units_with_wrong_bytes(engine: str, order: ByteOrder, data: st.DataObject) -> None:
-    unit = data.draw(st.one_of(line_strategies.line_units(order), line_strategies.valid_line_units(order)))
+    unit = data.draw(st.one_of(strategies.line_units(order), strategies.valid_line_units(order)))
     built = bytearray(build_unit(unit, order))
     for _ in range(data.draw(st.integers(0, 3))):
         built[data.draw(st.integers(0, len(built) - 1))] = data.draw(st.integers(0, 255))

@@ -23,7 +23,7 @@ from unwindkit.converters.unwind import CfaRule, Function, Row, table_of
 from unwindkit.schemas import engine
 from unwindkit.schemas.sframe import SFRAME_VERSION
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
-from unwindkit.schemas.sframe_strategies import valid_sframe_sections
+from unwindkit.schemas.strategies import valid_sframe_sections
 
 from .answers import answers_of_fres, answers_of_rows
 from .conftest import engine_in_use, fewer

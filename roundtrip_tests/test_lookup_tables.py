@@ -21,7 +21,7 @@ from unwindkit.converters.address_ranges import (
 )
 from unwindkit.converters.elf import open_elf
 from unwindkit.converters.pubnames import NameProblem, check_names, read_names, write_names
-from unwindkit.schemas import table_strategies
+from unwindkit.schemas import strategies
 from unwindkit.schemas.lookup_tables import (
     NAME_SECTIONS,
     AddressRange,
@@ -82,7 +82,7 @@ def test_columns_of_names(kernels: str) -> None:
 
 
 @fewer(5)
-@given(order=orders, engine=engines, sets=st.lists(table_strategies.address_range_sets(), max_size=3))
+@given(order=orders, engine=engines, sets=st.lists(strategies.address_range_sets(), max_size=3))
 def test_ranges_as_the_reference_engine_reads_them(order: ByteOrder, engine: str, sets: list[AddressRangeSet]) -> None:
     data = build_address_ranges(tuple(sets), order)
     with engine_in_use(engine):
@@ -107,7 +107,7 @@ def test_ranges_as_the_reference_engine_reads_them(order: ByteOrder, engine: str
 def test_names_as_the_reference_engine_reads_them(
     name: str, order: ByteOrder, engine: str, data: st.DataObject
 ) -> None:
-    sets = data.draw(st.lists(table_strategies.name_sets(NAME_SECTIONS[name]), max_size=3))
+    sets = data.draw(st.lists(strategies.name_sets(NAME_SECTIONS[name]), max_size=3))
     built_bytes = build_names(tuple(sets), NAME_SECTIONS[name], order)
     with engine_in_use(engine):
         table = read_names(section(built_bytes, name, order))

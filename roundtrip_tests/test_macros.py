@@ -16,7 +16,7 @@ from unwindkit.converters.elf import open_elf
 from unwindkit.converters.macro_checks import MacroProblem, check_macros
 from unwindkit.converters.macro_sources import macro_sources
 from unwindkit.converters.macros import Macros, read_macros, write_macros
-from unwindkit.schemas import table_strategies
+from unwindkit.schemas import strategies
 from unwindkit.schemas.macros import (
     MACRO_SECTIONS,
     MacroEntry,
@@ -105,7 +105,7 @@ def shortest(unit: MacroUnit) -> MacroUnit:
 def test_units_as_the_reference_engine_reads_them(
     name: str, order: ByteOrder, engine: str, data: st.DataObject
 ) -> None:
-    units = data.draw(st.lists(table_strategies.macro_units(MACRO_SECTIONS[name]), max_size=3))
+    units = data.draw(st.lists(strategies.macro_units(MACRO_SECTIONS[name]), max_size=3))
     built_bytes = build_macros(tuple(units), order)
     with engine_in_use(engine):
         table = read_macros(section(built_bytes, name, order))

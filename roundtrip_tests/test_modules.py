@@ -20,7 +20,7 @@ from unwindkit.converters.elf import elf_of_bytes, open_elf
 from unwindkit.converters.modules import build_id, module_name, module_of
 from unwindkit.converters.public_symbols import public_lines, public_symbols
 from unwindkit.schemas.breakpad import Public
-from unwindkit.schemas.breakpad_lines import build_lines, build_record
+from unwindkit.schemas.breakpad_files import build_lines, build_record
 from unwindkit.schemas.section import BuildError
 
 from .elf_programs import tool

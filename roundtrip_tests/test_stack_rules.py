@@ -19,7 +19,7 @@ from unwindkit.converters.stack_rules import (
 )
 from unwindkit.converters.stack_win import caller_by_stack_win, stack_win_at
 from unwindkit.schemas.breakpad import StackWin
-from unwindkit.schemas.breakpad_lines import parse_record, read_records
+from unwindkit.schemas.breakpad_files import parse_record, read_records
 
 
 def memory_of(words: dict[int, int], word_size: int = 4) -> ReadMemory:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from unwindkit import BuildError, ParseError
-from unwindkit.schemas import entries
-from unwindkit.schemas.callframe import (
+from unwindkit.schemas import cfi_sections
+from unwindkit.schemas.cfi import (
     DEBUG_FRAME,
     DW_CFA,
     EH_FRAME,
@@ -17,7 +17,7 @@ from unwindkit.schemas.callframe import (
     Instruction,
     Terminator,
 )
-from unwindkit.schemas.entries import Augmentation
+from unwindkit.schemas.cfi_sections import Augmentation
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import ByteOrder, Section
 from unwindkit.schemas.wire import DwarfFormat, Leb128, LebBlock, leb_block, sleb, uleb
@@ -33,9 +33,9 @@ def holds(
     """Both directions: the bytes parse to the entries, and the entries build to the bytes."""
     data = octets(text)
     section = Section.of(dialect.name, data, 0, order, address_size)
-    found = entries.parse_section(section, dialect)
+    found = cfi_sections.parse_section(section, dialect)
     assert found == expected
-    assert entries.build_section(found, dialect, section) == data
+    assert cfi_sections.build_section(found, dialect, section) == data
     return section
 
 
@@ -98,11 +98,11 @@ def test_eh_frame_with_zplr() -> None:
         (0, cie),
         (25, fde),
     )
-    augmentation = entries.parse_augmentation(cie, section, 0)
+    augmentation = cfi_sections.parse_augmentation(cie, section, 0)
     assert augmentation == Augmentation(
         fde_encoding=0x1B, lsda_encoding=0x1B, personality_encoding=0x9B, personality=0x10, personality_offset=19
     )
-    lsda = entries.parse_lsda(fde, section, 42, entries.fde_format(cie, augmentation, section))
+    lsda = cfi_sections.parse_lsda(fde, section, 42, cfi_sections.fde_format(cie, augmentation, section))
     assert lsda is not None
     assert lsda.lsda == 0x80
 
@@ -120,7 +120,7 @@ def test_eh_frame_with_zplr() -> None:
 def test_augmentation_letters(letters: str, expected: Augmentation) -> None:
     body = octets(f"00000000 01 {letters} 01 7c 1e 01 1b")
     section = Section.of(".eh_frame", len(body).to_bytes(4, "little") + body)
-    assert entries.parse_augmentation(entries.parse_cie(section, 0, EH_FRAME), section, 0) == expected
+    assert cfi_sections.parse_augmentation(cfi_sections.parse_cie(section, 0, EH_FRAME), section, 0) == expected
 
 
 def test_eh_augmentation_has_an_address_before_the_factors() -> None:
@@ -277,8 +277,8 @@ EXAMPLES = [
 def test_instruction(text: str, opcode: DW_CFA, operands: tuple[int | Leb128 | LebBlock, ...]) -> None:
     data = octets(text)
     expected = (Instruction(opcode, operands),)
-    assert entries.parse_instructions(Section.of("test", data), 0, len(data)) == expected
-    assert entries.build_instructions(expected) == data
+    assert cfi_sections.parse_instructions(Section.of("test", data), 0, len(data)) == expected
+    assert cfi_sections.build_instructions(expected) == data
 
 
 def test_every_opcode_has_an_example() -> None:
@@ -287,23 +287,23 @@ def test_every_opcode_has_an_example() -> None:
 
 def test_wide_operands_follow_the_byte_order() -> None:
     data = octets("03 0102  04 01020304  1d 0102030405060708  01 00001000")
-    found = entries.parse_instructions(Section.of("test", data, 0, "big", 4), 0, len(data))
+    found = cfi_sections.parse_instructions(Section.of("test", data, 0, "big", 4), 0, len(data))
     assert [instruction.operands for instruction in found] == [(0x102,), (0x1020304,), (0x102030405060708,), (0x1000,)]
-    assert entries.build_instructions(found, "big", 4) == data
+    assert cfi_sections.build_instructions(found, "big", 4) == data
 
 
 def test_set_loc_is_encoded_as_the_cie_says() -> None:
     data = octets("01 f0ffffff")
     encoding = DW_EH_PE.pcrel | DW_EH_PE.sdata4
-    found = entries.parse_instructions(Section.of("test", data), 0, len(data), encoding)
+    found = cfi_sections.parse_instructions(Section.of("test", data), 0, len(data), encoding)
     assert found == (Instruction(DW_CFA.set_loc, (-16,)),)
-    assert entries.build_instructions(found, address_encoding=encoding) == data
+    assert cfi_sections.build_instructions(found, address_encoding=encoding) == data
 
 
 @pytest.mark.parametrize("opcode", [0x17, 0x1C, 0x1E, 0x2B, 0x30, 0x3F])
 def test_opcode_that_no_text_defines(opcode: int) -> None:
     with pytest.raises(ParseError) as caught:
-        entries.parse_instructions(Section.of("test", bytes([0, opcode])), 0, 2)
+        cfi_sections.parse_instructions(Section.of("test", bytes([0, opcode])), 0, 2)
     assert place(caught.value) == ("test", 1, "instructions[1]")
     assert caught.value.reason == f"the opcode {opcode:#04x} is not defined"
 
@@ -312,7 +312,7 @@ def test_opcode_that_no_text_defines(opcode: int) -> None:
 def test_cut_operand(text: str) -> None:
     data = octets(text)[:-1]
     with pytest.raises(ParseError):
-        entries.parse_instructions(Section.of("test", data), 0, len(data))
+        cfi_sections.parse_instructions(Section.of("test", data), 0, len(data))
 
 
 @pytest.mark.parametrize(
@@ -329,4 +329,4 @@ def test_cut_operand(text: str) -> None:
 )
 def test_operand_that_does_not_fit_is_not_built(opcode: DW_CFA, operands: tuple[int | Leb128, ...]) -> None:
     with pytest.raises(BuildError):
-        entries.build_instructions((Instruction(opcode, operands),))
+        cfi_sections.build_instructions((Instruction(opcode, operands),))

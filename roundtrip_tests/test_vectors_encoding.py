@@ -13,8 +13,8 @@ from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.contents import row_contents
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.unwind import CfaRule, Function, FunctionFlag, RegisterRule, table_of
-from unwindkit.schemas.callframe import DEBUG_FRAME, EH_FRAME, Cie, Fde
-from unwindkit.schemas.entries import parse_section
+from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Cie, Fde
+from unwindkit.schemas.cfi_sections import parse_section
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import Section
 

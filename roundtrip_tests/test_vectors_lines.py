@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from unwindkit.converters.line_reading import LINE_STR, STR, table_of_lines
 from unwindkit.converters.line_table import LineFile, LineTable
-from unwindkit.schemas.line_programs import VERSIONS
-from unwindkit.schemas.line_units import build_unit, parse_line_section, parse_unit
+from unwindkit.schemas.line import VERSIONS
+from unwindkit.schemas.line_sections import build_unit, parse_line_section, parse_unit
 from unwindkit.schemas.section import Section
 
 from .line_bytes import TABLES, Unit

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import BuildError, ParseError
-from unwindkit.schemas import table_strategies
+from unwindkit.schemas import strategies
 from unwindkit.schemas.lookup_tables import (
     AddressRange,
     AddressRangeSet,
@@ -145,7 +145,7 @@ def test_a_name_at_offset_0_cannot_be_built() -> None:
 
 
 @fewer(5)
-@given(order=orders, sets=st.lists(table_strategies.address_range_sets(), max_size=3).map(tuple))
+@given(order=orders, sets=st.lists(strategies.address_range_sets(), max_size=3).map(tuple))
 def test_laws_1_and_2_ranges(order: ByteOrder, sets: tuple[AddressRangeSet, ...]) -> None:
     data = build_address_ranges(sets, order)
     parsed = parse_address_ranges(Section.of(".debug_aranges", data, 0, order))
@@ -157,7 +157,7 @@ def test_laws_1_and_2_ranges(order: ByteOrder, sets: tuple[AddressRangeSet, ...]
 @fewer(5)
 @given(order=orders, data=st.data())
 def test_laws_1_and_2_names(is_gnu: bool, order: ByteOrder, data: st.DataObject) -> None:
-    sets = tuple(data.draw(st.lists(table_strategies.name_sets(is_gnu), max_size=3)))
+    sets = tuple(data.draw(st.lists(strategies.name_sets(is_gnu), max_size=3)))
     built = build_names(sets, is_gnu, order)
     parsed = parse_names(Section.of(".debug_pubnames", built, 0, order), is_gnu)
     assert parsed == sets

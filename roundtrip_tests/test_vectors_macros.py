@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import BuildError, ParseError
-from unwindkit.schemas import engine, strategies, table_strategies
+from unwindkit.schemas import engine, strategies
+from unwindkit.schemas.debug_info_roots import DW_AT, Abbreviation, AttributeSpecification, UnitHeader, parse_root
 from unwindkit.schemas.forms import DW_FORM
 from unwindkit.schemas.macros import (
     DW_MACINFO,
@@ -23,7 +24,6 @@ from unwindkit.schemas.macros import (
     parse_macros,
 )
 from unwindkit.schemas.section import ByteOrder, Section
-from unwindkit.schemas.unit_roots import DW_AT, Abbreviation, AttributeSpecification, UnitHeader, parse_root
 from unwindkit.schemas.wire import DwarfFormat, Leb128, uleb
 
 from .conftest import fewer
@@ -216,7 +216,7 @@ def test_law_1_root(cls: type, order: ByteOrder, dwarf_format: DwarfFormat, data
 @fewer(5)
 @given(order=orders, data=st.data())
 def test_laws_1_and_2(has_headers: bool, order: ByteOrder, data: st.DataObject) -> None:
-    units = tuple(data.draw(st.lists(table_strategies.macro_units(has_headers), max_size=3)))
+    units = tuple(data.draw(st.lists(strategies.macro_units(has_headers), max_size=3)))
     built = build_macros(units, order)
     parsed = parse_macros(Section.of(".debug_macro", built, 0, order), has_headers)
     assert parsed == units

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 from unwindkit import BuildError, ParseError
-from unwindkit.schemas import engine, entries
-from unwindkit.schemas.callframe import EH_FRAME, Fde, PersonalityPointer
+from unwindkit.schemas import cfi_sections, engine
+from unwindkit.schemas.cfi import EH_FRAME, Fde, PersonalityPointer
 from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
 from unwindkit.schemas.pointers import DW_EH_PE, PointerBases, resolve, store
 from unwindkit.schemas.section import ByteOrder, Section
@@ -266,7 +266,7 @@ def test_location_of_an_fde_in_every_encoding(encoding: int, location: str, size
     function = only(table_of_bytes(data, address=0x10000))
     assert (function.start, function.size) == (start, 0xFFF0 if size == "f0ff" else 0x10)
     section = Section.of(".eh_frame", data, 0x10000)
-    assert entries.build_section(entries.parse_section(section, EH_FRAME), EH_FRAME, section) == data
+    assert cfi_sections.build_section(cfi_sections.parse_section(section, EH_FRAME), EH_FRAME, section) == data
 
 
 @pytest.mark.usefixtures("kernels")
@@ -291,11 +291,11 @@ def test_aligned_pointer_counts_from_the_address_not_from_the_section() -> None:
     fde = octets("18000000 0000 0040000000000000 1000000000000000 00")  # two bytes up to 0x10020
     data = octets(f"10000000 00000000 {ENCODED_CIE} 50 000000") + handmade.entry(fde)
     section = Section.of(".eh_frame", data, 0x10002)
-    (_, _), (_, found) = entries.parse_section(section, EH_FRAME)
+    (_, _), (_, found) = cfi_sections.parse_section(section, EH_FRAME)
     assert isinstance(found, Fde)
     assert (found.initial_location, found.address_range) == (0x4000, 0x10)
     assert found.augmentation_data == leb_block(b"")
-    assert entries.build_section(entries.parse_section(section, EH_FRAME), EH_FRAME, section) == data
+    assert cfi_sections.build_section(cfi_sections.parse_section(section, EH_FRAME), EH_FRAME, section) == data
 
 
 EH_FRAME_HDR = octets("""

@@ -1,12 +1,12 @@
 """Breakpad symbol files: every record, declared (Breakpad, docs/symbol_files.md).
 
-Strategy: fields in the order of the text, under its names. `breakpad_lines` reads and writes lines by these
-declarations, `breakpad_strategies` draws records from them, the manual takes its tables from them.
+Strategy: fields in the order of the text, under its names. `breakpad_files` reads and writes lines by these
+declarations, `strategies.breakpad` draws records from them, the manual takes its tables from them.
 """
 
 from __future__ import annotations
 
-from .text_lines import (
+from .text_records import (
     DECIMAL,
     HEXADECIMAL,
     Either,

@@ -11,18 +11,18 @@ try:
 except ImportError:
     from . import pure as cython
 
-from ...schemas import callframe
+from ...schemas import cfi
 from .protocol import Fault
 
 if not cython.compiled:
     from .operands import operand
     from .reads import Reader
 
-PRIMARY_MASK = cython.declare(cython.int, callframe.PRIMARY_MASK)
-OP_NONE = cython.declare(cython.int, int(callframe.Operand.NONE))
-OP_ADDRESS = cython.declare(cython.int, int(callframe.Operand.ADDRESS))
-DO_ADVANCE = cython.declare(cython.int, int(callframe.Effect.ADVANCE))
-DO_UNKNOWN = cython.declare(cython.int, int(callframe.Effect.UNKNOWN))
+PRIMARY_MASK = cython.declare(cython.int, cfi.PRIMARY_MASK)
+OP_NONE = cython.declare(cython.int, int(cfi.Operand.NONE))
+OP_ADDRESS = cython.declare(cython.int, int(cfi.Operand.ADDRESS))
+DO_ADVANCE = cython.declare(cython.int, int(cfi.Effect.ADVANCE))
+DO_UNKNOWN = cython.declare(cython.int, int(cfi.Effect.UNKNOWN))
 
 UNKNOWN_OPCODE = cython.declare(cython.int, int(Fault.UNKNOWN_OPCODE))
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)

@@ -13,9 +13,8 @@ try:
 except ImportError:
     from . import pure as cython
 
-from ...schemas.line_programs import DW_LNE, DW_LNS
-from ...schemas.line_programs import EXTENDED_OPCODE as EXTENDED_VALUE
-from ..line_table import RowFlag
+from ...schemas.line import DW_LNE, DW_LNS, RowFlag
+from ...schemas.line import EXTENDED_OPCODE as EXTENDED_VALUE
 from .protocol import Fault, UnitField
 
 if not cython.compiled:

@@ -11,7 +11,7 @@ try:
 except ImportError:
     from . import pure as cython
 
-from ...schemas.line_programs import LineEffect
+from ...schemas.line import LineEffect
 from .protocol import Event
 
 if not cython.compiled:

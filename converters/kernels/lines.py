@@ -12,9 +12,8 @@ try:
 except ImportError:
     from . import pure as cython
 
-from ...schemas.line_programs import EXTENDED_OPCODE as EXTENDED_VALUE
-from ...schemas.line_programs import LineEffect
-from ..line_table import RowFlag
+from ...schemas.line import EXTENDED_OPCODE as EXTENDED_VALUE
+from ...schemas.line import LineEffect, RowFlag
 from .protocol import Fault, UnitField
 
 if not cython.compiled:

@@ -12,22 +12,22 @@ try:
 except ImportError:
     from . import pure as cython
 
-from ...schemas import callframe
+from ...schemas import cfi
 
 if not cython.compiled:
     from .writes import sleb_size, uleb_size
 
 NO_OPCODE = cython.declare(cython.int, 255)
-INLINE_MASK = cython.declare(cython.int, callframe.INLINE_MASK)
-OP_NONE = cython.declare(cython.int, int(callframe.Operand.NONE))
-OP_INLINE_DELTA = cython.declare(cython.int, int(callframe.Operand.INLINE_DELTA))
-OP_INLINE_REGISTER = cython.declare(cython.int, int(callframe.Operand.INLINE_REGISTER))
-OP_DELTA1 = cython.declare(cython.int, int(callframe.Operand.DELTA1))
-OP_DELTA8 = cython.declare(cython.int, int(callframe.Operand.DELTA8))
-OP_FACTORED = cython.declare(cython.int, int(callframe.Operand.FACTORED_OFFSET))
-OP_SIGNED_FACTORED = cython.declare(cython.int, int(callframe.Operand.SIGNED_FACTORED_OFFSET))
-OP_BLOCK = cython.declare(cython.int, int(callframe.Operand.BLOCK))
-OP_SIZE = cython.declare(cython.int, int(callframe.Operand.SIZE))
+INLINE_MASK = cython.declare(cython.int, cfi.INLINE_MASK)
+OP_NONE = cython.declare(cython.int, int(cfi.Operand.NONE))
+OP_INLINE_DELTA = cython.declare(cython.int, int(cfi.Operand.INLINE_DELTA))
+OP_INLINE_REGISTER = cython.declare(cython.int, int(cfi.Operand.INLINE_REGISTER))
+OP_DELTA1 = cython.declare(cython.int, int(cfi.Operand.DELTA1))
+OP_DELTA8 = cython.declare(cython.int, int(cfi.Operand.DELTA8))
+OP_FACTORED = cython.declare(cython.int, int(cfi.Operand.FACTORED_OFFSET))
+OP_SIGNED_FACTORED = cython.declare(cython.int, int(cfi.Operand.SIGNED_FACTORED_OFFSET))
+OP_BLOCK = cython.declare(cython.int, int(cfi.Operand.BLOCK))
+OP_SIZE = cython.declare(cython.int, int(cfi.Operand.SIZE))
 NOT = cython.declare(cython.longlong, -1)  # no size: the operand does not hold the value
 
 

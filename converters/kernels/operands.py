@@ -8,7 +8,7 @@ try:
 except ImportError:
     from . import pure as cython
 
-from ...schemas import callframe
+from ...schemas import cfi
 from ..rules import MAX_OFFSET as MAX_OFFSET_VALUE
 from ..rules import MAX_REGISTER as MAX_REGISTER_VALUE
 from .protocol import Fault
@@ -16,19 +16,19 @@ from .protocol import Fault
 if not cython.compiled:
     from .reads import Reader
 
-INLINE_MASK = cython.declare(cython.int, callframe.INLINE_MASK)
+INLINE_MASK = cython.declare(cython.int, cfi.INLINE_MASK)
 
-OP_INLINE_DELTA = cython.declare(cython.int, int(callframe.Operand.INLINE_DELTA))
-OP_INLINE_REGISTER = cython.declare(cython.int, int(callframe.Operand.INLINE_REGISTER))
-OP_DELTA1 = cython.declare(cython.int, int(callframe.Operand.DELTA1))
-OP_DELTA8 = cython.declare(cython.int, int(callframe.Operand.DELTA8))
-OP_REGISTER = cython.declare(cython.int, int(callframe.Operand.REGISTER))
-OP_OFFSET = cython.declare(cython.int, int(callframe.Operand.OFFSET))
-OP_FACTORED = cython.declare(cython.int, int(callframe.Operand.FACTORED_OFFSET))
-OP_SIGNED_FACTORED = cython.declare(cython.int, int(callframe.Operand.SIGNED_FACTORED_OFFSET))
-OP_NEGATED_FACTORED = cython.declare(cython.int, int(callframe.Operand.NEGATED_FACTORED_OFFSET))
-OP_BLOCK = cython.declare(cython.int, int(callframe.Operand.BLOCK))
-OP_SIZE = cython.declare(cython.int, int(callframe.Operand.SIZE))
+OP_INLINE_DELTA = cython.declare(cython.int, int(cfi.Operand.INLINE_DELTA))
+OP_INLINE_REGISTER = cython.declare(cython.int, int(cfi.Operand.INLINE_REGISTER))
+OP_DELTA1 = cython.declare(cython.int, int(cfi.Operand.DELTA1))
+OP_DELTA8 = cython.declare(cython.int, int(cfi.Operand.DELTA8))
+OP_REGISTER = cython.declare(cython.int, int(cfi.Operand.REGISTER))
+OP_OFFSET = cython.declare(cython.int, int(cfi.Operand.OFFSET))
+OP_FACTORED = cython.declare(cython.int, int(cfi.Operand.FACTORED_OFFSET))
+OP_SIGNED_FACTORED = cython.declare(cython.int, int(cfi.Operand.SIGNED_FACTORED_OFFSET))
+OP_NEGATED_FACTORED = cython.declare(cython.int, int(cfi.Operand.NEGATED_FACTORED_OFFSET))
+OP_BLOCK = cython.declare(cython.int, int(cfi.Operand.BLOCK))
+OP_SIZE = cython.declare(cython.int, int(cfi.Operand.SIZE))
 
 MAX_REGISTER = cython.declare(cython.ulonglong, MAX_REGISTER_VALUE)
 MAX_OFFSET = cython.declare(cython.longlong, MAX_OFFSET_VALUE)

@@ -13,7 +13,7 @@ try:
 except ImportError:
     from . import pure as cython
 
-from ...schemas import callframe
+from ...schemas import cfi
 from .. import rules as kinds
 from .protocol import Fault, Filled
 
@@ -22,30 +22,30 @@ if not cython.compiled:
     from .reads import Reader
     from .states import RowState
 
-PRIMARY_MASK = cython.declare(cython.int, callframe.PRIMARY_MASK)
+PRIMARY_MASK = cython.declare(cython.int, cfi.PRIMARY_MASK)
 
-OP_NONE = cython.declare(cython.int, int(callframe.Operand.NONE))
+OP_NONE = cython.declare(cython.int, int(cfi.Operand.NONE))
 
-DO_ADVANCE = cython.declare(cython.int, int(callframe.Effect.ADVANCE))
-DO_SET_LOCATION = cython.declare(cython.int, int(callframe.Effect.SET_LOCATION))
-DO_CFA = cython.declare(cython.int, int(callframe.Effect.CFA))
-DO_CFA_REGISTER = cython.declare(cython.int, int(callframe.Effect.CFA_REGISTER))
-DO_CFA_OFFSET = cython.declare(cython.int, int(callframe.Effect.CFA_OFFSET))
-DO_CFA_EXPRESSION = cython.declare(cython.int, int(callframe.Effect.CFA_EXPRESSION))
-DO_UNDEFINED = cython.declare(cython.int, int(callframe.Effect.UNDEFINED))
-DO_SAME_VALUE = cython.declare(cython.int, int(callframe.Effect.SAME_VALUE))
-DO_OFFSET = cython.declare(cython.int, int(callframe.Effect.OFFSET))
-DO_VAL_OFFSET = cython.declare(cython.int, int(callframe.Effect.VAL_OFFSET))
-DO_REGISTER = cython.declare(cython.int, int(callframe.Effect.REGISTER))
-DO_EXPRESSION = cython.declare(cython.int, int(callframe.Effect.EXPRESSION))
-DO_VAL_EXPRESSION = cython.declare(cython.int, int(callframe.Effect.VAL_EXPRESSION))
-DO_RESTORE = cython.declare(cython.int, int(callframe.Effect.RESTORE))
-DO_REMEMBER_STATE = cython.declare(cython.int, int(callframe.Effect.REMEMBER_STATE))
-DO_RESTORE_STATE = cython.declare(cython.int, int(callframe.Effect.RESTORE_STATE))
-DO_NEGATE_RA_STATE = cython.declare(cython.int, int(callframe.Effect.NEGATE_RA_STATE))
-DO_NEGATE_RA_STATE_WITH_PC = cython.declare(cython.int, int(callframe.Effect.NEGATE_RA_STATE_WITH_PC))
-DO_ARGS_SIZE = cython.declare(cython.int, int(callframe.Effect.ARGS_SIZE))
-DO_UNKNOWN = cython.declare(cython.int, int(callframe.Effect.UNKNOWN))
+DO_ADVANCE = cython.declare(cython.int, int(cfi.Effect.ADVANCE))
+DO_SET_LOCATION = cython.declare(cython.int, int(cfi.Effect.SET_LOCATION))
+DO_CFA = cython.declare(cython.int, int(cfi.Effect.CFA))
+DO_CFA_REGISTER = cython.declare(cython.int, int(cfi.Effect.CFA_REGISTER))
+DO_CFA_OFFSET = cython.declare(cython.int, int(cfi.Effect.CFA_OFFSET))
+DO_CFA_EXPRESSION = cython.declare(cython.int, int(cfi.Effect.CFA_EXPRESSION))
+DO_UNDEFINED = cython.declare(cython.int, int(cfi.Effect.UNDEFINED))
+DO_SAME_VALUE = cython.declare(cython.int, int(cfi.Effect.SAME_VALUE))
+DO_OFFSET = cython.declare(cython.int, int(cfi.Effect.OFFSET))
+DO_VAL_OFFSET = cython.declare(cython.int, int(cfi.Effect.VAL_OFFSET))
+DO_REGISTER = cython.declare(cython.int, int(cfi.Effect.REGISTER))
+DO_EXPRESSION = cython.declare(cython.int, int(cfi.Effect.EXPRESSION))
+DO_VAL_EXPRESSION = cython.declare(cython.int, int(cfi.Effect.VAL_EXPRESSION))
+DO_RESTORE = cython.declare(cython.int, int(cfi.Effect.RESTORE))
+DO_REMEMBER_STATE = cython.declare(cython.int, int(cfi.Effect.REMEMBER_STATE))
+DO_RESTORE_STATE = cython.declare(cython.int, int(cfi.Effect.RESTORE_STATE))
+DO_NEGATE_RA_STATE = cython.declare(cython.int, int(cfi.Effect.NEGATE_RA_STATE))
+DO_NEGATE_RA_STATE_WITH_PC = cython.declare(cython.int, int(cfi.Effect.NEGATE_RA_STATE_WITH_PC))
+DO_ARGS_SIZE = cython.declare(cython.int, int(cfi.Effect.ARGS_SIZE))
+DO_UNKNOWN = cython.declare(cython.int, int(cfi.Effect.UNKNOWN))
 
 CFA_REGISTER = cython.declare(cython.int, int(kinds.CfaKind.REGISTER))
 CFA_EXPRESSION = cython.declare(cython.int, int(kinds.CfaKind.EXPRESSION))

@@ -13,23 +13,23 @@ try:
 except ImportError:
     from . import pure as cython
 
-from ...schemas import callframe
+from ...schemas import cfi
 from .. import rules as kinds
 
 if not cython.compiled:
     from .opcodes import OpcodeWriter
 
-DO_ADVANCE = cython.declare(cython.int, int(callframe.Effect.ADVANCE))
-DO_CFA = cython.declare(cython.int, int(callframe.Effect.CFA))
-DO_CFA_REGISTER = cython.declare(cython.int, int(callframe.Effect.CFA_REGISTER))
-DO_CFA_OFFSET = cython.declare(cython.int, int(callframe.Effect.CFA_OFFSET))
-DO_CFA_EXPRESSION = cython.declare(cython.int, int(callframe.Effect.CFA_EXPRESSION))
-DO_RESTORE = cython.declare(cython.int, int(callframe.Effect.RESTORE))
-DO_REMEMBER_STATE = cython.declare(cython.int, int(callframe.Effect.REMEMBER_STATE))
-DO_RESTORE_STATE = cython.declare(cython.int, int(callframe.Effect.RESTORE_STATE))
-DO_NEGATE_RA_STATE = cython.declare(cython.int, int(callframe.Effect.NEGATE_RA_STATE))
-DO_NEGATE_RA_STATE_WITH_PC = cython.declare(cython.int, int(callframe.Effect.NEGATE_RA_STATE_WITH_PC))
-DO_ARGS_SIZE = cython.declare(cython.int, int(callframe.Effect.ARGS_SIZE))
+DO_ADVANCE = cython.declare(cython.int, int(cfi.Effect.ADVANCE))
+DO_CFA = cython.declare(cython.int, int(cfi.Effect.CFA))
+DO_CFA_REGISTER = cython.declare(cython.int, int(cfi.Effect.CFA_REGISTER))
+DO_CFA_OFFSET = cython.declare(cython.int, int(cfi.Effect.CFA_OFFSET))
+DO_CFA_EXPRESSION = cython.declare(cython.int, int(cfi.Effect.CFA_EXPRESSION))
+DO_RESTORE = cython.declare(cython.int, int(cfi.Effect.RESTORE))
+DO_REMEMBER_STATE = cython.declare(cython.int, int(cfi.Effect.REMEMBER_STATE))
+DO_RESTORE_STATE = cython.declare(cython.int, int(cfi.Effect.RESTORE_STATE))
+DO_NEGATE_RA_STATE = cython.declare(cython.int, int(cfi.Effect.NEGATE_RA_STATE))
+DO_NEGATE_RA_STATE_WITH_PC = cython.declare(cython.int, int(cfi.Effect.NEGATE_RA_STATE_WITH_PC))
+DO_ARGS_SIZE = cython.declare(cython.int, int(cfi.Effect.ARGS_SIZE))
 
 CFA_NONE = cython.declare(cython.int, int(kinds.CfaKind.NONE))
 CFA_REGISTER = cython.declare(cython.int, int(kinds.CfaKind.REGISTER))

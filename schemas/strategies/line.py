@@ -1,7 +1,7 @@
 """Hypothesis strategies for line number programs: headers, instructions, whole sections (extra `testing`).
 
 Strategy: `line_units` tests what reads records: any value of any field. `valid_line_units` tests what runs programs:
-addresses go up, lines stay numbers, sequences end, and paths are there. `line_units.build_line_section` makes bytes.
+addresses go up, lines stay numbers, sequences end, and paths are there. `line_sections.build_line_section` makes bytes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from .forms import DW_FORM, FORM_KINDS
-from .line_programs import (
+from ..forms import DW_FORM, FORM_KINDS
+from ..line import (
     DW_LNCT,
     DW_LNE,
     DW_LNS,
@@ -28,10 +28,10 @@ from .line_programs import (
     LineUnitHead,
     Program,
 )
-from .line_units import build_program, operand_kinds
-from .section import ByteOrder
-from .strategies import MAX_BYTES, lebs, records, values_of
-from .wire import DwarfFormat, Leb128, sleb, uleb
+from ..line_sections import build_program, operand_kinds
+from ..section import ByteOrder
+from ..wire import DwarfFormat, Leb128, sleb, uleb
+from .declarations import MAX_BYTES, lebs, records, values_of
 
 MAX_ENTRIES = 3
 MAX_INSTRUCTIONS = 10

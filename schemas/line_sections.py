@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from . import engine
-from .line_programs import (
+from .line import (
     DW_LNS,
     EXTENDED,
     EXTENDED_OPCODE,

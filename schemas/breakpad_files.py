@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from .breakpad import NAMES, RECORDS, Info, Line, Unknown
 from .section import BuildError, ParseError
-from .text_lines import (
+from .text_records import (
     Either,
     Layout,
     Number,

@@ -1,7 +1,7 @@
 """Hypothesis strategies for Breakpad symbol files: records, odd spellings of them, whole files (extra `testing`).
 
 Strategy: a record is drawn field by field from its declaration; a spelling is a line that means the same and that no
-writer should write; a file's records keep every rule that `breakpad_order` knows.
+writer should write; a file's records keep every rule that `breakpad_rules` knows.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from . import breakpad
-from .text_lines import (
+from .. import breakpad
+from ..text_records import (
     NUMBER_LIMIT,
     Either,
     Kind,

@@ -8,7 +8,7 @@ tuples of values of forms, as the header's formats say; those of earlier version
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import Any
 
 from .forms import DW_FORM, FORM_KINDS
@@ -93,6 +93,16 @@ class LineOperand(IntEnum):
     ADDRESS = 7  # all bytes that the instruction has
     FILE_NAME = 8
     DISCRIMINATOR = 9
+
+
+class RowFlag(IntFlag):
+    """The boolean registers of a row (DWARF5 6.2.2), as one column of a line table stores them."""
+
+    IS_STMT = 0x1
+    BASIC_BLOCK = 0x2
+    END_SEQUENCE = 0x4
+    PROLOGUE_END = 0x8
+    EPILOGUE_BEGIN = 0x10
 
 
 class LineEffect(IntEnum):

@@ -13,8 +13,8 @@ from functools import cache
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from . import engine, sframe
-from .sframe import (
+from .. import engine, sframe
+from ..sframe import (
     CONTROL_DEREF,
     CONTROL_REG,
     CONTROL_REGISTER_SHIFT,
@@ -38,8 +38,8 @@ from .sframe import (
     Header,
     SframeSection,
 )
-from .sframe_abi import SFRAME_ABI, SFRAME_ABIS, SLOT_REGISTER_MARK, SframeAbi
-from .strategies import MAX_BYTES, records
+from ..sframe_abi import SFRAME_ABI, SFRAME_ABIS, SLOT_REGISTER_MARK, SframeAbi
+from .declarations import MAX_BYTES, records
 
 MAX_FUNCTIONS = 6
 MAX_SLOT_WORD = 256

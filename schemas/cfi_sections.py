@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from . import engine
-from .callframe import (
+from .cfi import (
     DW_CFA,
     INLINE_MASK,
     INLINE_OPERANDS,

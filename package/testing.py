@@ -1,7 +1,7 @@
 """Hypothesis strategies for line tables (extra `testing`).
 
 Strategy: what `to_debug_line` can write: addresses that go up, op_index below maximum_operations, opcode_base above all
-standard opcodes. `schemas.line_strategies` has headers and programs, with every value.
+standard opcodes. `schemas.strategies` has headers and programs with any value.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from ..schemas.line_programs import DW_LNCT, DW_LNS, VERSIONS
-from ..schemas.section import ByteOrder
-from .line_table import (
+from .converters.line_table import (
     OLD_DIRECTORY_CONTENTS,
     OLD_FILE_CONTENTS,
     LineRowColumns,
     LineTable,
     LineUnitColumns,
     PathColumns,
-    RowFlag,
     contents_bit,
 )
+from .schemas.line import DW_LNCT, DW_LNS, VERSIONS, RowFlag
+from .schemas.section import ByteOrder
 
 STRINGS = (b"/usr/src", b"include", b"a.c", b"b.h")
 MAX_ROWS = 8

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from .breakpad import NAMES, File, Func, Inline, Line, Module, StackCfi, StackCfiInit
 from .section import ParseError
-from .text_lines import Record
+from .text_records import Record
 
 Fault = tuple[str, str]
 Ranges = tuple[tuple[int, int], ...]

@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from .forms import DW_FORM
-from .lookup_tables import (
+from ..forms import DW_FORM
+from ..lookup_tables import (
     AddressRange,
     AddressRangeSet,
     AddressRangesHeader,
@@ -22,9 +22,9 @@ from .lookup_tables import (
     range_padding,
     range_size,
 )
-from .macros import MacroEntry, MacroFlags, MacroHeader, MacroUnit, OpcodeOperands, kinds_of, operand_record
-from .strategies import MAX_PADDING, records
-from .wire import DwarfFormat, Leb128, leb_size
+from ..macros import MacroEntry, MacroFlags, MacroHeader, MacroUnit, OpcodeOperands, kinds_of, operand_record
+from ..wire import DwarfFormat, Leb128, leb_size
+from .declarations import MAX_PADDING, records
 
 # Where the parts of a set begin: its length and its header, by format.
 _RANGES_HEADER_END = {DwarfFormat.DWARF32: 12, DwarfFormat.DWARF64: 24}
