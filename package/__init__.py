@@ -9,9 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .batch import write_breakpad_many, write_sframe_many
-    from .breakpad_jobs import store_breakpad, write_breakpad
-    from .conversions import convert, merge_sframe
     from .converters.by_pc import RulesByPc, by_pc
     from .converters.callframe_encoding import to_debug_frame, to_eh_frame, to_eh_frame_hdr
     from .converters.directives import directives_of, to_directives
@@ -28,9 +25,14 @@ if TYPE_CHECKING:
     from .converters.stack_cfi import to_stack_cfi
     from .converters.stack_cfi_reading import from_stack_cfi
     from .converters.unwind import Function, FunctionFlag, Row, UnwindTable
-    from .edit_jobs import edit_frames
-    from .frame_jobs import convert_frames
-    from .jobs import describe, remove_sframe, write_sframe
+    from .jobs.batch import write_breakpad_many, write_sframe_many
+    from .jobs.breakpad import store_breakpad, write_breakpad
+    from .jobs.convert import convert
+    from .jobs.edit import edit_frames
+    from .jobs.eh_frame_files import convert_frames
+    from .jobs.info import info
+    from .jobs.merge import merge_sframe
+    from .jobs.sframe_files import remove_sframe, write_sframe
     from .schemas.section import BuildError, FormatError, ParseError
 
 _HOMES = {
@@ -51,23 +53,23 @@ _HOMES = {
     "RulesByPc": "converters.by_pc",
     "UnwindTable": "converters.unwind",
     "by_pc": "converters.by_pc",
-    "convert": "conversions",
-    "convert_frames": "frame_jobs",
-    "describe": "jobs",
-    "edit_frames": "edit_jobs",
+    "convert": "jobs.convert",
+    "convert_frames": "jobs.eh_frame_files",
+    "edit_frames": "jobs.edit",
     "directives_of": "converters.directives",
     "find_fres": "converters.sframe_lookup",
     "find_rows": "converters.lookup",
     "from_line_records": "converters.line_records",
     "from_sframe": "converters.sframe",
     "from_stack_cfi": "converters.stack_cfi_reading",
+    "info": "jobs.info",
     "lines": "converters.line_lookup",
-    "merge_sframe": "conversions",
+    "merge_sframe": "jobs.merge",
     "project": "converters.sframe",
     "read_elf": "converters.reading",
     "read_lines": "converters.line_reading",
-    "remove_sframe": "jobs",
-    "store_breakpad": "breakpad_jobs",
+    "remove_sframe": "jobs.sframe_files",
+    "store_breakpad": "jobs.breakpad",
     "to_debug_aranges": "converters.line_records",
     "to_debug_frame": "converters.callframe_encoding",
     "to_debug_line": "converters.line_encoding",
@@ -77,10 +79,10 @@ _HOMES = {
     "to_line_records": "converters.line_records",
     "to_sframe": "converters.sframe",
     "to_stack_cfi": "converters.stack_cfi",
-    "write_breakpad": "breakpad_jobs",
-    "write_breakpad_many": "batch",
-    "write_sframe": "jobs",
-    "write_sframe_many": "batch",
+    "write_breakpad": "jobs.breakpad",
+    "write_breakpad_many": "jobs.batch",
+    "write_sframe": "jobs.sframe_files",
+    "write_sframe_many": "jobs.batch",
 }
 
 __all__ = [
@@ -103,7 +105,6 @@ __all__ = [
     "by_pc",
     "convert",
     "convert_frames",
-    "describe",
     "directives_of",
     "edit_frames",
     "find_fres",
@@ -111,6 +112,7 @@ __all__ = [
     "from_line_records",
     "from_sframe",
     "from_stack_cfi",
+    "info",
     "lines",
     "merge_sframe",
     "project",

@@ -18,7 +18,7 @@ from unwindkit.converters.elf import open_elf
 from unwindkit.converters.plt import with_uncovered_plt
 from unwindkit.converters.reading import table_of_image
 from unwindkit.converters.sframe import sframe_from_table
-from unwindkit.jobs import sframe_section
+from unwindkit.jobs.sframe_report import sframe_section
 from unwindkit.writers.elf import HEADERS_MOVED, LIEF, WriteReport, write_by_engines
 from unwindkit.writers.elf_remove import RemoveReport
 

@@ -12,7 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from unwindkit.dumps import dump_frames, dump_frames_interp
+from unwindkit.jobs.dump import dump_frames, dump_frames_interp
 
 from .oracles import OracleError, oracle_command
 from .tiny_elf import ALLOC, STRTAB, Content

@@ -11,7 +11,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from unwindkit.dumps import dump_decodedline, dump_rawline
+from unwindkit.jobs.dump import dump_decodedline, dump_rawline
 
 from .line_machine import Registers
 from .made_frames import Target, elf_file

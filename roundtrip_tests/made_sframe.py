@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unwindkit.dumps import dump_sframe
+from unwindkit.jobs.dump import dump_sframe
 from unwindkit.schemas import engine
 from unwindkit.schemas.sframe import FdeInfo, FrameRowEntry, FreInfo, FuncDescEntry, Header, SframeSection
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS

@@ -109,7 +109,7 @@ def test_a_repeated_input_has_the_functions_asked_for(count: int, tmp_path: Path
     assert len(functions) == count
     assert all(a.start + a.size <= b.start for a, b in itertools.pairwise(functions))
     assert {shape(function) for function in functions} <= {shape(f) for f in unwindkit.read_elf(SOURCE)}
-    assert unwindkit.describe(path).code_bytes >= functions[-1].start + functions[-1].size - functions[0].start
+    assert unwindkit.info(path).code_bytes >= functions[-1].start + functions[-1].size - functions[0].start
 
 
 @pytest.mark.oracle

@@ -20,7 +20,7 @@ from unwindkit import (
     write_breakpad,
     write_breakpad_many,
 )
-from unwindkit.batch import Failure
+from unwindkit.jobs.batch import Failure
 from unwindkit.schemas.breakpad import InfoCodeId, Module, Public, StackCfi, StackCfiInit
 from unwindkit.schemas.breakpad_files import read_records
 from unwindkit.schemas.section import ParseError

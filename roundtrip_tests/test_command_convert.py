@@ -9,11 +9,11 @@ import unwindkit
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import BuildError, by_pc, from_sframe, project, read_elf, to_sframe
-from unwindkit.conversions import SOURCES
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.overlaps import trimmed
 from unwindkit.converters.refusals import Refusals
 from unwindkit.converters.unwind import UnwindTable, table_of
+from unwindkit.jobs.sources import SOURCES
 from unwindkit.schemas import engine, strategies
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
 

@@ -13,7 +13,7 @@ import unwindkit
 from unwindkit import BuildError, by_pc, from_sframe, read_elf, to_eh_frame, write_sframe
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
-from unwindkit.frame_jobs import FramesFormat
+from unwindkit.jobs.eh_frame_files import FramesFormat
 from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import Section
 

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unwindkit import batch, write_sframe_many
-from unwindkit.batch import Failure, files_and_outputs
-from unwindkit.jobs import SframeReport, write_sframe
+from unwindkit import write_sframe_many
+from unwindkit.jobs import batch
+from unwindkit.jobs.batch import Failure, files_and_outputs
+from unwindkit.jobs.sframe_files import write_sframe
+from unwindkit.jobs.sframe_report import SframeReport
 from unwindkit.schemas.section import ParseError
 
 from .commands import DIFFERENT, DONE, WRONG, build_program, refuses, unwindkit

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from unwindkit import Refusals, UnwindTable, by_pc, from_sframe, project, read_elf, to_sframe
-from unwindkit.dumps import dump_sframe
+from unwindkit.jobs.dump import dump_sframe
 from unwindkit.schemas import engine, sframe
 from unwindkit.schemas.section import Section
 

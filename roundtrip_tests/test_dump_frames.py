@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from unwindkit import ParseError
-from unwindkit.dumps import FRAME_SECTIONS, plain_sections
+from unwindkit.jobs.dump import FRAME_SECTIONS, plain_sections
 
 from .commands import DONE, WRONG, unwindkit
 from .made_frames import agree, by_readelf

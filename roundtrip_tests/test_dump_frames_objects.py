@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from unwindkit.dumps import dump_frames, dump_frames_interp, plain_sections
+from unwindkit.jobs.dump import dump_frames, dump_frames_interp, plain_sections
 
 from .oracles import absent, run_oracle
 

@@ -17,7 +17,7 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import write_sframe
-from unwindkit.dumps import SFRAME_SECTIONS, plain_sections
+from unwindkit.jobs.dump import SFRAME_SECTIONS, plain_sections
 from unwindkit.schemas import engine, sframe
 from unwindkit.schemas.sframe import SFRAME_VERSION, FdeInfo
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS

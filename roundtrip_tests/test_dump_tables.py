@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unwindkit.dumps import dump_sections, plain_sections
-from unwindkit.table_dumps import ARANGES_SECTIONS, MACROS, PUBNAMES_SECTIONS, PUBTYPES_SECTIONS
+from unwindkit.jobs.dump import dump_sections, plain_sections
+from unwindkit.jobs.dump_tables import ARANGES_SECTIONS, MACROS, PUBNAMES_SECTIONS, PUBTYPES_SECTIONS
 
 from .commands import DONE, WRONG, unwindkit
 from .debug_programs import CLANG, EVERY_VARIANT, VARIANTS, Variant, built

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from unwindkit import ParseError
-from unwindkit.dumps import dump_sections
-from unwindkit.table_dumps import TABLE_SECTIONS
+from unwindkit.jobs.dump import dump_sections
+from unwindkit.jobs.dump_tables import TABLE_SECTIONS
 
 from .handmade import octets
 from .made_frames import TARGETS, X86_64, Target, elf_file

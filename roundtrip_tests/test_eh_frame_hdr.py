@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unwindkit import FormatError, describe
+from unwindkit import FormatError, info
 from unwindkit.converters.eh_frame_hdr import HdrFindings, HdrProblem, check_eh_frame_hdr
 from unwindkit.schemas import engine, strategies
 from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
@@ -190,7 +190,7 @@ def test_any_header_is_checked_or_refused(header: object, spoilt: tuple[int, int
 
 @pytest.mark.parametrize("path", REAL_FILES, ids=str)
 def test_headers_of_real_files_are_right(path: str) -> None:
-    (hdr,) = (section for section in describe(path).sections if section.name == ".eh_frame_hdr")
+    (hdr,) = (section for section in info(path).sections if section.name == ".eh_frame_hdr")
     assert hdr.functions
     assert (hdr.fault, hdr.disagreements) == (None, ())
 
@@ -200,7 +200,7 @@ def test_headers_of_real_files_are_right(path: str) -> None:
 def test_headers_that_ld_writes_are_right(tmp_path: Path, name: str) -> None:
     target = TARGETS[name]
     path = linked(target, tmp_path / "linked", "--eh-frame-hdr", "-e", "f", assembled(tmp_path, target, PROGRAM))
-    found = {section.name: section for section in describe(path).sections}
+    found = {section.name: section for section in info(path).sections}
     assert found[".eh_frame_hdr"].functions == 3
     assert found[".eh_frame_hdr"].disagreements == ()
 
@@ -226,13 +226,13 @@ def test_header_of_a_broken_eh_frame_is_not_checked(tmp_path: Path) -> None:
     hdr = Content(".eh_frame_hdr", usual(RIGHT))
     path = tmp_path / "file"
     path.write_bytes(tiny_elf(CODE, Content(".eh_frame", b"\x20\0\0\0"), hdr))
-    assert describe(path).sections[1].disagreements is None
+    assert info(path).sections[1].disagreements is None
 
 
 def test_header_without_eh_frame_has_rows_of_nothing(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(tiny_elf(CODE, Content(".eh_frame_hdr", octets("01 ff 03 3b 01000000 0000000000000000"))))
-    (hdr,) = describe(path).sections
+    (hdr,) = info(path).sections
     assert hdr.disagreements is not None
     assert hdr.disagreements[0].startswith("1 row is for a start that no FDE has: 0x")
 

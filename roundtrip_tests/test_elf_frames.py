@@ -19,7 +19,7 @@ from unwindkit import BuildError, ParseError, by_pc, convert_frames, read_elf
 from unwindkit.converters.callframe_encoding import frames_from_table
 from unwindkit.converters.eh_frame_hdr import check_eh_frame_hdr
 from unwindkit.converters.elf import open_elf
-from unwindkit.frame_jobs import frames_for
+from unwindkit.jobs.eh_frame_files import frames_for
 from unwindkit.schemas.cfi import EH_FRAME
 from unwindkit.writers import elf_frames
 from unwindkit.writers.elf import IN_PLACE

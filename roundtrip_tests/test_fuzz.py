@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unwindkit import ParseError, by_pc, describe, read_elf
+from unwindkit import ParseError, by_pc, info, read_elf
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.callframe import table_from_cfi
 from unwindkit.converters.eh_frame_hdr_text import eh_frame_hdr_plain, eh_frame_hdr_text
@@ -239,7 +239,7 @@ def test_mutated_elf_headers(seed: int, tmp_path: Path) -> None:
             where = random_.choice(headers)
             changed[where] = random_.choice([random_.randrange(256), changed[where] ^ 1 << random_.randrange(8), 0xFF])
         path.write_bytes(changed)
-        for reader in (read_elf, describe, lambda path: by_pc(read_elf(path, ".sframe"))):
+        for reader in (read_elf, info, lambda path: by_pc(read_elf(path, ".sframe"))):
             try:
                 reader(path)
             except ParseError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from unwindkit import ParseError, describe, read_elf
+from unwindkit import ParseError, info, read_elf
 from unwindkit.converters.elf import covered_bytes, open_elf
 
 from .handmade import place
@@ -47,9 +47,9 @@ def refused(path: Path, data: bytes | bytearray) -> ParseError:
 def test_the_file_that_the_cases_spoil_is_good(path: Path) -> None:
     path.write_bytes(tiny_elf())
     assert [(function.start, function.size) for function in read_elf(path)] == [(0x1000, 0x40), (0x1040, 0x40)]
-    (found,) = describe(path).sections
+    (found,) = info(path).sections
     assert (found.name, found.functions, found.rows, found.distinct_runs) == (".eh_frame", 2, 3, 2)
-    assert (found.covered_bytes, describe(path).code_bytes) == (0x80, 0x80)
+    assert (found.covered_bytes, info(path).code_bytes) == (0x80, 0x80)
 
 
 # 0x1eb: the section headers; 0x2eb: the file's size.
@@ -124,7 +124,7 @@ CONTENTS = [
 def test_header_of_the_section_that_lies(path: Path, fields: dict[str, int], record: str, reason: str) -> None:
     error = refused(path, patched(tiny_elf(), section=2, **fields))
     assert (error.section, error.record, error.reason) == (".eh_frame", record, reason)
-    (about,) = describe(path).sections
+    (about,) = info(path).sections
     assert about.fault == str(error)
 
 
@@ -147,7 +147,7 @@ def test_section_at_any_address(path: Path, address: int) -> None:
 )
 def test_code_section_that_lies(path: Path, fields: dict[str, int], code: int, covered: int) -> None:
     path.write_bytes(patched(tiny_elf(), section=1, **fields))
-    found = describe(path)
+    found = info(path)
     assert (found.code_bytes, found.sections[0].covered_bytes) == (code, covered)
 
 
@@ -173,7 +173,7 @@ def test_section_headers_that_do_not_matter_do_no_harm(
     """Symbol tables that link to themselves, hashes without buckets: only the table and its names are asked for."""
     path.write_bytes(patched(tiny_elf(), section=section, sh_type=kind, **fields))
     if section == 2 and "sh_name" in fields:
-        assert describe(path).sections == ()
+        assert info(path).sections == ()
     else:
         assert len(read_elf(path)) == 2
 
@@ -236,7 +236,7 @@ def test_file_cut_anywhere(path: Path) -> None:
     data = tiny_elf()
     for size in range(len(data)):
         path.write_bytes(data[:size])
-        for reader in (read_elf, describe):
+        for reader in (read_elf, info):
             with pytest.raises(ParseError):
                 reader(path)
 
@@ -301,7 +301,7 @@ def test_headers_that_name_the_same_bytes_a_thousand_times(path: Path) -> None:
         patched(data, section=section, sh_offset=0x180, sh_size=len(data) - 0x180)
     path.write_bytes(data)
     with pytest.raises(ParseError, match="the sections of unwind information are larger than the file"):
-        describe(path)
+        info(path)
 
 
 def test_many_sections_with_endless_names_are_read_in_time(path: Path) -> None:

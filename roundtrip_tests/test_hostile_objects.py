@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unwindkit import FormatError, ParseError, describe, read_elf
+from unwindkit import FormatError, ParseError, info, read_elf
 
 from .conftest import fewer
 from .handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, place
@@ -291,7 +291,7 @@ def test_damaged_objects_end_in_a_table_or_a_format_error(
         data[offset % len(data)] = byte
     damaged = tmp_path / "damaged.o"
     damaged.write_bytes(data)
-    for read in (read_elf, describe, lambda path: read_elf(path, "all")):
+    for read in (read_elf, info, lambda path: read_elf(path, "all")):
         try:
             read(damaged)
         except FormatError as error:

@@ -20,7 +20,8 @@ from unwindkit.converters.macro_sources import macro_sources
 from unwindkit.converters.macro_text import macro_text
 from unwindkit.converters.macros import read_macros
 from unwindkit.converters.pubnames import check_names, read_names
-from unwindkit.dumps import dump_sections, plain_sections
+from unwindkit.jobs.dump import dump_sections, plain_sections
+from unwindkit.jobs.dump_tables import TABLE_SECTIONS
 from unwindkit.schemas import strategies
 from unwindkit.schemas.lookup_tables import (
     ARANGES,
@@ -32,7 +33,6 @@ from unwindkit.schemas.lookup_tables import (
 )
 from unwindkit.schemas.macros import MACRO_SECTIONS, build_macros, parse_macros
 from unwindkit.schemas.section import ByteOrder, Section
-from unwindkit.table_dumps import TABLE_SECTIONS
 
 from .conftest import engine_in_use, fewer
 from .handmade import octets

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 from unwindkit import write_sframe_many
-from unwindkit.batch import Failure, worker_processes
-from unwindkit.jobs import SframeReport
+from unwindkit.jobs.batch import Failure, worker_processes
+from unwindkit.jobs.sframe_report import SframeReport
 
 FOLDERS = ("/usr/bin", "/usr/lib")
 # As many as .ci/run wants, or a tenth.

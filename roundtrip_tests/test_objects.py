@@ -14,7 +14,7 @@ import unwindkit
 from elftools.elf.elffile import ELFFile
 from unwindkit import BuildError, ParseError, by_pc, project, read_elf, write_sframe
 from unwindkit.converters.refusals import RefusedCount
-from unwindkit.jobs import write_sframe_section
+from unwindkit.jobs.sframe_files import write_sframe_section
 from unwindkit.writers.elf_object import without_section
 
 from .handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame

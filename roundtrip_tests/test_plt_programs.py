@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from elftools.elf.elffile import ELFFile
 from unwindkit import write_sframe
-from unwindkit.jobs import write_sframe_section
+from unwindkit.jobs.sframe_files import write_sframe_section
 
 from . import plt_programs
 from .oracles import absent

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 from unwindkit import write_sframe
-from unwindkit.jobs import SframeReport
+from unwindkit.jobs.sframe_report import SframeReport
 
 from . import compiled
 from .compiled_sources import EXPECTED_OUTPUT

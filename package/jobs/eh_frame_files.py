@@ -8,24 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from .conversions import Source, read_source
-from .converters.callframe import table_from_cfi
-from .converters.callframe_encoding import frames_from_table, to_debug_frame, to_eh_frame
-from .converters.directives import to_directives
-from .converters.eh_frame_hdr import build_eh_frame_hdr, eh_frame_hdr_size
-from .converters.refusals import Refusals, RefusedCount, count_reasons
-from .converters.stack_cfi import stack_cfi_from_table
-from .converters.unwind import UnwindTable
-from .schemas.cfi import EH_FRAME
-from .schemas.section import BuildError, Section
+from ..converters.callframe import table_from_cfi
+from ..converters.callframe_encoding import frames_from_table, to_debug_frame, to_eh_frame
+from ..converters.directives import to_directives
+from ..converters.eh_frame_hdr import build_eh_frame_hdr, eh_frame_hdr_size
+from ..converters.refusals import Refusals, RefusedCount, count_reasons
+from ..converters.stack_cfi import stack_cfi_from_table
+from ..converters.unwind import UnwindTable
+from ..schemas.cfi import EH_FRAME
+from ..schemas.section import BuildError, Section
+from ..writers.files import write_bytes
+from . import StrPath
+from .sources import Source, read_source
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
+    from ..writers.elf import Writer
+    from ..writers.elf_frames import Frames, FramesReport
 
-    from .writers.elf import Writer
-    from .writers.elf_frames import Frames, FramesReport
-
-    StrPath: TypeAlias = str | os.PathLike[str]
 
 NEAR = 1 << 24  # room for what may be put before the section
 
@@ -101,7 +100,7 @@ def convert_frames(
         else:
             data, refusals = _ENCODERS[to](found.table)
         size = len(data)
-        _write(out_path, data)
+        write_bytes(Path(out_path), data)
     return FramesConvertReport(
         file=os.fspath(path),
         output=os.fspath(out_path),
@@ -127,15 +126,9 @@ _ENCODERS: dict[str, Callable[[UnwindTable], tuple[bytes, Refusals]]] = {
 }
 
 
-def _write(out_path: StrPath, data: bytes) -> None:
-    from .writers.files import write_bytes
-
-    write_bytes(Path(out_path), data)
-
-
 def _into_elf(path: Path, out_path: Path, found: Source, writer: Writer) -> tuple[Refusals, int, FramesReport]:
     """The refusals, the bytes of the new `.eh_frame`, and what was written."""
-    from .writers.elf_frames import write_frames
+    from ..writers.elf_frames import write_frames
 
     encoded, refusals = frames_from_table(found.table, EH_FRAME, 8 if _reaches_far(found) else 4)
     return refusals, len(encoded), write_frames(path, out_path, frames_for(encoded, found.table), writer)
@@ -152,7 +145,7 @@ def _reaches_far(found: Source) -> bool:
 def frames_for(frames: PlacedAnywhere, like: UnwindTable, address: int | None = None) -> Frames:
     """An `.eh_frame` as a writer takes it, with the header that belongs to it; architecture and byte order are those of
     `like`. `address` is one where it can stand (None: near the functions)."""
-    from .writers.elf_frames import Frames
+    from ..writers.elf_frames import Frames
 
     def table_at(address: int) -> UnwindTable:
         data = memoryview(frames.at(address))

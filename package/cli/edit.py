@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from .cli_common import (
+from .common import (
     DIFFERENT,
     DONE,
     add_dates,
@@ -18,11 +18,11 @@ from .cli_common import (
 )
 
 if TYPE_CHECKING:
-    from .cli_common import Commands
-    from .edit_jobs import EditFileReport
+    from ..jobs.edit import EditFileReport
+    from .common import Commands
 
 
-def add_edit(commands: Commands) -> None:
+def add(commands: Commands) -> None:
     command = commands.add_parser(
         "edit",
         help="drop, replace or add functions of an ELF file's .eh_frame; every other record stays as it is",
@@ -39,15 +39,15 @@ def add_edit(commands: Commands) -> None:
     add_writer(command)
     add_dates(command)
     command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be said")
-    command.set_defaults(run=_edit, command=command)
+    command.set_defaults(run=run, command=command)
 
 
 def _add_named(command: argparse.ArgumentParser, option: str, about: str) -> None:
     command.add_argument(option, action="append", default=[], metavar="NAME|ADDRESS", help=about)
 
 
-def _edit(options: argparse.Namespace) -> int:
-    from .edit_jobs import edit_frames
+def run(options: argparse.Namespace) -> int:
+    from ..jobs.edit import edit_frames
 
     if options.take and not options.source:
         options.command.error("--take goes with --from")

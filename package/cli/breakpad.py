@@ -6,15 +6,14 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from .cli_common import DIFFERENT, DONE, WRONG, count_text, refuse_the_input, refused_lines
-from .cli_write import clear_progress, show_progress
+from .common import DIFFERENT, DONE, WRONG, clear_progress, count_text, refuse_the_input, refused_lines, show_progress
 
 if TYPE_CHECKING:
-    from .breakpad_jobs import BreakpadReport
-    from .cli_common import Commands
+    from ..jobs.breakpad import BreakpadReport
+    from .common import Commands
 
 
-def add_breakpad(commands: Commands) -> None:
+def add(commands: Commands) -> None:
     command = commands.add_parser(
         "breakpad",
         help="the Breakpad symbol file of an ELF file: MODULE, PUBLIC, STACK CFI",
@@ -31,10 +30,10 @@ def add_breakpad(commands: Commands) -> None:
         action="store_true",
         help="exit 1 if some file has no call frame information, or some that cannot be said",
     )
-    command.set_defaults(run=_breakpad, command=command)
+    command.set_defaults(run=run, command=command)
 
 
-def _breakpad(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     if options.jobs < 1 or (options.jobs > 1 and not options.store):
         options.command.error("-j goes with --store, from 1 on")
     if options.store:
@@ -44,7 +43,7 @@ def _breakpad(options: argparse.Namespace) -> int:
     (options.file,) = options.files
     if options.output:
         refuse_the_input(options, options.output)
-    from .breakpad_jobs import write_breakpad
+    from ..jobs.breakpad import write_breakpad
 
     report = write_breakpad(options.file, options.output or sys.stdout.buffer, options.cfi_only)
     print(_text(report), file=sys.stderr)
@@ -52,7 +51,7 @@ def _breakpad(options: argparse.Namespace) -> int:
 
 
 def _into_store(options: argparse.Namespace) -> int:
-    from .batch import Failure, linked_files, worker_processes, write_breakpad_many
+    from ..jobs.batch import Failure, linked_files, worker_processes, write_breakpad_many
 
     options.file = options.store
     paths = linked_files(options.files)

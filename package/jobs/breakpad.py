@@ -6,16 +6,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
-from .converters.elf import open_elf
-from .converters.refusals import RefusedCount, count_reasons
-from .converters.symbol_file import SymbolFile, symbol_file
-
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    StrPath: TypeAlias = str | os.PathLike[str]
+from ..converters.elf import open_elf
+from ..converters.refusals import RefusedCount, count_reasons
+from ..converters.symbol_file import SymbolFile, symbol_file
+from . import StrPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ def write_breakpad(path: StrPath, out: StrPath | BinaryIO, cfi_only: bool = Fals
     found = symbol_file(open_elf(path), cfi_only)
     counted = _Counted(found)
     if isinstance(out, str | os.PathLike):
-        from .writers.files import write_pieces
+        from ..writers.files import write_pieces
 
         write_pieces(Path(out), counted)
         return _report(path, os.fspath(out), counted)
@@ -68,7 +64,7 @@ def store_breakpad(path: StrPath, store: StrPath, cfi_only: bool = False) -> Bre
 
     A file that is there with the same content stays, and is no error. Raises BuildError for one with another content.
     """
-    from .writers.symbol_store import place_in_store, put_into_store
+    from ..writers.symbol_store import place_in_store, put_into_store
 
     found = symbol_file(open_elf(path), cfi_only)
     counted, place = _Counted(found), place_in_store(Path(store), found.module.name, found.module.id)

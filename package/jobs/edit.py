@@ -10,25 +10,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .converters.callframe import read_records
-from .converters.callframe_edits import covering, edited_records
-from .converters.callframe_merging import merged_frames
-from .converters.elf import ElfImage, open_elf
-from .converters.reading import section_of_image, supported_architecture, table_of_image
-from .converters.refusals import RefusedCount, count_reasons
-from .converters.symbols import addresses_of_names
-from .converters.unwind import FunctionColumns, UnwindTable
-from .frame_jobs import frames_for
-from .schemas.cfi import EH_FRAME
-from .schemas.pointers import PointerBases
-from .schemas.section import BuildError, ParseError
+from ..converters.callframe import read_records
+from ..converters.callframe_edits import covering, edited_records
+from ..converters.callframe_merging import merged_frames
+from ..converters.elf import ElfImage, open_elf
+from ..converters.reading import section_of_image, supported_architecture, table_of_image
+from ..converters.refusals import RefusedCount, count_reasons
+from ..converters.symbols import addresses_of_names
+from ..converters.unwind import FunctionColumns, UnwindTable
+from ..schemas.cfi import EH_FRAME
+from ..schemas.pointers import PointerBases
+from ..schemas.section import BuildError, ParseError
+from . import StrPath
+from .eh_frame_files import frames_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .writers.elf import Writer
-
-    StrPath = str | os.PathLike[str]
+    from ..writers.elf import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ def edit_frames(
     Raises OSError, ParseError for broken input and unknown names, BuildError for what cannot be written; `out_path` is
     then as it was.
     """
-    from .writers.elf_frames import write_frames
+    from ..writers.elf_frames import write_frames
 
     image = open_elf(path)
     architecture, section = supported_architecture(image), section_of_image(image, EH_FRAME.name)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from .converters.refusals import RefusedCount
+    from ..converters.refusals import RefusedCount
+    from ..jobs.convert import ConvertReport
+    from ..jobs.merge import MergeReport
 
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
 DONE, DIFFERENT, WRONG = 0, 1, 2
+MANY_SIZES = 4
 
 
 def add_choices(command: argparse.ArgumentParser, version: int | None, about_version: str) -> None:
@@ -81,9 +85,35 @@ def share_text(part: int, whole: int) -> str:
 
 
 def refused_lines(refused: dict[str, RefusedCount]) -> list[str]:
-    from .converters.refusals import Reason
+    from ..converters.refusals import Reason
 
     return [
         f"  refused: {count_text(found.ranges, 'range')}, {found.bytes:,} bytes: {Reason[name].sentence}"
         for name, found in refused.items()
     ]
+
+
+def sframe_text(report: ConvertReport | MergeReport) -> str:
+    return (
+        f".sframe version {report.version}: {report.sframe_bytes:,} bytes at {report.address:#x} "
+        f"({count_text(report.fdes, 'FDE')}, {count_text(report.fres, 'FRE')})"
+    )
+
+
+def sizes_text(sizes: tuple[int, ...]) -> str:
+    """Each, or of many the sum."""
+    if len(sizes) > MANY_SIZES:
+        return f"altogether {sum(sizes):,}"
+    return ", ".join(f"{size:,}" for size in sizes)
+
+
+def show_progress(number: int, total: int) -> None:
+    if sys.stderr.isatty():
+        width = 40
+        filled = width * number // total
+        print(f"\r[{'#' * filled}{' ' * (width - filled)}] {number}/{total}", end="", file=sys.stderr, flush=True)
+
+
+def clear_progress() -> None:
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The command line: arguments in, one library call a command, results and messages out.
+"""The command line, a file a command: arguments in, one library call, results and messages out.
 
 Strategy: results go to standard output or `-o`, everything said about them to standard error. Exit 0: done;
 1: done, but `--strict` met a refusal; 2: malformed input or wrong usage, with one line that says where.
@@ -11,9 +11,9 @@ import io
 import os
 import sys
 
-from . import cli_breakpad, cli_convert, cli_edit, cli_read, cli_write
-from .cli_common import DIFFERENT, WRONG
-from .schemas.section import FormatError
+from ..schemas.section import FormatError
+from . import breakpad, convert, dump, edit, find, info, merge, remove, sframe
+from .common import DIFFERENT, WRONG
 
 # NumPy's linear algebra starts a thread a core when it is loaded; nothing here asks for any.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -47,9 +47,6 @@ def _complain(message: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="unwindkit", description="Unwind information of finished binaries.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (
-        *(cli_read.add_info, cli_write.add_sframe, cli_breakpad.add_breakpad, cli_read.add_dump, cli_read.add_find),
-        *(cli_write.add_remove, cli_edit.add_edit, cli_convert.add_convert, cli_convert.add_merge),
-    ):
-        add(commands)
+    for command in (info, sframe, breakpad, dump, find, remove, edit, convert, merge):
+        command.add(commands)
     return parser

@@ -14,23 +14,21 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from .breakpad_jobs import BreakpadReport, store_breakpad
-from .jobs import SframeReport, write_sframe
-from .schemas.section import FormatError, ParseError
+from ..schemas.section import FormatError, ParseError
+from ..writers.archive import ARCHIVE_MAGIC
+from . import StrPath
+from .breakpad import BreakpadReport, store_breakpad
+from .file_kinds import ELF_MAGIC, first_bytes, is_linked_elf
+from .sframe_files import write_sframe
+from .sframe_report import SframeReport
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    StrPath: TypeAlias = str | os.PathLike[str]
-    Choices: TypeAlias = dict[str, Any]
-
+Choices: TypeAlias = dict[str, Any]
 Report = TypeVar("Report")
 
-ELF_MAGIC = b"\x7fELF"
 # By its name, too: packages are archives of that format.
-ARCHIVE_MAGIC, ARCHIVE_SUFFIX = b"!<arch>\n", ".a"
+ARCHIVE_SUFFIX = ".a"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +64,9 @@ def _elf_files(folder: Path) -> Iterator[Path]:
         for path in (Path(root, name) for name in names):
             if path.is_symlink() or not path.is_file():
                 continue
-            with path.open("rb") as file:
-                head = file.read(len(ARCHIVE_MAGIC))
-            if head.startswith(ELF_MAGIC) or (head == ARCHIVE_MAGIC and path.suffix == ARCHIVE_SUFFIX):
+            header = first_bytes(path)
+            is_archive = header.startswith(ARCHIVE_MAGIC) and path.suffix == ARCHIVE_SUFFIX
+            if header.startswith(ELF_MAGIC) or is_archive:
                 yield path
 
 
@@ -80,16 +78,8 @@ def linked_files(paths: Iterable[StrPath]) -> list[Path]:
     """Files, and of folders every ELF file that is linked; symbolic links in them are not followed. Raises OSError."""
     found: list[Path] = []
     for path in map(Path, paths):
-        found += sorted(filter(_is_linked, _elf_files(path))) if path.is_dir() else [path]
+        found += sorted(filter(is_linked_elf, _elf_files(path))) if path.is_dir() else [path]
     return found
-
-
-def _is_linked(path: Path) -> bool:
-    from .writers.elf_object import is_relocatable
-
-    with path.open("rb") as file:
-        head = file.read(64)
-    return head.startswith(ELF_MAGIC) and not is_relocatable(head)
 
 
 def worker_processes(jobs: int, files: int) -> AbstractContextManager[Executor | None]:

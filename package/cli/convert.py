@@ -1,4 +1,4 @@
-"""Commands from format to format: convert, merge."""
+"""The command convert."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from .cli_common import (
+from .common import (
     DIFFERENT,
     DONE,
     add_address,
     add_choices,
     add_writer,
-    address_of,
     count_text,
     refuse_the_input,
     refused_lines,
+    sframe_text,
     writer_lines,
 )
 
 if TYPE_CHECKING:
-    from .cli_common import Commands
-    from .conversions import ConvertReport, MergeReport
-    from .frame_jobs import FramesConvertReport
+    from ..jobs.convert import ConvertReport
+    from ..jobs.eh_frame_files import FramesConvertReport
+    from .common import Commands
 
 
-def add_convert(commands: Commands) -> None:
+def add(commands: Commands) -> None:
     command = commands.add_parser(
         "convert",
         help="unwind information from one format into another: ELF files, raw sections, symbol files",
@@ -54,34 +54,11 @@ def add_convert(commands: Commands) -> None:
     add_writer(command)
     command.add_argument("--section", action="store_true", help="ELF IN: write the bytes of the section alone")
     command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be converted whole")
-    command.set_defaults(run=_convert, command=command)
+    command.set_defaults(run=run, command=command)
 
 
-def add_merge(commands: Commands) -> None:
-    command = commands.add_parser("merge", help="several .sframe sections into one")
-    command.add_argument(
-        "inputs", metavar="FILE[@ADDRESS]", nargs="+", type=_input, help="an ELF file, or a raw section and its address"
-    )
-    command.add_argument("-o", dest="file", metavar="OUT", required=True, help="write the section here")
-    add_address(command, "the virtual address the section will have (default 0)")
-    add_choices(command, None, "version to write (default: the inputs')")
-    command.add_argument(
-        "--strict", action="store_true", help="exit 1 if inputs contradict each other, or on a refusal"
-    )
-    command.set_defaults(run=_merge, command=command)
-
-
-def _input(text: str) -> tuple[str, int]:
-    """FILE@ADDRESS; what follows the last @ is an address where it is a number."""
-    path, found, address = text.rpartition("@")
-    try:
-        return (path, address_of(address)) if found else (text, 0)
-    except argparse.ArgumentTypeError:
-        return text, 0
-
-
-def _convert(options: argparse.Namespace) -> int:
-    from .conversions import convert
+def run(options: argparse.Namespace) -> int:
+    from ..jobs.convert import convert
 
     refuse_the_input(options, options.output)
     if options.to != "sframe":
@@ -99,7 +76,7 @@ def _convert(options: argparse.Namespace) -> int:
 
 
 def _convert_frames(options: argparse.Namespace) -> int:
-    from .frame_jobs import convert_frames
+    from ..jobs.eh_frame_files import convert_frames
 
     if options.compact is not None or options.sframe_version is not None:
         options.command.error("--compact and --sframe-version go with --to sframe")
@@ -131,35 +108,6 @@ def _convert_text(report: ConvertReport) -> str:
     lines = [
         f"{report.output}: {count_text(report.functions, 'function')}: {report.converted:,} converted, "
         f"{report.partial:,} in part, {report.functions - report.converted - report.partial:,} not",
-        f"  {_written(report)}; from {report.source_bytes:,} of {report.source}{version}",
+        f"  {sframe_text(report)}; from {report.source_bytes:,} of {report.source}{version}",
     ]
-    return "\n".join(lines + refused_lines(report.refused))
-
-
-def _written(report: ConvertReport | MergeReport) -> str:
-    return (
-        f".sframe version {report.version}: {report.sframe_bytes:,} bytes at {report.address:#x} "
-        f"({count_text(report.fdes, 'FDE')}, {count_text(report.fres, 'FRE')})"
-    )
-
-
-def _merge(options: argparse.Namespace) -> int:
-    from .conversions import merge_sframe
-
-    for path, _ in options.inputs:
-        refuse_the_input(options, options.file, path)
-    report = merge_sframe(options.inputs, options.file, options.sframe_version, options.address, options.compact)
-    print(_merge_text(report), file=sys.stderr)
-    return DIFFERENT if options.strict and (report.conflicts or report.refused) else DONE
-
-
-def _merge_text(report: MergeReport) -> str:
-    lines = [f"{report.output}: {count_text(report.functions, 'function')}", f"  {_written(report)}"]
-    if report.duplicates:
-        lines.append(f"  said twice: {count_text(report.duplicates, 'range')}, {report.duplicate_bytes:,} bytes")
-    if report.conflicts:
-        lines.append(f"  contradicted: {count_text(report.conflicts, 'range')}, {report.conflict_bytes:,} bytes")
-    for conflict in report.first_conflicts:
-        first, second = (report.files[index] for index in (conflict.first, conflict.second))
-        lines.append(f"    {conflict.start:#x}..{conflict.end:#x}: {first} holds, {second} says another thing")
     return "\n".join(lines + refused_lines(report.refused))

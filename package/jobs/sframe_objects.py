@@ -12,22 +12,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from .converters.elf import ElfImage, elf_of_bytes, open_elf
-from .converters.reading import DIALECTS, refuse_module, supported_architecture
-from .converters.refusals import RefusedCount
-from .converters.sframe import WRITTEN, Compact
-from .converters.sframe_object import object_sframe
-from .jobs import SframeReport, refuse_without_code, report_of, signature_warnings
-from .schemas.section import BuildError, FormatError, ParseError
-from .schemas.sframe import SECTION_ALIGNMENT, SHT_GNU_SFRAME
-from .writers.archive import build_archive, is_archive, parse_archive
-from .writers.elf_object import Place, RelocatedSection, is_relocatable, with_section, without_section
-from .writers.elf_object_check import ExpectedRelocated, check_object
-from .writers.elf_remove import RemoveReport
-from .writers.files import write_as
+from ..converters.elf import ElfImage, elf_of_bytes, open_elf
+from ..converters.reading import DIALECTS, refuse_module, supported_architecture
+from ..converters.refusals import RefusedCount
+from ..converters.sframe import WRITTEN, Compact
+from ..converters.sframe_object import object_sframe
+from ..schemas.section import BuildError, FormatError, ParseError
+from ..schemas.sframe import SECTION_ALIGNMENT, SHT_GNU_SFRAME
+from ..writers.archive import build_archive, parse_archive
+from ..writers.elf_object import Place, RelocatedSection, is_relocatable, with_section, without_section
+from ..writers.elf_object_check import ExpectedRelocated, check_object
+from ..writers.elf_remove import RemoveReport
+from ..writers.files import write_as
+from .file_kinds import is_archive_file
+from .sframe_report import SframeReport, refuse_without_code, report_of, signature_warnings
 
 if TYPE_CHECKING:
-    from .writers.elf import Writer
+    from ..writers.elf import Writer
 
 SECTION = ".sframe"
 RELOCATABLE = "with relocations, from which the linker sets the starts"
@@ -58,7 +59,7 @@ def write_object_sframe(
     if not reports:
         reason = "none of the archive's members is a relocatable file with call frame information"
         raise ParseError("", None, "", reason)
-    report = _summed(path, reports) if _is_archive(path) else reports[0]
+    report = _summed(path, reports) if is_archive_file(path) else reports[0]
     outdated = (OUTDATED,) * (version < max(WRITTEN))
     warnings = (*signature_warnings(path), *outdated)
     write_as(path, out_path, written, preserve_dates)
@@ -75,18 +76,13 @@ def remove_object_sframe(path: Path, out_path: Path, preserve_dates: bool) -> Re
     return RemoveReport(sizes, 0)
 
 
-def _is_archive(path: Path) -> bool:
-    with path.open("rb") as file:
-        return is_archive(file.read(8))
-
-
 def _done(
     path: Path, out_path: Path, job: _Job[_Report], reason_to_keep: Callable[[ElfImage], str]
 ) -> tuple[bytes, list[_Report], tuple[str, ...]]:
     """What is to be written; what was done with the file, or with each member; and which were kept, and why."""
     if out_path.exists() and not out_path.is_file():
         raise BuildError("", None, "", f"{out_path.resolve()} is not a regular file")
-    if _is_archive(path):
+    if is_archive_file(path):
         return _done_with_members(path.read_bytes(), job, reason_to_keep)
     written, report = job(open_elf(path))
     return written, [report], ()

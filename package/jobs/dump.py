@@ -5,15 +5,15 @@ Strategy: sections in the order of the file's headers, whatever is asked for, as
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-from .converters.elf import ElfSection, open_elf
-from .converters.reading import DIALECTS, refuse_relocatable
-from .converters.relocation import LaidOut, laid_out, relocated
-from .schemas.section import ParseError
-from .table_dumps import TABLE_SECTIONS, sources_of, table_plain, table_text
+from ..converters.elf import ElfSection, open_elf
+from ..converters.reading import DIALECTS, refuse_relocatable
+from ..converters.relocation import LaidOut, laid_out, relocated
+from ..schemas.section import ParseError
+from . import StrPath
+from .dump_tables import TABLE_SECTIONS, sources_of, table_plain, table_text
 
 FRAME_SECTIONS = (".eh_frame_hdr", *DIALECTS)
 SFRAME_SECTIONS = (".sframe",)
@@ -32,33 +32,33 @@ class PlainSection(NamedTuple):
     parts: Iterator[dict[str, Any]]
 
 
-def dump_sframe(path: str | os.PathLike[str]) -> Iterator[bytes]:
+def dump_sframe(path: StrPath) -> Iterator[bytes]:
     """Every `.sframe` of an ELF file as GNU readelf 2.47 prints it, in pieces. Raises OSError and ParseError."""
     return dump_sections(path, SFRAME_SECTIONS)
 
 
-def dump_frames(path: str | os.PathLike[str]) -> Iterator[bytes]:
+def dump_frames(path: StrPath) -> Iterator[bytes]:
     """Call frame information as `readelf -wNf` prints it, as instructions, in pieces. Raises as `dump_sframe`."""
     return dump_sections(path, FRAME_SECTIONS)
 
 
-def dump_frames_interp(path: str | os.PathLike[str]) -> Iterator[bytes]:
+def dump_frames_interp(path: StrPath) -> Iterator[bytes]:
     """Call frame information as `readelf -wNF` prints it, as rows, in pieces. Raises as `dump_sframe`."""
     return dump_sections(path, FRAME_SECTIONS, interpreted=True)
 
 
-def dump_rawline(path: str | os.PathLike[str]) -> Iterator[bytes]:
+def dump_rawline(path: StrPath) -> Iterator[bytes]:
     """Line number programs as `readelf -wNl` prints them, as instructions, in pieces. Raises as `dump_sframe`."""
     return dump_sections(path, LINE_SECTIONS, line_views=(RAW,))
 
 
-def dump_decodedline(path: str | os.PathLike[str]) -> Iterator[bytes]:
+def dump_decodedline(path: StrPath) -> Iterator[bytes]:
     """Line number programs as `readelf -wNL` prints them, as rows, in pieces. Raises as `dump_sframe`."""
     return dump_sections(path, LINE_SECTIONS, line_views=(DECODED,))
 
 
 def dump_sections(
-    path: str | os.PathLike[str],
+    path: StrPath,
     names: tuple[str, ...],
     interpreted: bool = False,
     line_views: tuple[LineView, ...] = (RAW,),
@@ -69,7 +69,7 @@ def dump_sections(
     sources = sources_of(laid)
     for header in headers:
         if header.name in SFRAME_SECTIONS:
-            from .converters.sframe_text import sframe_text
+            from ..converters.sframe_text import sframe_text
 
             yield from sframe_text(laid.image.contents(header))
         elif header.name in LINE_SECTIONS and header.size and not header.is_nobits:
@@ -81,10 +81,10 @@ def dump_sections(
 
 
 def _lines(laid: LaidOut, header: ElfSection, views: tuple[LineView, ...]) -> Iterator[bytes]:
-    from .converters.line_decoded_text import decoded_line_text
-    from .converters.line_events import line_dump
-    from .converters.line_raw_text import raw_line_text
-    from .converters.line_reading import string_sections
+    from ..converters.line_decoded_text import decoded_line_text
+    from ..converters.line_events import line_dump
+    from ..converters.line_raw_text import raw_line_text
+    from ..converters.line_reading import string_sections
 
     dump = line_dump(relocated(laid, header), string_sections(laid))
     for view in (RAW, DECODED):
@@ -99,18 +99,18 @@ def _frames(laid: LaidOut, header: ElfSection, interpreted: bool) -> Iterator[by
         # A file of debugging information has one such beside a `.debug_frame`, which is there.
         yield f"section '{header.name}' has the NOBITS type - its contents are unreliable.\n".encode()
     elif header.name in DIALECTS:
-        from .converters.frame_text import frame_text
+        from ..converters.frame_text import frame_text
 
         dialect = DIALECTS[header.name]
         yield from frame_text(relocated(laid, header), dialect, str(laid.image.machine), interpreted)
     else:
-        from .converters.eh_frame_hdr_text import eh_frame_hdr_text
+        from ..converters.eh_frame_hdr_text import eh_frame_hdr_text
 
         yield from eh_frame_hdr_text(laid.image.contents(header))
 
 
 def plain_sections(
-    path: str | os.PathLike[str],
+    path: StrPath,
     names: tuple[str, ...],
     interpreted: bool = False,
     line_views: tuple[LineView, ...] = (RAW,),
@@ -120,7 +120,7 @@ def plain_sections(
     sources = sources_of(laid)
     for header in headers:
         if header.name in SFRAME_SECTIONS:
-            from .converters.sframe_text import sframe_plain
+            from ..converters.sframe_text import sframe_plain
 
             fields, parts = sframe_plain(laid.image.contents(header))
             yield PlainSection(fields, "functions", parts)
@@ -133,8 +133,8 @@ def plain_sections(
 
 
 def _plain_lines(laid: LaidOut, header: ElfSection, views: tuple[LineView, ...]) -> Iterator[PlainSection]:
-    from .converters.line_plain import line_plain
-    from .converters.line_reading import string_sections
+    from ..converters.line_plain import line_plain
+    from ..converters.line_reading import string_sections
 
     for view in (RAW, DECODED):
         if view in views:
@@ -146,17 +146,17 @@ def _plain_lines(laid: LaidOut, header: ElfSection, views: tuple[LineView, ...])
 def _plain_frames(laid: LaidOut, header: ElfSection, interpreted: bool) -> PlainSection:
     section = relocated(laid, header)
     if header.name in DIALECTS:
-        from .converters.frame_plain import frame_plain
+        from ..converters.frame_plain import frame_plain
 
         fields, parts = frame_plain(section, DIALECTS[header.name], str(laid.image.machine), interpreted)
         return PlainSection(fields, "entries", parts)
-    from .converters.eh_frame_hdr_text import eh_frame_hdr_plain
+    from ..converters.eh_frame_hdr_text import eh_frame_hdr_plain
 
     fields, parts = eh_frame_hdr_plain(section)
     return PlainSection(fields, "table", parts)
 
 
-def _sections(path: str | os.PathLike[str], names: tuple[str, ...]) -> tuple[LaidOut, list[ElfSection]]:
+def _sections(path: StrPath, names: tuple[str, ...]) -> tuple[LaidOut, list[ElfSection]]:
     image = open_elf(path)
     if not set(names).isdisjoint(SFRAME_SECTIONS):
         refuse_relocatable(image)

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from .converters.elf import ElfSection
-from .converters.relocation import LaidOut, relocated
-from .schemas.lookup_tables import ARANGES
-from .schemas.macros import MACRO_SECTIONS
-from .schemas.section import Section
+from ..converters.elf import ElfSection
+from ..converters.relocation import LaidOut, relocated
+from ..schemas.lookup_tables import ARANGES
+from ..schemas.macros import MACRO_SECTIONS
+from ..schemas.section import Section
 
 if TYPE_CHECKING:
-    from .converters.macro_sources import MacroSources
+    from ..converters.macro_sources import MacroSources
 
     Sources = Callable[[], MacroSources]
 
@@ -32,15 +32,15 @@ def table_text(laid: LaidOut, header: ElfSection, sources: Sources) -> Iterator[
     """A section of TABLE_SECTIONS as readelf 2.47 prints it, in pieces. Raises ParseError."""
     section = relocated(laid, header)
     if header.name in MACROS:
-        from .converters.macro_text import macro_text
+        from ..converters.macro_text import macro_text
 
         yield from macro_text(section, sources())
     elif header.name in ARANGES_SECTIONS:
-        from .converters.address_ranges_text import address_ranges_text
+        from ..converters.address_ranges_text import address_ranges_text
 
         yield from address_ranges_text(section)
     else:
-        from .converters.pubnames_text import names_text
+        from ..converters.pubnames_text import names_text
 
         yield from names_text(section)
 
@@ -51,16 +51,16 @@ def table_plain(
     """As `table_text`, as plain data: the section's own fields, the name of its parts, and these."""
     section = relocated(laid, header)
     if header.name in MACROS:
-        from .converters.macro_plain import macro_plain
+        from ..converters.macro_plain import macro_plain
 
         fields, parts = macro_plain(section, sources())
         return fields, "units", parts
     if header.name in ARANGES_SECTIONS:
-        from .converters.address_ranges_text import address_ranges_plain
+        from ..converters.address_ranges_text import address_ranges_plain
 
         fields, parts = address_ranges_plain(section)
         return fields, "sets", parts
-    from .converters.pubnames_text import names_plain
+    from ..converters.pubnames_text import names_plain
 
     fields, parts = names_plain(section)
     return fields, "sets", parts
@@ -72,7 +72,7 @@ def sources_of(laid: LaidOut) -> Sources:
 
 
 def _found_sources(laid: LaidOut) -> MacroSources:
-    from .converters.macro_sources import macro_sources, string_offsets_bases
+    from ..converters.macro_sources import macro_sources, string_offsets_bases
 
     names = (".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_line")
     strings, line_strings, offsets, line = (_first(laid, name) for name in names)

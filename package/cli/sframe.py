@@ -1,4 +1,4 @@
-"""Commands that change ELF files: sframe, remove."""
+"""The command sframe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .cli_common import (
+from .common import (
     DIFFERENT,
     DONE,
     WRONG,
@@ -17,21 +17,22 @@ from .cli_common import (
     add_choices,
     add_dates,
     add_writer,
+    clear_progress,
     count_text,
     refuse_the_input,
     refused_lines,
     share_text,
+    show_progress,
+    sizes_text,
     writer_lines,
 )
 
 if TYPE_CHECKING:
-    from .cli_common import Commands
-    from .jobs import SframeReport
-
-MANY_SIZES = 4
+    from ..jobs.sframe_report import SframeReport
+    from .common import Commands
 
 
-def add_sframe(commands: Commands) -> None:
+def add(commands: Commands) -> None:
     command = commands.add_parser(
         "sframe",
         help="add an .sframe section made from the file's call frame information",
@@ -52,20 +53,10 @@ def add_sframe(commands: Commands) -> None:
     add_dates(command)
     command.add_argument("--report", metavar="R.json", help="write the figures as JSON")
     command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be converted whole")
-    command.set_defaults(run=_sframe, command=command)
+    command.set_defaults(run=run, command=command)
 
 
-def add_remove(commands: Commands) -> None:
-    command = commands.add_parser("remove", help="take .sframe sections and the segment that names them out of a file")
-    command.add_argument("file", metavar="FILE")
-    output = command.add_mutually_exclusive_group(required=True)
-    output.add_argument("-o", dest="output", metavar="OUT", help="write the file without its .sframe here")
-    output.add_argument("--in-place", action="store_true", help="replace FILE itself")
-    add_dates(command)
-    command.set_defaults(run=_remove, command=command)
-
-
-def _sframe(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     _refuse_wrong_usage(options)
     if options.output_dir:
         return _sframe_many(options)
@@ -74,7 +65,7 @@ def _sframe(options: argparse.Namespace) -> int:
         refuse_the_input(options, written)
     if options.report and Path(options.report).resolve() == Path(options.output or options.section or "").resolve():
         options.command.error(f"{options.report} cannot be both the result and the report")
-    from .jobs import write_sframe, write_sframe_section
+    from ..jobs.sframe_files import write_sframe, write_sframe_section
 
     if options.section:
         report = write_sframe_section(
@@ -118,13 +109,13 @@ def _choices(options: argparse.Namespace) -> dict[str, Any]:
 def _write_report(path: str, report: object) -> None:
     import json
 
-    from .writers.files import write_bytes
+    from ..writers.files import write_bytes
 
     write_bytes(Path(path), json.dumps(report, indent=2).encode() + b"\n")
 
 
 def _sframe_many(options: argparse.Namespace) -> int:
-    from .batch import Failure, files_and_outputs, worker_processes, write_sframe_many
+    from ..jobs.batch import Failure, files_and_outputs, worker_processes, write_sframe_many
 
     options.file = options.output_dir
     pairs = files_and_outputs(options.files, options.output_dir)
@@ -147,18 +138,6 @@ def _sframe_many(options: argparse.Namespace) -> int:
     return WRONG if failed else DIFFERENT if options.strict and refused else DONE
 
 
-def show_progress(number: int, total: int) -> None:
-    if sys.stderr.isatty():
-        width = 40
-        filled = width * number // total
-        print(f"\r[{'#' * filled}{' ' * (width - filled)}] {number}/{total}", end="", file=sys.stderr, flush=True)
-
-
-def clear_progress() -> None:
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr)
-
-
 def _report_text(report: SframeReport) -> str:
     lines = [
         _first_line(report),
@@ -168,20 +147,13 @@ def _report_text(report: SframeReport) -> str:
     ]
     lines += refused_lines(report.refused)
     if report.replaced_bytes:
-        lines.append(f"  replaced an .sframe of {_sizes_text(report.replaced_bytes)} bytes")
+        lines.append(f"  replaced an .sframe of {sizes_text(report.replaced_bytes)} bytes")
     if report.members:
         lines.append(f"  archive: {count_text(report.members, 'member')} converted")
         kept = Counter(one.rpartition(": ")[2] for one in report.kept)
         lines += [f"  kept: {count_text(count, 'member')}: {reason}" for reason, count in kept.items()]
     lines += writer_lines(report.writer, report.moved, report.passed_over)
     return "\n".join([*lines, *_warnings(report)])
-
-
-def _sizes_text(sizes: tuple[int, ...]) -> str:
-    """Each, or of many the sum."""
-    if len(sizes) > MANY_SIZES:
-        return f"altogether {sum(sizes):,}"
-    return ", ".join(f"{size:,}" for size in sizes)
 
 
 def _first_line(report: SframeReport) -> str:
@@ -194,17 +166,3 @@ def _first_line(report: SframeReport) -> str:
 
 def _warnings(report: SframeReport) -> list[str]:
     return [f"unwindkit: {report.file}: warning: {one}" for one in report.warnings]
-
-
-def _remove(options: argparse.Namespace) -> int:
-    from .jobs import remove_sframe
-
-    if options.output:
-        refuse_the_input(options, options.output)
-    target = options.file if options.in_place else options.output
-    report = remove_sframe(options.file, target, preserve_dates=options.preserve_dates)
-    sizes = f" of {_sizes_text(report.removed)} bytes" if report.removed else ""
-    sections = count_text(len(report.removed), ".sframe section") + sizes
-    taken = f"took out {sections}, {count_text(report.segments, 'segment')}"
-    print(f"{options.output or options.file}: {taken}", file=sys.stderr)
-    return DONE

@@ -1,0 +1,64 @@
+"""The command dump."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from .common import DONE
+
+if TYPE_CHECKING:
+    from ..jobs.dump import PlainSection
+    from .common import Commands
+
+
+def add(commands: Commands) -> None:
+    command = commands.add_parser("dump", help="print what sections hold, as GNU readelf 2.47 prints it")
+    command.add_argument("file", metavar="FILE")
+    command.add_argument("--frames", action="store_true", help="call frame instructions, as readelf -wNf does")
+    command.add_argument("--frames-interp", action="store_true", help="the rows that they make, as readelf -wNF does")
+    command.add_argument("--sframe", action="store_true", help="every .sframe section, as readelf --sframe does")
+    command.add_argument("--aranges", action="store_true", help="address ranges of units, as readelf -wNr does")
+    command.add_argument("--pubnames", action="store_true", help="names of functions and data, as readelf -wNp does")
+    command.add_argument("--pubtypes", action="store_true", help="names of types, as readelf -wNt does")
+    command.add_argument("--macro", action="store_true", help="macro information, as readelf -wNm does")
+    command.add_argument("--rawline", action="store_true", help="line number programs, as readelf -wNl does")
+    command.add_argument("--decodedline", action="store_true", help="the rows that they make, as readelf -wNL does")
+    command.add_argument("--json", action="store_true", help="as JSON, one object a section")
+    command.set_defaults(run=run, command=command)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ..jobs.dump import DECODED, FRAME_SECTIONS, LINE_SECTIONS, RAW, SFRAME_SECTIONS, dump_sections, plain_sections
+    from ..jobs.dump_tables import ARANGES_SECTIONS, MACROS, PUBNAMES_SECTIONS, PUBTYPES_SECTIONS
+
+    has_frames = options.frames or options.frames_interp
+    line_views = (RAW,) * options.rawline + (DECODED,) * options.decodedline
+    names = FRAME_SECTIONS * has_frames + SFRAME_SECTIONS * options.sframe + LINE_SECTIONS * bool(line_views)
+    names += ARANGES_SECTIONS * options.aranges + PUBNAMES_SECTIONS * options.pubnames
+    names += PUBTYPES_SECTIONS * options.pubtypes + MACROS * options.macro
+    if not names:
+        options.command.error("say what to print: --frames, --sframe, --rawline, ... (see --help)")
+    if options.json:
+        _print_json(plain_sections(options.file, names, options.frames_interp, line_views))
+        return DONE
+    sys.stdout.flush()
+    for piece in dump_sections(options.file, names, options.frames_interp, line_views):
+        sys.stdout.buffer.write(piece)
+    return DONE
+
+
+def _print_json(sections: Iterable[PlainSection]) -> None:
+    """An array of objects, written piece by piece: a large section is never whole in memory as objects."""
+
+    before = "["
+    for section in sections:
+        print(before, json.dumps(section.fields)[:-1], f', "{section.name}": [', sep="", end="")
+        for number, part in enumerate(section.parts):
+            print(",\n " if number else "\n ", json.dumps(part), sep="", end="")
+        print("]}", end="")
+        before = ",\n"
+    print("[]" if before == "[" else "]")

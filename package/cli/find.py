@@ -1,0 +1,31 @@
+"""The command find."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from .common import DONE, address_of
+
+if TYPE_CHECKING:
+    from .common import Commands
+
+
+def add(commands: Commands) -> None:
+    command = commands.add_parser("find", help="the row in force at a PC, from each source in the file")
+    command.add_argument("file", metavar="FILE")
+    command.add_argument("pcs", metavar="PC", nargs="+", type=address_of, help="an address, 0x1234 or decimal")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.set_defaults(run=run, command=command)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ..converters.found import find_in_file, found_plain, found_text
+
+    architecture, found = find_in_file(options.file, options.pcs)
+    if options.json:
+        print(json.dumps([found_plain(architecture, one) for one in found], indent=2))
+    else:
+        print(found_text(architecture, found))
+    return DONE

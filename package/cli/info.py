@@ -1,0 +1,63 @@
+"""The command info."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from .common import DONE, count_text, share_text
+
+if TYPE_CHECKING:
+    from ..jobs.info import FileInfo
+    from .common import Commands
+
+
+def add(commands: Commands) -> None:
+    command = commands.add_parser("info", help="what unwind information a file has")
+    command.add_argument("file", metavar="FILE", nargs="?")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.add_argument("--engine", action="store_true", help="say which kernels are in use: compiled or pure")
+    command.set_defaults(run=run, command=command)
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.engine:
+        from ..converters.kernels import engine
+
+        print(engine().name)
+    if options.file is None:
+        return DONE if options.engine else options.command.error("FILE is missing")
+
+    from ..jobs.info import info
+
+    found = info(options.file)
+    print(json.dumps(asdict(found), indent=2) if options.json else _info_text(found))
+    return DONE
+
+
+def _info_text(found: FileInfo) -> str:
+    lines = [
+        f"{found.file}: {found.architecture}, {found.byte_order}-endian, {found.type}, "
+        f"{found.code_bytes:,} bytes of code"
+    ]
+    for section in found.sections:
+        version = "" if section.version is None else f" version {section.version}"
+        lines.append(f"{section.name}{version}: {section.size:,} bytes at {section.address:#x}")
+        if section.fault:
+            lines.append(f"  not readable: {section.fault}")
+        elif section.rows is None:
+            lines.append(f"  {count_text(section.functions, 'entry', 'entries')}")
+            lines += [f"  disagrees with .eh_frame: {sentence}" for sentence in section.disagreements or ()]
+        else:
+            lines.append(
+                f"  {count_text(section.functions, 'function')}, {count_text(section.rows, 'row')}, "
+                f"{count_text(section.distinct_runs, 'distinct row run')}, "
+                f"{share_text(section.covered_bytes or 0, found.code_bytes)} of code bytes covered"
+            )
+            if section.opaque:
+                lines.append(f"  {count_text(section.opaque, 'function')} without rules: an unknown augmentation")
+    if not found.sections:
+        lines.append("no unwind information")
+    return "\n".join(lines)

@@ -1,0 +1,68 @@
+"""The command merge."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from .common import (
+    DIFFERENT,
+    DONE,
+    add_address,
+    add_choices,
+    address_of,
+    count_text,
+    refuse_the_input,
+    refused_lines,
+    sframe_text,
+)
+
+if TYPE_CHECKING:
+    from ..jobs.merge import MergeReport
+    from .common import Commands
+
+
+def add(commands: Commands) -> None:
+    command = commands.add_parser("merge", help="several .sframe sections into one")
+    command.add_argument(
+        "inputs", metavar="FILE[@ADDRESS]", nargs="+", type=_input, help="an ELF file, or a raw section and its address"
+    )
+    command.add_argument("-o", dest="file", metavar="OUT", required=True, help="write the section here")
+    add_address(command, "the virtual address the section will have (default 0)")
+    add_choices(command, None, "version to write (default: the inputs')")
+    command.add_argument(
+        "--strict", action="store_true", help="exit 1 if inputs contradict each other, or on a refusal"
+    )
+    command.set_defaults(run=run, command=command)
+
+
+def _input(text: str) -> tuple[str, int]:
+    """FILE@ADDRESS; what follows the last @ is an address where it is a number."""
+    path, found, address = text.rpartition("@")
+    try:
+        return (path, address_of(address)) if found else (text, 0)
+    except argparse.ArgumentTypeError:
+        return text, 0
+
+
+def run(options: argparse.Namespace) -> int:
+    from ..jobs.merge import merge_sframe
+
+    for path, _ in options.inputs:
+        refuse_the_input(options, options.file, path)
+    report = merge_sframe(options.inputs, options.file, options.sframe_version, options.address, options.compact)
+    print(_merge_text(report), file=sys.stderr)
+    return DIFFERENT if options.strict and (report.conflicts or report.refused) else DONE
+
+
+def _merge_text(report: MergeReport) -> str:
+    lines = [f"{report.output}: {count_text(report.functions, 'function')}", f"  {sframe_text(report)}"]
+    if report.duplicates:
+        lines.append(f"  said twice: {count_text(report.duplicates, 'range')}, {report.duplicate_bytes:,} bytes")
+    if report.conflicts:
+        lines.append(f"  contradicted: {count_text(report.conflicts, 'range')}, {report.conflict_bytes:,} bytes")
+    for conflict in report.first_conflicts:
+        first, second = (report.files[index] for index in (conflict.first, conflict.second))
+        lines.append(f"    {conflict.start:#x}..{conflict.end:#x}: {first} holds, {second} says another thing")
+    return "\n".join(lines + refused_lines(report.refused))

@@ -1,0 +1,37 @@
+"""What kind of file a path leads to, by its first bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..writers.archive import is_archive
+from ..writers.elf_object import is_relocatable
+
+ELF_MAGIC = b"\x7fELF"
+HEADER_SIZE = 64  # of ELF64; an archive's magic is shorter
+
+
+def first_bytes(path: Path) -> bytes:
+    """Those that tell the kind. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(HEADER_SIZE)
+
+
+def is_elf(path: Path) -> bool:
+    return first_bytes(path).startswith(ELF_MAGIC)
+
+
+def is_linked_elf(path: Path) -> bool:
+    """ELF, and not a relocatable file."""
+    header = first_bytes(path)
+    return header.startswith(ELF_MAGIC) and not is_relocatable(header)
+
+
+def is_archive_file(path: Path) -> bool:
+    return is_archive(first_bytes(path))
+
+
+def is_linker_input(path: Path) -> bool:
+    """A relocatable file, or an archive."""
+    header = first_bytes(path)
+    return is_archive(header) or is_relocatable(header)

@@ -1,0 +1,112 @@
+"""What unwind information a file has, section by section: the job of `unwindkit info`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..converters.elf import ElfImage, ElfSection, covered_bytes, open_elf
+from ..converters.reading import supported_architecture, table_of_section
+from ..converters.relocation import LaidOut, laid_out, relocated
+from ..converters.sframe_section import section_version
+from ..converters.unwind import FunctionFlag, UnwindTable
+from ..schemas.section import ParseError, Section
+from . import StrPath
+
+
+@dataclass(frozen=True, slots=True)
+class SectionInfo:
+    """One section of unwind information. `fault` says why it could not be read; counts are then None.
+
+    `rows` counts those of every function, `distinct_runs` the row runs that they share; `covered_bytes` is
+    of the executable sections. `opaque` functions have an augmentation that is not known, and no rules.
+    `disagreements` are sentences on what of an `.eh_frame_hdr` and `.eh_frame` do not agree; None where that was not
+    looked at: in other sections, and where an `.eh_frame` has a fault.
+    """
+
+    name: str
+    address: int
+    size: int
+    version: int | None = None
+    functions: int | None = None
+    rows: int | None = None
+    distinct_runs: int | None = None
+    covered_bytes: int | None = None
+    opaque: int | None = None
+    fault: str | None = None
+    disagreements: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """What unwind information a file has."""
+
+    file: str
+    type: str
+    architecture: str
+    byte_order: str
+    code_bytes: int
+    sections: tuple[SectionInfo, ...]
+
+
+UNWIND_SECTIONS = (".eh_frame", ".eh_frame_hdr", ".debug_frame", ".sframe")
+
+
+def info(path: StrPath) -> FileInfo:
+    """What unwind information an ELF file has. A broken section is described by its fault. Raises as `read_elf`."""
+    image = open_elf(path)
+    architecture = supported_architecture(image)
+    headers = [header for name in UNWIND_SECTIONS for header in image.named(name)]
+    readable = (header for header in headers if header.file_offset + header.size <= len(image.data))
+    if sum(header.size for header in readable if not header.is_nobits) > len(image.data):
+        # A thousand headers that name the same megabyte would be a thousand megabytes to read.
+        raise ParseError("", None, "section headers", "the sections of unwind information are larger than the file")
+    # Of a relocatable file, which has all its sections at 0 and is shown so, functions are read as if laid out.
+    laid = laid_out(image)
+    frames: list[tuple[Section, UnwindTable]] = []
+    found = tuple(_section_info(laid, header, frames) for header in headers)
+    empty = np.zeros(0, np.uint64)
+    code = covered_bytes(image, empty, empty)[1]
+    return FileInfo(image.path, str(image.type), architecture.name, image.byte_order, code, found)
+
+
+def _section_info(laid: LaidOut, header: ElfSection, frames: list[tuple[Section, UnwindTable]]) -> SectionInfo:
+    """One section; `frames`, the `.eh_frame` sections before it with their tables, gets it too if it is one."""
+    image = laid.image
+    about = SectionInfo(header.name, header.address, header.size)
+    try:
+        section = relocated(laid, image.sections[header.index])
+        if header.name == ".eh_frame_hdr":
+            return _section_info_hdr(about, section, image, frames)
+        if header.name == ".sframe" and len(section):
+            about = replace(about, version=section_version(section))
+        table = table_of_section(image, section)
+    except ParseError as error:
+        return replace(about, fault=str(error))
+    if header.name == ".eh_frame":
+        frames.append((section, table))
+    functions = table.functions
+    return replace(
+        about,
+        functions=len(table),
+        rows=int(np.diff(table.run_rows)[functions.run].sum()),
+        distinct_runs=len(np.unique(functions.run)),
+        covered_bytes=covered_bytes(image, functions.start, functions.start + functions.size)[0],
+        opaque=int((functions.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0).sum()),
+    )
+
+
+def _section_info_hdr(
+    about: SectionInfo, section: Section, image: ElfImage, frames: list[tuple[Section, UnwindTable]]
+) -> SectionInfo:
+    from ..converters.eh_frame_hdr import check_eh_frame_hdr
+    from ..schemas import engine
+    from ..schemas.eh_frame_hdr import EhFrameHdrHead
+
+    head, _ = engine.parse(EhFrameHdrHead, section, 0, len(section))
+    count = None if head.fde_count is None else int(head.fde_count)
+    about = replace(about, version=head.version, functions=count)
+    if len(frames) < len(image.named(".eh_frame")):
+        return about
+    return replace(about, disagreements=check_eh_frame_hdr(section, frames).sentences())

@@ -1,0 +1,111 @@
+"""Several `.sframe` sections as one: the job of `unwindkit merge`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..converters.merging import SharedRange, SharedRanges, merge, refuse_mixture
+from ..converters.refusals import RefusedCount, count_reasons
+from ..converters.sframe import Compact, sframe_from_table
+from ..schemas.section import BuildError, FormatError
+from ..writers.files import write_bytes
+from . import StrPath
+from .sources import read_source
+
+SHOWN_CONFLICTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReport:
+    """What `merge_sframe` did. Sizes in bytes.
+
+    `functions` are those of the result; `duplicates` and `conflicts` count ranges that two inputs cover, where they say
+    the same and where they do not; `first_conflicts` are the ten at the lowest addresses.
+    """
+
+    files: tuple[str, ...]
+    output: str
+    version: int
+    compact: str
+    functions: int
+    refused: dict[str, RefusedCount]
+    duplicates: int
+    duplicate_bytes: int
+    conflicts: int
+    conflict_bytes: int
+    first_conflicts: tuple[SharedRange, ...]
+    sframe_bytes: int
+    fdes: int
+    fres: int
+    address: int
+
+
+def merge_sframe(
+    paths: Sequence[StrPath | tuple[StrPath, int]],
+    out_path: StrPath,
+    version: int | None = None,
+    address: int = 0,
+    compact: Compact | None = None,
+) -> MergeReport:
+    """Write the `.sframe` of several files as one raw section for the virtual address `address` to `out_path`.
+
+    An input is an ELF file, or a raw section with its virtual address (0 where none is given). `version` None is the
+    one that all of them have. Where two say different things of a PC, the one given first holds. Raises OSError,
+    ParseError for broken input, BuildError for inputs that do not go together; the error's `file` says which.
+    """
+    places = [(one[0], one[1]) if isinstance(one, tuple) else (one, 0) for one in paths]
+    tables, versions = [], []
+    for path, at in places:
+        with _naming(path):
+            source = read_source(Path(path), "sframe", at, None)
+            tables.append(source.table)
+            versions.append(source.version)
+            refuse_mixture(source.table, tables[0])
+    merged = merge(tables)
+    version = _common_version(versions) if version is None else version
+    encoded, refusals = sframe_from_table(merged.table, version, compact)
+    write_bytes(Path(out_path), encoded.at(address))
+    return MergeReport(
+        files=tuple(os.fspath(path) for path, _ in places),
+        output=os.fspath(out_path),
+        version=int(encoded.version),
+        compact=encoded.compact,
+        functions=len(merged.table),
+        refused=count_reasons(refusals),
+        duplicates=len(merged.duplicates),
+        duplicate_bytes=merged.duplicates.bytes,
+        conflicts=len(merged.conflicts),
+        conflict_bytes=merged.conflicts.bytes,
+        first_conflicts=_first(merged.conflicts),
+        sframe_bytes=len(encoded),
+        fdes=len(encoded.fdes),
+        fres=encoded.num_fres,
+        address=address,
+    )
+
+
+@contextmanager
+def _naming(path: StrPath) -> Iterator[None]:
+    """Errors say of which file."""
+    try:
+        yield
+    except FormatError as error:
+        error.file = os.fspath(path)
+        raise
+
+
+def _common_version(versions: Iterable[int | None]) -> int:
+    """The version of all inputs that have one. Raises BuildError where they differ."""
+    found = sorted({version for version in versions if version is not None})
+    if len(found) > 1:
+        said = " and ".join(map(str, found))
+        raise BuildError(".sframe", None, "version", f"the inputs have versions {said}: say which one to write")
+    return found[0] if found else 2
+
+
+def _first(ranges: SharedRanges) -> tuple[SharedRange, ...]:
+    return tuple(ranges[index] for index in range(min(SHOWN_CONFLICTS, len(ranges))))

@@ -1,0 +1,111 @@
+"""`.sframe` put into a file or taken out of it, or written alone: the jobs of `unwindkit sframe` and `remove`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..converters.elf import open_elf
+from ..converters.plt import with_uncovered_plt
+from ..converters.reading import is_object, refuse_relocatable, supported_architecture, table_of_image
+from ..converters.sframe import Compact, sframe_from_table
+from ..schemas.section import BuildError
+from ..schemas.sframe import PT_GNU_SFRAME
+from ..writers.files import write_bytes
+from . import StrPath
+from .file_kinds import is_linker_input
+from .sframe_report import SframeReport, refuse_without_code, report_of, sframe_section, signature_warnings
+
+if TYPE_CHECKING:
+    from ..writers.elf import Writer
+    from ..writers.elf_plan import LoadedSection
+    from ..writers.elf_remove import RemoveReport
+
+
+def write_sframe(
+    path: StrPath,
+    out_path: StrPath,
+    version: int = 2,
+    compact: Compact | None = None,
+    max_rows: int | None = None,
+    writer: Writer = "auto",
+    preserve_dates: bool = False,
+) -> SframeReport:
+    """Write `path` with an `.sframe` made from its call frame information to `out_path`; the two may be one file.
+
+    An `.sframe` that is there is replaced. `writer` chooses what makes room (`writers.elf`); the result has the times
+    of `path` if `preserve_dates`. A relocatable file, and each in an archive, gets relocations with it. Raises OSError,
+    ParseError for broken input, BuildError where the file cannot be given the section; `out_path` is then as it was.
+    """
+    if is_linker_input(Path(path)):
+        from .sframe_objects import write_object_sframe
+
+        return write_object_sframe(Path(path), Path(out_path), version, compact, max_rows, writer, preserve_dates)
+    report, section = _converted(path, out_path, version, compact, max_rows)
+    from ..writers.elf import write_section
+
+    warnings = signature_warnings(path)
+    written = write_section(Path(path), Path(out_path), section, writer, preserve_dates)
+    return replace(
+        report,
+        address=written.address,
+        writer=written.engine,
+        replaced_bytes=written.replaced,
+        moved=written.moved,
+        passed_over=written.passed_over,
+        warnings=warnings,
+    )
+
+
+def _converted(
+    path: StrPath,
+    out_path: StrPath,
+    version: int,
+    compact: Compact | None,
+    max_rows: int | None,
+) -> tuple[SframeReport, LoadedSection]:
+    """The section, and what is to be said of it; the table is given up, as lief needs the memory."""
+    image = open_elf(path)
+    supported_architecture(image)
+    refuse_without_code(image)
+    table = with_uncovered_plt(image, table_of_image(image))
+    encoded, refusals = sframe_from_table(table, version, compact, max_rows)
+    return report_of(image, table, encoded, refusals, os.fspath(out_path), 0), sframe_section(encoded)
+
+
+def write_sframe_section(
+    path: StrPath,
+    out_path: StrPath,
+    address: int = 0,
+    version: int = 2,
+    compact: Compact | None = None,
+    max_rows: int | None = None,
+) -> SframeReport:
+    """Write the bytes of the section alone, for the virtual address `address`, from which its starts count."""
+    image = open_elf(path)
+    supported_architecture(image)
+    if is_object(image):
+        reason = "is a relocatable file: without its relocations the section says nothing of any address"
+        raise BuildError("", None, "e_type", reason)
+    refuse_relocatable(image)
+    table = with_uncovered_plt(image, table_of_image(image))
+    encoded, refusals = sframe_from_table(table, version, compact, max_rows)
+    data = encoded.at(address)
+    write_bytes(Path(out_path), data)
+    return report_of(image, table, encoded, refusals, os.fspath(out_path), address)
+
+
+def remove_sframe(path: StrPath, out_path: StrPath, preserve_dates: bool = False) -> RemoveReport:
+    """Write `path` without its `.sframe` sections and PT_GNU_SFRAME to `out_path`; the two may be one file.
+
+    Raises OSError, ParseError where there is none or the file is broken, BuildError.
+    """
+    if is_linker_input(Path(path)):
+        from .sframe_objects import remove_object_sframe
+
+        return remove_object_sframe(Path(path), Path(out_path), preserve_dates)
+    from ..writers.elf_remove import remove_sections
+
+    return remove_sections(Path(path), Path(out_path), ".sframe", PT_GNU_SFRAME, preserve_dates)

@@ -1,0 +1,78 @@
+"""What can be read: sections of ELF files, and files that are a section or a symbol file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..converters.arch.table import ARCHITECTURES
+from ..converters.callframe import table_from_cfi
+from ..converters.elf import ElfImage, open_elf
+from ..converters.reading import DIALECTS, refuse_relocatable, section_of_image, table_of_image
+from ..converters.sframe import table_from_sframe
+from ..converters.sframe_section import section_version
+from ..converters.unwind import UnwindTable
+from ..schemas.section import BuildError, ParseError, Section
+from .file_kinds import is_elf
+
+# By the name of the section without its dot, or a symbol file.
+SOURCES = ("sframe", "eh_frame", "debug_frame", "breakpad")
+SYMBOLS = "STACK CFI"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A section that was read; `image` is None for one that is a file of its own."""
+
+    section: Section
+    table: UnwindTable
+    image: ElfImage | None
+
+    @property
+    def version(self) -> int | None:
+        """Of SFrame that has bytes."""
+        return section_version(self.section) if self.section.name == ".sframe" and len(self.section) else None
+
+
+def read_source(path: Path, source: str | None, address: int, architecture: str | None) -> Source:
+    """A section of an ELF file, or a file that is one. `source` is one of SOURCES; None, of an ELF file alone: the call
+    frame information that it has. Raises OSError, ParseError, BuildError."""
+    if source is not None and source not in SOURCES:
+        raise BuildError("", None, "source", f"{source!r} is none of {', '.join(SOURCES)}")
+    name = None if source is None else f".{source}"
+    if is_elf(path):
+        if address or architecture is not None:
+            record = "address" if address else "architecture"
+            raise BuildError("", None, record, "is said by the ELF file itself: give it for a raw section only")
+        if source == "breakpad":
+            raise BuildError("", None, "source", "is a symbol file, which the ELF file is not")
+        image = open_elf(path)
+        refuse_relocatable(image)
+        table = table_of_image(image, name)
+        return Source(section_of_image(image, name or table.source), table, image)
+    if name is None:
+        raise BuildError("", None, "source", f"is not said: a raw section is one of {', '.join(SOURCES)}")
+    if not 0 <= address < 1 << 64:
+        raise ParseError(name, None, "address", f"{address:#x} is no address")
+    data = memoryview(path.read_bytes())
+    if source == "breakpad":
+        from ..converters.stack_cfi_reading import from_stack_cfi
+
+        section = Section(SYMBOLS, data, address)
+        return Source(section, from_stack_cfi(bytes(data), _known(SYMBOLS, architecture), address), None)
+    if name == ".sframe":
+        if architecture is not None:
+            raise BuildError(name, None, "architecture", "is said by the header: give it for call frame information")
+        section = Section(name, data, address)
+        return Source(section, table_from_sframe(section), None)
+    arch = ARCHITECTURES[_known(name, architecture)]
+    section = Section(name, data, address, None, arch.byte_order, arch.address_size)
+    return Source(section, table_from_cfi(section, DIALECTS[name], arch), None)
+
+
+def _known(name: str, architecture: str | None) -> str:
+    """The architecture, if it is one. Raises BuildError."""
+    if architecture is None or architecture not in ARCHITECTURES:
+        said = "is not given" if architecture is None else f"{architecture!r} is not known"
+        raise BuildError(name, None, "architecture", f"{said}: one of {', '.join(ARCHITECTURES)}")
+    return architecture
