@@ -17,6 +17,8 @@ from .machine import Machine
 from .measure import Measured, Program
 
 _MB = 1_000_000
+# A cell without a figure: a peer is absent, or there is nothing to compare with.
+_NONE = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +116,14 @@ def _sizes(sizes: Sequence[SectionSize]) -> str:
     in_bytes, in_parts = [], []
     for size in sizes:
         found = [int(getattr(size, name)) for name in VARIANTS]
-        refused = by_gas = ""
+        refused = by_gas = _NONE
         if size.gas:
             found.append(size.gas.sframe)
             refused, by_gas = f"{size.gas.refused:,}", f"{size.v3_merge / size.gas.sframe:.3f}"
-        blank = [""] * (len(columns) - len(found))
+        missing = [_NONE] * (len(columns) - len(found))
         numbers = [f"{number:,}" for number in (size.functions, size.eh_frame, *found)]
-        in_bytes.append((size.name, *numbers, *blank, refused))
-        in_parts.append((size.name, *(f"{value / size.eh_frame:.3f}" for value in found), *blank, by_gas))
+        in_bytes.append((size.name, *numbers, *missing, refused))
+        in_parts.append((size.name, *(f"{value / size.eh_frame:.3f}" for value in found), *missing, by_gas))
     bytes_table = _table(("input", "functions", ".eh_frame", *columns, "as refused"), in_bytes)
     parts_table = _table(("of .eh_frame", *columns, "V3 merge / as, ld"), in_parts)
     return "\n\n".join(["\n".join(lines), bytes_table, parts_table])
@@ -159,7 +161,7 @@ def _growth_rows(steps: Sequence[Step]) -> Iterator[tuple[str, ...]]:
     before: Step | None = None
     for step in steps:
         process, inside = step.process.wall, step.in_process.seconds
-        grown = ("", "")
+        grown = (_NONE, _NONE)
         if before:
             grown = (f"{process / before.process.wall:.1f}", f"{inside / before.in_process.seconds:.1f}")
         peak = _megabytes(step.process.peak)
