@@ -1,9 +1,9 @@
 """Programs and files of other Debian suites, to be asked about what we read and write: nobody here made them.
 
-Strategy: the folder $UNWINDKIT_ORACLES (default: `.oracles` in the repository) has a folder a suite: `forky`, `trixie`
-and `bookworm` with binutils, which run with their own loader and libraries; `sid-ARCH` with binaries to read; `npm`
-with Breakpad's programs. A test marked `oracle(*names)` is skipped where a suite, an imported package or a program on
-PATH of that name is absent, or fails where they are required.
+Strategy: the folder $UNWINDKIT_ORACLES (default: `.oracles` in the repository), which `.ci/oracles` fills, has one
+folder for each suite: `forky`, `trixie` and `bookworm` with binutils, which run with their own loader and libraries;
+`sid-ARCH` with binaries to read; `npm` with Breakpad's programs. A test marked `oracle(*names)` is skipped where a
+suite, an imported package or a program on PATH of that name is absent, or fails where they are required.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ def gas_archive(release: str) -> str:
 
 # Of the names of binutils' programs for what SFrame has no ABI for.
 CROSS = ("riscv64-linux-gnu", "arm-linux-gnueabihf", "i686-linux-gnu", "powerpc-linux-gnu", "powerpc64le-linux-gnu")
+# Fetched for architectures that are not read yet.
+CROSS_UNREAD = ("loongarch64-linux-gnu", "sparc64-linux-gnu")
 # The C library, and what it is linked from.
 LIBC_FILES = ("usr/lib/*-linux-gnu*/libc.so.6", "usr/lib/*-linux-gnu*/libc.a")
 # The C library, by architecture: what call frame information is dumped of. Before trixie it is not in /usr.
@@ -70,8 +72,10 @@ SUITES = FRAME_SUITES | {
     "sid-llvm": ("usr/bin/llvm-readobj-22", "usr/bin/llvm-dwarfdump-22", "usr/bin/llvm-mc-22"),
     # What libc6-dbg unpacks to.
     "bookworm-dbg": ("usr/lib/debug/.build-id/*/*.debug",),
-    "forky-cross": tuple(f"usr/bin/{name}-{program}" for name in CROSS for program in ("as", "ld")),
-    **dict.fromkeys(("sid-armhf", "sid-i386", "sid-ppc64el", "sid-riscv64"), LIBC_FILES),
+    "forky-cross": tuple(f"usr/bin/{name}-{program}" for name in (*CROSS, *CROSS_UNREAD) for program in ("as", "ld")),
+    **dict.fromkeys(("sid-armhf", "sid-i386", "sid-loong64", "sid-ppc64el", "sid-riscv64"), LIBC_FILES),
+    # From a package for cross compilers: SPARC is not one of sid's architectures.
+    "sid-sparc64": ("usr/sparc64-linux-gnu/lib/libc.so.6", "usr/sparc64-linux-gnu/lib/libc.a"),
     # Before trixie, the C library is not in /usr.
     "bookworm-mips64el": ("lib/*-linux-gnuabi64/libc.so.6", "usr/lib/*-linux-gnuabi64/libc.a"),
     # Call frame information of 860,000 and 2.5 million rows.
@@ -81,6 +85,7 @@ SUITES = FRAME_SUITES | {
 }
 # Of the package index.
 PYTHON_PACKAGES = ("symbolic",)
+FETCHED_BY = ".ci/oracles fetches every oracle"
 
 
 class OracleError(Exception):
@@ -150,8 +155,8 @@ def _why_absent(name: str) -> str | None:
 def absent(reason: str) -> NoReturn:
     """Skip the test for want of a program or a file, or fail it if UNWINDKIT_REQUIRE_ORACLES=1."""
     if os.environ.get("UNWINDKIT_REQUIRE_ORACLES") == "1":
-        pytest.fail(f"oracles are required: {reason}", pytrace=False)
-    pytest.skip(reason)
+        pytest.fail(f"oracles are required: {reason} ({FETCHED_BY})", pytrace=False)
+    pytest.skip(f"{reason} ({FETCHED_BY})")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

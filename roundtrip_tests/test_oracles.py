@@ -34,7 +34,7 @@ def test_absent_oracles_skip_a_test_or_fail_it_where_they_are_required(
     request.node.add_marker("oracle")
     monkeypatch.setenv("UNWINDKIT_ORACLES", str(tmp_path))
     monkeypatch.delenv("UNWINDKIT_REQUIRE_ORACLES", raising=False)
-    with pytest.raises(pytest.skip.Exception, match=r"no usr/bin/readelf in .*forky"):
+    with pytest.raises(pytest.skip.Exception, match=r"no usr/bin/readelf in .*forky \(.ci/oracles fetches"):
         oracles.pytest_runtest_setup(request.node)
     monkeypatch.setenv("UNWINDKIT_REQUIRE_ORACLES", "1")
     with pytest.raises(pytest.fail.Exception, match=r"no usr/bin/readelf in .*forky"):
@@ -64,6 +64,12 @@ def test_binutils_of_another_version_is_not_the_oracle(monkeypatch: pytest.Monke
     monkeypatch.setenv("UNWINDKIT_ORACLES", str(tmp_path))
     assert oracles.absent_suite() is None
     assert str(oracles.absent_suite("bookworm")).endswith("2.44', not 2.40")
+
+
+def test_every_suite_is_one_that_the_script_fetches() -> None:
+    script = Path(__file__).parents[1] / ".ci/oracles"
+    done = subprocess.run([script, "--list"], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == oracles.SUITES.keys()
 
 
 # --- readelf, gas and ld ----------------------------------------------------------------------------------
