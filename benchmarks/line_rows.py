@@ -88,7 +88,7 @@ def main(reader: str, path: str) -> None:
     import_module("unwindkit.converters.line_reading")
     from unwindkit.converters.kernels import engine
 
-    engine()
+    engine.chosen()
     start = time.perf_counter()
     rows = _by_us(path) if reader == OURS else _by_pyelftools(path)
     print(json.dumps({"rows": rows, "seconds": time.perf_counter() - start}))

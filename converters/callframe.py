@@ -21,7 +21,7 @@ from .arch.table import Architecture
 from .cies import Cies, check_augmentation, cie_columns
 from .interning import intern
 from .kernels import engine, views
-from .kernels.protocol import EntryMark
+from .kernels.cfi.protocol import EntryMark
 from .runs import RowBuilder, Streams, cut_runs, reader_of, refuse
 from .unwind import FunctionColumns, FunctionFlag, UnwindTable
 
@@ -126,7 +126,7 @@ def scan(section: Section, dialect: Dialect) -> Entries:
     capacity = len(section) // 4 + 1
     columns = [np.empty(capacity, np.int64) for _ in range(4)]
     reader = reader_of(section)
-    count = engine().entries.scan(
+    count = engine.cfi.entries.scan(
         reader,
         dialect.id_size or 0,
         int(dialect.relative),
@@ -176,7 +176,7 @@ def read_functions(
     data, instructions = np.empty(count, np.int64), np.empty(count, np.int64)
     layout = cies.columns
     reader = reader_of(section, bases=bases)
-    done = engine().entries.functions(
+    done = engine.cfi.entries.functions(
         reader,
         *views(fdes.body, fdes.end, cie, layout.address_encoding, layout.lsda_encoding, layout.is_augmented),
         *views(layout.address_size, layout.segment_size, start, size, segment, lsda, has_lsda, data, instructions),

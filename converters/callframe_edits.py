@@ -22,7 +22,7 @@ from .callframe import Records, read_records
 from .callframe_additions import NO_ROOM, additions
 from .callframe_heads import LENGTH_BYTES, Places, put, put_addresses
 from .callframe_moving import add_to_fields, refuse_unmovable, relative_fields
-from .kernels.protocol import EntryMark
+from .kernels.cfi.protocol import EntryMark
 from .merging import refuse_mixture
 from .refusals import Refusals
 from .unwind import FunctionColumns, UnwindTable, joined, table_of

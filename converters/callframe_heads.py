@@ -132,7 +132,7 @@ def joined_fdes(
     sizes = np.concatenate([streams.size, np.arange(HEAD_ROOM)])
     pieces = np.stack([count + head, job, count + padding], axis=1).reshape(-1)
     data = np.empty(int(size.sum()), np.uint8)
-    engine().pieces.join(*views(np.concatenate([streams.data, zeros]), start, sizes, pieces, data))
+    engine.text.join.join(*views(np.concatenate([streams.data, zeros]), start, sizes, pieces, data))
     return data
 
 

@@ -24,7 +24,7 @@ from .callframe_edits import EditedFrames, changed
 from .callframe_encoding import TERMINATOR
 from .callframe_heads import put
 from .callframe_moving import add_to_fields, refuse_unmovable, relative_fields
-from .kernels.protocol import EntryMark
+from .kernels.cfi.protocol import EntryMark
 from .merging import SharedRanges, merge
 from .unwind import FunctionColumns, FunctionFlag, UnwindTable
 

@@ -20,7 +20,7 @@ from .callframe_heads import encoded_sizes, is_beyond, put
 from .cies import cie_columns
 from .frames import decode, with_twins
 from .interning import intern
-from .kernels.protocol import EntryMark
+from .kernels.cfi.protocol import EntryMark
 from .runs import Streams
 from .unwind import FunctionFlag
 

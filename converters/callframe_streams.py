@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,13 +93,14 @@ class StreamWriter:
         rows = len(self.content)
         self._room = [np.empty(rows, np.int64) for _ in range(5)]
         *columns, args_size = (_bare(getattr(table.rows, name)) for name in RowColumns.__slots__)
-        self._writer = engine().streams.Writer(
+        self._writer = engine.cfi.row_writer.Writer(
             *views(instruction_table(), opcode_choices(), rule_effects()),
             int(table.byte_order == "big"),
-            *views(*(_bare(getattr(table.rules, name)) for name in ("register", "kind", "value"))),
+            *views(_bare(table.rules.register), _bare(table.rules.kind), _bare(table.rules.value)),
             *views(*_joined(table.expressions), args_size),
         )
-        self._writer.set_rows(*views(*columns, _previous(table.run_rows, self.content), *self._room))
+        previous = _previous(table.run_rows, self.content)
+        self._writer.set_rows(*views(*chain(columns, [previous], self._room)))
 
     def sizes(self, streams: Streams) -> NDArray[np.int64]:
         """Bytes of each; -1 where no instructions say it."""

@@ -100,7 +100,7 @@ def _numbers(table: UnwindTable, slices: NDArray[np.int64]) -> tuple[NDArray[np.
     rows, count = table.rows, len(table.rows.offset)
     slots, number, first = _room(count)
     columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state, rows.args_size)
-    found = engine().numbering.contents(*views(slices, *columns, random_keys(2), slots, number, first))
+    found = engine.shared.numbering.contents(*views(slices, *columns, random_keys(2), slots, number, first))
     return number, first[:found]
 
 
@@ -110,7 +110,9 @@ def _rule_slices(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.int6
     slots, number, first = _room(len(rows.offset))
     known_count, known_number = np.full(len(rules.kind) + 1, -1, np.int32), np.empty(len(rules.kind) + 1, np.int64)
     columns = (rows.first_rule, rows.rule_count, rules.register, rules.kind, rules.value)
-    found = engine().numbering.slices(*views(*columns, random_keys(2), slots, known_count, known_number, number, first))
+    found = engine.shared.numbering.slices(
+        *views(*columns, random_keys(2), slots, known_count, known_number, number, first)
+    )
     return number, first[:found]
 
 
@@ -142,7 +144,7 @@ def numbered(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 def _keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     slots, number, first = _room(len(keys))
-    found = engine().numbering.keys(*views(keys), int(random_keys(1)[0]), *views(slots, number, first))
+    found = engine.shared.numbering.keys(*views(keys), int(random_keys(1)[0]), *views(slots, number, first))
     return number, first[:found]
 
 

@@ -81,7 +81,7 @@ def _values(section: Section, offset: int, encoding: int, count: int, record: st
     if encoding & FORMAT_MASK not in FORMAT_SIZES:
         raise ParseError(section, offset, record, f"the encoding {encoding:#04x} has no format")
     reader = reader_of(section)
-    end = engine().entries.values(reader, offset, encoding & FORMAT_MASK, section.address_size, *views(values))
+    end = engine.cfi.entries.values(reader, offset, encoding & FORMAT_MASK, section.address_size, *views(values))
     if reader.fault:
         refuse(section, record, reader)
     return values, end

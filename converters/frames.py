@@ -20,7 +20,7 @@ from .callframe import Entries, numbers_of_cies, read_functions, scan
 from .cies import cie_columns
 from .interning import intern
 from .kernels import engine, views
-from .kernels.protocol import EntryMark
+from .kernels.cfi.protocol import EntryMark
 from .runs import CieColumns, Streams, instruction_table, reader_of, refuse
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def decode(section: Section, layout: CieColumns, streams: Streams) -> Instructio
     # An element a byte, as no instruction is shorter; what is not touched costs no memory.
     room = int((streams.end - streams.start).sum())
     columns = [np.empty(room, code) for code in ("u1", "i8", "i8", "i8", "i8", "u8")]
-    done = engine().instructions.decode(
+    done = engine.cfi.decoder.decode(
         reader,
         *views(instruction_table(), layout.code_factor, layout.data_factor),
         *views(layout.address_encoding, layout.address_size),

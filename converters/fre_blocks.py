@@ -1,4 +1,4 @@
-"""Row runs as SFrame frame row entries: the writing half (fre_rows.py reads); calls kernels/projection.py and fres.py.
+"""Row runs as SFrame frame row entries: the writing half (fre_rows.py reads); calls kernels/sframe.
 
 Strategy: a run becomes segments, a segment with a width of start addresses becomes a block of bytes; equal
 blocks are one. In version 3 a segment with a row that needs it is said in FLEX words as a whole.
@@ -43,7 +43,7 @@ class SframeRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segments:
-    """Runs split at what cannot be said; run r has segments first[r] up to first[r + 1]. The rest: kernels/fres.py."""
+    """Runs split at what cannot be said; run r has segments first[r] up to first[r + 1]. See kernels/sframe/fres.py."""
 
     first: NDArray[np.int64]
     reason: NDArray[np.uint8]
@@ -62,7 +62,7 @@ class Segments:
 
 
 def _abi_vector(architecture: Architecture, version: SFRAME_VERSION) -> NDArray[np.int64]:
-    """The ABI as kernels/fres.py takes it. Version 3 has no register slots, and a mark for outermost frames."""
+    """The ABI as kernels/sframe take it. Version 3 has no register slots, and a mark for outermost frames."""
     abi = abi_of(architecture)
     is_v3 = version >= SFRAME_VERSION.V3
     registers = (architecture.stack_pointer, architecture.frame_pointer, architecture.return_address)
@@ -90,7 +90,7 @@ def _project(table: UnwindTable, version: SFRAME_VERSION) -> SframeRows:
     words = np.empty((count, MAX_WORDS), np.int32)
     abi = _abi_vector(table.architecture, version)
     columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state, rows.first_rule, rows.rule_count)
-    engine().projection.project(
+    engine.sframe.project.project(
         *views(abi, *columns, rules.register, rules.kind, rules.value),
         *views(reason, info, words),
     )
@@ -111,7 +111,7 @@ def _with_flex(table: UnwindTable, plain: SframeRows, abi: NDArray[np.int64]) ->
     reason, info = plain.reason.copy(), plain.info.copy()
     words = np.zeros((len(reason), MAX_FLEX_WORDS), np.int32)
     words[:, :MAX_WORDS] = plain.words
-    engine().flex.project(
+    engine.sframe.project_flex.project(
         *views(abi, wanted, cfa.kind, cfa.base, cfa.value, rows.ra_state, rows.first_rule, rows.rule_count),
         *views(rules.register, forms.kind, forms.base, forms.value, reason, info, words),
     )
@@ -147,7 +147,7 @@ def split_runs(tables: tuple[UnwindTable, ...], rows: SframeRows, version: SFRAM
     count = len(rows.reason)
     first = np.empty(len(run_rows), np.int64)
     columns = [np.empty(count, code) for code in ("u1", "u8", "i8", "i8", "i8")]
-    kept = engine().fres.segments(
+    kept = engine.sframe.fres.segments(
         sframe.MAX_FRES[version], *views(run_rows, rows.offset, rows.reason, rows.info, rows.words, first, *columns)
     )
     segments = int(first[-1])
@@ -173,7 +173,7 @@ class Pieces:
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
     """Blocks to be written: the segment and the width of start addresses of each; `head` bytes before each are left
-    for its attributes, and `group` tells apart which may be one (kernels/sharing.py)."""
+    for its attributes, and `group` tells apart which may be one (kernels/sframe/share_blocks.py)."""
 
     byte_order: ByteOrder
     rows: SframeRows
@@ -204,7 +204,7 @@ class Blocks:
         ends = self.ends()
         out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
         columns = (self.segment, self.width, self.rows.offset, self.rows.info, self.rows.words)
-        engine().fres.encode(
+        engine.sframe.fres.encode(
             int(self.byte_order == "big"),
             self.head,
             *views(*columns, self.split.start, self.split.fres, self.split.rows, out),
@@ -219,7 +219,7 @@ def share_blocks(blocks: Blocks) -> NDArray[np.int64]:
     marks = np.zeros(len(slots), np.uint8)
     host = np.empty(count, np.int64)
     split, rows = blocks.split, blocks.rows
-    engine().sharing.Sharing(
+    engine.sframe.share_blocks.Sharing(
         *views(blocks.segment, blocks.group, rows.offset, rows.info, rows.words),
         *views(split.start, split.fres, split.rows),
         *views(random_keys(rows.words.shape[1] + 2), np.empty(len(split.rows), np.uint32), slots, marks, host),

@@ -146,7 +146,7 @@ def fres_of_blocks(
     found = Fres.empty(total, MAX_FLEX_WORDS if blocks.is_flex.any() else MAX_WORDS)
     reader = reader_of(section, fres)
     columns = (blocks.offset, blocks.count, blocks.width, found.start, found.info, found.words)
-    done = engine().fres.decode(reader, least, int(ascending), *views(*columns))
+    done = engine.sframe.fres.decode(reader, least, int(ascending), *views(*columns))
     if reader.fault:
         refuse(section, f"FDE[{blocks.fde[done]}].FRE", reader, fres_offset)
     found.is_flex[:] = np.repeat(blocks.is_flex, blocks.count)

@@ -1,7 +1,7 @@
 """Neighbouring FDEs as one, where nothing but padding lies between and the section gets smaller (`compact="merge"`).
 
 Strategy: an FDE is a range of PCs, not a function. Gaps are proven to be padding from the code's bytes; a dynamic
-program (kernels/grouping.py) chooses the groups; their FREs are then laid out as segments like any others.
+program (kernels/sframe/merge_fdes.py) chooses the groups; their FREs are then laid out as segments like any others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCALE = 1024
 # Each pass knows which blocks the one before left for others to share.
 PASSES = 3
 
-INSTRUCTIONS = {"x86_64": 1, "aarch64": 2, "aarch64_be": 2, "s390x": 3}  # as kernels/grouping.py numbers them
+INSTRUCTIONS = {"x86_64": 1, "aarch64": 2, "aarch64_be": 2, "s390x": 3}  # as kernels/sframe/merge_fdes.py numbers them
 
 
 def grouped(
@@ -119,7 +119,7 @@ def _is_padding(
             is_padding = np.zeros(len(here), np.uint8)
             bounds = ((bound[here] - first).astype(np.int64) for bound in (start, end))
             data = np.frombuffer(section.data, np.uint8)
-            engine().grouping.padding(instructions, *views(data, *bounds, is_padding))
+            engine.sframe.merge_fdes.padding(instructions, *views(data, *bounds, is_padding))
             found[here] = is_padding > 0
     return found
 
@@ -146,7 +146,7 @@ def _choose(
     for _ in range(PASSES if shares else 1):
         cost = SCALE * fde + SCALE * alone // np.maximum(users, 1)
         best, begin = np.empty(pieces_count + 1, np.int64), np.empty(pieces_count, np.int64)
-        engine().grouping.group(
+        engine.sframe.merge_fdes.group(
             *(min(max_rows, sframe.MAX_FRES[version]), WINDOW, SCALE, SCALE * (fde + attributes)),
             *views(pieces.start, pieces.end, joins.astype(np.uint8), count, size, repeated, cost, best, begin),
         )

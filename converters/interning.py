@@ -23,7 +23,9 @@ def intern(
     run = np.empty(count, np.uint32)
     first = np.empty(count, np.int64)
     base = int(random_keys(1)[0])
-    runs = engine().numbering.intern(*views(data), *views(start, end, kind), base, *views(slots, hashes, run, first))
+    runs = engine.shared.numbering.intern(
+        *views(data), *views(start, end, kind), base, *views(slots, hashes, run, first)
+    )
     return run, first[:runs]
 
 

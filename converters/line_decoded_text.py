@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..schemas.line import DW_LNCT, LineEffect
-from .kernels.protocol import Event, UnitField
+from .kernels.line.protocol import Event, UnitField
 from .line_events import Events, LineDump, defined_in, events_of
 from .line_raw_text import unknown_standard
 from .templates import Templates

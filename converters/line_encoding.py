@@ -26,7 +26,8 @@ from ..schemas.line_sections import build_unit
 from ..schemas.section import BuildError
 from ..schemas.wire import DwarfFormat, uleb
 from .kernels import engine, views
-from .kernels.protocol import Fault, UnitField
+from .kernels.line.protocol import UnitField
+from .kernels.protocol import Fault
 from .line_table import LineTable, PathColumns, contents_bit
 
 if TYPE_CHECKING:
@@ -97,11 +98,9 @@ def _programs(table: LineTable, fixed_advance: bool) -> tuple[bytes, NDArray[np.
     columns = (rows.address, rows.op_index, rows.file, rows.line, rows.column, rows.isa, rows.discriminator, rows.flags)
     out = np.zeros(0, np.uint8)
     for _ in range(2):
-        writer = engine().writes.Writer(*views(out), int(table.byte_order == "big"))
-        encoder = engine().line_encoding.Encoder(writer, int(fixed_advance))
-        done = engine().line_encoding.programs(
-            encoder, *views(fields, first, sequences, table.first_row, *columns, end)
-        )
+        writer = engine.shared.writes.Writer(*views(out), int(table.byte_order == "big"))
+        encoder = engine.line.encoder.Encoder(writer, int(fixed_advance))
+        done = engine.line.encoder.programs(encoder, *views(fields, first, sequences, table.first_row, *columns, end))
         if encoder.fault:
             _refuse(table, done, encoder.fault)
         out = np.zeros(writer.at, np.uint8) if not len(out) else out

@@ -14,7 +14,7 @@ import numpy as np
 from ..schemas.line import LineEffect
 from ..schemas.section import Section
 from .kernels import engine, views
-from .kernels.protocol import Event, UnitField
+from .kernels.line.protocol import Event, UnitField
 from .line_heads import DefinedFiles, LineHeads, PathValues, defined_files, line_heads, path_values, refuse_unit
 from .line_reading import LinePaths, line_paths, machine_of
 
@@ -75,7 +75,7 @@ def events_of(heads: LineHeads, unit: int) -> Iterator[Events]:
     while machine.reader.offset < machine.end:
         effect = np.zeros(min(CHUNK, size), np.uint8)
         values = np.zeros((len(effect), len(Event)), np.uint64)
-        count = engine().line_events.decode(machine, *views(effect, values))
+        count = engine.line.decoder.decode(machine, *views(effect, values))
         if machine.reader.fault:
             refuse_unit(heads, unit, "program", machine.reader)
         yield Events(effect[:count], values[:count])

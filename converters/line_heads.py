@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..schemas.line import DW_LNCT, VERSIONS, FileName, LineProgramHeader, LineU
 from ..schemas.section import ParseError, Section
 from ..schemas.wire import Block, DwarfFormat, Integer, SizedBlock, fields_of
 from .kernels import engine, views
-from .kernels.protocol import UnitField
+from .kernels.line.protocol import UnitField
 from .runs import reader_of, refuse
 from .storage import form_storages
 
@@ -239,7 +240,7 @@ def defined_files(section: Section, unit: NDArray[np.int64], place: NDArray[np.i
     number = np.zeros((len(place), len(forms)), np.uint64)
     start = np.zeros((len(place), len(forms)), np.int64)
     reader = reader_of(section)
-    done = engine().line_entries.entries(reader, *views(np.ascontiguousarray(place), storages, number, start))
+    done = engine.line.path_tables.entries(reader, *views(np.ascontiguousarray(place), storages, number, start))
     if reader.fault:
         refuse(section, f"DW_LNE_define_file[{done}]", reader)
     return DefinedFiles(unit, start[:, 0], number[:, 0].astype(np.int64), *number[:, 1:].T)
@@ -256,8 +257,8 @@ def path_values(heads: LineHeads) -> PathValues:
             *(np.zeros(values, kind) for kind in (np.uint64, np.int64)),
         )
         fixed = (form_storages(), np.zeros(MAX_FORMATS, np.uint8), *old_formats())
-        filled = engine().line_entries.Tables(*views(*fixed, *columns))
-        done = engine().line_entries.read(reader, *views(heads.fields), filled)
+        filled = engine.line.path_tables.Tables(*views(*chain(fixed, columns)))
+        done = engine.line.path_tables.read(reader, *views(heads.fields), filled)
         if reader.fault:
             refuse_unit(heads, done // 2, ("directories", "files")[done % 2], reader)
         # One table more: where the last one ends.

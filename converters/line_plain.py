@@ -12,7 +12,7 @@ import numpy as np
 
 from ..schemas.line import DW_LNCT, DW_LNE, DW_LNS, LineEffect, RowFlag
 from ..schemas.section import Section
-from .kernels.protocol import Event, UnitField
+from .kernels.line.protocol import Event, UnitField
 from .line_events import LineDump, events_of, line_dump
 from .line_reading import empty_rows, table_of_headers, table_of_lines
 from .line_table import LineFile, LineRowColumns, LineTable, contents_bit

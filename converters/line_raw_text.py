@@ -14,7 +14,7 @@ from ..schemas.forms import DW_FORM, FORM_KINDS
 from ..schemas.line import DW_LNCT, LNE_LO_USER, LineEffect
 from ..schemas.section import Section
 from ..schemas.wire import Block, Sized, SizedBlock, Variable
-from .kernels.protocol import Event, UnitField
+from .kernels.line.protocol import Event, UnitField
 from .line_events import Events, LineDump, defined_in, events_of
 from .line_heads import block_at
 from .line_reading import STRING_SECTIONS, string_in

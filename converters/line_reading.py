@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from ..schemas.section import ParseError, Section
 from ..schemas.wire import Block, SizedBlock
 from .elf import ElfImage, open_elf
 from .kernels import engine, views
-from .kernels.protocol import Storage, UnitField
+from .kernels.line.protocol import UnitField
+from .kernels.shared.protocol import Storage
 from .line_heads import (
     MD5_SIZE,
     LineHeads,
@@ -116,7 +118,7 @@ def effects(is_extended: bool) -> NDArray[np.uint8]:
 
 def machine_of(heads: LineHeads) -> Any:
     """A kernel's machine for the programs of a section."""
-    return engine().lines.Machine(reader_of(heads.section), *views(effects(False), effects(True)))
+    return engine.line.machine.Machine(reader_of(heads.section), *views(effects(False), effects(True)))
 
 
 def empty_rows(count: int) -> list[NDArray[Any]]:
@@ -136,8 +138,8 @@ def run_programs(
         columns = empty_rows(counts[0])
         unit, end = np.zeros(counts[1], np.uint32), np.zeros(counts[1], np.int64)
         defined = (np.zeros(counts[2], np.int64), np.zeros(counts[2], np.int64))
-        rows = engine().lines.Rows(*views(*columns, unit, end, *defined))
-        done = engine().lines.run(machine, *views(heads.fields), rows)
+        rows = engine.line.machine.Rows(*views(*chain(columns, (unit, end), defined)))
+        done = engine.line.machine.run(machine, *views(heads.fields), rows)
         if machine.reader.fault:
             refuse_unit(heads, done, "program", machine.reader)
         counts = (rows.row, rows.sequence, rows.defined)

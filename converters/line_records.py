@@ -140,8 +140,8 @@ def _written(functions: bytes, begin: NDArray[np.uint64], columns: NDArray[np.ui
     values = columns.copy()
     values[:, 0] -= origin
     fixed = views(pool, places, np.array(BASES, np.uint8), np.ascontiguousarray(values))
-    size = engine().symbol_lines.write(*fixed, *views(np.empty(0, np.uint8)))
-    text = bytes_filled(size, lambda room: engine().symbol_lines.write(*fixed, *views(room)))
+    size = engine.breakpad.symbol_lines.write(*fixed, *views(np.empty(0, np.uint8)))
+    text = bytes_filled(size, lambda room: engine.breakpad.symbol_lines.write(*fixed, *views(room)))
     return text + functions[places[-1] :]
 
 
@@ -183,7 +183,7 @@ def _read(data: bytes) -> tuple[NDArray[np.uint64], NDArray[np.int64], dict[int,
     head = np.frombuffer(b"FILE ", np.uint8)
     fixed = views(np.frombuffer(data, np.uint8), head, np.array(BASES, np.uint8))
     filled = np.zeros(2, np.int64)
-    engine().symbol_lines.records(*fixed, *views(values, number, others, filled))
+    engine.breakpad.symbol_lines.records(*fixed, *views(values, number, others, filled))
     count, rest = filled.tolist()
     files: dict[int, bytes] = {}
     odd: list[tuple[int, Line]] = []

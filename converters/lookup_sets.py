@@ -56,7 +56,7 @@ def scan_sets(section: Section, record: str = "set") -> Sets:
     columns = tuple(np.zeros(0, np.int64) for _ in range(3))
     for _ in ("count", "fill"):
         reader = reader_of(section)
-        count = engine().sets.scan(reader, padding, *views(*columns))
+        count = engine.dwarf.contributions.scan(reader, padding, *views(*columns))
         if reader.fault:
             refuse(section, f"{record}[{count}].length", reader)
         columns = columns if len(columns[0]) == count else tuple(np.zeros(count, np.int64) for _ in range(3))

@@ -25,7 +25,7 @@ from ..schemas.macros import (
 from ..schemas.section import BuildError, ByteOrder, Section
 from ..schemas.wire import DwarfFormat
 from .kernels import engine, views
-from .kernels.protocol import Storage
+from .kernels.shared.protocol import Storage
 from .runs import reader_of, refuse
 from .storage import form_storages, storage_of
 from .text import Pool
@@ -147,7 +147,7 @@ def read_macros(section: Section) -> Macros:
         )
         reader = reader_of(section)
         told = views(operand_table(MACRO_SECTIONS[section.name]), *_storage(), np.full((_OPCODES, 2), -1, np.int64))
-        count = engine().macros.scan(reader, *told, *views(*columns), *views(filled))
+        count = engine.dwarf.macros.scan(reader, *told, *views(*columns), *views(filled))
         units = int(filled[0])
         if reader.fault:
             entry = f"entry[{filled[1]}]" if filled[1] >= 0 else "header"

@@ -88,7 +88,7 @@ def read_names(section: Section) -> Names:
         reader = reader_of(section)
         told = views(body, sets.end, sets.dwarf_format)
         columns = views(first, behind, is_terminated, offset, attributes, start, size)
-        count = engine().sets.names(reader, *told, int(has_attributes), *columns)
+        count = engine.dwarf.contributions.names(reader, *told, int(has_attributes), *columns)
         if reader.fault:
             number = int(first[-1])
             refuse(section, f"set[{number}].name[{count - int(first[number])}]", reader)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -17,7 +18,8 @@ from ..schemas import cfi
 from ..schemas.pointers import APPLICATION_SHIFT, DW_EH_PE, FORMAT_SIZES, NO_BASES, PointerBases, base_of
 from ..schemas.section import ParseError, Section
 from .kernels import engine, views
-from .kernels.protocol import STATE_SIZE, Fault, Filled
+from .kernels.cfi.protocol import STATE_SIZE, Filled
+from .kernels.protocol import Fault
 from .rules import MAX_LIVE_RULES
 from .unwind import RowColumns, RuleColumns
 
@@ -90,7 +92,9 @@ def reader_of(section: Section, data: memoryview | None = None, bases: PointerBa
     for application in (DW_EH_PE.textrel, DW_EH_PE.datarel, DW_EH_PE.funcrel):
         by_application[application >> APPLICATION_SHIFT] = base_of(application, 0, bases)
     is_big = int(section.byte_order == "big")
-    return engine().reads.Reader(*views(bytes_read), is_big, section.address, *views(pointer_sizes(), by_application))
+    return engine.shared.reads.Reader(
+        *views(bytes_read), is_big, section.address, *views(pointer_sizes(), by_application)
+    )
 
 
 def refuse(section: Section, record: str, reader: Any, base: int = 0) -> NoReturn:
@@ -120,7 +124,7 @@ class RowBuilder:
         self._remembered = [np.empty((16, STATE_SIZE), np.int64)]
         self._filled = np.zeros(len(Filled), np.int64)
         self._reader = reader_of(section, bases=bases)
-        self._kernel = engine().rows.Interpreter(
+        self._kernel = engine.cfi.interpreter.Interpreter(
             self._reader,
             *views(instruction_table()),
             int(tracks_ra_state),
@@ -150,7 +154,8 @@ class RowBuilder:
         fixed = views(streams.start, streams.end, streams.location, streams.cie, self._initial, final)
         done = 0
         while done < count:
-            self._kernel.set_columns(*views(*self._rows, *self._rules, *self._expressions, *self._remembered))
+            columns = (self._rows, self._rules, self._expressions, self._remembered)
+            self._kernel.set_columns(*views(*chain.from_iterable(columns)))
             done = self._kernel.interpret(*fixed, done, *views(last_row, is_absolute))
             if self._reader.fault:
                 refuse(self._section, f"{record}[{streams.index[done]}].instructions", self._reader)

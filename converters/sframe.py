@@ -1,6 +1,6 @@
 """SFrame and the table, both directions: V1 to V3 read, V2 (errata 1) and V3 written (the SFrame Format).
 
-Strategy: rows become words once a run (kernels/fres.py); each function then takes the segments of its run
+Strategy: rows become words once a run (kernels/sframe/fres.py); each function then takes the segments of its run
 as FDEs: ranges that can be said, split around those that cannot. FDEs with equal segments and start widths
 share one block of FREs. Only the last step, `Encoded.at`, needs the section's address.
 """

@@ -85,7 +85,9 @@ def _scan(columns: SframeColumns, fde: NDArray[np.int64], target: NDArray[np.uin
     reader = reader_of(columns.section, columns.fres)
     is_v3 = columns.version >= SFRAME_VERSION.V3
     lookups = (columns.fre_offset[fde], columns.num_fres[fde], columns.widths()[fde], target)
-    done = engine().lookup.find(reader, int(not is_v3), *views(*lookups, found, fres.start, fres.info, fres.words))
+    done = engine.sframe.find_fre.find(
+        reader, int(not is_v3), *views(*lookups, found, fres.start, fres.info, fres.words)
+    )
     if reader.fault:
         refuse(columns.section, f"FDE[{fde[done]}].FRE", reader, columns.fres_offset)
     fres.is_flex[:-1] = columns.is_flex()[fde]

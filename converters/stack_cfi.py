@@ -17,7 +17,7 @@ from ..schemas.breakpad import NAMES, StackCfi, StackCfiInit
 from ..schemas.section import BuildError
 from .contents import contents_of, numbered
 from .kernels import engine, views
-from .kernels.protocol import TextRow
+from .kernels.breakpad.protocol import TextRow
 from .overlaps import trimmed, without_blocks
 from .refusals import Reason, Refusals
 from .stack_cfi_words import SORTS, Language, Said, changed_words
@@ -68,7 +68,9 @@ class Lines:
         functions = (column[first:last] for column in (self.start, self.size, self.job))
         rows, steps = self.rows, self.steps
         fixed = (steps.pool, steps.start, steps.length, steps.kind, steps.heads)
-        size: int = engine().stack_cfi.lines(*views(*fixed, *functions, rows.first, rows.offset, rows.step, room))
+        size: int = engine.breakpad.stack_cfi.lines(
+            *views(*fixed, *functions, rows.first, rows.offset, rows.step, room)
+        )
         return size
 
     def pieces(self) -> Iterator[memoryview]:

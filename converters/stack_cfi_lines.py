@@ -17,7 +17,7 @@ from ..schemas.section import ParseError
 from ..schemas.text_records import Number, Record, Rule, parts_of
 from .interning import intern
 from .kernels import engine, views
-from .kernels.protocol import LineKind
+from .kernels.breakpad.protocol import LineKind
 from .stack_cfi import DELTA, INIT
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def stack_lines(data: bytes) -> StackLines:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scanned:
-    """As the kernel finds lines (kernels/symbol_lines.py)."""
+    """As the kernel finds lines (kernels/breakpad/symbol_lines.py)."""
 
     line: NDArray[np.int64]
     begin: NDArray[np.int64]
@@ -88,7 +88,7 @@ def _scan(data: bytes) -> _Scanned:
     numbers = [sum(isinstance(kind, Number) for _, kind in parts_of(record)) for record in RECORDS]
     heads = (np.frombuffer(head, np.uint8) for head in (data, INIT, DELTA))
     columns = (np.array(numbers, np.int64), line, begin, kind, values, rest, end)
-    count = engine().symbol_lines.scan(*views(*heads, *columns))
+    count = engine.breakpad.symbol_lines.scan(*views(*heads, *columns))
     return _Scanned(line[:count], begin[:count], kind[:count], values[:count], rest[:count], end[:count])
 
 

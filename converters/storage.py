@@ -1,4 +1,4 @@
-"""How values are stored, as kernels are told (kernels/values.py): made of the schemas' kinds."""
+"""How values are stored, as kernels are told (kernels/shared/values.py): made of the schemas' kinds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..schemas.forms import FORM_KINDS
 from ..schemas.wire import Block, Integer, Kind, Leb, NulTerminated, Sized, SizedBlock, Variable
-from .kernels.protocol import Storage
+from .kernels.shared.protocol import Storage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .kernels import engine, views
-from .kernels.protocol import Step
+from .kernels.text.protocol import Step
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +62,7 @@ class Templates:
             *(np.frombuffer(b"".join(all_words) or b"\0", np.uint8), np.cumsum(sizes) - sizes, sizes),
             *(np.array(self._first, np.int64), *steps, template, np.ascontiguousarray(values)),
         )
-        size = engine().templates.fill(*views(*fixed, np.zeros(0, np.uint8)))
+        size = engine.text.printf.fill(*views(*fixed, np.zeros(0, np.uint8)))
         out = np.empty(size, np.uint8)
-        engine().templates.fill(*views(*fixed, out))
+        engine.text.printf.fill(*views(*fixed, out))
         return out.tobytes()

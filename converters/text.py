@@ -119,7 +119,7 @@ class Pool:
         """Add parts of an array of bytes, which are copied; returns the number of the first."""
         joined = np.empty(int(lengths.sum()), np.uint8)
         part = np.arange(len(lengths))
-        engine().pieces.join(*views(*map(np.ascontiguousarray, (data, starts, lengths, part)), joined))
+        engine.text.join.join(*views(*map(np.ascontiguousarray, (data, starts, lengths, part)), joined))
         return self._append(joined, np.cumsum(lengths) - lengths, lengths)
 
     def lengths(self) -> NDArray[np.int64]:
@@ -130,5 +130,5 @@ class Pool:
         """The texts of these numbers behind one another."""
         data, starts, lengths = np.concatenate(self._parts), np.concatenate(self._starts), self.lengths()
         joined = np.empty(int(lengths[pieces].sum()), np.uint8)
-        engine().pieces.join(*views(data, starts, lengths, np.ascontiguousarray(pieces), joined))
+        engine.text.join.join(*views(data, starts, lengths, np.ascontiguousarray(pieces), joined))
         return joined.tobytes()

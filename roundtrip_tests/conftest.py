@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from hypothesis import HealthCheck, settings
-from unwindkit import converters
-from unwindkit.converters import kernels
+from unwindkit.converters.kernels import engine
 
 from .commands import built_program_fixture, copy_fixture
 from .debug_programs import debug_folder_fixture
@@ -41,29 +38,17 @@ def fewer(divisor: int) -> settings:
     return settings(max_examples=max(20, settings.default.max_examples // divisor))
 
 
-# Every module that asks for the engine, by the name that it has there.
-USERS = [
-    module
-    for found in pkgutil.walk_packages(converters.__path__, f"{converters.__name__}.")
-    if not found.name.startswith(f"{kernels.__name__}.")
-    and getattr(module := importlib.import_module(found.name), "engine", None) is kernels.engine
-    and module is not kernels
-]
-assert USERS
-
-
 @contextmanager
 def engine_in_use(name: str) -> Iterator[None]:
     """Let conversions run on one engine; skips where the compiled one was not built, unless it is required."""
     try:
-        chosen = kernels.load(name)
+        chosen = engine.load(name)
     except ImportError as error:
         if os.environ.get("UNWINDKIT_REQUIRE_COMPILED") == "1":
             pytest.fail(f"the compiled kernels are missing: {error}")
         pytest.skip(f"the compiled kernels were not built: {error}")
     with pytest.MonkeyPatch.context() as patch:
-        for module in USERS:
-            patch.setattr(module, "engine", lambda: chosen)
+        patch.setattr(engine, "chosen", lambda: chosen)
         yield
 
 

@@ -71,4 +71,4 @@ def run(code: str, megabytes: int, seconds: int) -> str:
 
 def compiled_only() -> None:
     """Sizes here are for the compiled kernels; the pure ones take the same way, a hundred times slower."""
-    pytest.importorskip("unwindkit.converters.kernels._rows", reason="the compiled kernels were not built")
+    pytest.importorskip("unwindkit.converters.kernels.cfi._interpreter", reason="the compiled kernels were not built")

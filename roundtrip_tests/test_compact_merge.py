@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import BuildError, RulesByPc, UnwindTable, by_pc, from_sframe, project, read_elf, to_sframe, write_sframe
 from unwindkit.converters.arch.table import ARCHITECTURES
-from unwindkit.converters.kernels import load
+from unwindkit.converters.kernels import engine
 from unwindkit.converters.sframe import Compact
 from unwindkit.converters.unwind import Function, FunctionFlag, Row, table_of
 from unwindkit.schemas.section import Section
@@ -218,7 +218,7 @@ def test_merged_is_smallest_and_both_engines_agree(path: str, version: int) -> N
     assert sizes[0] > sizes[1] > 1.2 * sizes[2]
     merged = [to_sframe(table, version, address, "merge")[0]]
     for name in ("pure", "compiled"):
-        if name == load(name).name:
+        if name == engine.load(name).name:
             with engine_in_use(name):
                 merged.append(to_sframe(table, version, address, "merge")[0])
     assert len(set(merged)) == 1, "the same bytes each time, on each engine"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from unwindkit.converters.kernels import engine
 
 ROOT = Path(__file__).parent.parent
 LAYERS = {
@@ -53,6 +55,33 @@ def test_a_dependency_has_one_home(module: str, home: str) -> None:
     users = {path for path in SOURCES if any(name.split(".")[0] == module for name in imports_of(path))}
     assert users
     assert {path.relative_to(ROOT).parts[0] for path in users} == {home}
+
+
+def test_every_folder_is_installed() -> None:
+    names = {"unwindkit"}
+    for path in SOURCES:
+        folder = path.parent.relative_to(ROOT)
+        if path.name == "__init__.py":
+            names.add(".".join(["unwindkit", *folder.parts[folder.parts[0] == "package" :]]))
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    assert sorted(listed) == sorted(names)
+    assert {path.parent for path in SOURCES} == {path.parent for path in SOURCES if path.name == "__init__.py"}
+
+
+def test_kernels_are_reached_through_the_engine() -> None:
+    """A module that imports a kernel by name would not follow the choice of engine."""
+    kernels = {path.stem for path in SOURCES if path.match("converters/kernels/*/*.py")} - {"__init__", "protocol"}
+    assert "interpreter" in kernels
+    for path in SOURCES:
+        if not path.is_relative_to(ROOT / "converters" / "kernels"):
+            names = [name.partition(".kernels.")[2] for name in imports_of(path)]
+            assert not {name for name in names if name.count(".") and name.split(".")[1] in kernels}, path
+
+
+def test_the_chosen_engine_is_the_one_that_is_called(kernels: str) -> None:
+    assert engine.chosen().name == kernels
+    found = engine.cfi.interpreter
+    assert found.__name__.split(".")[-1] == ("_interpreter" if kernels == "compiled" else "interpreter")
 
 
 def test_only_the_command_line_prints_and_exits() -> None:

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     if options.engine:
         from ..converters.kernels import engine
 
-        print(engine().name)
+        print(engine.chosen().name)
     if options.file is None:
         return DONE if options.engine else options.command.error("FILE is missing")
 

@@ -1,1 +1,0 @@
-from ._reads cimport Reader

@@ -1,2 +1,0 @@
-from ._operands cimport operand
-from ._reads cimport Reader

@@ -1,2 +1,0 @@
-from ._lines cimport Machine
-from ._reads cimport Reader

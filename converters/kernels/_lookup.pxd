@@ -1,2 +1,0 @@
-from ._fres cimport decode_one
-from ._reads cimport Reader

@@ -1,2 +1,0 @@
-from ._reads cimport Reader
-from ._values cimport stored_value

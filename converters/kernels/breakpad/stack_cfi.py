@@ -1,0 +1,126 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""STACK CFI lines of functions, from the text of their rows' rules: addresses alone differ (Breakpad, STACK CFI).
+
+Strategy: runs twice, without room only to count. No line is looked at as an object.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from .. import cython_shim as cython
+
+from .protocol import TextRow
+
+IS_SKIPPED = cython.declare(cython.int, int(TextRow.SKIPPED))
+IS_SAME = cython.declare(cython.int, int(TextRow.SAME))
+IS_INIT = cython.declare(cython.int, int(TextRow.INIT))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def put_word(
+    words: cython.const[cython.uchar][::1],
+    start: cython.longlong,
+    size: cython.longlong,
+    out: cython.uchar[::1],
+    at: cython.longlong,
+) -> cython.longlong:
+    """Copy a word, where there is room; return where the next one goes.
+
+    It is written here as in text/printf.py: from another module it would be a call, which takes longer than the copy.
+    """
+    byte: cython.longlong
+    if at + size <= out.shape[0]:
+        if cython.compiled:
+            for byte in range(size):
+                out[at + byte] = words[start + byte]
+        else:
+            out[at : at + size] = words[start : start + size]
+    return at + size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def put_hexadecimal(
+    value: cython.ulonglong, digits: cython.longlong, out: cython.uchar[::1], at: cython.longlong
+) -> cython.longlong:
+    """So many digits of a number; return where the next goes."""
+    index: cython.longlong
+    digit: cython.int
+    if at + digits <= out.shape[0]:
+        for index in range(digits):
+            digit = value >> 4 * (digits - 1 - index) & 0xF
+            out[at + index] = digit + (48 if digit < 10 else 87)
+    return at + digits
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def digits_of(value: cython.ulonglong, digits: cython.longlong) -> cython.longlong:
+    """How many digits a number has without leading zeros, if it has no fewer than `digits`."""
+    while digits < 16 and value >> 4 * digits:
+        digits += 1
+    return digits
+
+
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def lines(
+    words: cython.const[cython.uchar][::1],
+    step_start: cython.const[cython.longlong][::1],
+    step_length: cython.const[cython.longlong][::1],
+    step_kind: cython.const[cython.uchar][::1],
+    heads: cython.const[cython.longlong][::1],
+    address: cython.const[cython.ulonglong][::1],
+    size: cython.const[cython.ulonglong][::1],
+    job: cython.const[cython.longlong][::1],
+    job_first: cython.const[cython.longlong][::1],
+    row_offset: cython.const[cython.ulonglong][::1],
+    row_step: cython.const[cython.longlong][::1],
+    out: cython.uchar[::1],
+) -> cython.longlong:
+    """The lines of functions, as far as `out` has room; return how many bytes they are.
+
+    Function f is `size[f]` bytes from `address[f]` on, with the rows job_first[job[f]] up to the next job's: of each
+    its offset, and its step from the row before. A step has a kind and, in `words`, the rest of its line. `heads` is
+    where there is what lines begin with, start and length: those of an INIT, then those of others.
+    """
+    function: cython.longlong
+    row: cython.longlong
+    other: cython.longlong
+    step: cython.longlong
+    last: cython.longlong
+    end: cython.ulonglong
+    pc: cython.ulonglong
+    digits: cython.longlong
+    at: cython.longlong = 0
+    for function in range(address.shape[0]):
+        last = job_first[job[function] + 1]
+        digits = 1
+        for row in range(job_first[job[function]], last):
+            step = row_step[row]
+            if step_kind[step] == IS_SKIPPED or step_kind[step] == IS_SAME:
+                continue
+            # Addresses ascend: each has at least as many digits as the one before.
+            pc = address[function] + row_offset[row]
+            digits = digits_of(pc, digits)
+            if step_kind[step] == IS_INIT:
+                other = row + 1
+                while other < last and step_kind[row_step[other]] != IS_SKIPPED:
+                    other += 1
+                end = size[function] if other == last else row_offset[other]
+                at = put_word(words, heads[0], heads[1], out, at)
+                at = put_hexadecimal(pc, digits, out, at)
+                # What they begin with ends in a space.
+                at = put_word(words, heads[0] + heads[1] - 1, 1, out, at)
+                at = put_hexadecimal(end - row_offset[row], digits_of(end - row_offset[row], 1), out, at)
+            else:
+                at = put_word(words, heads[2], heads[3], out, at)
+                at = put_hexadecimal(pc, digits, out, at)
+            at = put_word(words, step_start[step], step_length[step], out, at)
+    return at

@@ -1,0 +1,2 @@
+from ._operands cimport operand
+from ..shared._reads cimport Reader

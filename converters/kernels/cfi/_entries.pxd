@@ -1,0 +1,1 @@
+from ..shared._reads cimport Reader

@@ -1,0 +1,26 @@
+from ..shared._writes cimport sleb_size, uleb_size
+
+cdef class OpcodeWriter:
+    cdef const unsigned char[:, ::1] instructions
+    cdef const unsigned char[:, ::1] choices
+    cdef int big
+    cdef const unsigned char[::1] expressions
+    cdef const long long[::1] expression_start
+    cdef const long long[::1] expression_size
+    cdef long long code_factor
+    cdef long long data_factor
+    cdef long long at
+    cdef long long size
+    cdef int is_dry
+    cdef int is_uneven
+    cdef int fault
+    cdef unsigned char[::1] out
+    cdef const unsigned long long[::1] row_args_size
+
+    cdef void put(self, int byte) noexcept
+    cdef long long stored(self, int kind, long long value) noexcept
+    cdef long long operand_size(self, int kind, long long value) noexcept
+    cdef void put_uleb(self, unsigned long long value) noexcept
+    cdef void put_operand(self, int kind, long long value) noexcept
+    cdef int choose(self, int effect, long long first, long long second) noexcept
+    cdef void instruct(self, int effect, long long first, long long second) noexcept

@@ -1,0 +1,39 @@
+"""What kernels of call frame information and their callers agree on."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class EntryMark(IntEnum):
+    """What stands for the CIE's offset in an entry that has none."""
+
+    IS_CIE = -1
+    IS_TERMINATOR = -2
+    CIE_OUTSIDE = -3
+
+
+class Filled(IntEnum):
+    """The growing columns of the row kernel, as its `filled` counts them; FULL says which had no room."""
+
+    ROWS = 0
+    RULES = 1
+    EXPRESSIONS = 2
+    REMEMBERED = 3
+    FULL = 4
+
+
+class State(IntEnum):
+    """A state that the row kernel has saved: for DW_CFA_remember_state, and as what FDEs of a CIE start from."""
+
+    CFA_KIND = 0
+    CFA_REGISTER = 1
+    CFA_OFFSET = 2
+    CFA_EXPRESSION = 3
+    RA_STATE = 4
+    FIRST_RULE = 5
+    RULE_COUNT = 6
+    ARGS_SIZE = 7
+
+
+STATE_SIZE = len(State)

@@ -1,0 +1,209 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The row under construction: stored into columns, saved for later, loaded again.
+
+Strategy: rules are only ever appended: a row, a remembered state and a CIE's initial state each name a slice of them,
+so a row whose rules did not change shares its predecessor's slice and `restore_state` costs a reload. Where a column is
+full, the caller is told and nothing is stored.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from .. import cython_shim as cython
+
+from ... import rules as kinds
+from ..protocol import Fault
+from .protocol import Filled, State
+
+if not cython.compiled:
+    from ..shared.reads import Reader
+
+CFA_EXPRESSION = cython.declare(cython.int, int(kinds.CfaKind.EXPRESSION))
+RULE_UNSPECIFIED = cython.declare(cython.int, int(kinds.RuleKind.UNSPECIFIED))
+
+MAX_LIVE_RULES = cython.declare(cython.longlong, kinds.MAX_LIVE_RULES)
+TOO_MANY_RULES = cython.declare(cython.int, int(Fault.TOO_MANY_RULES))
+
+CFA_KIND = cython.declare(cython.int, int(State.CFA_KIND))
+CFA_REGISTER_NUMBER = cython.declare(cython.int, int(State.CFA_REGISTER))
+CFA_OFFSET_BYTES = cython.declare(cython.int, int(State.CFA_OFFSET))
+CFA_EXPRESSION_INDEX = cython.declare(cython.int, int(State.CFA_EXPRESSION))
+RA_STATE = cython.declare(cython.int, int(State.RA_STATE))
+FIRST_RULE = cython.declare(cython.int, int(State.FIRST_RULE))
+RULE_COUNT = cython.declare(cython.int, int(State.RULE_COUNT))
+ARGS_SIZE = cython.declare(cython.int, int(State.ARGS_SIZE))
+
+ROWS = cython.declare(cython.int, int(Filled.ROWS))
+RULES = cython.declare(cython.int, int(Filled.RULES))
+EXPRESSIONS = cython.declare(cython.int, int(Filled.EXPRESSIONS))
+FULL = cython.declare(cython.int, int(Filled.FULL))
+
+
+@cython.cclass
+class RowState:
+    """What a row will say, as far as it is known. `live` are its rules, sorted by register: register, kind and value.
+
+    `filled` counts what the columns hold; `filled[FULL]` says which had no room.
+    """
+
+    def __init__(self, reader: Reader, live: cython.longlong[:, ::1], filled: cython.longlong[::1]) -> None:
+        self.reader = reader
+        self.live = live
+        self.filled = filled
+        self.cfa_kind = self.cfa_register = self.cfa_offset = self.cfa_expression = 0
+        self.ra_state = self.args_size = self.first_rule = self.rule_count = self.changed = 0
+
+    def set_columns(
+        self,
+        row_offset: cython.ulonglong[::1],
+        row_cfa_kind: cython.uchar[::1],
+        row_cfa_register: cython.ushort[::1],
+        row_cfa_offset: cython.longlong[::1],
+        row_ra_state: cython.uchar[::1],
+        row_first_rule: cython.longlong[::1],
+        row_rule_count: cython.ushort[::1],
+        row_args_size: cython.longlong[::1],
+        rule_register: cython.ushort[::1],
+        rule_kind: cython.uchar[::1],
+        rule_value: cython.longlong[::1],
+        expression_start: cython.longlong[::1],
+        expression_size: cython.longlong[::1],
+        remembered: cython.longlong[:, ::1],
+    ) -> None:
+        """The columns to fill; called anew whenever they have grown."""
+        self.row_offset = row_offset
+        self.row_cfa_kind = row_cfa_kind
+        self.row_cfa_register = row_cfa_register
+        self.row_cfa_offset = row_cfa_offset
+        self.row_ra_state = row_ra_state
+        self.row_first_rule = row_first_rule
+        self.row_rule_count = row_rule_count
+        self.row_args_size = row_args_size
+        self.rule_register = rule_register
+        self.rule_kind = rule_kind
+        self.rule_value = rule_value
+        self.expression_start = expression_start
+        self.expression_size = expression_size
+        self.remembered = remembered
+
+    def set_rule(self, register: cython.longlong, kind: cython.longlong, value: cython.longlong) -> cython.void:
+        """Give a register a rule among the live ones, which are sorted by register; UNSPECIFIED takes its rule away."""
+        count: cython.longlong = self.rule_count
+        at: cython.longlong = count
+        index: cython.longlong
+        while at > 0 and self.live[at - 1, 0] >= register:
+            at -= 1
+        self.changed = 1
+        if at < count and self.live[at, 0] == register:
+            if kind == RULE_UNSPECIFIED:
+                for index in range(at, count - 1):
+                    self.live[index, 0] = self.live[index + 1, 0]
+                    self.live[index, 1] = self.live[index + 1, 1]
+                    self.live[index, 2] = self.live[index + 1, 2]
+                self.rule_count = count - 1
+                return
+        elif kind == RULE_UNSPECIFIED:
+            return
+        else:
+            if count >= MAX_LIVE_RULES:
+                self.reader.fault = TOO_MANY_RULES
+                return
+            for index in range(count, at, -1):
+                self.live[index, 0] = self.live[index - 1, 0]
+                self.live[index, 1] = self.live[index - 1, 1]
+                self.live[index, 2] = self.live[index - 1, 2]
+            self.rule_count = count + 1
+        self.live[at, 0] = register
+        self.live[at, 1] = kind
+        self.live[at, 2] = value
+
+    def store_rules(self) -> cython.int:
+        """Append the live rules, if they changed, and let the state name the slice; 0 where they do not fit."""
+        at: cython.longlong = self.filled[RULES]
+        index: cython.longlong
+        if not self.changed:
+            return 1
+        if at + self.rule_count > self.rule_register.shape[0]:
+            self.filled[FULL] = RULES
+            return 0
+        for index in range(self.rule_count):
+            self.rule_register[at + index] = self.live[index, 0]
+            self.rule_kind[at + index] = self.live[index, 1]
+            self.rule_value[at + index] = self.live[index, 2]
+        self.first_rule = at
+        self.changed = 0
+        self.filled[RULES] = at + self.rule_count
+        return 1
+
+    def load_state(self, saved: cython.longlong[:, ::1], number: cython.longlong) -> cython.void:
+        """Make a saved state the one under construction."""
+        index: cython.longlong
+        first: cython.longlong
+        self.cfa_kind = saved[number, CFA_KIND]
+        self.cfa_register = saved[number, CFA_REGISTER_NUMBER]
+        self.cfa_offset = saved[number, CFA_OFFSET_BYTES]
+        self.cfa_expression = saved[number, CFA_EXPRESSION_INDEX]
+        self.ra_state = saved[number, RA_STATE]
+        self.args_size = saved[number, ARGS_SIZE]
+        self.rule_count = saved[number, RULE_COUNT]
+        self.changed = 0
+        self.first_rule = first = saved[number, FIRST_RULE]
+        for index in range(self.rule_count):
+            self.live[index, 0] = self.rule_register[first + index]
+            self.live[index, 1] = self.rule_kind[first + index]
+            self.live[index, 2] = self.rule_value[first + index]
+
+    def save_state(self, saved: cython.longlong[:, ::1], number: cython.longlong) -> cython.void:
+        """Save the state under construction, whose rules are stored."""
+        saved[number, CFA_KIND] = self.cfa_kind
+        saved[number, CFA_REGISTER_NUMBER] = self.cfa_register
+        saved[number, CFA_OFFSET_BYTES] = self.cfa_offset
+        saved[number, CFA_EXPRESSION_INDEX] = self.cfa_expression
+        saved[number, RA_STATE] = self.ra_state
+        saved[number, ARGS_SIZE] = self.args_size
+        saved[number, FIRST_RULE] = self.first_rule
+        saved[number, RULE_COUNT] = self.rule_count
+
+    def restore_rule(
+        self, saved: cython.longlong[:, ::1], number: cython.longlong, register: cython.longlong
+    ) -> cython.void:
+        """Give a register the rule that it has in a saved state, or none."""
+        index: cython.longlong
+        first: cython.longlong = saved[number, FIRST_RULE]
+        for index in range(first, first + saved[number, RULE_COUNT]):
+            if self.rule_register[index] == register:
+                self.set_rule(register, self.rule_kind[index], self.rule_value[index])
+                return
+        self.set_rule(register, RULE_UNSPECIFIED, 0)
+
+    def store_row(self, pc: cython.longlong) -> cython.int:
+        """Append the row that starts at `pc`; 0 where a column is full."""
+        row: cython.longlong = self.filled[ROWS]
+        if row >= self.row_offset.shape[0]:
+            self.filled[FULL] = ROWS
+            return 0
+        if not self.store_rules():
+            return 0
+        self.row_offset[row] = cython.cast(cython.ulonglong, pc)
+        self.row_cfa_kind[row] = self.cfa_kind
+        self.row_cfa_register[row] = self.cfa_register
+        self.row_cfa_offset[row] = self.cfa_expression if self.cfa_kind == CFA_EXPRESSION else self.cfa_offset
+        self.row_ra_state[row] = self.ra_state
+        self.row_first_rule[row] = self.first_rule
+        self.row_rule_count[row] = self.rule_count
+        self.row_args_size[row] = self.args_size
+        self.filled[ROWS] = row + 1
+        return 1
+
+    def store_expression(self, size: cython.longlong) -> cython.longlong:
+        """Note the block of `size` bytes that ends where the reader stands; its index, or -1 where none fits."""
+        index: cython.longlong = self.filled[EXPRESSIONS]
+        if index >= self.expression_start.shape[0]:
+            self.filled[FULL] = EXPRESSIONS
+            return -1
+        self.expression_start[index] = self.reader.offset - size
+        self.expression_size[index] = size
+        self.filled[EXPRESSIONS] = index + 1
+        return index

@@ -1,0 +1,2 @@
+from ._machine cimport Machine
+from ..shared._reads cimport Reader

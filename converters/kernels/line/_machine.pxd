@@ -1,0 +1,73 @@
+from ..shared._reads cimport Reader
+
+
+cdef class Machine:
+    cdef public Reader reader
+    cdef const unsigned char[::1] standard
+    cdef const unsigned char[::1] extended
+
+    cdef public long long end
+    cdef long long opcode_lengths
+    cdef unsigned long long minimum_length
+    cdef unsigned long long maximum_operations
+    cdef int default_is_stmt
+    cdef long long line_base
+    cdef int line_range
+    cdef int opcode_base
+    cdef unsigned long long const_add
+    cdef unsigned long long mask
+
+    cdef unsigned long long address
+    cdef unsigned long long op_index
+    cdef unsigned long long file
+    cdef long long line
+    cdef unsigned long long column
+    cdef int is_stmt
+    cdef int marks
+    cdef unsigned long long isa
+    cdef unsigned long long discriminator
+
+    cdef long long at
+    cdef int opcode
+    cdef int is_extended
+    cdef unsigned long long operand
+    cdef unsigned long long advance
+    cdef long long line_advance
+    cdef public unsigned long long view
+    cdef long long begin
+    cdef long long stop
+
+    cpdef void enter(self, const long long[:, ::1] unit, long long number) noexcept
+    cdef void begin_sequence(self) noexcept
+    cdef void begin_row(self) noexcept
+    cdef void advance_by(self, unsigned long long advance) noexcept
+    cdef int step(self) noexcept
+    cdef void add_to_line(self) noexcept
+    cdef int step_standard(self) noexcept
+    cdef int step_extended(self) noexcept
+
+
+cdef class Rows:
+    cdef unsigned long long[::1] address
+    cdef unsigned char[::1] op_index
+    cdef unsigned int[::1] file
+    cdef unsigned int[::1] line
+    cdef unsigned int[::1] column
+    cdef unsigned int[::1] isa
+    cdef unsigned int[::1] discriminator
+    cdef unsigned char[::1] flags
+    cdef unsigned int[::1] sequence_unit
+    cdef long long[::1] sequence_end
+    cdef long long[::1] defined_unit
+    cdef long long[::1] defined_at
+    cdef public long long row
+    cdef long long first_row
+    cdef public long long sequence
+    cdef public long long defined
+    cdef unsigned long long last_address
+    cdef unsigned long long last_op_index
+
+    cdef int check(self, Machine machine) noexcept
+    cdef void put(self, Machine machine, int mark) noexcept
+    cdef void put_end(self, long long number) noexcept
+    cdef void put_file(self, long long number, long long at) noexcept

@@ -1,0 +1,2 @@
+from ._fres cimport decode_one
+from ..shared._reads cimport Reader

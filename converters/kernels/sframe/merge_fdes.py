@@ -1,0 +1,166 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Neighbouring ranges as one FDE where that is smaller: what lies between them, and the cheapest grouping.
+
+Strategy: a gap is walked instruction by instruction and is padding only if every one of them is known to do nothing.
+The grouping is a dynamic program: the cheapest way to write the first ranges, by where the last group begins.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from .. import cython_shim as cython
+
+# Instruction sets, as the caller says them.
+X86_64 = cython.declare(cython.int, 1)
+AARCH64 = cython.declare(cython.int, 2)
+S390X = cython.declare(cython.int, 3)
+
+AARCH64_NOP = cython.declare(cython.ulonglong, 0xD503201F)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def x86_64_nop(code: cython.const[cython.uchar][::1], at: cython.longlong, end: cython.longlong) -> cython.longlong:
+    """Bytes of the nop (with its prefixes), int3 or zero byte at an offset; 0 where there is another instruction."""
+    begin: cython.longlong = at
+    mode: cython.int
+    if code[at] == 0x00 or code[at] == 0xCC:
+        return 1
+    while at < end and (code[at] == 0x66 or code[at] == 0x2E):
+        at += 1
+    if at < end and code[at] == 0x90:
+        return at + 1 - begin
+    if at + 2 >= end or code[at] != 0x0F or code[at + 1] != 0x1F or code[at + 2] >> 3 & 7:
+        return 0
+    # nopw /0: a ModRM byte, a SIB byte where it says so, a displacement.
+    mode = code[at + 2]
+    at += 3
+    if mode >> 6 != 3 and mode & 7 == 4:
+        if at >= end or (mode >> 6 == 0 and code[at] & 7 == 5):
+            return 0
+        at += 1
+    if mode >> 6 == 1:
+        at += 1
+    elif mode >> 6 == 2 or (mode >> 6 == 0 and mode & 7 == 5):
+        at += 4
+    return at - begin if at <= end else 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def aarch64_nop(code: cython.const[cython.uchar][::1], at: cython.longlong, end: cython.longlong) -> cython.longlong:
+    """4 where a nop or four zero bytes are there; 0 else."""
+    word: cython.ulonglong
+    if at + 4 > end:
+        return 0
+    word = code[at] | code[at + 1] << 8 | code[at + 2] << 16 | cython.cast(cython.ulonglong, code[at + 3]) << 24
+    return 4 if word == AARCH64_NOP or word == 0 else 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def s390x_nop(code: cython.const[cython.uchar][::1], at: cython.longlong, end: cython.longlong) -> cython.longlong:
+    """Bytes of a branch on no condition (nopr, nop, jnop, jgnop), or of two zero bytes; 0 else."""
+    size: cython.longlong = 0
+    if at + 2 > end:
+        return 0
+    if code[at] == 0x00 and code[at + 1] == 0x00:
+        size = 2
+    elif code[at] == 0x07 and code[at + 1] >> 4 == 0:
+        size = 2
+    elif code[at] == 0x47 and code[at + 1] >> 4 == 0:
+        size = 4
+    elif code[at] == 0xA7 and code[at + 1] == 0x04:
+        size = 4
+    elif code[at] == 0xC0 and code[at + 1] == 0x04:
+        size = 6
+    return size if at + size <= end else 0
+
+
+@cython.ccall
+@cython.exceptval(check=False)
+def padding(
+    instructions: cython.int,
+    code: cython.const[cython.uchar][::1],
+    gap_start: cython.const[cython.longlong][::1],
+    gap_end: cython.const[cython.longlong][::1],
+    is_padding: cython.uchar[::1],
+) -> cython.void:
+    """Whether each gap, offsets in `code`, holds nothing but what no one runs into."""
+    gap: cython.longlong
+    at: cython.longlong
+    size: cython.longlong
+    for gap in range(gap_start.shape[0]):
+        at = gap_start[gap]
+        while at < gap_end[gap]:
+            if instructions == X86_64:
+                size = x86_64_nop(code, at, gap_end[gap])
+            elif instructions == AARCH64:
+                size = aarch64_nop(code, at, gap_end[gap])
+            else:
+                size = s390x_nop(code, at, gap_end[gap])
+            if not size:
+                break
+            at += size
+        is_padding[gap] = at == gap_end[gap]
+
+
+@cython.ccall
+@cython.exceptval(check=False)
+def group(
+    max_rows: cython.longlong,
+    window: cython.longlong,
+    scale: cython.longlong,
+    fde_cost: cython.longlong,
+    start: cython.const[cython.ulonglong][::1],
+    end: cython.const[cython.ulonglong][::1],
+    joins: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    size: cython.const[cython.longlong][::1],
+    repeated: cython.const[cython.longlong][::1],
+    single_cost: cython.const[cython.longlong][::1],
+    best: cython.longlong[::1],
+    begin: cython.longlong[::1],
+) -> cython.void:
+    """The first range of the group that each range is the last of, in the cheapest grouping of all up to it.
+
+    A range has `rows` FREs of `size` bytes without their start addresses; `joins`: it may be in one FDE with the range
+    before; `repeated` is the size of its first FRE where the range before ends in an equal one, else 0. A group costs
+    `fde_cost` and its FREs; a range alone `single_cost`. Costs are `scale` to the byte. `best` has an element more.
+    """
+    last: cython.longlong
+    first: cython.longlong
+    count: cython.longlong
+    bytes_: cython.longlong
+    cost: cython.longlong
+    reach: cython.ulonglong
+    best[0] = 0
+    for last in range(start.shape[0]):
+        best[last + 1] = best[last] + single_cost[last]
+        begin[last] = last
+        count = rows[last]
+        bytes_ = size[last]
+        first = last
+        while first > 0 and joins[first] and last - first + 1 < window:
+            if repeated[first]:
+                count -= 1
+                bytes_ -= repeated[first]
+            first -= 1
+            count += rows[first]
+            bytes_ += size[first]
+            if count > max_rows:
+                break
+            reach = end[last] - start[first]
+            cost = (
+                best[first]
+                + fde_cost
+                + scale * (bytes_ + count * (1 if reach < 0x100 else 2 if reach < 0x10000 else 4))
+            )
+            if cost < best[last + 1]:
+                best[last + 1] = cost
+                begin[last] = first

@@ -1,0 +1,41 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Pieces of one array of bytes behind one another in another."""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from .. import cython_shim as cython
+
+
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def join(
+    data: cython.const[cython.uchar][::1],
+    start: cython.const[cython.longlong][::1],
+    size: cython.const[cython.longlong][::1],
+    pieces: cython.const[cython.longlong][::1],
+    joined: cython.uchar[::1],
+) -> cython.longlong:
+    """Put the pieces of these numbers into `joined`, as far as it has room; return how many bytes they are.
+
+    Piece p is the `size[p]` bytes of `data` from `start[p]` on.
+    """
+    index: cython.longlong
+    byte: cython.longlong
+    source: cython.longlong
+    length: cython.longlong
+    at: cython.longlong = 0
+    for index in range(pieces.shape[0]):
+        source = start[pieces[index]]
+        length = size[pieces[index]]
+        if length > joined.shape[0] - at:
+            break
+        if cython.compiled:
+            for byte in range(length):
+                joined[at + byte] = data[source + byte]
+        else:
+            joined[at : at + length] = data[source : source + length]
+        at += length
+    return at

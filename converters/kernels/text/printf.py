@@ -1,0 +1,125 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Text of many records by templates: words and numbers behind one another, as C's printf puts them.
+
+Strategy: runs twice, without room only to count. No record is looked at as an object.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from .. import cython_shim as cython
+
+from .protocol import Step
+
+IS_WORD = cython.declare(cython.int, int(Step.WORD))
+IS_WORD_OF = cython.declare(cython.int, int(Step.WORD_OF))
+IS_UNSIGNED = cython.declare(cython.int, int(Step.UNSIGNED))
+IS_SIGNED = cython.declare(cython.int, int(Step.SIGNED))
+IS_HEXADECIMAL = cython.declare(cython.int, int(Step.HEXADECIMAL))
+IS_DIGITS = cython.declare(cython.int, int(Step.DIGITS))
+
+SIGN = cython.declare(cython.ulonglong, 1 << 63)
+ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def put_word(
+    words: cython.const[cython.uchar][::1],
+    start: cython.longlong,
+    size: cython.longlong,
+    out: cython.uchar[::1],
+    at: cython.longlong,
+) -> cython.longlong:
+    """Copy a word, where there is room; return where the next piece goes."""
+    byte: cython.longlong
+    if at + size <= out.shape[0]:
+        if cython.compiled:
+            for byte in range(size):
+                out[at + byte] = words[start + byte]
+        else:
+            out[at : at + size] = words[start : start + size]
+    return at + size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def put_number(
+    kind: cython.int, value: cython.ulonglong, width: cython.longlong, out: cython.uchar[::1], at: cython.longlong
+) -> cython.longlong:
+    """A number as `kind` has it, of at least `width` characters; return where the next piece goes."""
+    base: cython.ulonglong = 16 if kind >= IS_HEXADECIMAL else 10
+    is_negative: cython.int = kind == IS_SIGNED and value & SIGN != 0
+    digits: cython.longlong = 1
+    prefix: cython.longlong = 0
+    index: cython.longlong
+    rest: cython.ulonglong
+    digit: cython.int
+    if is_negative:
+        value = ALL_ONES - value + 1
+        prefix = 1
+    elif kind == IS_HEXADECIMAL and value:
+        prefix = 2
+    rest = value // base
+    while rest:
+        digits += 1
+        rest //= base
+    if kind == IS_DIGITS and digits < width:
+        digits = width
+    index = at
+    at += max(digits + prefix, width)
+    if at > out.shape[0]:
+        return at
+    while index < at - digits - prefix:
+        out[index] = 32
+        index += 1
+    if prefix:
+        out[index] = 45 if is_negative else 48
+        if prefix > 1:
+            out[index + 1] = 120
+    for index in range(digits):
+        digit = cython.cast(cython.int, value % base)
+        out[at - 1 - index] = digit + (48 if digit < 10 else 87)
+        value //= base
+    return at
+
+
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def fill(
+    words: cython.const[cython.uchar][::1],
+    word_start: cython.const[cython.longlong][::1],
+    word_size: cython.const[cython.longlong][::1],
+    first_step: cython.const[cython.longlong][::1],
+    step_kind: cython.const[cython.longlong][::1],
+    step_argument: cython.const[cython.longlong][::1],
+    step_width: cython.const[cython.longlong][::1],
+    template: cython.const[cython.longlong][::1],
+    values: cython.const[cython.ulonglong][:, ::1],
+    out: cython.uchar[::1],
+) -> cython.longlong:
+    """The text of records, as far as `out` has room; return how many bytes it is.
+
+    Record r is template[r] with a row of values. A template has the steps first_step[t] up to the next one's: of each
+    a `Step`, its argument (the number of a word, or of a value of the row), and the least width of a number.
+    """
+    record: cython.longlong
+    step: cython.longlong
+    word: cython.longlong
+    kind: cython.int
+    at: cython.longlong = 0
+    for record in range(template.shape[0]):
+        for step in range(first_step[template[record]], first_step[template[record] + 1]):
+            kind = cython.cast(cython.int, step_kind[step])
+            if kind == IS_WORD or kind == IS_WORD_OF:
+                word = step_argument[step]
+                if kind == IS_WORD_OF:
+                    word = cython.cast(cython.longlong, values[record, word])
+                at = put_word(words, word_start[word], word_size[word], out, at)
+            else:
+                at = put_number(kind, values[record, step_argument[step]], step_width[step], out, at)
+    return at
