@@ -12,7 +12,7 @@ import numpy as np
 
 from ..schemas import engine
 from ..schemas.forms import DW_FORM, FORM_KINDS
-from ..schemas.macros import MacroHeader, operand_record
+from ..schemas.macros import MacroHeader
 from ..schemas.section import Section
 from ..schemas.wire import LebBlock
 from .macro_sources import MacroSources
@@ -39,9 +39,8 @@ def operands_of(section: Section, table: Macros, entry: int) -> list[tuple[DW_FO
     stream = io.BytesIO(table.text_of(entry))
     found = []
     for form in map(DW_FORM, described[int(table.opcode[entry])]):
-        kind = operand_record(FORM_KINDS[form])
-        name = f"unit[{unit}].entry"
-        value = engine.parse_stream(kind, section, stream, start, name, dwarf_format=header.dwarf_format)[0].value
+        name, params = f"unit[{unit}].entry", {"dwarf_format": header.dwarf_format}
+        value, _ = engine.parse_value(FORM_KINDS[form], section, stream, start, name, **params)
         if isinstance(value, LebBlock):
             value = value.data
         elif form is DW_FORM.data16:

@@ -7,7 +7,6 @@ import io
 import pytest
 from unwindkit.schemas import engine
 from unwindkit.schemas.forms import DW_FORM, FORM_KINDS
-from unwindkit.schemas.macros import operand_record
 from unwindkit.schemas.section import Section
 from unwindkit.schemas.wire import DwarfFormat
 
@@ -48,6 +47,5 @@ def test_a_value_has_these_bytes(name: str) -> None:
     data = bytes.fromhex(VECTORS[name][1])
     stream = io.BytesIO(data + b"\x55" * 16)
     section = Section("vector", memoryview(stream.getvalue()), 0, None, "little", 8)
-    record = operand_record(FORM_KINDS[DW_FORM[name]])
-    engine.parse_stream(record, section, stream, 0, "value", dwarf_format=DwarfFormat.DWARF32)
+    engine.parse_value(FORM_KINDS[DW_FORM[name]], section, stream, 0, "value", dwarf_format=DwarfFormat.DWARF32)
     assert stream.tell() == len(data)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from . import engine
@@ -28,14 +27,13 @@ from .cfi import (
     Instruction,
     LsdaPointer,
     OpaqueCie,
-    Operand,
     PersonalityPointer,
     Terminator,
     is_readable,
 )
 from .pointers import DW_EH_PE, is_known
 from .section import BuildError, ByteOrder, ParseError, Section
-from .wire import DwarfFormat, LebBlock, record, wire
+from .wire import DwarfFormat, LebBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,17 +261,6 @@ def parse_lsda(fde: Fde, section: Section, data_offset: int, layout: FdeFormat) 
     return engine.parse(LsdaPointer, section, data_offset, end, "FDE", **params)[0]
 
 
-@cache
-def _operand_record(operand: Operand) -> type[Any]:
-    """A record of one operand, so that the engine parses it as it parses any field."""
-
-    @record
-    class Stored:
-        value: Any = wire(OPERAND_KINDS[operand], f"operand {operand.name}")
-
-    return Stored
-
-
 def parse_instructions(
     section: Section, start: int, end: int, address_encoding: int = DW_EH_PE.absptr, record: str = "instructions"
 ) -> tuple[Instruction, ...]:
@@ -295,10 +282,10 @@ def parse_instructions(
             if operand in INLINE_OPERANDS:
                 operands.append(byte & INLINE_MASK)
             else:
-                declared: type[Any] = _operand_record(operand)
                 stream.seek(offset - start)
-                stored, offset = engine.parse_stream(declared, section, stream, start, name, **params)
-                operands.append(stored.value)
+                kind = OPERAND_KINDS[operand]
+                value, offset = engine.parse_value(kind, section, stream, start, name, **params)
+                operands.append(value)
         found.append(Instruction(opcode, tuple(operands)))
     return tuple(found)
 
@@ -324,8 +311,7 @@ def build_instructions(
                     raise BuildError("", None, name, f"{value} does not fit the low six bits of an opcode")
                 head |= value
             else:
-                stored = _operand_record(operand)(value)
                 params = {"address_encoding": address_encoding, "address_size": address_size}
-                tail += engine.build(stored, byte_order, name, **params)
+                tail += engine.build_value(OPERAND_KINDS[operand], value, byte_order, name, **params)
         data += bytes([head]) + tail
     return bytes(data)

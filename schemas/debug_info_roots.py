@@ -11,7 +11,6 @@ from typing import Any
 
 from . import engine
 from .forms import FORM_KINDS, SECTION_OFFSET
-from .macros import operand_record
 from .section import ParseError, Section
 from .wire import SLEB, U8, U16, ULEB, Block, DwarfFormat, Given, Integer, Kind, Leb128, When, record, wire
 
@@ -101,7 +100,7 @@ def parse_root(
 
 
 def _value(kind: Kind, section: Section, stream: io.BytesIO, start: int, params: dict[str, Any]) -> Any:
-    return engine.parse_stream(operand_record(kind), section, stream, start, "unit.root", **params)[0].value
+    return engine.parse_value(kind, section, stream, start, "unit.root", **params)[0]
 
 
 def _attributes(section: Section, offset: int, code: int) -> list[tuple[int, int]]:

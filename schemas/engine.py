@@ -322,22 +322,50 @@ def parse_stream(
     cls: type[R], section: Section, stream: io.BytesIO, offset: int, record: str = "", **params: Any
 ) -> tuple[R, int]:
     """As `parse`, where `stream` stands, a copy of the section from `offset` on: for many records of one copy."""
+    return _parse(struct_of(cls, section.byte_order), section, stream, offset, record or cls.__name__, params)
+
+
+def parse_value(
+    kind: Kind, section: Section, stream: io.BytesIO, offset: int, record: str, **params: Any
+) -> tuple[Any, int]:
+    """Parse one value of a kind, such as an operand, which errors call `record`.value; else as `parse_stream`."""
+    subcon = _cached_construct(type(kind).__name__, kind, section.byte_order)
+    return _parse(subcon, section, stream, offset, f"{record}.value", params)
+
+
+def _parse(
+    subcon: construct.Construct,
+    section: Section,
+    stream: io.BytesIO,
+    offset: int,
+    record: str,
+    params: dict[str, Any],
+) -> tuple[Any, int]:
     params = {"address": section.address + offset, "address_size": section.address_size} | params
     try:
-        value: R = struct_of(cls, section.byte_order).parse_stream(stream, **params)
+        value = subcon.parse_stream(stream, **params)
     except construct.ConstructError as error:
-        raise ParseError(section, offset + stream.tell(), *_complaint(error, record or cls.__name__)) from error
+        raise ParseError(section, offset + stream.tell(), *_complaint(error, record)) from error
     return value, offset + stream.tell()
 
 
 def build(value: Any, byte_order: ByteOrder = "little", record: str = "", **params: Any) -> bytes:
     """The bytes of a record. `params` as for `parse`; raises BuildError."""
+    return _build(struct_of(type(value), byte_order), value, record or type(value).__name__, params)
+
+
+def build_value(kind: Kind, value: Any, byte_order: ByteOrder, record: str, **params: Any) -> bytes:
+    """The bytes of one value of a kind, which errors call `record`.value. `params` as for `parse`; raises BuildError."""
+    return _build(_cached_construct(type(kind).__name__, kind, byte_order), value, f"{record}.value", params)
+
+
+def _build(subcon: construct.Construct, value: Any, record: str, params: dict[str, Any]) -> bytes:
     params = {"address": 0, "address_size": 8} | params
     try:
-        data: bytes = struct_of(type(value), byte_order).build(value, **params)
+        data: bytes = subcon.build(value, **params)
     except (construct.ConstructError, TypeError) as error:
-        path = _complaint(error, "") if isinstance(error, construct.ConstructError) else ("", str(error))
-        raise BuildError("", None, (record or type(value).__name__) + path[0], path[1]) from error
+        place = _complaint(error, record) if isinstance(error, construct.ConstructError) else (record, str(error))
+        raise BuildError("", None, *place) from error
     return data
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from . import engine
 from .section import BuildError, ParseError, Section
@@ -29,8 +28,6 @@ from .wire import (
     Leb128,
     LebBlock,
     Variable,
-    record,
-    wire,
 )
 
 _ADDRESS = Variable(lambda this: this._params.address_size)
@@ -173,17 +170,6 @@ def _by_name() -> dict[str, tuple[int, tuple[Kind, ...]]]:
     return {name: (opcode, operands) for opcode, (name, operands) in _by_opcode().items()}
 
 
-@cache
-def _operand_record(kind: Kind) -> type[Any]:
-    """A record of one operand, so that the engine reads it as it reads any field."""
-
-    @record
-    class Stored:
-        value: Any = wire(kind, "operand")
-
-    return Stored
-
-
 def is_operation(opcode: int) -> bool:
     """Whether an opcode is known."""
     return opcode in _by_opcode()
@@ -212,9 +198,8 @@ def parse_operation(
     operands = []
     stream.seek(end)
     for kind in kinds:
-        declared = _operand_record(kind)
-        stored, end = engine.parse_stream(declared, expression, stream, 0, record, offset_size=offset_size)
-        operands.append(stored.value)
+        value, end = engine.parse_value(kind, expression, stream, 0, record, offset_size=offset_size)
+        operands.append(value)
     return Operation(name, tuple(operands), offset, end)
 
 
@@ -229,9 +214,6 @@ def build_expression(operations: tuple[Operation, ...], like: Section, offset_si
         if len(kinds) != len(operation.operands):
             raise BuildError(like, None, f"operation[{index}]", f"{len(operation.operands)} operands, not {len(kinds)}")
         for kind, value in zip(kinds, operation.operands, strict=True):
-            stored = _operand_record(kind)(value)
-            place = f"operation[{index}]"
-            data += engine.build(
-                stored, like.byte_order, place, address_size=like.address_size, offset_size=offset_size
-            )
+            sizes = {"address_size": like.address_size, "offset_size": offset_size}
+            data += engine.build_value(kind, value, like.byte_order, f"operation[{index}]", **sizes)
     return bytes(data)

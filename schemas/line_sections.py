@@ -7,7 +7,6 @@ Instructions are parsed apart, by the operand table; the lengths between are com
 from __future__ import annotations
 
 import io
-from functools import cache
 from typing import Any
 
 from . import engine
@@ -26,7 +25,7 @@ from .line import (
     Program,
 )
 from .section import BuildError, ByteOrder, ParseError, Section
-from .wire import ULEB, DwarfFormat, Kind, Leb128, record, wire
+from .wire import ULEB, DwarfFormat, Kind, Leb128
 
 NAME = ".debug_line"
 
@@ -78,22 +77,6 @@ def build_line_section(units: tuple[LineUnit, ...], byte_order: ByteOrder = "lit
     return b"".join(build_unit(unit, byte_order) for unit in units)
 
 
-def _stored(kind: Kind) -> type[Any]:
-    """A record of one operand, so that the engine parses it as it parses any field."""
-    return _stored_record(type(kind).__name__, kind)
-
-
-@cache
-def _stored_record(_: str, kind: Kind) -> type[Any]:
-    """Made once; the name of the type is asked for as kinds are tuples, equal where their fields are."""
-
-    @record
-    class Stored:
-        value: Any = wire(kind, "an operand")
-
-    return Stored
-
-
 def parse_program(
     section: Section, start: int, end: int, header: LineProgramHeader, name: str = "program"
 ) -> tuple[tuple[int, LineInstruction | ExtendedInstruction], ...]:
@@ -136,12 +119,10 @@ def _parse_value(kind: Kind, section: Section, offset: int, end: int, name: str)
     for reach in (min(end, offset + 64), end):
         stream = io.BytesIO(section.data[offset:reach])
         try:
-            stored, behind = engine.parse_stream(_stored(kind), section, stream, offset, name)
+            return engine.parse_value(kind, section, stream, offset, name)
         except ParseError:
             if reach == end:
                 raise
-        else:
-            return stored.value, behind
     raise AssertionError
 
 
@@ -158,8 +139,9 @@ def _parse_extended(section: Section, offset: int, end: int, name: str) -> tuple
     at = start + 1
     for known, spec in EXTENDED.items():
         if known == opcode and spec.operand is not LineOperand.NONE:
-            stored, at = engine.parse(_stored(LINE_OPERAND_KINDS[spec.operand]), section, at, stop, name)
-            operands = (stored.value,)
+            stream = io.BytesIO(section.data[at:stop])
+            value, at = engine.parse_value(LINE_OPERAND_KINDS[spec.operand], section, stream, at, name)
+            operands = (value,)
     return ExtendedInstruction(opcode, operands, bytes(section.data[at:stop]), length.size), stop
 
 
@@ -176,7 +158,7 @@ def build_program(program: Program, header: LineProgramHeader, byte_order: ByteO
             raise BuildError(NAME, None, name, f"{len(instruction.operands)} operands, {len(kinds)} needed")
         data.append(instruction.opcode)
         for kind, value in zip(kinds, instruction.operands, strict=True):
-            data += engine.build(_stored(kind)(value), byte_order, name)
+            data += engine.build_value(kind, value, byte_order, name)
     return bytes(data)
 
 
@@ -188,7 +170,7 @@ def _build_extended(instruction: ExtendedInstruction, byte_order: ByteOrder, nam
     body = bytes([instruction.opcode])
     if spec is not None and has_operand:
         (value,) = instruction.operands
-        body += engine.build(_stored(LINE_OPERAND_KINDS[spec.operand])(value), byte_order, name)
+        body += engine.build_value(LINE_OPERAND_KINDS[spec.operand], value, byte_order, name)
     body += instruction.rest
     length = Leb128(len(body), instruction.length_size)
-    return bytes([EXTENDED_OPCODE]) + engine.build(_stored(ULEB)(length), byte_order, f"{name}.length") + body
+    return bytes([EXTENDED_OPCODE]) + engine.build_value(ULEB, length, byte_order, f"{name}.length") + body

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from . import engine
@@ -190,18 +190,6 @@ class MacroUnit:
     entries: tuple[MacroEntry, ...]
 
 
-# Kinds are tuples, of which some with the same fields are of different types.
-@lru_cache(maxsize=None, typed=True)
-def operand_record(kind: Kind) -> type[Any]:
-    """A record of one operand, so that the engine parses it as it parses any field."""
-
-    @record
-    class Stored:
-        value: Any = wire(kind, "an operand")
-
-    return Stored
-
-
 @cache
 def standard_operands(version: int) -> dict[int, tuple[Operand, ...]]:
     """The operands of each opcode that a version defines; 0 stands for `.debug_macinfo`, which has none."""
@@ -252,9 +240,8 @@ def parse_macros(section: Section, has_headers: bool) -> tuple[MacroUnit, ...]:
             stream.seek(at + 1)
             operands, at = [], at + 1
             for kind in kinds[opcode]:
-                declared = operand_record(kind)
-                stored, at = engine.parse_stream(declared, section, stream, 0, path, dwarf_format=dwarf_format)
-                operands.append(stored.value)
+                value, at = engine.parse_value(kind, section, stream, 0, path, dwarf_format=dwarf_format)
+                operands.append(value)
             entries.append(MacroEntry(opcode, tuple(operands)))
         at += 1
         stream.seek(at)
@@ -282,6 +269,6 @@ def build_macros(units: tuple[MacroUnit, ...], byte_order: ByteOrder) -> bytes:
                 )
             data.append(entry.opcode)
             for kind, value in zip(declared, entry.operands, strict=True):
-                data += engine.build(operand_record(kind)(value), byte_order, path, dwarf_format=dwarf_format)
+                data += engine.build_value(kind, value, byte_order, path, dwarf_format=dwarf_format)
         data.append(END)
     return bytes(data)

@@ -22,9 +22,9 @@ from ..lookup_tables import (
     range_padding,
     range_size,
 )
-from ..macros import MacroEntry, MacroFlags, MacroHeader, MacroUnit, OpcodeOperands, kinds_of, operand_record
+from ..macros import MacroEntry, MacroFlags, MacroHeader, MacroUnit, OpcodeOperands, kinds_of
 from ..wire import DwarfFormat, Leb128, leb_size
-from .declarations import MAX_PADDING, records
+from .declarations import MAX_PADDING, records, values_of
 
 # Where the parts of a set begin: its length and its header, by format.
 _RANGES_HEADER_END = {DwarfFormat.DWARF32: 12, DwarfFormat.DWARF64: 24}
@@ -84,8 +84,7 @@ def macro_units(draw: DrawFn, has_header: bool) -> MacroUnit:
     dwarf_format = DwarfFormat.DWARF32 if header is None else header.dwarf_format
 
     def entries(opcode: int) -> SearchStrategy[MacroEntry]:
-        operands = (records(operand_record(kind), dwarf_format=dwarf_format) for kind in kinds[opcode])
-        stored = st.tuples(*(operand.map(lambda one: one.value) for operand in operands))
-        return st.builds(MacroEntry, st.just(opcode), stored)
+        operands = (values_of(kind, dwarf_format=dwarf_format) for kind in kinds[opcode])
+        return st.builds(MacroEntry, st.just(opcode), st.tuples(*operands))
 
     return MacroUnit(header, tuple(draw(st.lists(st.sampled_from(sorted(kinds)).flatmap(entries), max_size=6))))
