@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..schemas.expressions import FAMILIES, OPERATIONS, Operation, parse_expression
+from ..schemas.expressions import FAMILIES, FAMILY_SIZE, OPERATIONS, Operation, parse_expression
 from ..schemas.section import ByteOrder, ParseError, Section
-from ..schemas.wire import LebBlock
+from ..schemas.wire import LebBlock, sleb, uleb
 
 # Loops by DW_OP_skip and DW_OP_bra end here, and trees are walked by recursion; no compiler's expression comes near.
 MAX_STEPS = 10_000
@@ -76,6 +76,20 @@ def parse(expression: bytes, byte_order: ByteOrder = "little", address_size: int
     return parse_expression(Section.of("expression", expression, 0, byte_order, address_size))
 
 
+def literal(value: int) -> Operation:
+    """The shortest operation that pushes a number of 64 bits, signed or unsigned."""
+    if 0 <= value < FAMILY_SIZE:
+        return Operation(f"lit{value}")
+    return Operation("constu", (uleb(value),)) if value > 0 else Operation("consts", (sleb(value),))
+
+
+def register_plus(register: int, offset: int) -> Operation:
+    """The operation that pushes a register's value plus an offset."""
+    if register < FAMILY_SIZE:
+        return Operation(f"breg{register}", (sleb(offset),))
+    return Operation("bregx", (uleb(register), sleb(offset)))
+
+
 def text(operations: tuple[Operation, ...]) -> str:
     """The operations as a listing, one behind the other."""
     return "; ".join(map(str, operations))
@@ -87,7 +101,8 @@ def simplify(operations: tuple[Operation, ...], address_size: int = 8, initial: 
     Raises ExpressionError.
     """
     stack = [] if initial is None else [initial]
-    return _run(operations, stack, address_size, Register, lambda address, size: Memory(address, size, _count(address)))
+    machine = _Machine(stack, address_size, Register, lambda address, size: Memory(address, size, _count(address)))
+    return _run(machine, operations)
 
 
 def evaluate(
@@ -107,27 +122,40 @@ def evaluate(
         return Constant(memory(address.value, size))
 
     stack: list[Node] = [] if initial is None else [Constant(initial)]
-    result = _run(operations, stack, address_size, lambda number: Constant(register(number)), read)
+    result = _run(_Machine(stack, address_size, lambda number: Constant(register(number)), read), operations)
     assert isinstance(result, Constant)
     return result.value
 
 
-def _run(
-    operations: tuple[Operation, ...],
-    stack: list[Node],
-    address_size: int,
-    register: Callable[[int], Node],
-    memory: Callable[[Node, int], Node],
-) -> Node:
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """The stack, and how values of registers and memory become nodes."""
+
+    stack: list[Node]
+    address_size: int
+    register: Callable[[int], Node]
+    memory: Callable[[Node, int], Node]
+
+    @property
+    def mask(self) -> int:
+        """The largest unsigned number of the address size."""
+        return (1 << 8 * self.address_size) - 1
+
+    def push_sum(self, node: Node, number: int) -> None:
+        """Push a node plus a number."""
+        self.stack.append(_binary("plus", node, Constant(number & self.mask), self.mask))
+
+
+def _run(machine: _Machine, operations: tuple[Operation, ...]) -> Node:
     starts = {operation.offset: index for index, operation in enumerate(operations)}
     index = steps = 0
     while index < len(operations):
         operation = operations[index]
         steps += 1
-        if steps > MAX_STEPS or len(stack) > MAX_STACK:
+        if steps > MAX_STEPS or len(machine.stack) > MAX_STACK:
             raise ExpressionError(f"more than {MAX_STEPS} steps or {MAX_STACK} values")
         try:
-            jumps = _apply(operation, stack, address_size, register, memory)
+            jumps = _apply(machine, operation)
         except IndexError:
             raise ExpressionError(f"DW_OP_{operation.name} finds too few values on the stack") from None
         index += 1
@@ -136,9 +164,19 @@ def _run(
             if target not in starts and target != operations[-1].end:
                 raise ExpressionError(f"DW_OP_{operation.name} leads to {target:#x}, where no operation starts")
             index = starts.get(target, len(operations))
-    if not stack:
+    if not machine.stack:
         raise ExpressionError("nothing is left on the stack")
-    return stack[-1]
+    return machine.stack[-1]
+
+
+def _apply(machine: _Machine, operation: Operation) -> bool:
+    """Apply one operation to the stack; whether it jumps."""
+    if operation.name in _BRANCHES:
+        return _BRANCHES[operation.name](machine)
+    if operation.name not in _EFFECTS:
+        raise ExpressionError(f"DW_OP_{operation.name} has no meaning in call frame information")
+    _EFFECTS[operation.name](machine, operation)
+    return False
 
 
 def _operand(operation: Operation, number: int = 0) -> int:
@@ -146,76 +184,6 @@ def _operand(operation: Operation, number: int = 0) -> int:
     if isinstance(value, LebBlock):
         raise ExpressionError(f"DW_OP_{operation.name} has no meaning in call frame information")
     return int(value)
-
-
-def _apply(
-    operation: Operation,
-    stack: list[Node],
-    address_size: int,
-    register: Callable[[int], Node],
-    memory: Callable[[Node, int], Node],
-) -> bool:
-    """Apply one operation to the stack; whether it jumps."""
-    name = operation.name
-    mask = (1 << 8 * address_size) - 1
-    if name.startswith("lit"):
-        stack.append(Constant(int(name[3:])))
-    elif name in _CONSTANTS:
-        stack.append(Constant(_operand(operation) & mask))
-    elif name == "bregx":
-        stack.append(_binary("plus", register(_operand(operation)), Constant(_operand(operation, 1) & mask), mask))
-    elif name.startswith("breg"):
-        stack.append(_binary("plus", register(int(name[4:])), Constant(_operand(operation) & mask), mask))
-    elif name in _BINARY:
-        right, left = stack.pop(), stack.pop()
-        stack.append(_binary(name, left, right, mask))
-    elif name in _UNARY:
-        stack.append(_unary(name, stack.pop(), mask))
-    elif name == "plus_uconst":
-        stack.append(_binary("plus", stack.pop(), Constant(_operand(operation) & mask), mask))
-    elif name in ("deref", "deref_size"):
-        size = address_size if name == "deref" else _operand(operation)
-        if not 0 < size <= address_size:
-            raise ExpressionError(f"DW_OP_deref_size of {size} bytes, where an address has {address_size}")
-        stack.append(memory(stack.pop(), size))
-    elif name in _STACK:
-        _STACK[name](stack, operation)
-    elif name == "skip":
-        return True
-    elif name == "bra":
-        condition = stack.pop()
-        if not isinstance(condition, Constant):
-            raise ExpressionError("DW_OP_bra on a value that is not known")
-        return condition.value != 0
-    elif name != "nop":
-        raise ExpressionError(f"DW_OP_{name} has no meaning in call frame information")
-    return False
-
-
-_CONSTANTS = ("addr", *(f"const{size}{sign}" for size in (1, 2, 4, 8) for sign in "us"), "constu", "consts")
-
-
-def _pick(stack: list[Node], depth: int) -> None:
-    if not 0 <= depth < len(stack):
-        raise IndexError(depth)
-    stack.append(stack[-1 - depth])
-
-
-def _rotate(stack: list[Node], count: int) -> None:
-    """The top goes below the `count` - 1 others."""
-    if len(stack) < count:
-        raise IndexError(count)
-    stack.insert(len(stack) - count, stack.pop())
-
-
-_STACK: dict[str, Callable[[list[Node], Operation], object]] = {
-    "dup": lambda stack, _: _pick(stack, 0),
-    "over": lambda stack, _: _pick(stack, 1),
-    "pick": lambda stack, operation: _pick(stack, _operand(operation)),
-    "drop": lambda stack, _: stack.pop(),
-    "swap": lambda stack, _: _rotate(stack, 2),
-    "rot": lambda stack, _: _rotate(stack, 3),
-}
 
 
 def _signed(value: int, mask: int) -> int:
@@ -292,6 +260,82 @@ def _binary(operator: str, left: Node, right: Node, mask: int) -> Node:
             if isinstance(left, Binary) and left.operator == "plus" and isinstance(left.right, Constant):
                 return _binary("plus", left.left, Constant(left.right.value + right.value & mask), mask)
     return Binary(operator, left, right, _count(left, right))
+
+
+def _branch_is_taken(machine: _Machine) -> bool:
+    condition = machine.stack.pop()
+    if not isinstance(condition, Constant):
+        raise ExpressionError("DW_OP_bra on a value that is not known")
+    return condition.value != 0
+
+
+def _pick(machine: _Machine, depth: int) -> None:
+    if not 0 <= depth < len(machine.stack):
+        raise IndexError(depth)
+    machine.stack.append(machine.stack[-1 - depth])
+
+
+def _rotate(machine: _Machine, count: int) -> None:
+    """The top goes below the `count` - 1 others."""
+    if len(machine.stack) < count:
+        raise IndexError(count)
+    machine.stack.insert(len(machine.stack) - count, machine.stack.pop())
+
+
+def _dereference(machine: _Machine, size: int) -> None:
+    if not 0 < size <= machine.address_size:
+        raise ExpressionError(f"DW_OP_deref_size of {size} bytes, where an address has {machine.address_size}")
+    machine.stack.append(machine.memory(machine.stack.pop(), size))
+
+
+def _push_literal(number: int) -> _Effect:
+    return lambda machine, _: machine.stack.append(Constant(number))
+
+
+def _push_constant(machine: _Machine, operation: Operation) -> None:
+    machine.stack.append(Constant(_operand(operation) & machine.mask))
+
+
+def _push_register(number: int) -> _Effect:
+    return lambda machine, operation: machine.push_sum(machine.register(number), _operand(operation))
+
+
+def _apply_unary(operator: str) -> _Effect:
+    return lambda machine, _: machine.stack.append(_unary(operator, machine.stack.pop(), machine.mask))
+
+
+def _apply_binary(operator: str) -> _Effect:
+    def apply(machine: _Machine, _: Operation) -> None:
+        right, left = machine.stack.pop(), machine.stack.pop()
+        machine.stack.append(_binary(operator, left, right, machine.mask))
+
+    return apply
+
+
+_Effect = Callable[[_Machine, Operation], object]
+_CONSTANTS = ("addr", *(f"const{size}{sign}" for size in (1, 2, 4, 8) for sign in "us"), "constu", "consts")
+
+# What each operation does to the stack; those that are in neither table have no meaning in call frame information.
+_EFFECTS: dict[str, _Effect] = {
+    **{f"lit{number}": _push_literal(number) for number in range(FAMILY_SIZE)},
+    **dict.fromkeys(_CONSTANTS, _push_constant),
+    **{f"breg{number}": _push_register(number) for number in range(FAMILY_SIZE)},
+    **{name: _apply_unary(name) for name in _UNARY},
+    **{name: _apply_binary(name) for name in _BINARY},
+    "bregx": lambda machine, operation: machine.push_sum(machine.register(_operand(operation)), _operand(operation, 1)),
+    "plus_uconst": lambda machine, operation: machine.push_sum(machine.stack.pop(), _operand(operation)),
+    "deref": lambda machine, _: _dereference(machine, machine.address_size),
+    "deref_size": lambda machine, operation: _dereference(machine, _operand(operation)),
+    "dup": lambda machine, _: _pick(machine, 0),
+    "over": lambda machine, _: _pick(machine, 1),
+    "pick": lambda machine, operation: _pick(machine, _operand(operation)),
+    "drop": lambda machine, _: machine.stack.pop(),
+    "swap": lambda machine, _: _rotate(machine, 2),
+    "rot": lambda machine, _: _rotate(machine, 3),
+    "nop": lambda machine, _: None,
+}
+# Whether it is taken.
+_BRANCHES: dict[str, Callable[[_Machine], bool]] = {"skip": lambda _: True, "bra": _branch_is_taken}
 
 
 def register_offset(node: Node, address_size: int = 8) -> tuple[int, int] | None:

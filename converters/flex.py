@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..schemas.section import ByteOrder, ParseError, Section
-from ..schemas.wire import sleb, uleb
 from .arch.table import Architecture
 from .rules import CfaKind, RuleKind
 from .unwind import RowColumns, RuleColumns, UnwindTable
@@ -27,7 +26,6 @@ CFA_BASE, NO_BASE = -1, -2
 
 # Nothing longer is a register, an offset and a dereference.
 MAX_EXPRESSION = 24
-LOW_REGISTERS = 32  # DW_OP_breg0 to breg31
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,9 +170,9 @@ def _expression(register: int, offset: int, architecture: Architecture, *, deref
     if register < 0:
         return b""
     from ..schemas.expressions import Operation, build_expression
+    from .expressions import register_plus
 
-    low = register < LOW_REGISTERS
-    base = Operation(f"breg{register}", (sleb(offset),)) if low else Operation("bregx", (uleb(register), sleb(offset)))
+    base = register_plus(register, offset)
     like = Section.of("", b"", 0, architecture.byte_order, architecture.address_size)
     return build_expression((base, Operation("deref")) if deref else (base,), like)
 

@@ -13,9 +13,6 @@ from collections.abc import Callable, Mapping
 from ..schemas.section import ParseError
 from .expressions import ReadMemory
 
-# A word that may stand alone as a register's expression: its value cannot be recovered.
-UNDEFINED = ".undef"
-
 _LITERAL = re.compile("-?[0-9]+")
 # Digits of the largest 64-bit number: int() of many more takes quadratic time.
 _MAX_DIGITS = 20

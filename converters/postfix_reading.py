@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..schemas.breakpad import CFA_NAME
 from ..schemas.expressions import Operation, build_expression
 from ..schemas.section import ByteOrder, Section
-from ..schemas.wire import sleb, uleb
-from .postfix_text import CFA_NAME
+from .expressions import literal, register_plus
 
-LITERALS = 32  # numbers and registers below this have an operation of their own
 _PLAIN = {"+": "plus", "-": "minus", "*": "mul"}
 
 
@@ -54,10 +53,7 @@ def _value(word: str, numbers: Mapping[str, int], depth: int, starts_with_cfa: b
             raise PostfixError("the CFA is said by itself")
         return Operation("pick", (depth,))
     if word in numbers:
-        number = numbers[word]
-        return (
-            Operation(f"breg{number}", (sleb(0),)) if number < LITERALS else Operation("bregx", (uleb(number), sleb(0)))
-        )
+        return register_plus(numbers[word], 0)
     try:
         return _constant(int(word))
     except ValueError:
@@ -67,9 +63,7 @@ def _value(word: str, numbers: Mapping[str, int], depth: int, starts_with_cfa: b
 def _constant(value: int) -> Operation:
     if not -(1 << 63) <= value < 1 << 64:
         raise PostfixError(f"{value} has more than 64 bits")
-    if 0 <= value < LITERALS:
-        return Operation(f"lit{value}")
-    return Operation("constu", (uleb(value),)) if value > 0 else Operation("consts", (sleb(value),))
+    return literal(value)
 
 
 def _binary(word: str, last: str, operations: list[Operation]) -> list[Operation]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ..schemas.breakpad import CFA_NAME
 from ..schemas.section import ByteOrder, ParseError
 from .expressions import Binary, Constant, ExpressionError, Memory, Node, Register, Unary, parse, simplify
 
 CFA = -1  # the register number that stands for the CFA
-CFA_NAME = ".cfa"
 
 
 def postfix_of(

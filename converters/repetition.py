@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..schemas.section import Section
-from ..schemas.wire import sleb
 from .overlaps import without_blocks
 from .refusals import Reason
 from .rules import CfaKind
@@ -27,9 +26,6 @@ MAX_BLOCK = 128
 MAX_UNROLLED = 1 << 16
 # Distinct expressions looked at that name the PC: a linker writes one.
 MAX_EXPRESSIONS = 8
-
-# Numbers and registers below this have an operation of their own (DW_OP_lit0, DW_OP_breg0).
-LITERALS = 32
 
 # For the row that starts there, register and offset by residue.
 Masked = tuple[int, tuple[int, ...]]
@@ -117,27 +113,25 @@ def _as_expression(function: Function, table: UnwindTable) -> Row | None:
     if pc is None or len(function.rows) != 2 or block & block - 1 or function.start % block:
         return None
     low, high = function.rows
-    if low.cfa.register >= LITERALS or not low.cfa.kind is high.cfa.kind is CfaKind.REGISTER:
+    if not low.cfa.kind is high.cfa.kind is CfaKind.REGISTER:
         return None
     step = int(high.cfa.value) - int(low.cfa.value)
     same = low.cfa.register == high.cfa.register and low == replace(high, offset=0, cfa=low.cfa)
     if not same or step <= 0 or step & step - 1:
         return None
-    expression = _step_expression(low.cfa, high.offset, step, block, table)
+    expression = _step_expression(low.cfa, high.offset, step, block, pc, table)
     return replace(low, cfa=CfaRule(CfaKind.EXPRESSION, 0, expression))
 
 
-def _step_expression(low: CfaRule, at: int, step: int, block: int, table: UnwindTable) -> bytes:
+def _step_expression(low: CfaRule, at: int, step: int, block: int, program_counter: int, table: UnwindTable) -> bytes:
     """`low`, and `step` (a power of two) more where the PC modulo `block` is `at` or more: ld's for the lazy PLT."""
     from ..schemas.expressions import Operation, build_expression
+    from .expressions import literal, register_plus
 
-    def literal(number: int) -> Operation:
-        return Operation(f"lit{number}") if number < LITERALS else Operation("const1u", (number,))
-
-    pc = Operation(f"breg{table.architecture.program_counter}", (sleb(0),))
+    pc = register_plus(program_counter, 0)
     residue = (pc, literal(block - 1), Operation("and"))
     added = (literal(at), Operation("ge"), literal(step.bit_length() - 1), Operation("shl"), Operation("plus"))
-    base = Operation(f"breg{low.register}", (sleb(int(low.value)),))
+    base = register_plus(low.register, int(low.value))
     like = Section.of("", b"", 0, table.byte_order, table.address_size)
     return build_expression((base, *residue, *added), like)
 

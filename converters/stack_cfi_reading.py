@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED
 from ..schemas.pointers import DW_EH_PE
 from ..schemas.section import ParseError
 from ..schemas.text_records import Rule, bytes_from
@@ -18,10 +19,9 @@ from .arch.registers import breakpad_names, numbers_of_names
 from .arch.table import ARCHITECTURES, Architecture
 from .interning import intern
 from .postfix_reading import PostfixError, expression_of
-from .postfix_text import CFA_NAME
 from .rules import CfaKind, RuleKind
 from .stack_cfi_lines import SOURCE, StackLines, stack_lines
-from .stack_cfi_words import OUTERMOST, RA_NAME, WITHDRAWN
+from .stack_cfi_words import OUTERMOST
 from .text import ranges
 from .unwind import CfaRule, Function, FunctionColumns, RegisterRule, Row, RowColumns, UnwindTable, table_of
 
@@ -180,7 +180,7 @@ def _rule(
     """The rule of a register; None where it keeps its value."""
     is_pushed = architecture.assembler.ra_offset is not None
     match words:
-        case [word] if word == WITHDRAWN or (word == OUTERMOST and is_ra):
+        case [word] if word == UNDEFINED or (word == OUTERMOST and is_ra):
             return RegisterRule(number, RuleKind.UNDEFINED)
         case [name] if name in numbers:
             if numbers[name] != number:

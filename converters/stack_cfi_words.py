@@ -10,15 +10,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED
 from .arch.registers import breakpad_names
 from .contents import Contents
-from .postfix_text import CFA_NAME, postfix_of
+from .postfix_text import postfix_of
 from .refusals import Reason
 from .rules import CfaKind, RuleKind
 from .unwind import CfaRule, RegisterRule, UnwindTable
 
-RA_NAME = ".ra"
-WITHDRAWN = ".undef"
 OUTERMOST = "0"  # a caller at an address below 4096 ends Breakpad's walk
 
 # Stands for the colon behind a name while words are sorted: no name has it, and all characters are above.
@@ -146,5 +145,5 @@ def changed_words(before: Said, after: Said, mentioned: Collection[str]) -> list
     if after.lost:
         # Withdrawn, unless it was lost before, or nothing was ever said of it.
         had = before.names - before.lost
-        changed += [word_of(name, WITHDRAWN) for name in after.lost - before.lost if name in had or name in mentioned]
+        changed += [word_of(name, UNDEFINED) for name in after.lost - before.lost if name in had or name in mentioned]
     return changed

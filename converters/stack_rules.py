@@ -10,13 +10,11 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..schemas.breakpad import StackCfi, StackCfiInit
+from ..schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED, StackCfi, StackCfiInit
 from ..schemas.section import ParseError
 from ..schemas.text_records import Record
 from .expressions import ReadMemory
-from .postfix import UNDEFINED, evaluate
-
-CFA, RETURN_ADDRESS = ".cfa", ".ra"
+from .postfix import evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ def rule_index(ranges: Iterable[RuleRange]) -> RuleIndex:
 
 def missing_rules(rules: Mapping[str, str]) -> tuple[str, ...]:
     """Which of `.cfa` and `.ra` have no rule, or are lost: without both, walkers ignore the record."""
-    return tuple(name for name in (CFA, RETURN_ADDRESS) if rules.get(name, UNDEFINED) == UNDEFINED)
+    return tuple(name for name in (CFA_NAME, RA_NAME) if rules.get(name, UNDEFINED) == UNDEFINED)
 
 
 def evaluate_rules(
@@ -121,7 +119,7 @@ def evaluate_rules(
     known = dict(registers)
     values: dict[str, int] = {}
     undefined = set()
-    for name in sorted(rules, key=lambda name: name != CFA):
+    for name in sorted(rules, key=lambda name: name != CFA_NAME):
         if rules[name] == UNDEFINED:
             undefined.add(name)
             continue
@@ -129,8 +127,8 @@ def evaluate_rules(
             values[name] = evaluate(rules[name], known, memory, word_size)
         except ParseError as error:
             raise ParseError(error.section, error.offset, f"{name}: {error.record}", error.reason) from None
-        if name == CFA:
-            known[CFA] = values[CFA]
+        if name == CFA_NAME:
+            known[CFA_NAME] = values[CFA_NAME]
     return CallerRegisters(values, frozenset(undefined))
 
 
@@ -154,5 +152,5 @@ def caller_registers(
     found = evaluate_rules(rules, registers, memory, word_size)
     kept = {name: registers[name] for name in callee_saved if name in registers and name not in rules}
     if stack_pointer not in rules:
-        kept[stack_pointer] = found.values[CFA]
+        kept[stack_pointer] = found.values[CFA_NAME]
     return CallerRegisters(kept | dict(found.values), found.undefined)

@@ -23,6 +23,12 @@ from .text_records import (
     part,
 )
 
+# Names in the expressions of STACK CFI rules: the CFA, the return address, and the expression of a register whose
+# value cannot be recovered.
+CFA_NAME = ".cfa"
+RA_NAME = ".ra"
+UNDEFINED = ".undef"
+
 
 @line_record
 class Module(Record):

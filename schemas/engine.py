@@ -355,7 +355,7 @@ def build(value: Any, byte_order: ByteOrder = "little", record: str = "", **para
 
 
 def build_value(kind: Kind, value: Any, byte_order: ByteOrder, record: str, **params: Any) -> bytes:
-    """The bytes of one value of a kind, which errors call `record`.value. `params` as for `parse`; raises BuildError."""
+    """The bytes of one value of a kind; else as `build`. Errors call it `record`.value."""
     return _build(_cached_construct(type(kind).__name__, kind, byte_order), value, f"{record}.value", params)
 
 

@@ -131,7 +131,7 @@ VENDOR_OPERATIONS: dict[int, tuple[str, tuple[Kind, ...]]] = {
 }
 USER_OPCODES = range(0xE0, 0x100)
 
-# First opcode of a family of 32 -> name, operands; the number is opcode - first.
+# First opcode of a family -> name, operands; the number, of a literal or a register, is opcode - first.
 FAMILIES: dict[int, tuple[str, tuple[Kind, ...]]] = {0x30: ("lit", ()), 0x50: ("reg", ()), 0x70: ("breg", (SLEB,))}
 FAMILY_SIZE = 32
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from .. import breakpad
+from ..breakpad import CFA_NAME, RA_NAME, UNDEFINED
 from ..text_records import (
     NUMBER_LIMIT,
     Either,
@@ -34,8 +35,8 @@ from ..text_records import (
 
 R = TypeVar("R", bound=Record)
 MAX_TEXT = 30
-EXPRESSION_WORDS = ("$rsp", "$rbp", ".cfa", "0", "8", "-16", "+", "-", "*", "/", "%", "@", "^", ".undef")
-REGISTERS = (".cfa", ".ra", "$rsp", "$rbp", "x0", "r1")
+EXPRESSION_WORDS = ("$rsp", "$rbp", CFA_NAME, "0", "8", "-16", "+", "-", "*", "/", "%", "@", "^", UNDEFINED)
+REGISTERS = (CFA_NAME, RA_NAME, "$rsp", "$rbp", "x0", "r1")
 
 numbers = st.one_of(st.integers(0, 20), st.integers(0, 1 << 32), st.integers(0, NUMBER_LIMIT - 1))
 # Any bytes but those that end a line or a C string, as text: what is no UTF-8 stays what it is.
