@@ -225,6 +225,9 @@ LAZY = (row(0, sp(8), RA), row(11, sp(16), RA))
 def test_repetition_is_the_linkers_expression_where_that_counts_alike() -> None:
     # breg7 8, breg16 0, lit15, and, lit11, ge, lit3, shl, plus
     assert cfas(plt(0x1000, *LAZY)) == [CfaRule(CfaKind.EXPRESSION, 0, octets("77 08 80 00 3f 1a 3b 2a 33 24 22"))]
+    # Register 40 needs DW_OP_bregx: 92, its number, the offset.
+    high = plt(0x1000, row(0, on(40, 8), RA), row(11, on(40, 16), RA))
+    assert cfas(high) == [CfaRule(CfaKind.EXPRESSION, 0, octets("92 28 08 80 00 3f 1a 3b 2a 33 24 22"))]
     # The expression counts from multiples of 16; three times as much is no shift; another register is no sum.
     rows = [sp(8), sp(16)] * 4
     assert cfas(plt(0x1008, *LAZY)) == rows
