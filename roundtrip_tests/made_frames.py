@@ -12,7 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from unwindkit.jobs.dump import dump_frames, dump_frames_interp
+from unwindkit.jobs.dump import dump_cfi
 
 from .oracles import OracleError, oracle_command
 from .tiny_elf import ALLOC, STRTAB, Content
@@ -187,7 +187,7 @@ def frame_file(path: Path, target: Target, *entries: Entry, is_eh: bool = True) 
 
 
 def by_us(path: Path, *, interpreted: bool) -> bytes:
-    return b"".join((dump_frames_interp if interpreted else dump_frames)(path))
+    return b"".join(dump_cfi(path, interpreted))
 
 
 def by_readelf(path: Path, *, interpreted: bool) -> bytes:

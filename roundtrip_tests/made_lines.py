@@ -11,7 +11,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from unwindkit.jobs.dump import dump_decodedline, dump_rawline
+from unwindkit.jobs.dump import DECODED, RAW, dump_lines
 
 from .line_machine import Registers
 from .made_frames import Target, elf_file
@@ -116,7 +116,7 @@ def line_file(path: Path, target: Target, data: bytes, strings: bytes = b"") -> 
 
 
 def by_us(path: Path, *, decoded: bool) -> bytes:
-    return b"".join((dump_decodedline if decoded else dump_rawline)(path))
+    return b"".join(dump_lines(path, DECODED if decoded else RAW))
 
 
 def by_readelf(path: Path, *, decoded: bool) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from unwindkit import ParseError
-from unwindkit.jobs.dump import FRAME_SECTIONS, plain_sections
+from unwindkit.jobs.dump import CFI_SECTIONS, dump_json
 
 from .commands import DONE, WRONG, unwindkit
 from .made_frames import agree, by_readelf
@@ -210,7 +210,7 @@ def test_json_has_the_table_that_readelf_prints() -> None:
 
 def test_json_is_streamed() -> None:
     """Entries come one by one: the first is there before the others are made."""
-    (section,) = (one for one in plain_sections(REAL_FILES[0], FRAME_SECTIONS) if one.name == "entries")
+    (section,) = (one for one in dump_json(REAL_FILES[0], CFI_SECTIONS) if one.name == "entries")
     assert isinstance(section.parts, Iterator)
     assert next(section.parts)["kind"] == "CIE"
 
@@ -221,6 +221,6 @@ def test_a_broken_section_is_an_error_with_its_place(tmp_path: Path) -> None:
     data = bytes([0xFF, *CFI.data[1:]])
     (tmp_path / "file").write_bytes(tiny_elf(CODE, Content(".eh_frame", data)))
     with pytest.raises(ParseError, match=r"entry\[0\]\.length: the length reaches past the section's end"):
-        [*plain_sections(tmp_path / "file", FRAME_SECTIONS)]
+        [*dump_json(tmp_path / "file", CFI_SECTIONS)]
     done = unwindkit("dump", "--frames", tmp_path / "file")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (WRONG, "", 1)

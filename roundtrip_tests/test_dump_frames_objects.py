@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from unwindkit.jobs.dump import dump_frames, dump_frames_interp, plain_sections
+from unwindkit.jobs.dump import dump_cfi, dump_json
 
 from .oracles import absent, run_oracle
 
@@ -35,8 +35,8 @@ FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/aarch64-linux-gnu/lib", "/usr/s390
 
 
 def compare(path: Path) -> None:
-    for letter, dump in (("f", dump_frames), ("F", dump_frames_interp)):
-        assert b"".join(dump(path)).decode() == run_oracle("readelf", f"-wN{letter}", path), letter
+    for letter, interpreted in (("f", False), ("F", True)):
+        assert b"".join(dump_cfi(path, interpreted)).decode() == run_oracle("readelf", f"-wN{letter}", path), letter
 
 
 def object_of(compiler: str, flags: tuple[str, ...], folder: Path) -> Path:
@@ -55,7 +55,7 @@ def object_of(compiler: str, flags: tuple[str, ...], folder: Path) -> Path:
 def test_compiled_objects(compiler: str, flags: tuple[str, ...], tmp_path: Path) -> None:
     path = object_of(compiler, flags, tmp_path)
     compare(path)
-    entries = [entry for section in plain_sections(path, (".eh_frame", ".debug_frame")) for entry in section.parts]
+    entries = [entry for section in dump_json(path, (".eh_frame", ".debug_frame")) for entry in section.parts]
     assert len(entries) >= 4
 
 

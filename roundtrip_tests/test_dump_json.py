@@ -17,7 +17,7 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import write_sframe
-from unwindkit.jobs.dump import SFRAME_SECTIONS, plain_sections
+from unwindkit.jobs.dump import SFRAME_SECTIONS, dump_json
 from unwindkit.schemas import engine, sframe
 from unwindkit.schemas.sframe import SFRAME_VERSION, FdeInfo
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
@@ -92,7 +92,7 @@ def slot(found: dict[str, int] | None) -> str:
 
 def plain(path: Path) -> list[dict[str, Any]]:
     """What the command prints, without a process."""
-    sections = plain_sections(path, SFRAME_SECTIONS)
+    sections = dump_json(path, SFRAME_SECTIONS)
     return [json.loads(json.dumps(fields | {name: list(parts)})) for fields, name, parts in sections]
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unwindkit.jobs.dump import dump_sections, plain_sections
-from unwindkit.jobs.dump_tables import ARANGES_SECTIONS, MACROS, PUBNAMES_SECTIONS, PUBTYPES_SECTIONS
+from unwindkit.jobs.dump import ARANGES_SECTIONS, MACROS, PUBNAMES_SECTIONS, PUBTYPES_SECTIONS, dump_json, dump_sections
 
 from .commands import DONE, WRONG, unwindkit
 from .debug_programs import CLANG, EVERY_VARIANT, VARIANTS, Variant, built
@@ -95,7 +94,7 @@ def test_without_such_a_section(tmp_path: Path) -> None:
 
 def plain(path: Path, letter: str) -> list[dict[str, Any]]:
     """The sets or units of all sections, as JSON gives them back."""
-    sections = plain_sections(path, TABLES[letter])
+    sections = dump_json(path, TABLES[letter])
     return [json.loads(json.dumps(part)) for section in sections for part in section.parts]
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from unwindkit import ParseError
-from unwindkit.jobs.dump import dump_sections
-from unwindkit.jobs.dump_tables import TABLE_SECTIONS
+from unwindkit.jobs.dump import TABLE_SECTIONS, dump_sections
 
 from .handmade import octets
 from .made_frames import TARGETS, X86_64, Target, elf_file

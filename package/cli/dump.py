@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .common import DONE
 
 if TYPE_CHECKING:
-    from ..jobs.dump import PlainSection
+    from ..jobs.dump import JsonSection
     from .common import Commands
 
 
@@ -32,26 +32,30 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..jobs.dump import DECODED, FRAME_SECTIONS, LINE_SECTIONS, RAW, SFRAME_SECTIONS, dump_sections, plain_sections
-    from ..jobs.dump_tables import ARANGES_SECTIONS, MACROS, PUBNAMES_SECTIONS, PUBTYPES_SECTIONS
+    from ..jobs import dump as job
 
-    has_frames = options.frames or options.frames_interp
-    line_views = (RAW,) * options.rawline + (DECODED,) * options.decodedline
-    names = FRAME_SECTIONS * has_frames + SFRAME_SECTIONS * options.sframe + LINE_SECTIONS * bool(line_views)
-    names += ARANGES_SECTIONS * options.aranges + PUBNAMES_SECTIONS * options.pubnames
-    names += PUBTYPES_SECTIONS * options.pubtypes + MACROS * options.macro
+    line_views = (job.RAW,) * options.rawline + (job.DECODED,) * options.decodedline
+    names = (
+        *job.CFI_SECTIONS * (options.frames or options.frames_interp),
+        *job.SFRAME_SECTIONS * options.sframe,
+        *job.LINE_SECTIONS * bool(line_views),
+        *job.ARANGES_SECTIONS * options.aranges,
+        *job.PUBNAMES_SECTIONS * options.pubnames,
+        *job.PUBTYPES_SECTIONS * options.pubtypes,
+        *job.MACROS * options.macro,
+    )
     if not names:
         options.command.error("say what to print: --frames, --sframe, --rawline, ... (see --help)")
     if options.json:
-        _print_json(plain_sections(options.file, names, options.frames_interp, line_views))
+        _print_json(job.dump_json(options.file, names, options.frames_interp, line_views))
         return DONE
     sys.stdout.flush()
-    for piece in dump_sections(options.file, names, options.frames_interp, line_views):
+    for piece in job.dump_sections(options.file, names, options.frames_interp, line_views):
         sys.stdout.buffer.write(piece)
     return DONE
 
 
-def _print_json(sections: Iterable[PlainSection]) -> None:
+def _print_json(sections: Iterable[JsonSection]) -> None:
     """An array of objects, written piece by piece: a large section is never whole in memory as objects."""
 
     before = "["

@@ -1,35 +1,80 @@
 """What sections hold, as text and as plain data for JSON: the jobs of `unwindkit dump`.
 
-Strategy: sections in the order of the file's headers, whatever is asked for, as readelf has them.
+Strategy: one table, SECTIONS, has for each section name how it is printed and how it becomes plain data. Sections come
+in the order of the file's headers, whatever was asked for, as in readelf.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ..converters.elf import ElfSection, open_elf
 from ..converters.reading import DIALECTS, refuse_relocatable
 from ..converters.relocation import LaidOut, laid_out, relocated
-from ..schemas.section import ParseError
+from ..schemas.lookup_tables import ARANGES
+from ..schemas.macros import MACRO_SECTIONS
+from ..schemas.section import ParseError, Section
 from . import StrPath
-from .dump_tables import TABLE_SECTIONS, sources_of, table_plain, table_text
 
-FRAME_SECTIONS = (".eh_frame_hdr", *DIALECTS)
+if TYPE_CHECKING:
+    from ..converters.macro_sources import MacroSources
+
+CFI_SECTIONS = (".eh_frame_hdr", *DIALECTS)
 SFRAME_SECTIONS = (".sframe",)
 LINE_SECTIONS = (".debug_line", ".debug_line.dwo")
+ARANGES_SECTIONS = (ARANGES,)
+PUBNAMES_SECTIONS = (".debug_pubnames", ".debug_gnu_pubnames")
+PUBTYPES_SECTIONS = (".debug_pubtypes", ".debug_gnu_pubtypes")
+MACROS = tuple(MACRO_SECTIONS)
+TABLE_SECTIONS = (*ARANGES_SECTIONS, *PUBNAMES_SECTIONS, *PUBTYPES_SECTIONS, *MACROS)
+
 # How line number programs are shown: their instructions, the rows that these make.
 LineView = Literal["raw", "decoded"]
 RAW: LineView = "raw"
 DECODED: LineView = "decoded"
 
 
-class PlainSection(NamedTuple):
-    """A section as JSON has it: its own fields, and what it consists of, one by one, under a name."""
+class JsonSection(NamedTuple):
+    """A section in JSON: its own fields, and what it consists of, one by one, under a name."""
 
     fields: dict[str, Any]
     name: str
     parts: Iterator[dict[str, Any]]
+
+
+@dataclass(slots=True, eq=False)
+class Opened:
+    """A section of an open file, and how it was asked for. `sources`, what macro entries point at, is found when it is
+    first needed: a file may have many such sections."""
+
+    laid: LaidOut
+    header: ElfSection
+    interpreted: bool
+    line_views: tuple[LineView, ...]
+    sources: list[MacroSources]
+
+    @property
+    def section(self) -> Section:
+        return relocated(self.laid, self.header)
+
+    @property
+    def machine(self) -> str:
+        return str(self.laid.image.machine)
+
+    @property
+    def has_bytes(self) -> bool:
+        return self.header.size > 0 and not self.header.is_nobits
+
+    def macro_sources(self) -> MacroSources:
+        if not self.sources:
+            self.sources.append(_macro_sources(self.laid))
+        return self.sources[0]
+
+
+Text: TypeAlias = Callable[[Opened], Iterator[bytes]]
+Json: TypeAlias = Callable[[Opened], Iterator[JsonSection]]
 
 
 def dump_sframe(path: StrPath) -> Iterator[bytes]:
@@ -37,126 +82,48 @@ def dump_sframe(path: StrPath) -> Iterator[bytes]:
     return dump_sections(path, SFRAME_SECTIONS)
 
 
-def dump_frames(path: StrPath) -> Iterator[bytes]:
-    """Call frame information as `readelf -wNf` prints it, as instructions, in pieces. Raises as `dump_sframe`."""
-    return dump_sections(path, FRAME_SECTIONS)
+def dump_cfi(path: StrPath, interpreted: bool = False) -> Iterator[bytes]:
+    """Call frame information as `readelf -wNf` prints it, as instructions, or, `interpreted`, as `readelf -wNF`, as
+    rows; in pieces. Raises as `dump_sframe`."""
+    return dump_sections(path, CFI_SECTIONS, interpreted)
 
 
-def dump_frames_interp(path: StrPath) -> Iterator[bytes]:
-    """Call frame information as `readelf -wNF` prints it, as rows, in pieces. Raises as `dump_sframe`."""
-    return dump_sections(path, FRAME_SECTIONS, interpreted=True)
-
-
-def dump_rawline(path: StrPath) -> Iterator[bytes]:
-    """Line number programs as `readelf -wNl` prints them, as instructions, in pieces. Raises as `dump_sframe`."""
-    return dump_sections(path, LINE_SECTIONS, line_views=(RAW,))
-
-
-def dump_decodedline(path: StrPath) -> Iterator[bytes]:
-    """Line number programs as `readelf -wNL` prints them, as rows, in pieces. Raises as `dump_sframe`."""
-    return dump_sections(path, LINE_SECTIONS, line_views=(DECODED,))
+def dump_lines(path: StrPath, view: LineView = RAW) -> Iterator[bytes]:
+    """Line number programs as `readelf -wNl` prints them, as instructions, or, "decoded", as `readelf -wNL`, as rows;
+    in pieces. Raises as `dump_sframe`."""
+    return dump_sections(path, LINE_SECTIONS, line_views=(view,))
 
 
 def dump_sections(
-    path: StrPath,
-    names: tuple[str, ...],
-    interpreted: bool = False,
-    line_views: tuple[LineView, ...] = (RAW,),
+    path: StrPath, names: tuple[str, ...], interpreted: bool = False, line_views: tuple[LineView, ...] = (RAW,)
 ) -> Iterator[bytes]:
     """The sections of these names as text, call frame information as rows if `interpreted`, line number programs in the
     views asked for. Raises as `dump_sframe`."""
-    laid, headers = _sections(path, names)
-    sources = sources_of(laid)
-    for header in headers:
-        if header.name in SFRAME_SECTIONS:
-            from ..converters.sframe_text import sframe_text
-
-            yield from sframe_text(laid.image.contents(header))
-        elif header.name in LINE_SECTIONS and header.size and not header.is_nobits:
-            yield from _lines(laid, header, line_views)
-        elif header.size and not header.is_nobits and header.name in TABLE_SECTIONS:
-            yield from table_text(laid, header, sources)
+    for opened in _opened(path, names, interpreted, line_views):
+        name = opened.header.name
+        if opened.has_bytes or name in SFRAME_SECTIONS:
+            text, _ = SECTIONS[name]
+            yield from text(opened)
+        elif not opened.header.size:
+            yield f"\nSection '{name}' has no debugging data.\n".encode()
         else:
-            yield from _frames(laid, header, interpreted)
+            # A file of debugging information has one such beside a `.debug_frame`, which is there.
+            yield f"section '{name}' has the NOBITS type - its contents are unreliable.\n".encode()
 
 
-def _lines(laid: LaidOut, header: ElfSection, views: tuple[LineView, ...]) -> Iterator[bytes]:
-    from ..converters.line_decoded_text import decoded_line_text
-    from ..converters.line_events import line_dump
-    from ..converters.line_raw_text import raw_line_text
-    from ..converters.line_reading import string_sections
-
-    dump = line_dump(relocated(laid, header), string_sections(laid))
-    for view in (RAW, DECODED):
-        if view in views:
-            yield from raw_line_text(dump) if view == RAW else decoded_line_text(dump)
-
-
-def _frames(laid: LaidOut, header: ElfSection, interpreted: bool) -> Iterator[bytes]:
-    if not header.size:
-        yield f"\nSection '{header.name}' has no debugging data.\n".encode()
-    elif header.is_nobits:
-        # A file of debugging information has one such beside a `.debug_frame`, which is there.
-        yield f"section '{header.name}' has the NOBITS type - its contents are unreliable.\n".encode()
-    elif header.name in DIALECTS:
-        from ..converters.frame_text import frame_text
-
-        dialect = DIALECTS[header.name]
-        yield from frame_text(relocated(laid, header), dialect, str(laid.image.machine), interpreted)
-    else:
-        from ..converters.eh_frame_hdr_text import eh_frame_hdr_text
-
-        yield from eh_frame_hdr_text(laid.image.contents(header))
-
-
-def plain_sections(
-    path: StrPath,
-    names: tuple[str, ...],
-    interpreted: bool = False,
-    line_views: tuple[LineView, ...] = (RAW,),
-) -> Iterator[PlainSection]:
+def dump_json(
+    path: StrPath, names: tuple[str, ...], interpreted: bool = False, line_views: tuple[LineView, ...] = (RAW,)
+) -> Iterator[JsonSection]:
     """As `dump_sections`, as plain data. A section that the file has no bytes of is left out."""
-    laid, headers = _sections(path, names)
-    sources = sources_of(laid)
-    for header in headers:
-        if header.name in SFRAME_SECTIONS:
-            from ..converters.sframe_text import sframe_plain
-
-            fields, parts = sframe_plain(laid.image.contents(header))
-            yield PlainSection(fields, "functions", parts)
-        elif header.name in LINE_SECTIONS and header.size and not header.is_nobits:
-            yield from _plain_lines(laid, header, line_views)
-        elif header.size and not header.is_nobits and header.name in TABLE_SECTIONS:
-            yield PlainSection(*table_plain(laid, header, sources))
-        elif header.size and not header.is_nobits:
-            yield _plain_frames(laid, header, interpreted)
+    for opened in _opened(path, names, interpreted, line_views):
+        if opened.has_bytes or opened.header.name in SFRAME_SECTIONS:
+            _, json = SECTIONS[opened.header.name]
+            yield from json(opened)
 
 
-def _plain_lines(laid: LaidOut, header: ElfSection, views: tuple[LineView, ...]) -> Iterator[PlainSection]:
-    from ..converters.line_plain import line_plain
-    from ..converters.line_reading import string_sections
-
-    for view in (RAW, DECODED):
-        if view in views:
-            section, strings = relocated(laid, header), string_sections(laid)
-            fields, parts = line_plain(section, strings, decoded=view == DECODED)
-            yield PlainSection(fields, "units", parts)
-
-
-def _plain_frames(laid: LaidOut, header: ElfSection, interpreted: bool) -> PlainSection:
-    section = relocated(laid, header)
-    if header.name in DIALECTS:
-        from ..converters.frame_plain import frame_plain
-
-        fields, parts = frame_plain(section, DIALECTS[header.name], str(laid.image.machine), interpreted)
-        return PlainSection(fields, "entries", parts)
-    from ..converters.eh_frame_hdr_text import eh_frame_hdr_plain
-
-    fields, parts = eh_frame_hdr_plain(section)
-    return PlainSection(fields, "table", parts)
-
-
-def _sections(path: StrPath, names: tuple[str, ...]) -> tuple[LaidOut, list[ElfSection]]:
+def _opened(
+    path: StrPath, names: tuple[str, ...], interpreted: bool, line_views: tuple[LineView, ...]
+) -> Iterator[Opened]:
     image = open_elf(path)
     if not set(names).isdisjoint(SFRAME_SECTIONS):
         refuse_relocatable(image)
@@ -166,4 +133,137 @@ def _sections(path: StrPath, names: tuple[str, ...]) -> tuple[LaidOut, list[ElfS
         reason = "the file has no such section" if one else f"the file has none of {', '.join(names)}"
         raise ParseError(names[0] if one else "", None, "", reason)
     laid = laid_out(image, apart=False)
-    return laid, [laid.image.sections[header.index] for header in found]
+    sources: list[MacroSources] = []
+    for header in found:
+        yield Opened(laid, laid.image.sections[header.index], interpreted, line_views, sources)
+
+
+def _sframe_text(opened: Opened) -> Iterator[bytes]:
+    from ..converters.sframe_text import sframe_text
+
+    return sframe_text(opened.laid.image.contents(opened.header))
+
+
+def _sframe_json(opened: Opened) -> Iterator[JsonSection]:
+    from ..converters.sframe_text import sframe_plain
+
+    fields, parts = sframe_plain(opened.laid.image.contents(opened.header))
+    yield JsonSection(fields, "functions", parts)
+
+
+def _cfi_text(opened: Opened) -> Iterator[bytes]:
+    from ..converters.frame_text import frame_text
+
+    return frame_text(opened.section, DIALECTS[opened.header.name], opened.machine, opened.interpreted)
+
+
+def _cfi_json(opened: Opened) -> Iterator[JsonSection]:
+    from ..converters.frame_plain import frame_plain
+
+    dialect = DIALECTS[opened.header.name]
+    fields, parts = frame_plain(opened.section, dialect, opened.machine, opened.interpreted)
+    yield JsonSection(fields, "entries", parts)
+
+
+def _eh_frame_hdr_text(opened: Opened) -> Iterator[bytes]:
+    from ..converters.eh_frame_hdr_text import eh_frame_hdr_text
+
+    return eh_frame_hdr_text(opened.laid.image.contents(opened.header))
+
+
+def _eh_frame_hdr_json(opened: Opened) -> Iterator[JsonSection]:
+    from ..converters.eh_frame_hdr_text import eh_frame_hdr_plain
+
+    fields, parts = eh_frame_hdr_plain(opened.section)
+    yield JsonSection(fields, "table", parts)
+
+
+def _line_text(opened: Opened) -> Iterator[bytes]:
+    from ..converters.line_decoded_text import decoded_line_text
+    from ..converters.line_events import line_dump
+    from ..converters.line_raw_text import raw_line_text
+    from ..converters.line_reading import string_sections
+
+    dump = line_dump(opened.section, string_sections(opened.laid))
+    if RAW in opened.line_views:
+        yield from raw_line_text(dump)
+    if DECODED in opened.line_views:
+        yield from decoded_line_text(dump)
+
+
+def _line_json(opened: Opened) -> Iterator[JsonSection]:
+    from ..converters.line_plain import line_plain
+    from ..converters.line_reading import string_sections
+
+    for view in (RAW, DECODED):
+        if view in opened.line_views:
+            fields, parts = line_plain(opened.section, string_sections(opened.laid), decoded=view == DECODED)
+            yield JsonSection(fields, "units", parts)
+
+
+def _aranges_text(opened: Opened) -> Iterator[bytes]:
+    from ..converters.address_ranges_text import address_ranges_text
+
+    return address_ranges_text(opened.section)
+
+
+def _aranges_json(opened: Opened) -> Iterator[JsonSection]:
+    from ..converters.address_ranges_text import address_ranges_plain
+
+    fields, parts = address_ranges_plain(opened.section)
+    yield JsonSection(fields, "sets", parts)
+
+
+def _names_text(opened: Opened) -> Iterator[bytes]:
+    from ..converters.pubnames_text import names_text
+
+    return names_text(opened.section)
+
+
+def _names_json(opened: Opened) -> Iterator[JsonSection]:
+    from ..converters.pubnames_text import names_plain
+
+    fields, parts = names_plain(opened.section)
+    yield JsonSection(fields, "sets", parts)
+
+
+def _macro_text(opened: Opened) -> Iterator[bytes]:
+    from ..converters.macro_text import macro_text
+
+    return macro_text(opened.section, opened.macro_sources())
+
+
+def _macro_json(opened: Opened) -> Iterator[JsonSection]:
+    from ..converters.macro_plain import macro_plain
+
+    fields, parts = macro_plain(opened.section, opened.macro_sources())
+    yield JsonSection(fields, "units", parts)
+
+
+SECTIONS: dict[str, tuple[Text, Json]] = {
+    ".eh_frame_hdr": (_eh_frame_hdr_text, _eh_frame_hdr_json),
+    **dict.fromkeys(DIALECTS, (_cfi_text, _cfi_json)),
+    **dict.fromkeys(SFRAME_SECTIONS, (_sframe_text, _sframe_json)),
+    **dict.fromkeys(LINE_SECTIONS, (_line_text, _line_json)),
+    **dict.fromkeys(ARANGES_SECTIONS, (_aranges_text, _aranges_json)),
+    **dict.fromkeys((*PUBNAMES_SECTIONS, *PUBTYPES_SECTIONS), (_names_text, _names_json)),
+    **dict.fromkeys(MACROS, (_macro_text, _macro_json)),
+}
+
+
+def _macro_sources(laid: LaidOut) -> MacroSources:
+    """The sections that macro entries point into: the first of each name."""
+    from ..converters.macro_sources import macro_sources, string_offsets_bases
+
+    names = (".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_line")
+    strings, line_strings, offsets, line = (_first(laid, name) for name in names)
+    bases = None
+    if offsets is not None:
+        bases = string_offsets_bases(offsets, _first(laid, ".debug_info"), _first(laid, ".debug_abbrev"))
+    return macro_sources(strings, line_strings, offsets, line, bases)
+
+
+def _first(laid: LaidOut, name: str) -> Section | None:
+    """The first section of that name, None where the file has none."""
+    found = next((one for one in laid.image.named(name) if one.size and not one.is_nobits), None)
+    return None if found is None else relocated(laid, found)
