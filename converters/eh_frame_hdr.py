@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..schemas import engine
-from ..schemas.eh_frame_hdr import EhFrameHdr, EhFrameHdrHead
+from ..schemas.eh_frame_hdr import POINTER_OFFSET, VERSION, EhFrameHdr, EhFrameHdrHead
 from ..schemas.pointers import (
     APPLICATION_MASK,
     DW_EH_PE,
@@ -69,11 +69,12 @@ class HdrFindings:
         for problem in HdrProblem:
             which = np.flatnonzero(self.problem == problem)
             if len(which):
+                one, several = problem.words
                 count = self.rows - int(self.row[which[0]]) if problem is HdrProblem.CUT and self.rows else len(which)
                 number = "" if problem is HdrProblem.WRONG_EH_FRAME else f"{count:,} "
                 place = "" if problem is HdrProblem.CUT else f": {int(self.address[which[0]]):#x}"
                 first = " first" if place and count > 1 else ""
-                found.append(f"{number}{problem.one if count == 1 else problem.several}{place}{first}")
+                found.append(f"{number}{one if count == 1 else several}{place}{first}")
         return tuple(found)
 
 
@@ -106,8 +107,8 @@ def build_eh_frame_hdr(table: UnwindTable, eh_frame_address: int, address: int) 
     if len(far):
         reason = f"{int(values[far[0]]):#x} is more than 2 GiB from the header at {address:#x}"
         raise BuildError(".eh_frame_hdr", None, f"table[{far[0] // 2}]", reason)
-    to_eh_frame = eh_frame_address - (address + 4)
-    head = EhFrameHdrHead(1, _POINTER, _COUNT, _TABLE, to_eh_frame, len(which))
+    to_eh_frame = eh_frame_address - (address + POINTER_OFFSET)
+    head = EhFrameHdrHead(VERSION, _POINTER, _COUNT, _TABLE, to_eh_frame, len(which))
     order = "<i4" if table.byte_order == "little" else ">i4"
     return engine.build(head, table.byte_order, address_size=table.address_size) + distance.astype(order).tobytes()
 
@@ -174,8 +175,7 @@ def _wrong_eh_frame(section: Section, head: EhFrameHdrHead, frames: Sequence[tup
     """Whether eh_frame_ptr, where there is one, is the address of an `.eh_frame`."""
     address = np.zeros(0, np.uint64)
     if head.eh_frame_ptr is not None and not head.eh_frame_ptr_enc & DW_EH_PE.indirect:
-        # The pointer's own address: it follows the version and three encodings.
-        place, bases = section.address + 4, PointerBases(data=section.address)
+        place, bases = section.address + POINTER_OFFSET, PointerBases(data=section.address)
         said = resolve(int(head.eh_frame_ptr), head.eh_frame_ptr_enc, place, bases, section.address_size)
         if said not in [frame.address for frame, _ in frames]:
             address = np.array([said], np.uint64)

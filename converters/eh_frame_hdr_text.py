@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..schemas.eh_frame_hdr import POINTER_OFFSET, VERSION
 from ..schemas.pointers import APPLICATION_MASK, APPLICATIONS, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES
 from ..schemas.section import ParseError, Section
 from .kernels import engine, views
@@ -20,10 +21,8 @@ from .text import MAX_DIGITS, Pool, hexadecimal, leading_zeros, lines, prefixed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-VERSION = 1
 # Rows that are put into text at once.
 CHUNK = 1 << 15
-_PREFIX = 4  # bytes: the version and the three encodings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,11 +44,11 @@ class _Header:
 
 def _read(section: Section) -> _Header:
     """Read the section. Raises ParseError."""
-    if len(section) < _PREFIX or section.data[0] != VERSION:
+    if len(section) < POINTER_OFFSET or section.data[0] != VERSION:
         found = f"{section.data[0]}" if len(section) else "nothing"
         raise ParseError(section, 0, "version", f"{found}, not {VERSION}")
-    pointer_encoding, count_encoding, table_encoding = section.data[1:_PREFIX].tolist()
-    (pointer,), place = _values(section, _PREFIX, pointer_encoding, 1, "eh_frame_ptr")
+    pointer_encoding, count_encoding, table_encoding = section.data[1:POINTER_OFFSET].tolist()
+    (pointer,), place = _values(section, POINTER_OFFSET, pointer_encoding, 1, "eh_frame_ptr")
     count, size = None, 0
     if count_encoding != DW_EH_PE.omit:
         (number,), place = _values(section, place, count_encoding, 1, "fde_count")
@@ -64,7 +63,7 @@ def _read(section: Section) -> _Header:
     return _Header(
         (pointer_encoding, count_encoding, table_encoding),
         int(pointer),
-        int(_resolved(section, pointer_encoding, np.array([pointer]), np.array([_PREFIX], np.uint64))[0]),
+        int(_resolved(section, pointer_encoding, np.array([pointer]), np.array([POINTER_OFFSET], np.uint64))[0]),
         count,
         values[::2],
         addresses[::2],

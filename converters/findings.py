@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -16,18 +16,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Problem(IntEnum):
-    """What may be wrong, with the words for one and for several."""
+class Worded(IntEnum):
+    """A number with the words of a message. A member is written `NAME = number, words, ...`."""
 
-    one: str
-    several: str
+    words: tuple[str, ...]
 
-    def __new__(cls, value: int, one: str, several: str) -> Problem:
+    def __new__(cls, number: int, *words: str) -> Self:
         """An integer that carries its words."""
-        problem = int.__new__(cls, value)
-        problem._value_ = value
-        problem.one, problem.several = one, several
-        return problem
+        member = int.__new__(cls, number)
+        member._value_ = number
+        member.words = words
+        return member
+
+    @property
+    def sentence(self) -> str:
+        """The first of the words, for enumerations whose members have one text each."""
+        return self.words[0]
+
+
+class Problem(Worded):
+    """What may be wrong, with the words for one and for several."""
 
 
 P = TypeVar("P", bound=Problem)
@@ -57,7 +65,8 @@ class Findings(Generic[P]):
         for problem in self.kinds:
             offsets = self.of(problem)
             if offsets:
-                words = problem.one if len(offsets) == 1 else problem.several
+                one, several = problem.words
+                words = one if len(offsets) == 1 else several
                 place = f"at {offsets[0]:#x}" if len(offsets) == 1 else f"first at {offsets[0]:#x}"
                 found.append(f"{len(offsets):,} {words}, {place}")
         return tuple(found)

@@ -108,7 +108,7 @@ def _programs(table: LineTable, fixed_advance: bool) -> tuple[bytes, NDArray[np.
 
 
 def _refuse(table: LineTable, row: int, fault: int) -> NoReturn:
-    raise BuildError(table.source, None, f"row[{row}]", Fault.of(fault).sentence)
+    raise BuildError(table.source, None, f"row[{row}]", Fault(fault).sentence)
 
 
 class _Strings:

@@ -6,31 +6,18 @@ Strategy: one enumeration of reasons, each with its sentence; a refusal names a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from .findings import Worded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Reason(IntEnum):
+class Reason(Worded):
     """Why a PC range of a function is left out of the result."""
-
-    sentence: str
-
-    def __new__(cls, value: int, sentence: str) -> Reason:
-        """An integer that carries its sentence."""
-        reason = int.__new__(cls, value)
-        reason._value_ = value
-        reason.sentence = sentence
-        return reason
-
-    @classmethod
-    def of(cls, number: int) -> Reason:
-        """The member with that number."""
-        return next(member for member in cls if member == number)
 
     NO_CFA = 1, "no rule for the CFA"
     CFA_EXPRESSION = 2, "the CFA is a DWARF expression"
@@ -83,7 +70,7 @@ class Refusals:
 
     def __getitem__(self, index: int) -> Refusal:
         """One refusal as an object."""
-        reason = Reason.of(int(self.reason[index]))
+        reason = Reason(int(self.reason[index]))
         return Refusal(int(self.function[index]), int(self.start[index]), int(self.end[index]), reason)
 
 

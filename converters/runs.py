@@ -99,7 +99,7 @@ def reader_of(section: Section, data: memoryview | None = None, bases: PointerBa
 
 def refuse(section: Section, record: str, reader: Any, base: int = 0) -> NoReturn:
     """Raise what a kernel found; `base` is the section offset of the reader's bytes."""
-    raise ParseError(section, base + reader.offset, record, Fault.of(reader.fault).sentence)
+    raise ParseError(section, base + reader.offset, record, Fault(reader.fault).sentence)
 
 
 class RowBuilder:

@@ -6,7 +6,6 @@ each PC survive a format but for its written-down loss. 4. Hostile input: only F
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import fields, is_dataclass
 from types import ModuleType
 
@@ -68,6 +67,7 @@ def test_law_1_covers_every_declared_record() -> None:
         sframe.SframeSection,
         eh_frame_hdr.EhFrameHdr,
         eh_frame_hdr.EhFrameHdrHead,
+        eh_frame_hdr.EhFrameHdrPrefix,
         cfi.Cie,
         cfi.OpaqueCie,
         cfi.Fde,
@@ -124,8 +124,8 @@ def test_laws_1_to_3_sframe_of_every_version_and_abi(
 def test_law_1_eh_frame_hdr(order: ByteOrder, address_size: int, data: st.DataObject) -> None:
     header = data.draw(strategies.eh_frame_hdrs(address_size))
     survives(header, order, address_size=address_size)
-    fields = {field.name: getattr(header, field.name) for field in dataclasses.fields(eh_frame_hdr.EhFrameHdrHead)}
-    survives(eh_frame_hdr.EhFrameHdrHead(**fields), order, address_size=address_size)
+    for cls in (eh_frame_hdr.EhFrameHdrPrefix, eh_frame_hdr.EhFrameHdrHead):
+        survives(cls(*(getattr(header, field.name) for field in fields(cls))), order, address_size=address_size)
 
 
 @given(order=orders, address_size=address_sizes, data=st.data())

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from ..findings import Worded
 
 
-class Fault(IntEnum):
+class Fault(Worded):
     """What may be wrong in the input, with the sentence that follows the record's path in an error."""
-
-    sentence: str
-
-    def __new__(cls, value: int, sentence: str) -> Fault:
-        """An integer that carries its sentence."""
-        fault = int.__new__(cls, value)
-        fault._value_ = value
-        fault.sentence = sentence
-        return fault
-
-    @classmethod
-    def of(cls, number: int) -> Fault:
-        """The member with that number."""
-        return next(member for member in cls if member == number)
 
     CUT = 1, "the record ends inside a value"
     LEB_TOO_LARGE = 2, "a LEB128 does not fit 64 bits"
