@@ -15,9 +15,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from unwindkit import from_sframe, read_elf, to_directives
-from unwindkit.converters.elf import open_elf
+from unwindkit.converters.elf.image import open_elf
 
-from roundtrip_tests.oracles import oracle_command
+from roundtrip_tests.support.oracles import oracle_command
 
 from .cases import GasSection
 from .measure import version_line

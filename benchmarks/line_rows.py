@@ -85,7 +85,7 @@ def main(reader: str, path: str) -> None:
     """The child: run all programs once and say what it took."""
     # Loading the modules is not timed.
     import_module("elftools.elf.elffile")
-    import_module("unwindkit.converters.line_reading")
+    import_module("unwindkit.converters.line.read")
     from unwindkit.converters.kernels import engine
 
     engine.chosen()

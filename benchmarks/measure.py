@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
-# Other suites' programs and files, as roundtrip_tests/oracles.py finds them.
+# Other suites' programs and files, as roundtrip_tests/support/oracles.py finds them.
 ORACLES = Path(os.environ.get("UNWINDKIT_ORACLES") or ROOT / ".oracles")
 LAUNCHER = Path(__file__).with_name("launcher.py")
 CPU_LIMIT = 120  # seconds: a peer that needs more for a file is not worth n runs

@@ -19,7 +19,7 @@ _ROWS = ("-wNF",)  # N: no links to debug files are followed, so that all read t
 
 
 def readelf_of_oracles() -> Program | Skipped:
-    """binutils 2.47 as roundtrip_tests/oracles.py finds it: unpacked, run with its own loader and libraries."""
+    """binutils 2.47 as roundtrip_tests/support/oracles.py finds it: unpacked, run with its own loader and libraries."""
     root = ORACLES / "forky"
     loader = next(root.glob("usr/lib/*-linux-gnu/ld*.so.?"), None)
     path = root / "usr/bin/readelf"

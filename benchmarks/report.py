@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from unwindkit.converters.grouping import DEFAULT_MAX_ROWS
+from unwindkit.converters.sframe.merge_fdes import DEFAULT_MAX_ROWS
 
 from .cases import VARIANTS, Comparison, Results, SectionSize, Step
 from .inputs import Found

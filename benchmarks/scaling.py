@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from unwindkit.converters.elf import open_elf
+from unwindkit.converters.elf.image import open_elf
 from unwindkit.schemas.cfi import EH_FRAME
 from unwindkit.schemas.cfi_sections import parse_augmentation, parse_cie
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import Section
 
-from roundtrip_tests.tiny_elf import ALLOC, EXECINSTR, HEADER, NOBITS, Content, patched, tiny_elf
+from roundtrip_tests.support.tiny_elf import ALLOC, EXECINSTR, HEADER, NOBITS, Content, patched, tiny_elf
 
 _WORD = 4  # bytes of an initial length, an id, and a start or size as sdata4
 _EXTENDED = 0xFFFF_FFFF  # initial length of a 64-bit entry

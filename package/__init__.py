@@ -9,22 +9,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .converters.by_pc import RulesByPc, by_pc
-    from .converters.callframe_encoding import to_debug_frame, to_eh_frame, to_eh_frame_hdr
-    from .converters.directives import directives_of, to_directives
-    from .converters.line_encoding import to_debug_line
-    from .converters.line_lookup import LineAt, LinesAt, lines
-    from .converters.line_reading import read_lines
-    from .converters.line_records import from_line_records, to_debug_aranges, to_line_records
-    from .converters.line_table import LineTable
-    from .converters.lookup import RowsAt, find_rows
-    from .converters.reading import read_elf
+    from .converters.assembler.write import directives_of, to_directives
+    from .converters.breakpad.line_records import from_line_records, to_line_records
+    from .converters.breakpad.stack_cfi.read import from_stack_cfi
+    from .converters.breakpad.stack_cfi.write import to_stack_cfi
+    from .converters.cfi.write import to_debug_frame, to_eh_frame, to_eh_frame_hdr
+    from .converters.files.read_elf import read_elf
+    from .converters.line.lookup import LineAt, LinesAt, lines
+    from .converters.line.read import read_lines
+    from .converters.line.table import LineTable
+    from .converters.line.write import to_debug_line
+    from .converters.lookup_tables.from_lines import to_debug_aranges
     from .converters.refusals import Reason, Refusal, Refusals
-    from .converters.sframe import from_sframe, project, to_sframe
-    from .converters.sframe_lookup import FresAt, find_fres
-    from .converters.stack_cfi import to_stack_cfi
-    from .converters.stack_cfi_reading import from_stack_cfi
-    from .converters.unwind import Function, FunctionFlag, Row, UnwindTable
+    from .converters.sframe.lookup import FresAt, find_fres
+    from .converters.sframe.project import project
+    from .converters.sframe.read import from_sframe
+    from .converters.sframe.write import to_sframe
+    from .converters.table.by_pc import RulesByPc, by_pc
+    from .converters.table.lookup import RowsAt, find_rows
+    from .converters.table.model import Function, FunctionFlag, Row, UnwindTable
     from .jobs.batch import write_breakpad_many, write_sframe_many
     from .jobs.breakpad import store_breakpad, write_breakpad
     from .jobs.convert import convert
@@ -38,47 +41,47 @@ if TYPE_CHECKING:
 _HOMES = {
     "BuildError": "schemas.section",
     "FormatError": "schemas.section",
-    "FresAt": "converters.sframe_lookup",
-    "Function": "converters.unwind",
-    "FunctionFlag": "converters.unwind",
-    "LineAt": "converters.line_lookup",
-    "LineTable": "converters.line_table",
-    "LinesAt": "converters.line_lookup",
+    "FresAt": "converters.sframe.lookup",
+    "Function": "converters.table.model",
+    "FunctionFlag": "converters.table.model",
+    "LineAt": "converters.line.lookup",
+    "LineTable": "converters.line.table",
+    "LinesAt": "converters.line.lookup",
     "ParseError": "schemas.section",
     "Reason": "converters.refusals",
     "Refusal": "converters.refusals",
     "Refusals": "converters.refusals",
-    "Row": "converters.unwind",
-    "RowsAt": "converters.lookup",
-    "RulesByPc": "converters.by_pc",
-    "UnwindTable": "converters.unwind",
-    "by_pc": "converters.by_pc",
+    "Row": "converters.table.model",
+    "RowsAt": "converters.table.lookup",
+    "RulesByPc": "converters.table.by_pc",
+    "UnwindTable": "converters.table.model",
+    "by_pc": "converters.table.by_pc",
     "convert": "jobs.convert",
     "convert_frames": "jobs.eh_frame_files",
     "edit_frames": "jobs.edit",
-    "directives_of": "converters.directives",
-    "find_fres": "converters.sframe_lookup",
-    "find_rows": "converters.lookup",
-    "from_line_records": "converters.line_records",
-    "from_sframe": "converters.sframe",
-    "from_stack_cfi": "converters.stack_cfi_reading",
+    "directives_of": "converters.assembler.write",
+    "find_fres": "converters.sframe.lookup",
+    "find_rows": "converters.table.lookup",
+    "from_line_records": "converters.breakpad.line_records",
+    "from_sframe": "converters.sframe.read",
+    "from_stack_cfi": "converters.breakpad.stack_cfi.read",
     "info": "jobs.info",
-    "lines": "converters.line_lookup",
+    "lines": "converters.line.lookup",
     "merge_sframe": "jobs.merge",
-    "project": "converters.sframe",
-    "read_elf": "converters.reading",
-    "read_lines": "converters.line_reading",
+    "project": "converters.sframe.project",
+    "read_elf": "converters.files.read_elf",
+    "read_lines": "converters.line.read",
     "remove_sframe": "jobs.sframe_files",
     "store_breakpad": "jobs.breakpad",
-    "to_debug_aranges": "converters.line_records",
-    "to_debug_frame": "converters.callframe_encoding",
-    "to_debug_line": "converters.line_encoding",
-    "to_directives": "converters.directives",
-    "to_eh_frame": "converters.callframe_encoding",
-    "to_eh_frame_hdr": "converters.callframe_encoding",
-    "to_line_records": "converters.line_records",
-    "to_sframe": "converters.sframe",
-    "to_stack_cfi": "converters.stack_cfi",
+    "to_debug_aranges": "converters.lookup_tables.from_lines",
+    "to_debug_frame": "converters.cfi.write",
+    "to_debug_line": "converters.line.write",
+    "to_directives": "converters.assembler.write",
+    "to_eh_frame": "converters.cfi.write",
+    "to_eh_frame_hdr": "converters.cfi.write",
+    "to_line_records": "converters.breakpad.line_records",
+    "to_sframe": "converters.sframe.write",
+    "to_stack_cfi": "converters.breakpad.stack_cfi.write",
     "write_breakpad": "jobs.breakpad",
     "write_breakpad_many": "jobs.batch",
     "write_sframe": "jobs.sframe_files",

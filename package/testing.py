@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from .converters.line_table import (
+from .converters.line.table import (
     OLD_DIRECTORY_CONTENTS,
     OLD_FILE_CONTENTS,
     LineRowColumns,

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from unwindkit.converters.kernels import engine
 
-from .commands import built_program_fixture, copy_fixture
-from .debug_programs import debug_folder_fixture
-from .elf_programs import built_fixture
-from .oracles import pytest_runtest_setup
+from .support.commands import built_program_fixture, copy_fixture
+from .support.oracles import pytest_runtest_setup
+from .support.programs.debug_programs import debug_folder_fixture
+from .support.programs.elf_programs import built_fixture
 
 __all__ = [
     "built_fixture",

@@ -21,7 +21,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..converters.found import find_in_file, found_plain, found_text
+    from ..converters.files.find import find_in_file, found_plain, found_text
 
     architecture, found = find_in_file(options.file, options.pcs)
     if options.json:

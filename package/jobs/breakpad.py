@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from ..converters.elf import open_elf
+from ..converters.elf.image import open_elf
+from ..converters.files.symbol_file import SymbolFile, symbol_file
 from ..converters.refusals import RefusedCount, count_reasons
-from ..converters.symbol_file import SymbolFile, symbol_file
 from . import StrPath
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..converters.overlaps import trimmed
 from ..converters.refusals import Refusals, RefusedCount, count_reasons
-from ..converters.sframe import Compact, Encoded, sframe_from_table
-from ..converters.unwind import UnwindTable
+from ..converters.sframe.write import Compact, Encoded, sframe_from_table
+from ..converters.table.cut import trimmed
+from ..converters.table.model import UnwindTable
 from ..schemas.section import BuildError
 from ..writers.files import write_bytes
 from . import StrPath
@@ -24,7 +24,7 @@ from .sframe_report import sframe_section
 from .sources import Source, read_source
 
 if TYPE_CHECKING:
-    from ..writers.elf import Writer
+    from ..writers.elf.add import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def convert(
     elif to_address is not None:
         raise BuildError(".sframe", None, "to_address", "is chosen by what writes an ELF file")
     else:
-        from ..writers.elf import write_section
+        from ..writers.elf.add import write_section
 
         written = write_section(Path(path), Path(out_path), sframe_section(encoded), writer)
         engine, place = written.engine, written.address

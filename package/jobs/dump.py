@@ -10,16 +10,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from ..converters.elf import ElfSection, open_elf
-from ..converters.reading import DIALECTS, refuse_relocatable
-from ..converters.relocation import LaidOut, laid_out, relocated
+from ..converters.elf.admission import refuse_relocatable
+from ..converters.elf.image import ElfSection, open_elf
+from ..converters.elf.relocation import LaidOut, laid_out, relocated
+from ..converters.files.read_elf import DIALECTS
 from ..schemas.lookup_tables import ARANGES
 from ..schemas.macros import MACRO_SECTIONS
 from ..schemas.section import ParseError, Section
 from . import StrPath
 
 if TYPE_CHECKING:
-    from ..converters.macro_sources import MacroSources
+    from ..converters.macro.strings import MacroSources
 
 CFI_SECTIONS = (".eh_frame_hdr", *DIALECTS)
 SFRAME_SECTIONS = (".sframe",)
@@ -139,26 +140,26 @@ def _opened(
 
 
 def _sframe_text(opened: Opened) -> Iterator[bytes]:
-    from ..converters.sframe_text import sframe_text
+    from ..converters.sframe.dump import sframe_text
 
     return sframe_text(opened.laid.image.contents(opened.header))
 
 
 def _sframe_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.sframe_text import sframe_plain
+    from ..converters.sframe.dump import sframe_plain
 
     fields, parts = sframe_plain(opened.laid.image.contents(opened.header))
     yield JsonSection(fields, "functions", parts)
 
 
 def _cfi_text(opened: Opened) -> Iterator[bytes]:
-    from ..converters.frame_text import frame_text
+    from ..converters.cfi.dump.readelf import frame_text
 
     return frame_text(opened.section, DIALECTS[opened.header.name], opened.machine, opened.interpreted)
 
 
 def _cfi_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.frame_plain import frame_plain
+    from ..converters.cfi.dump.to_json import frame_plain
 
     dialect = DIALECTS[opened.header.name]
     fields, parts = frame_plain(opened.section, dialect, opened.machine, opened.interpreted)
@@ -166,23 +167,23 @@ def _cfi_json(opened: Opened) -> Iterator[JsonSection]:
 
 
 def _eh_frame_hdr_text(opened: Opened) -> Iterator[bytes]:
-    from ..converters.eh_frame_hdr_text import eh_frame_hdr_text
+    from ..converters.cfi.dump.eh_frame_hdr import eh_frame_hdr_text
 
     return eh_frame_hdr_text(opened.laid.image.contents(opened.header))
 
 
 def _eh_frame_hdr_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.eh_frame_hdr_text import eh_frame_hdr_plain
+    from ..converters.cfi.dump.eh_frame_hdr import eh_frame_hdr_plain
 
     fields, parts = eh_frame_hdr_plain(opened.section)
     yield JsonSection(fields, "table", parts)
 
 
 def _line_text(opened: Opened) -> Iterator[bytes]:
-    from ..converters.line_decoded_text import decoded_line_text
-    from ..converters.line_events import line_dump
-    from ..converters.line_raw_text import raw_line_text
-    from ..converters.line_reading import string_sections
+    from ..converters.line.dump.decode import line_dump
+    from ..converters.line.dump.decoded import decoded_line_text
+    from ..converters.line.dump.raw import raw_line_text
+    from ..converters.line.read import string_sections
 
     dump = line_dump(opened.section, string_sections(opened.laid))
     if RAW in opened.line_views:
@@ -192,8 +193,8 @@ def _line_text(opened: Opened) -> Iterator[bytes]:
 
 
 def _line_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.line_plain import line_plain
-    from ..converters.line_reading import string_sections
+    from ..converters.line.dump.to_json import line_plain
+    from ..converters.line.read import string_sections
 
     for view in (RAW, DECODED):
         if view in opened.line_views:
@@ -202,39 +203,39 @@ def _line_json(opened: Opened) -> Iterator[JsonSection]:
 
 
 def _aranges_text(opened: Opened) -> Iterator[bytes]:
-    from ..converters.address_ranges_text import address_ranges_text
+    from ..converters.lookup_tables.aranges_dump import address_ranges_text
 
     return address_ranges_text(opened.section)
 
 
 def _aranges_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.address_ranges_text import address_ranges_plain
+    from ..converters.lookup_tables.aranges_dump import address_ranges_plain
 
     fields, parts = address_ranges_plain(opened.section)
     yield JsonSection(fields, "sets", parts)
 
 
 def _names_text(opened: Opened) -> Iterator[bytes]:
-    from ..converters.pubnames_text import names_text
+    from ..converters.lookup_tables.pubnames_dump import names_text
 
     return names_text(opened.section)
 
 
 def _names_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.pubnames_text import names_plain
+    from ..converters.lookup_tables.pubnames_dump import names_plain
 
     fields, parts = names_plain(opened.section)
     yield JsonSection(fields, "sets", parts)
 
 
 def _macro_text(opened: Opened) -> Iterator[bytes]:
-    from ..converters.macro_text import macro_text
+    from ..converters.macro.dump import macro_text
 
     return macro_text(opened.section, opened.macro_sources())
 
 
 def _macro_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.macro_plain import macro_plain
+    from ..converters.macro.dump import macro_plain
 
     fields, parts = macro_plain(opened.section, opened.macro_sources())
     yield JsonSection(fields, "units", parts)
@@ -253,7 +254,7 @@ SECTIONS: dict[str, tuple[Text, Json]] = {
 
 def _macro_sources(laid: LaidOut) -> MacroSources:
     """The sections that macro entries point into: the first of each name."""
-    from ..converters.macro_sources import macro_sources, string_offsets_bases
+    from ..converters.macro.strings import macro_sources, string_offsets_bases
 
     names = (".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_line")
     strings, line_strings, offsets, line = (_first(laid, name) for name in names)

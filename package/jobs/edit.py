@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..converters.callframe import read_records
-from ..converters.callframe_edits import covering, edited_records
-from ..converters.callframe_merging import merged_frames
-from ..converters.elf import ElfImage, open_elf
-from ..converters.reading import section_of_image, supported_architecture, table_of_image
+from ..converters.cfi.edit.edit import covering, edited_records
+from ..converters.cfi.edit.merge import merged_frames
+from ..converters.cfi.records import read_records
+from ..converters.elf.admission import section_of_image, supported_architecture
+from ..converters.elf.image import ElfImage, open_elf
+from ..converters.elf.symbols import addresses_of_names
+from ..converters.files.read_elf import table_of_image
 from ..converters.refusals import RefusedCount, count_reasons
-from ..converters.symbols import addresses_of_names
-from ..converters.unwind import FunctionColumns, UnwindTable
+from ..converters.table.model import FunctionColumns, UnwindTable
 from ..schemas.cfi import EH_FRAME
 from ..schemas.pointers import PointerBases
 from ..schemas.section import BuildError, ParseError
@@ -27,7 +28,7 @@ from .eh_frame_files import frames_for
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..writers.elf import Writer
+    from ..writers.elf.add import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def edit_frames(
     Raises OSError, ParseError for broken input and unknown names, BuildError for what cannot be written; `out_path` is
     then as it was.
     """
-    from ..writers.elf_frames import write_frames
+    from ..writers.elf.frames import write_frames
 
     image = open_elf(path)
     architecture, section = supported_architecture(image), section_of_image(image, EH_FRAME.name)

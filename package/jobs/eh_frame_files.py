@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from ..converters.callframe import table_from_cfi
-from ..converters.callframe_encoding import frames_from_table, to_debug_frame, to_eh_frame
-from ..converters.directives import to_directives
-from ..converters.eh_frame_hdr import build_eh_frame_hdr, eh_frame_hdr_size
+from ..converters.assembler.write import to_directives
+from ..converters.breakpad.stack_cfi.write import stack_cfi_from_table
+from ..converters.cfi.eh_frame_hdr import build_eh_frame_hdr, eh_frame_hdr_size
+from ..converters.cfi.read import table_from_cfi
+from ..converters.cfi.write import frames_from_table, to_debug_frame, to_eh_frame
 from ..converters.refusals import Refusals, RefusedCount, count_reasons
-from ..converters.stack_cfi import stack_cfi_from_table
-from ..converters.unwind import UnwindTable
+from ..converters.table.model import UnwindTable
 from ..schemas.cfi import EH_FRAME
 from ..schemas.section import BuildError, Section
 from ..writers.files import write_bytes
@@ -22,8 +22,8 @@ from . import StrPath
 from .sources import Source, read_source
 
 if TYPE_CHECKING:
-    from ..writers.elf import Writer
-    from ..writers.elf_frames import Frames, FramesReport
+    from ..writers.elf.add import Writer
+    from ..writers.elf.frames import Frames, FramesReport
 
 
 NEAR = 1 << 24  # room for what may be put before the section
@@ -128,7 +128,7 @@ _ENCODERS: dict[str, Callable[[UnwindTable], tuple[bytes, Refusals]]] = {
 
 def _into_elf(path: Path, out_path: Path, found: Source, writer: Writer) -> tuple[Refusals, int, FramesReport]:
     """The refusals, the bytes of the new `.eh_frame`, and what was written."""
-    from ..writers.elf_frames import write_frames
+    from ..writers.elf.frames import write_frames
 
     encoded, refusals = frames_from_table(found.table, EH_FRAME, 8 if _reaches_far(found) else 4)
     return refusals, len(encoded), write_frames(path, out_path, frames_for(encoded, found.table), writer)
@@ -145,7 +145,7 @@ def _reaches_far(found: Source) -> bool:
 def frames_for(frames: PlacedAnywhere, like: UnwindTable, address: int | None = None) -> Frames:
     """An `.eh_frame` as a writer takes it, with the header that belongs to it; architecture and byte order are those of
     `like`. `address` is one where it can stand (None: near the functions)."""
-    from ..writers.elf_frames import Frames
+    from ..writers.elf.frames import Frames
 
     def table_at(address: int) -> UnwindTable:
         data = memoryview(frames.at(address))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..writers.archive import is_archive
-from ..writers.elf_object import is_relocatable
+from ..writers.elf.object import is_relocatable
 
 ELF_MAGIC = b"\x7fELF"
 HEADER_SIZE = 64  # of ELF64; an archive's magic is shorter

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..converters.elf import ElfImage, ElfSection, covered_bytes, open_elf
-from ..converters.reading import supported_architecture, table_of_section
-from ..converters.relocation import LaidOut, laid_out, relocated
-from ..converters.sframe_section import section_version
-from ..converters.unwind import FunctionFlag, UnwindTable
+from ..converters.elf.admission import supported_architecture
+from ..converters.elf.image import ElfImage, ElfSection, covered_bytes, open_elf
+from ..converters.elf.relocation import LaidOut, laid_out, relocated
+from ..converters.files.read_elf import table_of_section
+from ..converters.sframe.section import section_version
+from ..converters.table.model import FunctionFlag, UnwindTable
 from ..schemas.section import ParseError, Section
 from . import StrPath
 
@@ -100,7 +101,7 @@ def _section_info(laid: LaidOut, header: ElfSection, frames: list[tuple[Section,
 def _section_info_hdr(
     about: SectionInfo, section: Section, image: ElfImage, frames: list[tuple[Section, UnwindTable]]
 ) -> SectionInfo:
-    from ..converters.eh_frame_hdr import check_eh_frame_hdr
+    from ..converters.cfi.eh_frame_hdr import check_eh_frame_hdr
     from ..schemas import engine
     from ..schemas.eh_frame_hdr import EhFrameHdrHead
 

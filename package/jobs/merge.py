@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..converters.merging import SharedRange, SharedRanges, merge, refuse_mixture
 from ..converters.refusals import RefusedCount, count_reasons
-from ..converters.sframe import Compact, sframe_from_table
+from ..converters.sframe.write import Compact, sframe_from_table
+from ..converters.table.merge import SharedRange, SharedRanges, merge, refuse_mixture
 from ..schemas.section import BuildError, FormatError
 from ..writers.files import write_bytes
 from . import StrPath

@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..converters.elf import open_elf
+from ..converters.elf.admission import is_object, refuse_relocatable, supported_architecture
+from ..converters.elf.image import open_elf
+from ..converters.files.read_elf import table_of_image
 from ..converters.plt import with_uncovered_plt
-from ..converters.reading import is_object, refuse_relocatable, supported_architecture, table_of_image
-from ..converters.sframe import Compact, sframe_from_table
+from ..converters.sframe.write import Compact, sframe_from_table
 from ..schemas.section import BuildError
 from ..schemas.sframe import PT_GNU_SFRAME
 from ..writers.files import write_bytes
@@ -19,9 +20,9 @@ from .file_kinds import is_linker_input
 from .sframe_report import SframeReport, refuse_without_code, report_of, sframe_section, signature_warnings
 
 if TYPE_CHECKING:
-    from ..writers.elf import Writer
-    from ..writers.elf_plan import LoadedSection
-    from ..writers.elf_remove import RemoveReport
+    from ..writers.elf.add import Writer
+    from ..writers.elf.engines.plan import LoadedSection
+    from ..writers.elf.remove import RemoveReport
 
 
 def write_sframe(
@@ -44,7 +45,7 @@ def write_sframe(
 
         return write_object_sframe(Path(path), Path(out_path), version, compact, max_rows, writer, preserve_dates)
     report, section = _converted(path, out_path, version, compact, max_rows)
-    from ..writers.elf import write_section
+    from ..writers.elf.add import write_section
 
     warnings = signature_warnings(path)
     written = write_section(Path(path), Path(out_path), section, writer, preserve_dates)
@@ -106,6 +107,6 @@ def remove_sframe(path: StrPath, out_path: StrPath, preserve_dates: bool = False
         from .sframe_objects import remove_object_sframe
 
         return remove_object_sframe(Path(path), Path(out_path), preserve_dates)
-    from ..writers.elf_remove import remove_sections
+    from ..writers.elf.remove import remove_sections
 
     return remove_sections(Path(path), Path(out_path), ".sframe", PT_GNU_SFRAME, preserve_dates)

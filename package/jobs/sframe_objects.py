@@ -12,23 +12,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ..converters.elf import ElfImage, elf_of_bytes, open_elf
-from ..converters.reading import DIALECTS, refuse_module, supported_architecture
+from ..converters.elf.admission import refuse_module, supported_architecture
+from ..converters.elf.image import ElfImage, elf_of_bytes, open_elf
+from ..converters.files.object_sframe import object_sframe
+from ..converters.files.read_elf import DIALECTS
 from ..converters.refusals import RefusedCount
-from ..converters.sframe import WRITTEN, Compact
-from ..converters.sframe_object import object_sframe
+from ..converters.sframe.write import WRITTEN, Compact
 from ..schemas.section import BuildError, FormatError, ParseError
 from ..schemas.sframe import SECTION_ALIGNMENT, SHT_GNU_SFRAME
 from ..writers.archive import build_archive, parse_archive
-from ..writers.elf_object import Place, RelocatedSection, is_relocatable, with_section, without_section
-from ..writers.elf_object_check import ExpectedRelocated, check_object
-from ..writers.elf_remove import RemoveReport
+from ..writers.elf.checks.object import ExpectedRelocated, check_object
+from ..writers.elf.object import Place, RelocatedSection, is_relocatable, with_section, without_section
+from ..writers.elf.remove import RemoveReport
 from ..writers.files import write_as
 from .file_kinds import is_archive_file
 from .sframe_report import SframeReport, refuse_without_code, report_of, signature_warnings
 
 if TYPE_CHECKING:
-    from ..writers.elf import Writer
+    from ..writers.elf.add import Writer
 
 SECTION = ".sframe"
 RELOCATABLE = "with relocations, from which the linker sets the starts"

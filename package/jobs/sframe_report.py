@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..converters.elf import ElfImage, covered_bytes
+from ..converters.elf.image import ElfImage, covered_bytes
 from ..converters.refusals import Refusals, RefusedCount, count_reasons
-from ..converters.sframe import Encoded
-from ..converters.unwind import UnwindTable
+from ..converters.sframe.write import Encoded
+from ..converters.table.model import UnwindTable
 from ..schemas.sframe import PT_GNU_SFRAME, SECTION_ALIGNMENT, SHT_GNU_SFRAME
 from . import StrPath
 
 if TYPE_CHECKING:
-    from ..writers.elf_plan import LoadedSection
+    from ..writers.elf.engines.plan import LoadedSection
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class SframeReport:
     `functions` were read; `converted` of them are in the result whole, `partial` but for some rows. `refused`
     counts by the name of the `Reason`. `covered_bytes` of `code_bytes` (the executable sections) have FREs.
     `writer` says how room was made in the file, `passed_over` why not otherwise; `moved` are sections that have
-    another address now (`writers.elf.WriteReport`). Where only the section was written `writer` is None and `address`
+    another address now (`WriteReport`). Where only the section was written `writer` is None and `address`
     as asked for. `warnings` are sentences on what the result no longer is: signed.
 
     A relocatable file has the `writer` RELOCATABLE and no address. Of an archive all figures are sums over `members`
@@ -101,7 +101,7 @@ def report_of(
 
 def sframe_section(encoded: Encoded) -> LoadedSection:
     """An encoded `.sframe` as what is put into an ELF file."""
-    from ..writers.elf_plan import LoadedSection
+    from ..writers.elf.engines.plan import LoadedSection
 
     return LoadedSection(".sframe", SHT_GNU_SFRAME, PT_GNU_SFRAME, len(encoded), encoded.at, SECTION_ALIGNMENT)
 

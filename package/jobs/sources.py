@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..converters.arch.table import ARCHITECTURES
-from ..converters.callframe import table_from_cfi
-from ..converters.elf import ElfImage, open_elf
-from ..converters.reading import DIALECTS, refuse_relocatable, section_of_image, table_of_image
-from ..converters.sframe import table_from_sframe
-from ..converters.sframe_section import section_version
-from ..converters.unwind import UnwindTable
+from ..converters.cfi.read import table_from_cfi
+from ..converters.elf.admission import refuse_relocatable, section_of_image
+from ..converters.elf.image import ElfImage, open_elf
+from ..converters.files.read_elf import DIALECTS, table_of_image
+from ..converters.sframe.read import table_from_sframe
+from ..converters.sframe.section import section_version
+from ..converters.table.model import UnwindTable
 from ..schemas.section import BuildError, ParseError, Section
 from .file_kinds import is_elf
 
@@ -56,7 +57,7 @@ def read_source(path: Path, source: str | None, address: int, architecture: str 
         raise ParseError(name, None, "address", f"{address:#x} is no address")
     data = memoryview(path.read_bytes())
     if source == "breakpad":
-        from ..converters.stack_cfi_reading import from_stack_cfi
+        from ..converters.breakpad.stack_cfi.read import from_stack_cfi
 
         section = Section(SYMBOLS, data, address)
         return Source(section, from_stack_cfi(bytes(data), _known(SYMBOLS, architecture), address), None)

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Rows in the words of FLEX FDEs (SFrame version 3): pairs of a control and an offset for CFA, RA and FP.
 
-Strategy: the caller has brought rules into the forms that have words (converters/flex.py); what is left is to
+Strategy: the caller has brought rules into the forms that have words (converters/sframe/flex.py); what is left is to
 choose words and their size, or the reason why there are none.
 """
 

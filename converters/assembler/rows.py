@@ -1,0 +1,195 @@
+"""The rows of a table as `.cfi_*` directives of GNU as: what leads from one row to the next, as text.
+
+Strategy: of rows that follow each other there are few different pairs; each is a text, made once, and a run is the
+texts of its rows. as moves what is said before the first advance into the CIE, and `.cfi_restore` gives back what that
+says: what a function begins with is chosen a run, so that `.cfi_restore` always takes a rule away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.cfi import DW_CFA, Instruction
+from ...schemas.cfi_sections import build_instructions
+from ...schemas.wire import leb_block, uleb
+from ..arch.table import Architecture
+from ..arrays import ranges
+from ..refusals import Reason
+from ..rules import CfaKind, RaState, RuleKind
+from ..table.distinct import RowContent, row_contents
+from ..table.model import CfaRule, RegisterRule, UnwindTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Opening(IntFlag):
+    """What a run needs where it begins."""
+
+    SIMPLE = 1  # .cfi_startproc simple: without the architecture's initial rules, which a row does without
+    BARRIER = 2  # a DW_CFA_nop before the first row, which keeps that row out of the CIE: a later one takes rules away
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowTexts:
+    """`texts` are the different ones; `of_row` i64, the index of each row's, which leads to it from the row before.
+
+    An element a run: `opening` u8, `Opening`; `reason` u8, the `Reason` why it cannot be said, or 0.
+    """
+
+    texts: list[bytes]
+    of_row: NDArray[np.int64]
+    opening: NDArray[np.uint8]
+    reason: NDArray[np.uint8]
+
+
+def row_texts(table: UnwindTable) -> RowTexts:
+    """The directives of all rows."""
+    content, contents = row_contents(table)
+    initial, empty = len(contents), len(contents) + 1
+    contents += [initial_content(table.architecture), RowContent(CfaRule(CfaKind.NONE))]
+    run = np.repeat(np.arange(len(table.run_rows) - 1), np.diff(table.run_rows))
+    is_first = np.ones(len(run), np.bool_)
+    is_first[1:] = run[1:] != run[:-1]
+    opening = _openings(content, contents, run, is_first, len(table.run_rows) - 1)
+    begin = np.where(opening[run] & Opening.SIMPLE, empty, initial)
+    before = np.where(is_first, begin, np.roll(content, 1))
+    steps, of_row = np.unique(before * len(contents) + content, return_inverse=True)
+    pairs = [(contents[step // len(contents)], contents[step % len(contents)]) for step in steps.tolist()]
+    step_reason = np.array([_reason(*pair, table.architecture) for pair in pairs], np.uint8)
+    texts = [
+        b"" if reason else _changes(*pair).encode() for pair, reason in zip(pairs, step_reason.tolist(), strict=True)
+    ]
+    return RowTexts(texts, of_row, opening, _run_reasons(table, run, step_reason[of_row]))
+
+
+def initial_content(architecture: Architecture) -> RowContent:
+    """What holds where `.cfi_startproc` stands."""
+    assembler = architecture.assembler
+    cfa = CfaRule(CfaKind.REGISTER, architecture.stack_pointer, assembler.cfa_offset)
+    if assembler.ra_offset is None:
+        return RowContent(cfa)
+    return RowContent(cfa, (RegisterRule(architecture.return_address, RuleKind.OFFSET, assembler.ra_offset),))
+
+
+def _registers(content: RowContent) -> set[int]:
+    return {rule.register for rule in content.registers}
+
+
+def _openings(
+    content: NDArray[np.int64],
+    contents: list[RowContent],
+    run: NDArray[np.int64],
+    is_first: NDArray[np.bool_],
+    runs: int,
+) -> NDArray[np.uint8]:
+    """What each run begins with; the architecture's initial content is the last but one.
+
+    as takes the CIE of another function where that says the beginning of what this one says first. So a rule is taken
+    away by `.cfi_restore` only where nothing said first, before a DW_CFA_nop, gives the register one.
+    """
+    held = [_registers(one) for one in contents]
+    follows = np.flatnonzero(~is_first)
+    steps, step = np.unique(content[follows - 1] * len(contents) + content[follows], return_inverse=True)
+    lost = [held[one // len(contents)] - held[one % len(contents)] for one in steps.tolist()]
+    lost_pairs = _pairs(run[follows], lost, step)
+    first = np.flatnonzero(is_first)
+    opening = np.zeros(runs, np.uint8)
+    for registers, needs in ((held, Opening.BARRIER), ([held[-2]] * len(held), Opening.SIMPLE)):
+        pairs = _pairs(run[first], registers, content[first])
+        opening[pairs[np.isin(pairs, lost_pairs)] >> _REGISTER_BITS] |= np.uint8(needs)
+    lacks = [one.cfa.kind is CfaKind.NONE or not held[-2] <= has for one, has in zip(contents, held, strict=True)]
+    opening[run[first[np.array(lacks)[content[first]]]]] |= np.uint8(Opening.SIMPLE)
+    return opening
+
+
+_REGISTER_BITS = 16
+
+
+def _pairs(run: NDArray[np.int64], registers: list[set[int]], which: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each run with each of its registers, as one number; element i is of run[i] with the set which[i]."""
+    flat = np.array([register for some in registers for register in sorted(some)], np.int64)
+    count = np.array([len(some) for some in registers], np.int64)
+    place = ranges((np.cumsum(count) - count)[which], count[which])
+    return np.unique((np.repeat(run, count[which]) << _REGISTER_BITS) + flat[place])
+
+
+def _run_reasons(table: UnwindTable, run: NDArray[np.int64], step_reason: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The reason of the first row of each run that has one, or 0; `step_reason` is each row's."""
+    unit = np.uint64(table.architecture.assembler.code_alignment_factor)
+    row_reason = np.where(table.rows.offset % unit != 0, np.uint8(Reason.UNALIGNED_ROW), step_reason)
+    refused = np.flatnonzero(row_reason)[::-1]
+    reason = np.zeros(len(table.run_rows) - 1, np.uint8)
+    reason[run[refused]] = row_reason[refused]
+    return reason
+
+
+def _reason(before: RowContent, row: RowContent, architecture: Architecture) -> int:
+    """Why no directives lead from one row to the next, or 0."""
+    unit = architecture.assembler.data_alignment_factor
+    if row.cfa.kind is CfaKind.NONE and before.cfa.kind is not CfaKind.NONE:
+        return Reason.NO_CFA
+    # Only what is negative is factored, and as cuts what is no multiple without a word.
+    if isinstance(row.cfa.value, int) and row.cfa.value < 0 and row.cfa.value % unit:
+        return Reason.CFA_OFFSET
+    if row.ra_state is not RaState.PLAIN and not architecture.signs_return_addresses:
+        return Reason.NO_DIRECTIVE
+    for rule in row.registers:
+        if rule.kind in (RuleKind.UNSPECIFIED, RuleKind.ARCHITECTURAL):
+            return Reason.NO_DIRECTIVE
+        if rule.kind in (RuleKind.OFFSET, RuleKind.VAL_OFFSET) and int(rule.value) % unit:
+            return Reason.UNALIGNED_OFFSET
+    return 0
+
+
+_RULES = {
+    RuleKind.UNDEFINED: ".cfi_undefined {0}",
+    RuleKind.SAME_VALUE: ".cfi_same_value {0}",
+    RuleKind.OFFSET: ".cfi_offset {0}, {1}",
+    RuleKind.VAL_OFFSET: ".cfi_val_offset {0}, {1}",
+    RuleKind.REGISTER: ".cfi_register {0}, {1}",
+}
+_EXPRESSIONS = {RuleKind.EXPRESSION: DW_CFA.expression, RuleKind.VAL_EXPRESSION: DW_CFA.val_expression}
+_SIGNS = {RaState.SIGNED: ".cfi_negate_ra_state", RaState.SIGNED_WITH_PC: ".cfi_negate_ra_state_with_pc"}
+
+
+def _changes(before: RowContent, row: RowContent) -> str:
+    """The directives that lead from one row to the next."""
+    had = {rule.register: rule for rule in before.registers}
+    # `.cfi_restore` takes away every rule that no CIE gives: see `_openings`.
+    said = {register: f".cfi_restore {register}" for register in had.keys() - _registers(row)}
+    said |= {rule.register: _rule(rule) for rule in row.registers if had.get(rule.register) != rule}
+    lines = [*_cfa(before.cfa, row.cfa), *(line for _, line in sorted(said.items()))]
+    if row.ra_state is not before.ra_state:
+        # Each of the two states is left as it was entered.
+        lines += [_SIGNS[state] for state in (before.ra_state, row.ra_state) if state is not RaState.PLAIN]
+    if row.args_size != before.args_size:
+        lines.append(escape(Instruction(DW_CFA.GNU_args_size, (uleb(row.args_size),))))
+    return "".join(f"\t{line}\n" for line in lines)
+
+
+def _cfa(before: CfaRule, cfa: CfaRule) -> list[str]:
+    if cfa == before:
+        return []
+    if isinstance(cfa.value, bytes):
+        return [escape(Instruction(DW_CFA.def_cfa_expression, (leb_block(cfa.value),)))]
+    if before.kind is cfa.kind and before.register == cfa.register:
+        return [f".cfi_def_cfa_offset {cfa.value}"]
+    if before.kind is cfa.kind and before.value == cfa.value:
+        return [f".cfi_def_cfa_register {cfa.register}"]
+    return [f".cfi_def_cfa {cfa.register}, {cfa.value}"]
+
+
+def _rule(rule: RegisterRule) -> str:
+    if isinstance(rule.value, bytes):
+        return escape(Instruction(_EXPRESSIONS[rule.kind], (uleb(rule.register), leb_block(rule.value))))
+    return _RULES[rule.kind].format(rule.register, rule.value)
+
+
+def escape(instruction: Instruction) -> str:
+    """The directive that says a call frame instruction byte by byte."""
+    return f".cfi_escape {', '.join(map(hex, build_instructions((instruction,))))}"

@@ -1,0 +1,1 @@
+"""Breakpad symbol files."""

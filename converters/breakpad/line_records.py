@@ -1,0 +1,271 @@
+"""Lines as Breakpad says them, FILE and line records, from a line table and back (the symbol file document).
+
+Strategy: both are ranges of addresses with a line: rows become disjoint ranges, ranges become rows. Numbers are written
+and read by kernels, line by line; no object is made of any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.breakpad import File, Func, Line
+from ...schemas.breakpad_files import build_lines, parse_record
+from ...schemas.line import DW_LNCT, STANDARD_OPCODE_LENGTHS, RowFlag
+from ...schemas.section import BuildError, ByteOrder, ParseError
+from ...schemas.text_records import Number, bytes_from, parts_of, text_from
+from ..arrays import ranges
+from ..bulk_text import bytes_filled
+from ..kernels import engine, views
+from ..line.lookup import paths_of, sequence_ranges
+from ..line.table import LineRowColumns, LineTable, LineUnitColumns, PathColumns, contents_bit
+from ..table.lookup import range_owners
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+
+SOURCE = "line records"
+BASES = tuple(kind.base for _, kind in parts_of(Line) if isinstance(kind, Number))
+OMITTED = "<name omitted>"  # as dump_syms calls what has no name
+WORD_LIMIT = 1 << 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LineRecords:
+    """Line records, ascending and apart: `address` u64, absolute, `size` u64 in bytes, `line` u32, `filenum` i64, the
+    number of the file's path in `files`."""
+
+    address: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+    line: NDArray[np.uint32]
+    filenum: NDArray[np.int64]
+    files: tuple[bytes, ...]
+
+    def __len__(self) -> int:
+        """The number of records."""
+        return len(self.address)
+
+
+def line_records(table: LineTable) -> LineRecords:
+    """What a table of a linked file says, as line records.
+
+    An address that several sequences claim is that of the one that starts first. Rows of line 0, which says that there
+    is none, and of a file that the table does not name, have no record. Neighbours of one file and line are one record.
+    """
+    start, size = sequence_ranges(table)
+    owner, begin = range_owners(start, size)
+    first, count = table.first_row[:-1][owner], np.diff(table.first_row)[owner] - 1
+    row = ranges(first, count)
+    address = np.maximum(table.rows.address[row], np.repeat(begin, count))
+    end = table.rows.address[row + 1]
+    number, paths = paths_of(table)
+    file = table.file_numbers()[row]
+    path = np.append(number, -1)[file]
+    kept = np.flatnonzero((end > address) & (path >= 0) & (table.rows.line[row] > 0))
+    address, end, path, line = address[kept], end[kept], path[kept], table.rows.line[row[kept]]
+    is_new = np.ones(len(kept), np.bool_)
+    is_new[1:] = (address[1:] != end[:-1]) | (path[1:] != path[:-1]) | (line[1:] != line[:-1])
+    at = np.flatnonzero(is_new)
+    last = np.append(at[1:], len(kept))[: len(at)] - 1
+    used, filenum = np.unique(path[at], return_inverse=True)
+    files = tuple(paths[one] for one in used.tolist())
+    return LineRecords(address[at], end[last] - address[at], line[at], filenum.reshape(-1).astype(np.int64), files)
+
+
+def to_line_records(
+    table: LineTable,
+    start: ArrayLike | None = None,
+    size: ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    load_address: int = 0,
+) -> bytes:
+    """The FILE, FUNC and line records of a line table. Addresses in the text count from `load_address`.
+
+    `start`, `size` and `names` are the functions', apart from each other; line records are clipped to them. None: each
+    stretch of code with lines is a FUNC without a name. Raises BuildError.
+    """
+    records = line_records(table)
+    if start is None or size is None:
+        start, size = _stretches(records)
+    begin, extent = np.array(start, np.uint64, ndmin=1), np.array(size, np.uint64, ndmin=1)
+    order = np.argsort(begin, kind="stable")
+    called = [OMITTED] * len(order) if names is None else [names[index] for index in order.tolist()]
+    begin, extent = begin[order], extent[order]
+    if (begin[1:] < begin[:-1] + extent[:-1]).any():
+        raise BuildError(SOURCE, None, "functions", "overlap")
+    columns = _clipped(records, begin, begin + extent)
+    origin = np.uint64(load_address)
+    nothing = [0] * len(order)
+    functions = build_lines(Func, [False] * len(order), (begin - origin).tolist(), extent.tolist(), nothing, called)
+    numbers = list(range(len(records.files)))
+    head = build_lines(File, numbers, [text_from(path) for path in records.files])
+    return head + _written(functions, begin, columns, origin)
+
+
+def _stretches(records: LineRecords) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Start and bytes of what has lines without a gap."""
+    end = records.address + records.size
+    is_new = np.ones(len(records), np.bool_)
+    is_new[1:] = records.address[1:] != end[:-1]
+    at = np.flatnonzero(is_new)
+    last = np.append(at[1:], len(records))[: len(at)] - 1
+    return records.address[at], end[last] - records.address[at]
+
+
+def _clipped(records: LineRecords, begin: NDArray[np.uint64], end: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Address, size, line and file of the parts of records inside some ranges: a row each."""
+    stop = records.address + records.size
+    first = np.searchsorted(end, records.address, side="right")
+    count = np.maximum(np.searchsorted(begin, stop, side="left") - first, 0)
+    record = np.repeat(np.arange(len(records)), count)
+    function = ranges(first, count)
+    address = np.maximum(records.address[record], begin[function])
+    size = np.minimum(stop[record], end[function]) - address
+    kept = size > 0
+    others = (column[record].astype(np.uint64) for column in (records.line, records.filenum))
+    found: NDArray[np.uint64] = np.column_stack([address, size, *others])[kept]
+    return found
+
+
+def _written(functions: bytes, begin: NDArray[np.uint64], columns: NDArray[np.uint64], origin: np.uint64) -> bytes:
+    """The text: each function's line before the records in it."""
+    pool = np.frombuffer(functions, np.uint8)
+    ends = np.append(0, np.flatnonzero(pool == ord("\n")) + 1)
+    before = np.append(0, np.searchsorted(begin, columns[:, 0], side="right"))
+    places = ends[before]
+    values = columns.copy()
+    values[:, 0] -= origin
+    fixed = views(pool, places, np.array(BASES, np.uint8), np.ascontiguousarray(values))
+    size = engine.breakpad.symbol_lines.write(*fixed, *views(np.empty(0, np.uint8)))
+    text = bytes_filled(size, lambda room: engine.breakpad.symbol_lines.write(*fixed, *views(room)))
+    return text + functions[places[-1] :]
+
+
+def from_line_records(
+    text: bytes | str, load_address: int = 0, byte_order: ByteOrder = "little", address_size: int = 8
+) -> LineTable:
+    """The line table of the FILE and line records of a symbol file: other lines are passed over.
+
+    Addresses in the text count from `load_address`. One unit of version 5 has all files; each stretch of code without
+    a gap is a sequence. Of records that overlap the one that starts first holds. Raises ParseError, whose record is
+    the line.
+    """
+    data = bytes_from(text) if isinstance(text, str) else text
+    values, number, files = _read(data)
+    numbers = np.array(sorted(files), np.uint64)
+    place = np.searchsorted(numbers, values[:, 3])
+    wrong = np.flatnonzero(np.append(numbers, np.uint64(0))[place] != values[:, 3])
+    wrong = wrong if len(numbers) else np.arange(len(values))
+    for index in wrong[:1]:
+        raise ParseError(SOURCE, None, f"line {number[index]}: filenum", f"there is no FILE {int(values[index, 3])}")
+    last = values[:, 0] + np.maximum(values[:, 1], np.uint64(1)) - np.uint64(1)
+    # The address behind a record is the row's that ends its sequence: it has to be one, too.
+    top = (1 << 8 * address_size) - 1 - load_address
+    for index in np.flatnonzero((last < values[:, 0]) | (last >= top))[:1]:
+        raise ParseError(SOURCE, None, f"line {number[index]}: size", "the record reaches past the address space")
+    for index in np.flatnonzero(values[:, 2] >= WORD_LIMIT)[:1]:
+        raise ParseError(SOURCE, None, f"line {number[index]}: line", f"{int(values[index, 2])} does not fit 32 bits")
+    owner, begin = range_owners(values[:, 0], values[:, 1])
+    end = values[owner, 0] + values[owner, 1]
+    columns = _rows(begin, end, values[owner, 2], place[owner], np.uint64(load_address))
+    return _one_unit(columns, [files[one] for one in numbers.tolist()], byte_order, address_size)
+
+
+def _read(data: bytes) -> tuple[NDArray[np.uint64], NDArray[np.int64], dict[int, bytes]]:
+    """Line records, a row each, the numbers of their lines, and files by number."""
+    room = data.count(b"\n") + 1
+    values, number = np.zeros((room, len(BASES)), np.uint64), np.empty(room, np.int64)
+    others = np.empty((room, 2), np.int64)
+    head = np.frombuffer(b"FILE ", np.uint8)
+    fixed = views(np.frombuffer(data, np.uint8), head, np.array(BASES, np.uint8))
+    filled = np.zeros(2, np.int64)
+    engine.breakpad.symbol_lines.records(*fixed, *views(values, number, others, filled))
+    count, rest = filled.tolist()
+    files: dict[int, bytes] = {}
+    odd: list[tuple[int, Line]] = []
+    for begin, line in others[:rest].tolist():
+        end = data.find(b"\n", begin)
+        record = parse_record(data[begin : len(data) if end < 0 else end] + b"\n", line)
+        if isinstance(record, File):
+            if files.setdefault(record.number, bytes_from(record.name)) != bytes_from(record.name):
+                raise ParseError(SOURCE, None, f"line {line}: number", f"FILE {record.number} has two names")
+        elif isinstance(record, Line):
+            odd.append((line, record))
+    if odd:
+        said = [(one.address, one.size, one.line, one.filenum) for _, one in odd]
+        values = np.concatenate([values[:count], np.array(said, np.uint64)])
+        number = np.concatenate([number[:count], np.array([line for line, _ in odd])])
+        count = len(number)
+    return values[:count], number[:count], files
+
+
+def _rows(
+    begin: NDArray[np.uint64],
+    end: NDArray[np.uint64],
+    line: NDArray[np.uint64],
+    file: NDArray[np.int64],
+    load_address: np.uint64,
+) -> tuple[LineRowColumns, NDArray[np.int64]]:
+    """Rows of disjoint ranges, ascending, and where their sequences begin: a row for each, and one for each gap."""
+    is_last = np.ones(len(begin), np.bool_)
+    is_last[:-1] = begin[1:] != end[:-1]
+    place = np.arange(len(begin)) + np.append(0, np.cumsum(is_last))[: len(begin)]
+    stops = place[is_last] + 1
+    count = len(begin) + int(is_last.sum())
+    address, lines = np.zeros(count, np.uint64), np.zeros(count, np.uint32)
+    files, flags = np.zeros(count, np.uint32), np.zeros(count, np.uint8)
+    address[place], lines[place], files[place] = begin + load_address, line, file
+    flags[place] = RowFlag.IS_STMT
+    address[stops], flags[stops] = end[is_last] + load_address, RowFlag.END_SEQUENCE
+    nothing = np.zeros(count, np.uint32)
+    rows = LineRowColumns(address, np.zeros(count, np.uint8), files, lines, nothing, nothing, nothing, flags)
+    return rows, np.append(0, stops + 1)
+
+
+# What GNU as writes.
+LINE_BASE, LINE_RANGE, VERSION = -5, 14, 5
+
+
+def _one_unit(
+    found: tuple[LineRowColumns, NDArray[np.int64]], files: list[bytes], byte_order: ByteOrder, address_size: int
+) -> LineTable:
+    """A table of one unit that has all files; their directory is the compilation's, of which nothing is known."""
+    rows, first_row = found
+    numbers: dict[bytes, int] = {b"": 0}
+    path = np.array([numbers.setdefault(one, len(numbers)) for one in files], np.uint32)
+    lengths = np.zeros((1, 255), np.uint8)
+    lengths[0, : len(STANDARD_OPCODE_LENGTHS)] = STANDARD_OPCODE_LENGTHS
+
+    units = LineUnitColumns(
+        offset=np.zeros(1, np.int64),
+        version=np.array([VERSION], np.uint8),
+        is_64=np.zeros(1, np.bool_),
+        address_size=np.array([address_size], np.uint8),
+        segment_selector_size=np.zeros(1, np.uint8),
+        minimum_instruction_length=np.ones(1, np.uint8),
+        maximum_operations=np.ones(1, np.uint8),
+        default_is_stmt=np.ones(1, np.uint8),
+        line_base=np.array([LINE_BASE], np.int8),
+        line_range=np.array([LINE_RANGE], np.uint8),
+        opcode_base=np.array([len(STANDARD_OPCODE_LENGTHS) + 1], np.uint8),
+        opcode_lengths=lengths,
+        directory_contents=np.array([contents_bit(DW_LNCT.path)], np.uint8),
+        file_contents=np.array([contents_bit(DW_LNCT.path) | contents_bit(DW_LNCT.directory_index)], np.uint8),
+        first_directory=np.array([0, 1]),
+        first_file=np.array([0, len(files)]),
+    )
+    sequences = np.zeros(len(first_row) - 1, np.uint32)
+    return LineTable(
+        byte_order, units, _paths(np.zeros(1, np.uint32)), _paths(path), tuple(numbers), sequences, first_row, rows
+    )
+
+
+def _paths(path: NDArray[np.uint32]) -> PathColumns:
+    count = len(path)
+    nothing = np.zeros(count, np.uint64)
+    return PathColumns(path, nothing, nothing, nothing, np.zeros((count, 16), np.uint8))

@@ -1,0 +1,40 @@
+"""The records that a symbol file begins with: MODULE and INFO CODE_ID."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from ...schemas.breakpad import InfoCodeId, Module
+from ..elf.admission import supported_architecture
+from ..elf.identity import build_id, module_name
+from ..elf.image import ElfImage
+
+GUID_SIZE = 16
+# Breakpad's hash of a file without a build id is over the first page of its code.
+HASHED_CODE = 4096
+AGE = "0"
+
+
+def module_of(image: ElfImage) -> tuple[Module, InfoCodeId | None]:
+    """The records that a symbol file begins with: MODULE, and INFO CODE_ID where there is a build id.
+
+    The id is the build id's first 16 bytes as a GUID, whose first three numbers are written most significant byte
+    first, and the age 0; without a build id a hash of `.text`. Raises ParseError.
+    """
+    found = build_id(image)
+    identifier = (found or _code_hash(image))[:GUID_SIZE].ljust(GUID_SIZE, b"\0")
+    first, second, third = struct.unpack("<IHH", identifier[:8])
+    guid = f"{first:08X}{second:04X}{third:04X}{identifier[8:].hex().upper()}"
+    architecture = supported_architecture(image)
+    module = Module("Linux", architecture.breakpad_module, guid + AGE, module_name(image))
+    return module, InfoCodeId(found.hex().upper(), None) if found else None
+
+
+def _code_hash(image: ElfImage) -> bytes:
+    """The first bytes of `.text`, 16 at a time, exclusive or."""
+    found = [header for header in image.named(".text") if not header.is_nobits]
+    code = bytes(image.contents(found[0]).data[:HASHED_CODE]) if found else b""
+    lanes = np.frombuffer(code.ljust(-(-len(code) // GUID_SIZE) * GUID_SIZE, b"\0"), np.uint8)
+    return bytes(np.bitwise_xor.reduce(lanes.reshape(-1, GUID_SIZE), axis=0))

@@ -1,0 +1,1 @@
+"""STACK CFI records."""

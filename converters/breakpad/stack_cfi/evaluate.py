@@ -1,0 +1,156 @@
+"""STACK CFI records: which rules are in force at an address, and what they make of a frame (Breakpad, `STACK CFI`).
+
+Strategy: an INIT record with the records that change it is one `RuleRange`; rules stay text, and are evaluated when
+a frame is at hand.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED, StackCfi, StackCfiInit
+from ....schemas.section import ParseError
+from ....schemas.text_records import Record
+from ...dwarf.expressions import ReadMemory
+from ..postfix.evaluate import evaluate
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRange:
+    """A STACK CFI INIT record and the STACK CFI records up to the next one."""
+
+    init: StackCfiInit
+    deltas: tuple[StackCfi, ...]
+
+    @property
+    def end(self) -> int:
+        """First address behind the range, from the load address."""
+        return self.init.address + self.init.size
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """The rules in force from `start` up to `end`: register -> expression."""
+
+    start: int
+    end: int
+    rules: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleIndex:
+    """Ranges that do not overlap, by address; `starts` are theirs."""
+
+    starts: tuple[int, ...]
+    ranges: tuple[RuleRange, ...]
+
+    def at(self, address: int) -> RuleRow | None:
+        """The row in force at an address, from the load address."""
+        place = bisect_right(self.starts, address) - 1
+        if place < 0 or address >= self.ranges[place].end:
+            return None
+        return next(row for row in rows_of(self.ranges[place]) if row.start <= address < row.end)
+
+
+@dataclass(frozen=True, slots=True)
+class CallerRegisters:
+    """What rules make of a frame: values by name, `.cfa` and `.ra` among them, and the registers that are lost."""
+
+    values: Mapping[str, int]
+    undefined: frozenset[str]
+
+
+def rule_ranges(records: Iterable[tuple[int, Record]]) -> Iterator[RuleRange]:
+    """The STACK CFI records of a file, range by range. Raises ParseError for one without an INIT before it."""
+    init: StackCfiInit | None = None
+    deltas: list[StackCfi] = []
+    for number, record in records:
+        if isinstance(record, StackCfiInit):
+            if init is not None:
+                yield RuleRange(init, tuple(deltas))
+            init, deltas = record, []
+        elif isinstance(record, StackCfi):
+            if init is None:
+                raise ParseError("", None, f"line {number}: STACK CFI", "no STACK CFI INIT stands before it")
+            deltas.append(record)
+    if init is not None:
+        yield RuleRange(init, tuple(deltas))
+
+
+def rows_of(found: RuleRange) -> Iterator[RuleRow]:
+    """The rows of a range, ascending. Of records at one address the later wins; those outside the range say nothing."""
+    rules = dict(found.init.rules)
+    start = found.init.address
+    for delta in sorted(found.deltas, key=lambda delta: delta.address):
+        if not found.init.address <= delta.address < found.end:
+            continue
+        if delta.address > start:
+            yield RuleRow(start, delta.address, dict(rules))
+            start = delta.address
+        rules.update(delta.rules)
+    if start < found.end:
+        yield RuleRow(start, found.end, rules)
+
+
+def rule_index(ranges: Iterable[RuleRange]) -> RuleIndex:
+    """An index for looking rules up. Of ranges that overlap the one that starts first stays, then the first read."""
+    kept: list[RuleRange] = []
+    for found in sorted(ranges, key=lambda found: found.init.address):
+        if not kept or found.init.address >= kept[-1].end:
+            kept.append(found)
+    return RuleIndex(tuple(found.init.address for found in kept), tuple(kept))
+
+
+def missing_rules(rules: Mapping[str, str]) -> tuple[str, ...]:
+    """Which of `.cfa` and `.ra` have no rule, or are lost: without both, walkers ignore the record."""
+    return tuple(name for name in (CFA_NAME, RA_NAME) if rules.get(name, UNDEFINED) == UNDEFINED)
+
+
+def evaluate_rules(
+    rules: Mapping[str, str], registers: Mapping[str, int], memory: ReadMemory, word_size: int = 8
+) -> CallerRegisters:
+    """What the rules themselves say; `registers` are the frame's, by name.
+
+    An expression sees those and `.cfa`, never another rule's value. Raises ParseError for an expression that has no
+    value, and whatever `memory` raises.
+    """
+    known = dict(registers)
+    values: dict[str, int] = {}
+    undefined = set()
+    for name in sorted(rules, key=lambda name: name != CFA_NAME):
+        if rules[name] == UNDEFINED:
+            undefined.add(name)
+            continue
+        try:
+            values[name] = evaluate(rules[name], known, memory, word_size)
+        except ParseError as error:
+            raise ParseError(error.section, error.offset, f"{name}: {error.record}", error.reason) from None
+        if name == CFA_NAME:
+            known[CFA_NAME] = values[CFA_NAME]
+    return CallerRegisters(values, frozenset(undefined))
+
+
+def caller_registers(
+    rules: Mapping[str, str],
+    registers: Mapping[str, int],
+    memory: ReadMemory,
+    word_size: int = 8,
+    *,
+    stack_pointer: str,
+    callee_saved: Collection[str] = (),
+) -> CallerRegisters:
+    """The caller's registers: the rules' values, the CFA as the stack pointer and `callee_saved` unchanged, where no
+    rule says otherwise.
+
+    Raises ParseError as `evaluate_rules` does, and where there is no rule for `.cfa` or `.ra`.
+    """
+    missing = missing_rules(rules)
+    if missing:
+        raise ParseError("", None, "STACK CFI", f"no rule for {' and '.join(missing)} is in force")
+    found = evaluate_rules(rules, registers, memory, word_size)
+    kept = {name: registers[name] for name in callee_saved if name in registers and name not in rules}
+    if stack_pointer not in rules:
+        kept[stack_pointer] = found.values[CFA_NAME]
+    return CallerRegisters(kept | dict(found.values), found.undefined)

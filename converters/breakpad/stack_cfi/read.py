@@ -1,0 +1,341 @@
+"""STACK CFI records of a symbol file into the table (the symbol file document, STACK CFI records).
+
+Strategy: a kernel finds the lines and reads their addresses. Rule texts are numbered, equal ones alike, and each is
+parsed once, by its record's declaration; unusual spellings are written canonically first. INIT and delta records then
+become states, and states become rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED, StackCfi, StackCfiInit
+from ....schemas.breakpad_files import build_record, parse_record
+from ....schemas.pointers import DW_EH_PE
+from ....schemas.section import ParseError
+from ....schemas.text_records import Number, Record, Rule, bytes_from, parts_of
+from ...arch.registers import breakpad_names, numbers_of_names
+from ...arch.table import ARCHITECTURES, Architecture
+from ...arrays import ranges
+from ...kernels import engine, views
+from ...kernels.breakpad.protocol import LineKind
+from ...rules import CfaKind, RuleKind
+from ...table.distinct import intern
+from ...table.model import CfaRule, Function, FunctionColumns, RegisterRule, Row, RowColumns, UnwindTable, table_of
+from ..postfix.to_dwarf import PostfixError, expression_of
+from .rule_text import OUTERMOST
+from .write import DELTA, INIT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+NOTHING = -1
+# Fewer runs than this are gone through one by one: a long range among short ones would take a pass a line.
+FEW = 32
+
+
+def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> UnwindTable:
+    """The table of the STACK CFI lines of a text, which may be a whole symbol file: other lines are passed over.
+
+    Addresses count from `load_address`. A register without a rule, or whose rule is itself, has none in the table.
+    Raises ParseError, whose record names the line.
+    """
+    if arch not in ARCHITECTURES:
+        raise ParseError(SOURCE, None, "arch", f"{arch!r} is none of {', '.join(ARCHITECTURES)}")
+    lines = stack_lines(bytes_from(text) if isinstance(text, str) else text)
+    wrong = _misplaced(lines)
+    sound = lines if wrong is None else lines.until(wrong[0])
+    first = np.flatnonzero(sound.is_init)
+    count = np.diff(np.append(first, len(sound)))
+    offset = sound.address - np.repeat(sound.address[first], count)
+    pairs = np.column_stack([offset.view(np.int64), sound.text]).view(np.uint8).reshape(-1)
+    run, one = intern(pairs, 16 * first, 16 * (first + count), np.zeros(len(first), np.int64))
+    states = _States(ARCHITECTURES[arch], lines.texts)
+    line = ranges(first[one], count[one])
+    state = _states_behind(states, sound, first[one], count[one])[line]
+    if wrong is not None:
+        raise ParseError(SOURCE, None, f"line {lines.number[wrong[0]]}", wrong[1])
+    return _table(states, sound, first, run, offset[line], state, count[one], load_address)
+
+
+def _misplaced(lines: StackLines) -> tuple[int, str] | None:
+    """The first line that stands where it may not, and what is wrong with it."""
+    found: list[tuple[int, str]] = []
+    is_init, address, size = lines.is_init, lines.address, lines.size
+    is_orphan = np.cumsum(is_init) == 0
+    found += [(int(at), "stands behind no STACK CFI INIT") for at in np.flatnonzero(is_orphan)[:1]]
+    last = address + np.maximum(size, np.uint64(1)) - np.uint64(1)
+    found += [(int(at), "the range reaches past the address space") for at in np.flatnonzero(last < address)[:1]]
+    init = np.maximum.accumulate(np.where(is_init, np.arange(len(lines)), 0))
+    offset = address - address[init]
+    before = np.append(np.uint64(0), offset[:-1])[: len(lines)]
+    outside = ~is_init & ~is_orphan & ((offset <= before) | (offset >= size[init]))
+    reason = "its address is not between the one before and the end of the range"
+    found += [(int(at), reason) for at in np.flatnonzero(outside)[:1]]
+    return min(found, default=None)
+
+
+def _states_behind(
+    states: _States, lines: StackLines, first: NDArray[np.int64], count: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The state behind each line of some ranges. Raises ParseError."""
+    found = np.full(len(lines), NOTHING, np.int64)
+    active, now, done = np.arange(len(first)), np.full(len(first), NOTHING, np.int64), 0
+    while len(active) >= FEW:
+        line = first[active] + done
+        key = (now + 1) * len(lines.texts) + lines.text[line]
+        _, at, which = np.unique(key, return_index=True, return_inverse=True)
+        after = [states.after(int(now[one]), int(lines.text[line[one]]), int(lines.number[line[one]])) for one in at]
+        now = np.array(after, np.int64)[which.reshape(-1)]
+        found[line] = now
+        done += 1
+        keep = count[active] > done
+        active, now = active[keep], now[keep]
+    for index, state in zip(active.tolist(), now.tolist(), strict=True):
+        begin, end = int(first[index]) + done, int(first[index] + count[index])
+        texts, numbers = lines.text[begin:end].tolist(), lines.number[begin:end].tolist()
+        for place, text, number in zip(range(begin, end), texts, numbers, strict=True):
+            state = states.after(state, text, number)
+            found[place] = state
+    return found
+
+
+class _LineError(Exception):
+    """What is wrong with a line."""
+
+
+@dataclass(slots=True)
+class _States:
+    """What holds after lines: rules by name, numbered; `steps` leads from a state (NOTHING: none) by a text's number.
+
+    `rows` has two of each state: with `.ra` as the architecture's return address, and in a column of its own, where
+    that register has a rule, too.
+    """
+
+    architecture: Architecture
+    texts: list[tuple[Rule, ...]]
+    steps: dict[tuple[int, int], int] = field(default_factory=dict)
+    numbers: dict[tuple[tuple[str, str], ...], int] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    rules: list[dict[str, str]] = field(default_factory=list)
+
+    @property
+    def own_column(self) -> int:
+        """A column for the return address above all that have names."""
+        return max(breakpad_names(self.architecture.name)) + 1
+
+    def after(self, state: int, text: int, line: int) -> int:
+        """The state behind a line, whose number is for errors. Raises ParseError."""
+        key = state, text
+        if key not in self.steps:
+            rules = {**({} if state == NOTHING else self.rules[state]), **dict(self.texts[text])}
+            whole = tuple(sorted(rules.items()))
+            if whole not in self.numbers:
+                try:
+                    self.rows += [self._row(rules, one) for one in (self.architecture.return_address, self.own_column)]
+                except _LineError as error:
+                    raise ParseError(SOURCE, None, f"line {line}", str(error)) from error
+                self.rules.append(rules)
+                self.numbers[whole] = len(self.rules) - 1
+            self.steps[key] = self.numbers[whole]
+        return self.steps[key]
+
+    def need_own_column(self) -> NDArray[np.bool_]:
+        """Of which states the return address and the register that usually has it are said apart."""
+        usual = breakpad_names(self.architecture.name).get(self.architecture.return_address)
+        return np.array([usual in rules for rules in self.rules], np.bool_)
+
+    def _row(self, rules: dict[str, str], ra_column: int) -> Row:
+        architecture, numbers = self.architecture, numbers_of_names(self.architecture.name)
+        cfa = CfaRule(CfaKind.NONE)
+        registers: dict[int, RegisterRule] = {}
+        for name, rule in rules.items():
+            if name not in numbers and name not in (CFA_NAME, RA_NAME):
+                raise _LineError(f"{name} is no register of {architecture.name}")
+            try:
+                if name == CFA_NAME:
+                    cfa = _cfa(rule.split(), numbers, architecture)
+                    continue
+                number = ra_column if name == RA_NAME else numbers[name]
+                found = _rule(number, rule.split(), numbers, architecture, name == RA_NAME)
+            except PostfixError as error:
+                raise _LineError(f"{name}: {error}") from error
+            if found is not None:
+                registers[number] = found
+        return Row(0, cfa, tuple(sorted(registers.values())))
+
+
+def _cfa(words: list[str], numbers: dict[str, int], architecture: Architecture) -> CfaRule:
+    match words:
+        case [name, offset, "+"] if name in numbers and _is_number(offset):
+            return CfaRule(CfaKind.REGISTER, numbers[name], int(offset))
+        case [name] if name in numbers:
+            return CfaRule(CfaKind.REGISTER, numbers[name], 0)
+    size = architecture.address_size
+    return CfaRule(CfaKind.EXPRESSION, 0, expression_of(words, numbers, architecture.byte_order, size, False))
+
+
+def _rule(
+    number: int, words: list[str], numbers: dict[str, int], architecture: Architecture, is_ra: bool
+) -> RegisterRule | None:
+    """The rule of a register; None where it keeps its value."""
+    is_pushed = architecture.assembler.ra_offset is not None
+    match words:
+        case [word] if word == UNDEFINED or (word == OUTERMOST and is_ra):
+            return RegisterRule(number, RuleKind.UNDEFINED)
+        case [name] if name in numbers:
+            if numbers[name] != number:
+                return RegisterRule(number, RuleKind.REGISTER, numbers[name])
+            # Where calls push the return address, no rule would say that nobody knows it.
+            return RegisterRule(number, RuleKind.SAME_VALUE) if is_ra and is_pushed else None
+        case [name, "^"] if name == CFA_NAME:
+            return RegisterRule(number, RuleKind.OFFSET, 0)
+        case [name, offset, "+", "^"] if name == CFA_NAME and _is_number(offset):
+            return RegisterRule(number, RuleKind.OFFSET, int(offset))
+        case [name, offset, "+"] if name == CFA_NAME and _is_number(offset):
+            return RegisterRule(number, RuleKind.VAL_OFFSET, int(offset))
+        case [name, offset, "-", "^"] if name == CFA_NAME and offset.isdecimal():
+            return RegisterRule(number, RuleKind.OFFSET, -int(offset))
+    is_memory = words[-1] == "^"
+    kind = RuleKind.EXPRESSION if is_memory else RuleKind.VAL_EXPRESSION
+    value = words[:-1] if is_memory else words
+    size = architecture.address_size
+    return RegisterRule(number, kind, expression_of(value, numbers, architecture.byte_order, size, True))
+
+
+def _is_number(word: str) -> bool:
+    """Whether it is a decimal number that an offset may be."""
+    return word.removeprefix("-").isdecimal() and abs(int(word)) < 1 << 61
+
+
+def _table(
+    states: _States,
+    lines: StackLines,
+    first: NDArray[np.int64],
+    run: NDArray[np.uint32],
+    offset: NDArray[np.uint64],
+    state: NDArray[np.int64],
+    count: NDArray[np.int64],
+    load_address: int,
+) -> UnwindTable:
+    """The table of ranges that begin at lines `first`, with their runs; rows of all runs, and how many each has."""
+    architecture = states.architecture
+    run_rows = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
+    apart = np.append(states.need_own_column(), False)[state]
+    is_own = np.logical_or.reduceat(apart, run_rows[:-1]) if len(count) else np.zeros(0, np.bool_)
+    # One row each, for their rules; runs are then made of these.
+    distinct = table_of(architecture, [Function(0, 1, (row,)) for row in states.rows], source=SOURCE)
+    row = distinct.run_rows[:-1][distinct.functions.run][2 * state + np.repeat(is_own, count)]
+    columns = {one.name: getattr(distinct.rows, one.name)[row] for one in fields(RowColumns)}
+    ranges_count = len(first)
+    nothing = np.zeros(ranges_count, np.uint64)
+    functions = FunctionColumns(
+        start=lines.address[first] + np.uint64(load_address),
+        size=lines.size[first],
+        run=run,
+        section=np.zeros(ranges_count, np.uint32),
+        segment=nothing,
+        return_column=np.where(is_own[run], states.own_column, architecture.return_address).astype(np.uint32),
+        repetition=np.zeros(ranges_count, np.uint16),
+        flags=np.zeros(ranges_count, np.uint8),
+        personality_encoding=np.full(ranges_count, DW_EH_PE.omit, np.uint8),
+        personality=nothing,
+        lsda=nothing,
+        origin=nothing,
+    )
+    rows = RowColumns(**{**columns, "offset": offset})
+    return replace(distinct, functions=functions, run_rows=run_rows, rows=rows, load_address=load_address)
+
+
+SOURCE = "STACK CFI"
+RECORDS: tuple[type[Record], ...] = (StackCfiInit, StackCfi)  # as `LineKind` numbers them
+NEWLINE = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackLines:
+    """One element a line: its number in the file from 1, whether it is an INIT, u64 address and, of an INIT, size in
+    bytes, and the number of its rules in `texts`."""
+
+    number: NDArray[np.int64]
+    is_init: NDArray[np.bool_]
+    address: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+    text: NDArray[np.int64]
+    texts: list[tuple[Rule, ...]]
+
+    def __len__(self) -> int:
+        """The number of lines."""
+        return len(self.number)
+
+    def until(self, count: int) -> StackLines:
+        """The first lines."""
+        number, is_init, address = self.number[:count], self.is_init[:count], self.address[:count]
+        return StackLines(number, is_init, address, self.size[:count], self.text[:count], self.texts)
+
+
+def stack_lines(data: bytes) -> StackLines:
+    """The STACK CFI lines of a symbol file; others are passed over. Raises ParseError, whose record is the line."""
+    found = _scan(data)
+    if (found.kind == LineKind.ODD).any():
+        data = _respelled(data, found)
+        found = _scan(data)
+    text, first = intern(np.frombuffer(data, np.uint8), found.rest, found.end, np.zeros(len(found.kind), np.int64))
+    texts = [
+        _rules(data[begin:end], number + 1)
+        for begin, end, number in zip(
+            *(column[first].tolist() for column in (found.begin, found.end, found.line)), strict=True
+        )
+    ]
+    is_init = found.kind == LineKind.LONGER
+    size = np.where(is_init, found.values[:, 1], np.uint64(0))
+    return StackLines(found.line + 1, is_init, found.values[:, 0], size, text.astype(np.int64), texts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scanned:
+    """As the kernel finds lines (kernels/breakpad/symbol_lines.py)."""
+
+    line: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    values: NDArray[np.uint64]
+    rest: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+def _scan(data: bytes) -> _Scanned:
+    # A line has at least its head.
+    room = min(data.count(b"\n") + 1, len(data) // len(DELTA) + 1)
+    line, begin, rest, end = (np.empty(room, np.int64) for _ in range(4))
+    kind, values = np.empty(room, np.uint8), np.zeros((room, 2), np.uint64)
+    numbers = [sum(isinstance(kind, Number) for _, kind in parts_of(record)) for record in RECORDS]
+    heads = (np.frombuffer(head, np.uint8) for head in (data, INIT, DELTA))
+    columns = (np.array(numbers, np.int64), line, begin, kind, values, rest, end)
+    count = engine.breakpad.symbol_lines.scan(*views(*heads, *columns))
+    return _Scanned(line[:count], begin[:count], kind[:count], values[:count], rest[:count], end[:count])
+
+
+def _respelled(data: bytes, found: _Scanned) -> bytes:
+    """The file with its oddly spelled lines as we would write them. Raises ParseError."""
+    pieces, at = [], 0
+    odd = np.flatnonzero(found.kind == LineKind.ODD)
+    for begin, end, number in zip(
+        *(column[odd].tolist() for column in (found.begin, found.end, found.line)), strict=True
+    ):
+        record = parse_record(data[begin:end] + b"\n", number + 1)
+        pieces += [data[at:begin], build_record(replace(record, spelling=b"")).rstrip(b"\n")]
+        at = end
+    return b"".join([*pieces, data[at:]])
+
+
+def _rules(line: bytes, number: int) -> tuple[Rule, ...]:
+    record = parse_record(line + b"\n", number)
+    assert isinstance(record, StackCfiInit | StackCfi)
+    if len(dict(record.rules)) != len(record.rules):
+        raise ParseError(SOURCE, None, f"line {number}", "a register has two rules")
+    return record.rules

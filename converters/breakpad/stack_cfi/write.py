@@ -1,0 +1,234 @@
+"""The table as Breakpad's STACK CFI lines (the symbol file document, STACK CFI records).
+
+Strategy: what a row says is text once for each distinct content; what changes once for each distinct step from one
+content to the next; a kernel puts addresses to them, function by function. Rows that cannot be said end a range, and
+the next that can begins another: a rule that no longer holds is never left in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ....schemas.breakpad import NAMES, StackCfi, StackCfiInit
+from ....schemas.section import BuildError
+from ...arrays import ranges
+from ...bulk_text import bytes_filled
+from ...kernels import engine, views
+from ...kernels.breakpad.protocol import TextRow
+from ...refusals import Reason, Refusals
+from ...table.cut import trimmed, without_blocks
+from ...table.distinct import contents_of, numbered
+from ...table.model import UnwindTable
+from .rule_text import SORTS, Language, Said, changed_words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+INIT, DELTA = (f"{NAMES[record]} ".encode() for record in (StackCfiInit, StackCfi))
+PIECE = 4096  # functions
+
+
+def to_stack_cfi(table: UnwindTable) -> bytes:
+    """The table as STACK CFI INIT and STACK CFI lines, in the order of addresses, which count from the load address.
+
+    Functions are cut where they overlap: a PC is the first one's. Rules that the language cannot say are left out or
+    withdrawn; `stack_cfi_from_table` tells which. Raises BuildError for a table of a relocatable file.
+    """
+    return stack_cfi_from_table(table)[0]
+
+
+def stack_cfi_from_table(table: UnwindTable) -> tuple[bytes, Refusals]:
+    """As `to_stack_cfi`; with the ranges that have no line because their CFA or return address cannot be said."""
+    lines = lines_of(table)
+    size = lines.fill(0, len(lines), np.empty(0, np.uint8))
+    return bytes_filled(size, lambda room: lines.fill(0, len(lines), room)), lines.refusals
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lines:
+    """All that lines are made of: `start` u64 from the load address and `size` u64 in bytes of functions in the order
+    of addresses, of each the number of its `rows`; of steps from row to row their text."""
+
+    start: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+    job: NDArray[np.int64]
+    rows: _Rows
+    steps: _Steps
+    refusals: Refusals
+
+    def __len__(self) -> int:
+        """The number of functions."""
+        return len(self.start)
+
+    def fill(self, first: int, last: int, room: NDArray[np.uint8]) -> int:
+        """Write the lines of functions `first` up to `last` as far as there is room; return how many bytes they are."""
+        functions = (column[first:last] for column in (self.start, self.size, self.job))
+        rows, steps = self.rows, self.steps
+        fixed = (steps.pool, steps.start, steps.length, steps.kind, steps.heads)
+        size: int = engine.breakpad.stack_cfi.lines(
+            *views(*fixed, *functions, rows.first, rows.offset, rows.step, room)
+        )
+        return size
+
+    def pieces(self) -> Iterator[memoryview]:
+        """All lines, some functions at a time; each piece stands only until the next is asked for."""
+        room = np.empty(1 << 20, np.uint8)
+        for first in range(0, len(self), PIECE):
+            last = min(first + PIECE, len(self))
+            size = self.fill(first, last, room)
+            if size > len(room):
+                room = np.empty(2 * size, np.uint8)
+                self.fill(first, last, room)
+            yield room[:size].data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """Rows of runs, those of number n from first[n] up to first[n + 1]: u64 offset from the function's start, the
+    number of the step from the row before, and why it cannot be said (0: it can)."""
+
+    first: NDArray[np.int64]
+    offset: NDArray[np.uint64]
+    step: NDArray[np.int64]
+    reason: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """Of each step its kind, `TextRow`, and where its text is in `pool`; where there is what lines begin with."""
+
+    kind: NDArray[np.uint8]
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    pool: NDArray[np.uint8]
+    heads: NDArray[np.int64]
+
+
+def lines_of(table: UnwindTable) -> Lines:
+    """As `stack_cfi_from_table`, with the lines still to be written."""
+    if table.functions.section.any():
+        raise BuildError("STACK CFI", None, "functions", "are of a relocatable file: their addresses are not known yet")
+    table = trimmed(without_blocks(table))
+    functions = table.functions
+    order = np.argsort(functions.start, kind="stable")
+    order = order[functions.size[order] > 0]
+    run, column = functions.run[order].astype(np.int64), functions.return_column[order]
+    job, first, row, columns = _jobs(table, run, column)
+    rows, steps = _rows_and_steps(table, first, row, columns)
+    start = functions.start[order] - np.uint64(table.load_address)
+    refusals = _refusals(table, order, job, rows)
+    return Lines(start, functions.size[order], job, rows, steps, refusals)
+
+
+def _jobs(
+    table: UnwindTable, run: NDArray[np.int64], column: NDArray[np.uint32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | slice, NDArray[np.uint32]]:
+    """A number for each function, equal where run and return column are; where the rows of each number begin, which of
+    the table's they are, and with what return column."""
+    if len(column) and (column == column[0]).all():
+        # In nearly every file: the runs are what is to be said.
+        return run, table.run_rows, slice(None), np.full(len(table.rows.offset), column[0])
+    job, one = numbered(run, column)
+    count = np.diff(table.run_rows)[run[one]]
+    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
+    return job, first, ranges(table.run_rows[run[one]], count), np.repeat(column[one], count)
+
+
+def _rows_and_steps(
+    table: UnwindTable, first: NDArray[np.int64], row: NDArray[np.int64] | slice, column: NDArray[np.uint32]
+) -> tuple[_Rows, _Steps]:
+    contents = contents_of(table)
+    said, columns = contents.number[row], column[:1]
+    if isinstance(row, slice):
+        at = np.arange(len(contents.cfa))
+        columns = np.repeat(columns, len(at))
+    else:
+        said, place = numbered(said, column)
+        at, columns = contents.number[row][place], column[place]
+    language = Language(table, contents)
+    pairs = zip(at.tolist(), columns.tolist(), strict=True)
+    rules = [language.said(number, return_column) for number, return_column in pairs]
+    reasons = np.array([one if isinstance(one, Reason) else 0 for one in rules], np.uint8)
+    before = np.full(len(said), -1, np.int64)
+    before[1:] = said[:-1]
+    before[first[:-1][first[:-1] < len(said)]] = -1
+    if reasons.any():
+        before[np.flatnonzero(reasons[before] > 0)] = -1
+    # A step is from nothing, for an INIT, or from another row; of few it matters what was said before that.
+    earlier, sets = _said_before(said, before, rules)
+    step, at = numbered(((before + 1) * len(rules) + said) * len(sets) + earlier)
+    mentioned = [sets[number] for number in np.broadcast_to(earlier, len(said))[at].tolist()]
+    steps = _steps(rules, before[at].tolist(), said[at].tolist(), mentioned)
+    return _Rows(first, table.rows.offset[row], step, reasons[said]), steps
+
+
+def _steps(rules: list[Said | Reason], before: list[int], said: list[int], earlier: list[frozenset[str]]) -> _Steps:
+    """The kind of each step, and its text up to the end of its line."""
+    kinds, lines = [], []
+    for old, new, mentioned in zip(before, said, earlier, strict=True):
+        after, former = rules[new], rules[old]
+        if isinstance(after, Reason):
+            kind, words = TextRow.SKIPPED, []
+        elif old < 0 or isinstance(former, Reason):
+            kind, words = TextRow.INIT, list(after.words)
+        else:
+            words = changed_words(former, after, mentioned)
+            kind = TextRow.DELTA if words else TextRow.SAME
+        kinds.append(kind)
+        words.sort()
+        lines.append("".join(words))
+    heads = np.array([0, len(INIT), len(INIT), len(DELTA)], np.int64)
+    text = "\n".join([*lines, ""]).replace(SORTS, ":").encode()
+    pool = np.frombuffer(INIT + DELTA + text, np.uint8)
+    length = np.fromiter(map(len, lines), np.int64, len(lines)) + 1
+    start = heads[1] + heads[3] + np.cumsum(length) - length
+    return _Steps(np.array(kinds, np.uint8), start, length, pool, heads)
+
+
+def _said_before(
+    said: NDArray[np.int64], before: NDArray[np.int64], rules: list[Said | Reason]
+) -> tuple[NDArray[np.int64], list[frozenset[str]]]:
+    """For each row (or once for all) a number, and for each number registers: those that are lost in the row or in the
+    one before, of which the range has said something before."""
+    numbers = {frozenset[str](): 0}
+    lost = [frozenset[str]() if isinstance(one, Reason) else one.lost for one in rules]
+    loses = np.array([len(one) > 0 for one in lost], np.bool_)
+    if not loses.any():
+        return np.zeros(1, np.int64), list(numbers)
+    earlier = np.zeros(len(said), np.int64)
+    # Undefined registers beside the return address are rare; ranges with one are walked.
+    mentioned: set[str] = set()
+    group = np.cumsum(before < 0)
+    walked = np.isin(group, group[loses[said]])
+    for index in np.flatnonzero(walked).tolist():
+        now, old = said[index], before[index]
+        mentioned = set() if old < 0 else mentioned
+        matters = (lost[now] | lost[old] if old >= 0 else lost[now]) & mentioned
+        earlier[index] = numbers.setdefault(matters, len(numbers))
+        found = rules[now]
+        if not isinstance(found, Reason):
+            mentioned |= found.names - lost[now]
+    return earlier, list(numbers)
+
+
+def _refusals(table: UnwindTable, order: NDArray[np.int64], job: NDArray[np.int64], rows: _Rows) -> Refusals:
+    """The rows without a line, function by function."""
+    count = np.diff(rows.first)
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows.reason > 0)])
+    has_any = before[rows.first[1:]] > before[rows.first[:-1]]
+    which = np.flatnonzero(has_any[job])
+    owner = np.repeat(which, count[job[which]])
+    place = ranges(rows.first[:-1][job[which]], count[job[which]])
+    function = order[owner]
+    offset, size = rows.offset[place], table.functions.size[function]
+    is_last = place == rows.first[1:][job[owner]] - 1
+    following = rows.offset[np.where(is_last, place, place + 1)]
+    end = np.where(is_last, size, following)
+    start = table.functions.start[function]
+    refused = rows.reason[place] > 0
+    begin, stop = (start + offset)[refused], (start + end)[refused]
+    return Refusals(function[refused], begin, stop, rows.reason[place][refused])

@@ -1,0 +1,1 @@
+"""Call frame information as readelf prints it, and as JSON."""

@@ -1,0 +1,240 @@
+"""Call frame information as GNU readelf 2.47 prints it: instructions (`-wf`), or the rows they make (`-wF`).
+
+Strategy: an entry is a head and lines; a line is one of few texts and a PC. Both are put together in bulk, some
+thousand lines at a time, wherever that ends in an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ....schemas.cfi import Dialect
+from ....schemas.section import Section
+from ...arrays import ranges, renumbered
+from ...bulk_text import MAX_DIGITS, Pool, hexadecimal, lines
+from .entries import Frames, frames_of
+from .instructions import MOVES, distinct_instructions, instruction_texts
+from .rows import frame_rows, heading_texts, row_texts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Heads and lines that are put into text at once: some megabytes of working memory.
+CHUNK = 1 << 16
+
+# readelf breaks augmentation data of more bytes than fit 80 columns.
+_DATA_HEAD = b"  Augmentation data:    "
+_DATA_BYTES_IN_HEAD = (80 - len(_DATA_HEAD)) // 3
+_DATA_BYTES_A_LINE = 80 // 3
+
+
+# A line of this many columns counts for two.
+WIDE = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lines:
+    """The lines of each run: those of run r are first_of[r] up to first_of[r + 1]; of a silent run none is printed.
+
+    `add_second` puts what follows the heads of some entries into the pool, told which have lines, and gives the number
+    of each one's. `text` says what a line says, by a number; `texts` gives the texts of some numbers, behind one
+    another, and their lengths. `pc` counts from the function's start, and stands before the text (`pc_first`) or behind
+    it, where `has_pc` says so. `width` is that of the widest line, in columns.
+    """
+
+    first_of: NDArray[np.int64]
+    is_silent: NDArray[np.bool_]
+    add_second: Callable[[Pool, NDArray[np.int64], NDArray[np.bool_]], NDArray[np.int64]]
+    text: NDArray[np.int64]
+    texts: Callable[[NDArray[np.int64]], tuple[bytes, NDArray[np.int64]]]
+    pc: NDArray[np.uint64]
+    has_pc: NDArray[np.bool_]
+    pc_first: bool
+    width: int
+
+
+def frame_text(section: Section, dialect: Dialect, machine: str, interpreted: bool) -> Iterator[bytes]:
+    """The text, in pieces of some thousand lines. `machine` is EM_..., for the registers' names. Raises ParseError."""
+    frames = frames_of(section, dialect)
+    found = _row_lines(frames, machine) if interpreted else _instruction_lines(frames, machine)
+    yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
+    # A terminator's run is -1: the one behind all others, which has no lines.
+    count = np.append(np.where(found.is_silent, 0, np.diff(found.first_of)), 0)[frames.run]
+    first_item = np.concatenate([np.zeros(1, np.int64), np.cumsum(count + 1)])
+    chunk = CHUNK // (1 + found.width // WIDE)
+    for begin in range(0, int(first_item[-1]), chunk):
+        yield _chunk(frames, found, interpreted, first_item, begin, min(begin + chunk, int(first_item[-1])))
+    yield b"\n"
+
+
+def _row_lines(frames: Frames, machine: str) -> _Lines:
+    found = frame_rows(frames)
+
+    def add_headings(pool: Pool, entry: NDArray[np.int64], has_lines: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """What stands above the rows of entries that have any."""
+        sets, number = renumbered(found.column_set[frames.run[entry[has_lines]]])
+        piece = np.zeros(len(entry), np.int64)
+        piece[has_lines] = pool.add_list(heading_texts(frames, found, machine, sets)) + number
+        return piece
+
+    return _Lines(
+        first_of=found.first_row,
+        is_silent=~found.shows_rows,
+        add_second=add_headings,
+        text=found.content,
+        texts=partial(row_texts, found, machine),
+        pc=found.rows.offset,
+        has_pc=np.ones(len(found.content), np.bool_),
+        pc_first=True,
+        width=int(np.diff(found.first_column).max(initial=0)),
+    )
+
+
+def _instruction_lines(frames: Frames, machine: str) -> _Lines:
+    number, first = distinct_instructions(frames)
+    all_texts = instruction_texts(frames, machine, first)
+
+    def texts(numbers: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
+        found = [all_texts[one] for one in numbers.tolist()]
+        return b"".join(found), np.array([len(text) for text in found], np.int64)
+
+    return _Lines(
+        first_of=frames.decoded.first_of,
+        is_silent=np.zeros(len(frames.streams.start), np.bool_),
+        add_second=partial(_add_data, frames),
+        text=number,
+        texts=texts,
+        pc=frames.decoded.pc,
+        has_pc=frames.decoded.has_effect(*MOVES),
+        pc_first=False,
+        width=0,
+    )
+
+
+def _chunk(
+    frames: Frames, found: _Lines, interpreted: bool, first_item: NDArray[np.int64], begin: int, end: int
+) -> bytes:
+    """The text of the items from `begin` up to `end`: entry e's are first_item[e], its head, and then its lines."""
+    first, last = np.searchsorted(first_item, [begin, end - 1], side="right") - 1
+    entry = np.arange(first, last + 1)
+    low = np.maximum(first_item[entry], begin)
+    has_head = low == first_item[entry]
+    line_count = np.minimum(first_item[entry + 1], end) - low - has_head
+    # The first line of an entry whose head is in an earlier chunk is not its first.
+    line = ranges(found.first_of[frames.run[entry]] + low - first_item[entry] - 1 + has_head, line_count)
+    owner = np.repeat(entry, line_count)
+    pool = Pool([b""])
+    numbers, text = renumbered(found.text[line])
+    texts = pool.add_texts(*found.texts(numbers))
+    has_pc = found.has_pc[line]
+    size = 1 + has_pc.astype(np.int64)
+    # Pieces: a head is two, a line one and its PC.
+    heads = np.cumsum(has_head)
+    line_at = np.cumsum(size) - size + 2 * np.repeat(heads, line_count)
+    pieces_before = np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])[np.cumsum(line_count) - line_count]
+    head_at = (pieces_before + 2 * heads - 2)[has_head]
+    pieces = np.zeros(2 * len(head_at) + int(size.sum()), np.int64)
+    pieces[head_at] = _add_heads(pool, frames, entry[has_head], interpreted)
+    has_lines = np.diff(first_item)[entry] > 1
+    pieces[head_at + 1] = found.add_second(pool, entry[has_head], has_lines[has_head])
+    pieces[line_at + (found.pc_first & has_pc)] = texts + text
+    with_pc = np.flatnonzero(has_pc)
+    pc = frames.start[owner[with_pc]] + found.pc[line[with_pc]]
+    skip = MAX_DIGITS - 2 * frames.address_size(owner[with_pc])
+    end_of_line = b"" if found.pc_first else b"\n"
+    first_pc = pool.add(lines(len(pc), hexadecimal(pc), end_of_line), skip)
+    pieces[line_at[with_pc] + (not found.pc_first)] = first_pc + np.arange(len(pc))
+    return pool.joined(pieces)
+
+
+def _add_heads(pool: Pool, frames: Frames, entry: NDArray[np.int64], interpreted: bool) -> NDArray[np.int64]:
+    """Put the first lines of some entries into the pool; the number of each one's."""
+    head = np.zeros(len(entry), np.int64)
+    fde = np.flatnonzero(frames.is_fde[entry])
+    fde = fde[frames.segment_size(entry[fde]) == 0]
+    address_size, id_size = frames.address_size(entry[fde]), frames.id_size(entry[fde])
+    for sizes in {*zip(address_size.tolist(), id_size.tolist(), strict=True)}:
+        which = fde[(address_size == sizes[0]) & (id_size == sizes[1])]
+        head[which] = pool.add(_fde_heads(frames, entry[which], *sizes)) + np.arange(len(which))
+    others = np.delete(np.arange(len(entry)), fde)
+    texts = [_head(frames, one, interpreted) for one in entry[others].tolist()]
+    head[others] = pool.add_list(texts) + np.arange(len(others))
+    return head
+
+
+def _fde_heads(frames: Frames, fde: NDArray[np.int64], address_size: int, id_size: int) -> NDArray[np.uint8]:
+    """The first lines of FDEs whose addresses and ids have these sizes."""
+    start = frames.start[fde]
+    return lines(
+        len(fde),
+        b"\n",
+        hexadecimal(frames.offset[fde], 8),
+        b" ",
+        hexadecimal(frames.length(fde), 2 * address_size),
+        b" ",
+        hexadecimal(frames.entry_id(fde), 2 * id_size),
+        b" FDE cie=",
+        hexadecimal(frames.cie_offset[frames.cie[fde]], 8),
+        b" pc=",
+        hexadecimal(start, 2 * address_size),
+        b"..",
+        hexadecimal(start + frames.size[fde], 2 * address_size),
+        b"\n",
+    )
+
+
+def _head(frames: Frames, entry: int, interpreted: bool) -> bytes:
+    """What stands above the lines of an entry that is no FDE, or one with a segment."""
+    offset = int(frames.offset[entry])
+    if frames.cie[entry] < 0:
+        # readelf takes terminators behind one another for one.
+        follows_another = entry > 0 and frames.cie[entry - 1] < 0
+        return b"" if follows_another else f"\n{offset:08x} ZERO terminator\n\n".encode()
+    one = np.array([entry])
+    digits, id_digits = 2 * int(frames.address_size(one)[0]), 2 * int(frames.id_size(one)[0])
+    length = int(frames.length(one)[0]) % (1 << 4 * digits)
+    place = f"\n{offset:08x} {length:0{digits}x} {int(frames.entry_id(one)[0]):0{id_digits}x} "
+    cie = frames.cies[frames.cie[entry]]
+    if frames.is_fde[entry]:
+        start = int(frames.start[entry])
+        end = (start + int(frames.size[entry])) % (1 << 4 * digits)
+        cie_offset, segment = int(frames.cie_offset[frames.cie[entry]]), int(frames.segment[entry])
+        return f"{place}FDE cie={cie_offset:08x} pc={segment:04x}:{start:0{digits}x}..{end:0{digits}x}\n".encode()
+    code, data, column = (
+        int(value) for value in (cie.code_alignment_factor, cie.data_alignment_factor, cie.return_address_register)
+    )
+    if interpreted:
+        numbers = f'" cf={code} df={data} ra={column}\n'
+        return b"".join((f'{place}CIE "'.encode(), cie.augmentation, numbers.encode()))
+    sizes = f"  Pointer Size:          {cie.address_size}\n  Segment Size:          {cie.segment_selector_size}\n"
+    return b"".join(
+        (
+            f"{place}CIE\n  Version:               {cie.version}\n".encode(),
+            b'  Augmentation:          "' + cie.augmentation + b'"\n',
+            (sizes if cie.address_size is not None else "").encode(),
+            f"  Code alignment factor: {code}\n  Data alignment factor: {data}\n".encode(),
+            f"  Return address column: {column}\n".encode(),
+        )
+    )
+
+
+def _add_data(frames: Frames, pool: Pool, entry: NDArray[np.int64], _: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The lines of some entries' augmentation data."""
+    section = np.frombuffer(frames.section.data, np.uint8)
+    size = np.where(frames.is_terminator[entry], 0, frames.instructions[entry] - frames.data[entry])
+    # A CIE without any has an empty line.
+    line = np.where(frames.is_fde[entry] | frames.is_terminator[entry], 0, pool.add_list([b"\n"]))
+    for length in np.unique(size[size > 0]).tolist():
+        which = np.flatnonzero(size == length)
+        values = section[frames.data[entry[which]][:, None] + np.arange(length)].astype(np.uint64)
+        parts: list[bytes | NDArray[np.uint8]] = [_DATA_HEAD]
+        for index in range(length):
+            is_broken = length >= _DATA_BYTES_IN_HEAD and index % _DATA_BYTES_A_LINE == 0
+            parts += [b"\n " if is_broken else b" ", hexadecimal(values[:, index], 2)]
+        line[which] = pool.add(lines(len(which), *parts, b"\n")) + np.arange(len(which))
+    return line

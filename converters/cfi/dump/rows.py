@@ -1,0 +1,225 @@
+"""Rows of call frame information as GNU readelf 2.47 prints them (`-wF`): the columns of a run, the text of a row.
+
+Strategy: rows are the row kernel's, every one, an empty one too. A run has a column for each register that its
+instructions or its CIE's name, whatever they say of it. Rows of equal rules and columns are one content, whose text is
+made once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....schemas.cfi import DW_CFA, Effect
+from ....schemas.section import ParseError
+from ...arch.registers import register_name, register_text
+from ...arrays import ranges
+from ...bulk_text import Pool
+from ...rules import MAX_LIVE_RULES, CfaKind, RuleKind
+from ...table.distinct import intern
+from ...table.model import RowColumns, RuleColumns
+from ..interpreter import RowBuilder
+from .entries import Frames
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# What names a register that gets a column: all that give it a rule, or take one away.
+_RULE_EFFECTS = (
+    *(Effect.UNDEFINED, Effect.SAME_VALUE, Effect.OFFSET, Effect.VAL_OFFSET, Effect.REGISTER),
+    *(Effect.EXPRESSION, Effect.VAL_EXPRESSION, Effect.RESTORE),
+)
+# Registers have 16 bits: a key of a row, or of a run, and a register.
+_REGISTER_BITS = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameRows:
+    """The rows of each run, and the columns that it shows.
+
+    Run r has the rows first_row[r] up to first_row[r + 1], `shows_rows` says whether readelf prints them (it does not
+    where there is nothing but DW_CFA_nop), and its columns are registers[first_column[r]:first_column[r + 1]],
+    ascending. `content` numbers what rows say; content c is that of row `row_of[c]`, of run `run_of[c]`.
+    """
+
+    rows: RowColumns
+    rules: RuleColumns
+    expressions: tuple[bytes, ...]
+    first_row: NDArray[np.int64]
+    shows_rows: NDArray[np.bool_]
+    first_column: NDArray[np.int64]
+    registers: NDArray[np.uint16]
+    column_set: NDArray[np.int64]
+    run_of_set: NDArray[np.int64]
+    content: NDArray[np.int64]
+    row_of: NDArray[np.int64]
+    run_of: NDArray[np.int64]
+
+
+def frame_rows(frames: Frames) -> FrameRows:
+    """Interpret the runs of a section. Raises ParseError."""
+    builder = RowBuilder(frames.section, frames.layout, tracks_ra_state=False, keeps_empty=True)
+    last_row, _ = builder.interpret(frames.streams)
+    rows, rules = builder.rows(), builder.rules()
+    first_row = np.concatenate([np.zeros(1, np.int64), last_row])
+    decoded = frames.decoded
+    owner = np.repeat(np.arange(len(last_row)), np.diff(decoded.first_of))
+    does_something = np.bincount(owner[decoded.opcode != DW_CFA.nop], minlength=len(last_row)) > 0
+    first_column, registers = _columns(frames, owner)
+    set_of_run, run_of_set = _column_sets(frames, first_column, registers)
+    run_of_row = np.repeat(np.arange(len(last_row)), np.diff(first_row))
+    content, row_of = _contents(rows, rules, set_of_run[run_of_row])
+    return FrameRows(
+        rows=rows,
+        rules=rules,
+        expressions=builder.expressions(),
+        first_row=first_row,
+        shows_rows=does_something,
+        first_column=first_column,
+        registers=registers,
+        column_set=set_of_run,
+        run_of_set=run_of_set,
+        content=content,
+        row_of=row_of,
+        run_of=run_of_row[row_of],
+    )
+
+
+def _columns(frames: Frames, owner: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
+    """Where the columns of each run start, and their registers: those that it names, and those that its CIE does."""
+    decoded, runs = frames.decoded, len(frames.streams.start)
+    named = decoded.has_effect(*_RULE_EFFECTS)
+    keys = _ascending(owner[named] << _REGISTER_BITS | decoded.first[named])
+    cies = len(frames.cies)
+    of_fdes = np.flatnonzero(frames.streams.cie < cies)
+    run_of_cie = frames.run[~frames.is_fde & ~frames.is_terminator]
+    begin, end = (np.searchsorted(keys, run_of_cie + side << _REGISTER_BITS) for side in (0, 1))
+    cie = frames.streams.cie[of_fdes]
+    inherited = keys[ranges(begin[cie], (end - begin)[cie])] & ((1 << _REGISTER_BITS) - 1)
+    inherited |= np.repeat(of_fdes, (end - begin)[cie]) << _REGISTER_BITS
+    keys = _ascending(np.concatenate([keys, inherited]))
+    first = np.searchsorted(keys, np.arange(runs + 1) << _REGISTER_BITS)
+    many = np.flatnonzero(np.diff(first) > MAX_LIVE_RULES)
+    if len(many):
+        reason = f"more than {MAX_LIVE_RULES} registers are named"
+        raise ParseError(frames.section, int(frames.streams.start[many[0]]), "instructions", reason)
+    return first, (keys & ((1 << _REGISTER_BITS) - 1)).astype(np.uint16)
+
+
+def _ascending(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each different key once. (np.unique hashes: ten times slower on millions that differ.)"""
+    keys = np.sort(keys)
+    is_first = np.ones(len(keys), np.bool_)
+    is_first[1:] = keys[1:] != keys[:-1]
+    return keys[is_first]
+
+
+def _column_sets(
+    frames: Frames, first: NDArray[np.int64], registers: NDArray[np.uint16]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A number for each run, equal where the heading is; and a run of each number."""
+    return_column = np.array([int(cie.return_address_register) for cie in frames.cies], np.int64)
+    cie = frames.streams.cie % max(1, len(frames.cies))
+    kind = return_column[cie] << 8 | frames.layout.address_size[cie]
+    number, run = intern(registers.view(np.uint8), 2 * first[:-1], 2 * first[1:], kind)
+    return number.astype(np.int64), run
+
+
+def _packed(*columns: NDArray[Any]) -> NDArray[np.uint8]:
+    """Columns side by side: an array of one line of bytes a row."""
+    return np.concatenate([column.view(np.uint8).reshape(len(column), column.itemsize) for column in columns], axis=1)
+
+
+def _contents(
+    rows: RowColumns, rules: RuleColumns, column_set: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A number for each row, equal where rules and columns are; and a row of each number."""
+    packed = _packed(rules.register, rules.kind, rules.value)
+    # Rows whose rules did not change name the same slice: it is looked at once.
+    is_new = np.ones(len(rows.offset), np.bool_)
+    is_new[1:] = (np.diff(rows.first_rule) != 0) | (rows.rule_count[1:] != rows.rule_count[:-1])
+    begin = rows.first_rule[is_new] * packed.shape[1]
+    end = begin + rows.rule_count[is_new].astype(np.int64) * packed.shape[1]
+    slices, _ = intern(packed.reshape(-1), begin, end, np.zeros(len(begin), np.int64))
+    keys = (slices[np.cumsum(is_new) - 1], column_set, rows.cfa_kind, rows.cfa_register, rows.cfa_offset)
+    return _numbered(_packed(*keys))
+
+
+def _numbered(lines: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A number for each of some lines of one length, equal where they are; and a line of each number."""
+    begin = lines.shape[1] * np.arange(len(lines))
+    number, first = intern(lines.reshape(-1), begin, begin + lines.shape[1], np.zeros(len(lines), np.int64))
+    return number.astype(np.int64), first
+
+
+def heading_texts(frames: Frames, found: FrameRows, machine: str, sets: NDArray[np.int64]) -> list[bytes]:
+    """The lines above the rows, for some sets of columns."""
+    texts = []
+    for run in found.run_of_set[sets].tolist():
+        cie = int(frames.streams.cie[run]) % len(frames.cies)
+        return_column = int(frames.cies[cie].return_address_register)
+        registers = found.registers[found.first_column[run] : found.first_column[run + 1]].tolist()
+        names = ("ra" if one == return_column else register_name(machine, one) for one in registers)
+        width = 2 * int(frames.layout.address_size[cie])
+        texts.append(f"{'   LOC':<{width}} CFA      {''.join(f'{name:<5} ' for name in names)}\n".encode())
+    return texts
+
+
+def row_texts(found: FrameRows, machine: str, contents: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
+    """What stands behind the PC, of some contents: the texts behind one another, and their lengths."""
+    rows, rules, count = found.rows, found.rules, len(contents)
+    row, run = found.row_of[contents], found.run_of[contents]
+    cfas = (column[row].tolist() for column in (rows.cfa_kind, rows.cfa_register, rows.cfa_offset))
+    pool = Pool([b"\n", b"u     "])
+    cfa = pool.add_list([_cfa_text(machine, *cfa) for cfa in zip(*cfas, strict=True)])
+    # Which rule stands in which column: both ascend by content and register.
+    rule_count = rows.rule_count[row].astype(np.int64)
+    rule = ranges(rows.first_rule[row], rule_count)
+    rule_key = np.repeat(np.arange(count), rule_count) << _REGISTER_BITS | rules.register[rule]
+    column_count = np.diff(found.first_column)[run]
+    column = found.registers[ranges(found.first_column[run], column_count)]
+    column_key = np.repeat(np.arange(count), column_count) << _REGISTER_BITS | column
+    cells, number = _cell_texts(rules, rule, machine)
+    cell = np.ones(len(column), np.int64)
+    cell[np.searchsorted(column_key, rule_key)] = pool.add_list(cells) + number
+    # The CFA, a cell a column, the line feed.
+    begin = np.cumsum(column_count + 2) - column_count - 2
+    pieces = np.zeros(len(cell) + 2 * count, np.int64)
+    pieces[begin] = cfa + np.arange(count)
+    pieces[ranges(begin + 1, column_count)] = cell
+    lengths = np.add.reduceat(pool.lengths()[pieces], begin) if count else np.zeros(0, np.int64)
+    return pool.joined(pieces), lengths
+
+
+def _cell_texts(rules: RuleColumns, rule: NDArray[np.int64], machine: str) -> tuple[list[bytes], NDArray[np.int64]]:
+    """The different texts of some rules, and the number of each rule's."""
+    kind, value = rules.kind[rule], rules.value[rule]
+    number, first = _numbered(_packed(kind, value))
+    pairs = zip(kind[first].tolist(), value[first].tolist(), strict=True)
+    return [f"{_cell_text(*pair, machine):<5} ".encode() for pair in pairs], number
+
+
+def _cell_text(kind: int, value: int, machine: str) -> str:
+    match kind:
+        case RuleKind.SAME_VALUE:
+            return "s"
+        case RuleKind.OFFSET:
+            return f"c{value:+}"
+        case RuleKind.VAL_OFFSET:
+            return f"v{value:+}"
+        case RuleKind.REGISTER:
+            return register_text(machine, value)
+        case RuleKind.EXPRESSION:
+            return "exp"
+        case RuleKind.VAL_EXPRESSION:
+            return "vexp"
+        case _:
+            return "u"
+
+
+def _cfa_text(machine: str, kind: int, register: int, offset: int) -> bytes:
+    # Without a rule it is register 0, as readelf has it.
+    text = "exp" if kind == CfaKind.EXPRESSION else f"{register_name(machine, register)}{offset:+}"
+    return f" {text:<8} ".encode()

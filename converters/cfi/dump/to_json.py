@@ -1,0 +1,134 @@
+"""Call frame information as plain data for JSON: CIEs and FDEs with the fields of the specification.
+
+Strategy: what `frame_text` prints, by the same columns; each different row and instruction is taken apart once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ....schemas.cfi import Dialect
+from ....schemas.section import Section
+from ...arch.registers import register_name
+from ...dwarf.expression_text import operation_texts
+from ...rules import CfaKind, RuleKind
+from .entries import Frames, frames_of
+from .instructions import MOVES, distinct_instructions, plain_instructions
+from .rows import FrameRows, frame_rows
+
+Plain = dict[str, Any]
+
+
+def frame_plain(section: Section, dialect: Dialect, machine: str, interpreted: bool) -> tuple[Plain, Iterator[Plain]]:
+    """The section, and one by one its entries: CIEs and FDEs with their instructions, or the rows that these make.
+
+    Addresses are absolute, `offset` and `cie` count from the section's start. `machine` is EM_..., for the registers'
+    names. Raises ParseError.
+    """
+    frames = frames_of(section, dialect)
+    entries = _with_rows(frames, machine) if interpreted else _with_instructions(frames, machine)
+    return {"section": section.name, "address": section.address}, entries
+
+
+def _with_instructions(frames: Frames, machine: str) -> Iterator[Plain]:
+    """The entries with their instructions; `location` is the address that an advance leads to."""
+    number, first = distinct_instructions(frames)
+    plain = plain_instructions(frames, machine, first)
+    moves = frames.decoded.has_effect(*MOVES)
+    for entry in _entries(frames):
+        run, start, mask = frames.run[entry], int(frames.start[entry]), _address_mask(frames, entry)
+        span = slice(frames.decoded.first_of[run], frames.decoded.first_of[run + 1])
+        columns = (number[span].tolist(), moves[span].tolist(), frames.decoded.pc[span].tolist())
+        yield _entry(frames, entry) | {
+            "instructions": [
+                plain[one] | {"location": start + pc & mask} if is_move else plain[one]
+                for one, is_move, pc in zip(*columns, strict=True)
+            ]
+        }
+
+
+def _with_rows(frames: Frames, machine: str) -> Iterator[Plain]:
+    """The entries with their rows, those without instructions too, of which readelf prints none."""
+    found = frame_rows(frames)
+    plain = [_plain_row(frames, found, content, machine) for content in range(len(found.row_of))]
+    for entry in _entries(frames):
+        run, start, mask = frames.run[entry], int(frames.start[entry]), _address_mask(frames, entry)
+        span = slice(found.first_row[run], found.first_row[run + 1])
+        rows = zip(found.rows.offset[span].tolist(), found.content[span].tolist(), strict=True)
+        yield _entry(frames, entry) | {"rows": [{"pc": start + pc & mask, **plain[one]} for pc, one in rows]}
+
+
+def _entries(frames: Frames) -> Iterator[int]:
+    """The CIEs and FDEs."""
+    return (entry for entry, cie in enumerate(frames.cie.tolist()) if cie >= 0)
+
+
+def _address_mask(frames: Frames, entry: int) -> int:
+    return (1 << 8 * int(frames.layout.address_size[frames.cie[entry]])) - 1
+
+
+def _entry(frames: Frames, entry: int) -> Plain:
+    """The fields of a CIE or an FDE, but for the instructions."""
+    cie = frames.cies[frames.cie[entry]]
+    data = bytes(frames.section.data[int(frames.data[entry]) : int(frames.instructions[entry])]).hex()
+    place = {"offset": int(frames.offset[entry]), "length": int(frames.length(np.array([entry]))[0])}
+    if frames.is_fde[entry]:
+        return {
+            "kind": "FDE",
+            **place,
+            "cie": int(frames.cie_offset[frames.cie[entry]]),
+            **({"segment_selector": int(frames.segment[entry])} if cie.segment_selector_size else {}),
+            "initial_location": int(frames.start[entry]),
+            "address_range": int(frames.size[entry]),
+            "augmentation_data": data,
+        }
+    sizes = {"address_size": cie.address_size, "segment_selector_size": cie.segment_selector_size}
+    return {
+        "kind": "CIE",
+        **place,
+        "version": cie.version,
+        "augmentation": cie.augmentation.decode("latin-1"),
+        **(sizes if cie.address_size is not None else {}),
+        "code_alignment_factor": int(cie.code_alignment_factor),
+        "data_alignment_factor": int(cie.data_alignment_factor),
+        "return_address_register": int(cie.return_address_register),
+        "augmentation_data": data,
+    }
+
+
+def _plain_row(frames: Frames, found: FrameRows, content: int, machine: str) -> Plain:
+    """What a row says; a register without a rule is null."""
+    rows, rules, row = found.rows, found.rules, found.row_of[content]
+    run = found.run_of[content]
+    columns = found.registers[found.first_column[run] : found.first_column[run + 1]].tolist()
+    registers: Plain = {register_name(machine, number): None for number in columns}
+    address_size = int(frames.layout.address_size[frames.streams.cie[run]])
+
+    def operations(index: int) -> list[str]:
+        data, order = found.expressions[index], frames.section.byte_order
+        return operation_texts(Section.of(frames.section.name, data, 0, order, address_size), machine)
+
+    for rule in range(rows.first_rule[row], rows.first_rule[row] + rows.rule_count[row]):
+        kind, value = RuleKind(rules.kind[rule]), int(rules.value[rule])
+        said: Plain | str = kind.name.lower()
+        if kind in (RuleKind.EXPRESSION, RuleKind.VAL_EXPRESSION):
+            said = {kind.name.lower(): operations(value)}
+        elif kind is RuleKind.REGISTER:
+            said = {kind.name.lower(): register_name(machine, value)}
+        elif kind in (RuleKind.OFFSET, RuleKind.VAL_OFFSET):
+            said = {kind.name.lower(): value}
+        registers[register_name(machine, int(rules.register[rule]))] = said
+    match CfaKind(rows.cfa_kind[row]):
+        case CfaKind.REGISTER:
+            cfa: Plain | None = {
+                "register": register_name(machine, int(rows.cfa_register[row])),
+                "offset": int(rows.cfa_offset[row]),
+            }
+        case CfaKind.EXPRESSION:
+            cfa = {"expression": operations(int(rows.cfa_offset[row]))}
+        case _:
+            cfa = None
+    return {"cfa": cfa, "registers": registers}

@@ -1,0 +1,1 @@
+"""FDEs of an `.eh_frame` removed, replaced, added, moved and merged, as wire records."""

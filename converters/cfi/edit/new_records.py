@@ -1,0 +1,364 @@
+"""FDEs and CIEs that are added to an existing section, and which CIE each new FDE has.
+
+Strategy: the initial rows of each CIE of the section are appended to the rows of the table, so that instructions that
+start from them are written like any others. A function takes the existing CIE with which its FDE is shortest; CIEs are
+added where none fits, or where they save more than they take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ....schemas.cfi import Cie
+from ....schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES, is_signed
+from ....schemas.wire import DwarfFormat
+from ...refusals import Reason, Refusals
+from ...table.distinct import numbered
+from ...table.model import FunctionColumns, FunctionFlag, UnwindTable, concatenate, table_of
+from ..choose_cies import CIE_BYTES, CieChoice, choose_cies, factors_of
+from ..interpreter import RowBuilder
+from ..interpreter import Streams as ReadStreams
+from ..layout import (
+    HeadFields,
+    Heads,
+    Layout,
+    Places,
+    encoded_sizes,
+    fields_of,
+    fill_heads,
+    heads_of,
+    is_beyond,
+    joined_fdes,
+    laid_out_cies,
+)
+from ..records import Records
+from ..write import refusals_of, sayable
+from ..write_instructions import Streams, StreamWriter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+NO_ROOM = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Additions:
+    """New records. The CIEs stand behind the section's; FDEs have an element each: `function`, the index in the table,
+    `is_in_place`, whether it stands in its room, and `size`, of its bytes in `data`, which go where `fields` says.
+    `places` are of the CIEs, `end` is the section offset behind all."""
+
+    refusals: Refusals
+    cies: bytes
+    cie_count: int
+    function: NDArray[np.int64]
+    is_in_place: NDArray[np.bool_]
+    data: NDArray[np.uint8]
+    size: NDArray[np.int64]
+    heads: Heads
+    fields: HeadFields
+    places: tuple[Places, ...]
+    end: int
+
+    def write(self, section: NDArray[np.uint8], first: int) -> tuple[Places, ...]:
+        """Put them into a section in which all of their room is zero, the CIEs from `first` on. Returns where addresses
+        have to go."""
+        section[first : first + len(self.cies)] = np.frombuffer(self.cies, np.uint8)
+        begin = np.cumsum(self.size) - self.size
+        section[np.repeat(self.fields.offset - begin, self.size) + np.arange(len(self.data))] = self.data
+        return (*self.places, *fill_heads(self.heads, self.fields, section))
+
+
+def additions(
+    records: Records, table: UnwindTable, room: NDArray[np.int64], first: int, pointer_size: int
+) -> Additions:
+    """The records of a table's functions: where they fit in the room of the FDE whose index `room` gives (or NO_ROOM),
+    else from section offset `first` on. `pointer_size` is of addresses where a CIE is added."""
+    table, reason = sayable(table, records.dialect, pointer_size)
+    which = np.flatnonzero(reason == 0)
+    known = usable_cies(records)[: None if len(which) else 0]
+    writer = StreamWriter(concatenate(table, beginnings(records, known)))
+    choice = choose_cies(writer, which)
+    layout = _cie_layout(records, table, pointer_size, writer, choice)
+    initial = writer.table.run_rows[len(table.run_rows) - 1 : -1]
+    choices = choices_of(records, known, initial, choice, heads_of(layout))
+    anywhere, inside = best_known(records, table.functions, writer, choices, which, room[which])
+    is_in_place = inside.cie != NO_CIE
+    cie = np.where(is_in_place, inside.cie, with_new(anywhere, choices, writer, choice, is_in_place, layout.alignment))
+    is_said = cie != NO_CIE
+    reason[which[~is_said]] = Reason.RULE_LOST
+    which, cie, is_in_place = which[is_said], cie[is_said], is_in_place[is_said]
+    refusals = refusals_of(table, reason)
+    return _laid_out(records, layout, writer, choices, which, cie, is_in_place, room[which], first, refusals)
+
+
+def _cie_layout(
+    records: Records, table: UnwindTable, pointer_size: int, writer: StreamWriter, choice: CieChoice
+) -> Layout:
+    """The layout of the CIEs alone."""
+    nothing = np.zeros(0, np.int64)
+    streams = writer.write(Streams(nothing, nothing, nothing, nothing))
+    own = writer.write(choice.cie_streams())
+    return Layout(table, records.dialect, pointer_size, choice.shapes, nothing, nothing, nothing, streams, own)
+
+
+def _laid_out(
+    records: Records,
+    layout: Layout,
+    writer: StreamWriter,
+    choices: Choices,
+    which: NDArray[np.int64],
+    cie: NDArray[np.int64],
+    is_in_place: NDArray[np.bool_],
+    room: NDArray[np.int64],
+    first: int,
+    refusals: Refusals,
+) -> Additions:
+    """The functions `which` on top of the CIEs chosen for them."""
+    functions, known = layout.table.functions, choices.known
+    added = np.unique(cie[cie >= len(known)]) - len(known)
+    cies, at, places = laid_out_cies(_only(layout, added))
+    offset = np.concatenate([records.cie_offset[known], np.zeros(len(layout.shapes), np.int64)])
+    offset[len(known) + added] = first + at
+    run = functions.run[which].astype(np.int64)
+    job, of_job = numbered(run, cie)
+    streams = writer.write(choices.streams(run[of_job], cie[of_job]))
+    heads = choices.heads.select(cie)
+    head = heads.size
+    size = head + streams.size[job]
+    size[~is_in_place] += -size[~is_in_place] % layout.alignment
+    appended = np.where(is_in_place, 0, size)
+    begin, end = (np.append(column, 0)[room] for column in (records.fdes.offset, records.fdes.end))
+    place = np.where(is_in_place, begin, first + len(cies) + np.cumsum(appended) - appended)
+    return Additions(
+        refusals=refusals,
+        cies=cies,
+        cie_count=len(added),
+        function=which,
+        is_in_place=is_in_place,
+        data=joined_fdes(streams, job, head, size),
+        size=size,
+        heads=heads,
+        fields=fields_of(functions, which, place, np.where(is_in_place, end - begin, size), offset[cie]),
+        places=tuple(replace(one, offset=one.offset + first) for one in places),
+        end=first + len(cies) + int(appended.sum()),
+    )
+
+
+def _only(layout: Layout, which: NDArray[np.int64]) -> Layout:
+    """The same with some of its CIEs."""
+    own = layout.beginnings
+    chosen = tuple(layout.shapes[index] for index in which.tolist())
+    return replace(layout, shapes=chosen, beginnings=replace(own, start=own.start[which], size=own.size[which]))
+
+
+NO_CIE = -1
+# Kinds of CIEs that are tried, those with most FDEs: real files have some dozens at most.
+MAX_KINDS = 64
+_IMPOSSIBLE = 1 << 40  # bytes of what cannot be
+_MARKS = np.uint8(0xFF & ~FunctionFlag.HAS_LSDA)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choices:
+    """CIEs to choose from, an element each: `known` first, indices of CIEs in use in the section, then new ones. The
+    row `initial` that each begins with, its units in bytes, the heads of its FDEs."""
+
+    known: NDArray[np.int64]
+    initial: NDArray[np.int64]
+    code: NDArray[np.int64]
+    data: NDArray[np.int64]
+    heads: Heads
+
+    def streams(self, run: NDArray[np.int64], cie: NDArray[np.int64]) -> Streams:
+        """Runs on top of some of them."""
+        return Streams(run, self.initial[cie], self.code[cie], self.data[cie])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Best:
+    """The CIE with which each FDE is shortest, and its bytes then, before padding."""
+
+    cie: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+    @classmethod
+    def none(cls, count: int) -> Best:
+        """So many FDEs without any."""
+        return cls(np.full(count, NO_CIE), np.full(count, _IMPOSSIBLE))
+
+    def offer(self, cie: int, which: NDArray[np.int64], size: NDArray[np.int64]) -> None:
+        """Take a CIE for those of which it makes less."""
+        less = size < self.size[which]
+        self.cie[which[less]], self.size[which[less]] = cie, size[less]
+
+
+def usable_cies(records: Records) -> NDArray[np.int64]:
+    """Of the section's CIEs that a new FDE may have, the first of each kind."""
+    cies, layout = records.cies, records.cies.columns
+    kinds: dict[tuple[int, ...], int] = {}
+    kind = np.array(
+        [
+            kinds.setdefault(key, len(kinds))
+            for key in zip(*(c.tolist() for c in (cies.kind, cies.personality_encoding, cies.personality)), strict=True)
+        ],
+        np.int64,
+    )
+    _, first = np.unique(kind, return_index=True)
+    users = np.bincount(kind[records.cie], minlength=len(kinds))
+    is_plain = np.array([_is_plain(*one) for one in cies.parsed], np.bool_)
+    is_usable = is_plain & (layout.address_size == records.section.address_size)
+    is_usable &= (layout.code_factor > 0) & (layout.data_factor != 0)
+    is_usable &= _is_fixed(layout.address_encoding)
+    is_usable &= _is_fixed(layout.lsda_encoding) | (layout.lsda_encoding == DW_EH_PE.omit)
+    order = np.argsort(-users, kind="stable")
+    chosen = first[order]
+    return np.sort(chosen[is_usable[chosen]][:MAX_KINDS])
+
+
+def _is_plain(cie: object, augmentation: object) -> bool:
+    """Whether all of a CIE is known, and nothing is unusual."""
+    if not isinstance(cie, Cie) or cie.dwarf_format is not DwarfFormat.DWARF32:
+        return False
+    return cie.augmentation[:1] in (b"", b"z") and not getattr(augmentation, "unknown", b"")
+
+
+def _is_fixed(encoding: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Encodings that need no base but their own place, of formats with a fixed size."""
+    fixed = [form for form, size in FORMAT_SIZES.items() if size is not None]
+    found: NDArray[np.bool_] = np.isin(encoding & APPLICATION_MASK, (DW_EH_PE.absptr, DW_EH_PE.pcrel))
+    found &= np.isin(encoding & FORMAT_MASK, fixed) & (encoding & DW_EH_PE.indirect == 0)
+    return found
+
+
+def beginnings(records: Records, known: NDArray[np.int64]) -> UnwindTable:
+    """A table without functions whose runs are what some CIEs begin with."""
+    layout, architecture = records.cies.columns, records.architecture
+    nothing = table_of(architecture, (), records.section.byte_order)
+    if not len(known):
+        return nothing
+    builder = RowBuilder(records.section, layout, architecture.signs_return_addresses, records.bases)
+    end = layout.end[known]
+    last_row, _ = builder.interpret(ReadStreams(end, end, np.zeros(len(known), np.uint64), known, known))
+    return UnwindTable(
+        architecture,
+        records.section.byte_order,
+        nothing.functions,
+        run_rows=np.concatenate([np.zeros(1, np.int64), last_row]),
+        rows=builder.rows(),
+        rules=builder.rules(),
+        expressions=builder.expressions(),
+    )
+
+
+def choices_of(
+    records: Records, known: NDArray[np.int64], initial: NDArray[np.int64], choice: CieChoice, heads: Heads
+) -> Choices:
+    """The section's CIEs `known`, which begin with the rows `initial`, and those of `choice` with these heads."""
+    layout = records.cies.columns
+    code, data = factors_of(choice.shapes)
+    both = Heads(
+        heads.dialect,
+        heads.byte_order,
+        heads.address_size,
+        np.concatenate([layout.address_encoding[known], heads.address_encoding]),
+        np.concatenate([layout.lsda_encoding[known], heads.lsda_encoding]),
+        np.concatenate([layout.segment_size[known].astype(np.int64), heads.segment_size]),
+        np.concatenate([layout.is_augmented[known] > 0, heads.is_augmented]),
+    )
+    return Choices(
+        known,
+        np.concatenate([initial, choice.initial]),
+        np.concatenate([layout.code_factor[known], code]),
+        np.concatenate([layout.data_factor[known], data]),
+        both,
+    )
+
+
+def best_known(
+    records: Records,
+    functions: FunctionColumns,
+    writer: StreamWriter,
+    choices: Choices,
+    which: NDArray[np.int64],
+    room: NDArray[np.int64],
+) -> tuple[Best, Best]:
+    """Of the section's CIEs the best for each of some functions: anywhere, and in the room of the FDE of that index
+    (below 0: none), which it has to fit and, where CIE pointers count back, to come before."""
+    anywhere, inside = Best.none(len(which)), Best.none(len(which))
+    begin, end = (np.append(column, 0)[room] for column in (records.fdes.offset, records.fdes.end))
+    head = choices.heads.size
+    run = functions.run[which].astype(np.int64)
+    for number, cie in enumerate(choices.known.tolist()):
+        fitting = np.flatnonzero(_says_the_same(records, cie, functions, which))
+        runs, of_run = np.unique(run[fitting], return_inverse=True)
+        sizes = writer.sizes(choices.streams(runs, np.full(len(runs), number)))
+        size = np.where(sizes < 0, _IMPOSSIBLE, sizes + head[number])[of_run.reshape(-1)]
+        anywhere.offer(number, fitting, size)
+        has_room = size <= end[fitting] - begin[fitting]
+        if records.dialect.relative:
+            has_room &= records.cie_offset[cie] < begin[fitting]
+        inside.offer(number, fitting[has_room], size[has_room])
+    return anywhere, inside
+
+
+def _says_the_same(
+    records: Records, cie: int, functions: FunctionColumns, which: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which functions a CIE is right for but for its instructions, and has room for the addresses of."""
+    cies, layout = records.cies, records.cies.columns
+    address_size = records.section.address_size
+    same: NDArray[np.bool_] = functions.return_column[which] == cies.return_column[cie]
+    same &= functions.flags[which] & _MARKS == cies.flags[cie] & _MARKS
+    same &= functions.personality_encoding[which] == cies.personality_encoding[cie]
+    same &= functions.personality[which] == cies.personality[cie]
+    same &= (functions.segment[which] == 0) & (layout.segment_size[cie] == 0)
+    encoding = layout.address_encoding[cie : cie + 1]
+    same &= ~is_beyond(functions.size[which], int(encoded_sizes(encoding, address_size)[0]), signed=False)
+    same &= _reaches(int(encoding[0]), functions.start[which], address_size)
+    has_lsda = functions.flags[which] & FunctionFlag.HAS_LSDA > 0
+    lsda = functions.lsda[which]
+    lsda_encoding = int(layout.lsda_encoding[cie])
+    if lsda_encoding == DW_EH_PE.omit:
+        same &= ~has_lsda
+        return same
+    # Stored as it is, an address of 0 would be none.
+    is_null = (lsda == 0) & (lsda_encoding & APPLICATION_MASK == DW_EH_PE.absptr)
+    same &= ~has_lsda | (_reaches(lsda_encoding, lsda, address_size) & ~is_null)
+    return same
+
+
+def _reaches(encoding: int, address: NDArray[np.uint64], address_size: int) -> NDArray[np.bool_]:
+    """Which addresses can be stored; of those that count from their place that is seen when they are."""
+    size = int(encoded_sizes(np.array([encoding], np.uint8), address_size)[0])
+    if encoding & APPLICATION_MASK == DW_EH_PE.pcrel or size >= address_size:
+        return np.ones(len(address), np.bool_)
+    return ~is_beyond(address, size, is_signed(encoding))
+
+
+def with_new(
+    known: Best,
+    choices: Choices,
+    writer: StreamWriter,
+    choice: CieChoice,
+    is_settled: NDArray[np.bool_],
+    alignment: int,
+) -> NDArray[np.int64]:
+    """For each function the CIE that is best: of those known or of `choice`; NO_CIE where none will do. `is_settled`
+    are functions that ask for none. `alignment` is what the size of an entry is a multiple of."""
+    first_new, has_new = len(choices.known), choice.job >= 0
+    new = np.append(choice.job_cie, NO_CIE)[choice.job]
+    head = np.append(choices.heads.size, 0)[np.where(has_new, first_new + new, NO_CIE)]
+    size = np.append(writer.sizes(choice.streams()), 0)[choice.job] + head
+    asks = has_new & ~is_settled
+    is_forced = asks & (known.cie == NO_CIE)
+    before, after = (one + -one % alignment for one in (known.size, size))
+    saved = np.where(asks & ~is_forced, np.maximum(before - after, 0), 0)
+    group, count = new[asks], len(choice.shapes)
+    gain = np.bincount(group, saved[asks], count) - CIE_BYTES - writer.sizes(choice.cie_streams())
+    is_made = (gain > 0) | (np.bincount(group, is_forced[asks], count) > 0)
+    takes_new = asks & np.append(is_made, False)[new] & (is_forced | (saved > 0))
+    return np.where(takes_new, first_new + new, known.cie)

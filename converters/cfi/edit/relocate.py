@@ -1,0 +1,182 @@
+"""Records of call frame information elsewhere: what in them counts from its own place, and what follows a move.
+
+Strategy: every such field is found by what the CIEs say, as columns; a field that moves by some bytes gets the
+opposite added to what is stored. Nothing else is touched, so that a move by nothing changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ....schemas.cfi import Effect
+from ....schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES
+from ....schemas.section import BuildError, Section
+from ...kernels.cfi.protocol import EntryMark
+from ...table.distinct import intern
+from ...table.model import FunctionFlag
+from ..dump.entries import decode, with_twins
+from ..interpreter import Streams
+from ..layout import encoded_sizes, is_beyond, put
+from ..records import Records, cie_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LEB_FORMATS = [form for form, size in FORMAT_SIZES.items() if size is None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relative:
+    """Fields that count from their own place, one element each: `offset` i64 in the section, the DW_EH_PE byte
+    `encoding` u8, `address_size` u8 in bytes; `name` for messages."""
+
+    name: str
+    offset: NDArray[np.int64]
+    encoding: NDArray[np.uint8]
+    address_size: NDArray[np.uint8]
+
+    def select(self, which: NDArray[np.bool_]) -> Relative:
+        """Some of them."""
+        return replace(
+            self,
+            offset=self.offset[which],
+            encoding=self.encoding[which],
+            address_size=self.address_size[which],
+        )
+
+
+def relative_fields(records: Records) -> tuple[Relative, ...]:
+    """All fields of records that count from their own place; a stored 0 that means that there is nothing is none.
+
+    Of a CIE that no FDE points to, the instructions are not looked at. Raises ParseError for what cannot be read."""
+    fdes, layout, of_fde = records.fdes, records.cies.columns, records.cie
+    width = layout.address_size[of_fde]
+    has_lsda = records.functions.flags & FunctionFlag.HAS_LSDA > 0
+    start = fdes.body + layout.segment_size[of_fde]
+    found = (
+        Relative("FDE.initial_location", start, layout.address_encoding[of_fde], width),
+        Relative("FDE.lsda", records.data, layout.lsda_encoding[of_fde], width).select(has_lsda),
+        _personalities(records),
+        _set_locations(records),
+    )
+    return tuple(one.select(_is_relative(one.encoding)) for one in found)
+
+
+def _is_relative(encoding: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (encoding & APPLICATION_MASK == DW_EH_PE.pcrel) & (encoding != DW_EH_PE.omit)
+    return found
+
+
+def _personalities(records: Records) -> Relative:
+    """Those of all CIEs, in use or not."""
+    entries = records.entries
+    is_cie = entries.cie == EntryMark.IS_CIE
+    cies = cie_columns(
+        records.section,
+        records.dialect,
+        entries.offset[is_cie],
+        entries.end[is_cie],
+        records.bases,
+        records.architecture.return_address,
+    )
+    found = [
+        (index, augmentation.personality_offset)
+        for index, (_, augmentation) in enumerate(cies.parsed)
+        if augmentation is not None and augmentation.personality
+    ]
+    which, offset = np.array(found, np.int64).reshape(-1, 2).T
+    encoding = cies.personality_encoding[which]
+    return Relative("CIE.personality", offset, encoding, cies.columns.address_size[which])
+
+
+def _set_locations(records: Records) -> Relative:
+    """The operands of DW_CFA_set_loc, which are encoded as the FDEs' addresses."""
+    section, layout = records.section, records.cies.columns
+    count = len(layout.start)
+    begin = np.concatenate([records.instructions, layout.start])
+    end = np.concatenate([records.fdes.end, layout.end])
+    cie = np.concatenate([records.cie, np.arange(count)])
+    index = np.concatenate([np.arange(len(records.cie)), np.arange(count)])
+    is_fde = np.arange(len(cie)) < len(records.cie)
+    some = np.flatnonzero(_is_relative(layout.address_encoding)[cie] & (begin < end))
+    begin, end, cie, index, is_fde = begin[some], end[some], cie[some], index[some], is_fde[some]
+    run, first = intern(np.frombuffer(section.data, np.uint8), begin, end, cie)
+    # A CIE's own instructions are its twin's.
+    location, twin = np.zeros(len(cie), np.uint64), np.where(is_fde, cie, cie + count)
+    streams = Streams(begin, end, location, twin, index).select(first)
+    decoded = decode(section, with_twins(layout), streams)
+    found = np.flatnonzero(decoded.has_effect(Effect.SET_LOCATION))
+    # Each stream of a run with such an operand has one at the same place, behind the opcode.
+    of_run = np.searchsorted(decoded.first_of, found, side="right") - 1
+    inside = decoded.begin[found] + 1 - begin[first[of_run]]
+    by_run = np.argsort(run, kind="stable")
+    users, before = np.bincount(run, minlength=len(first)), np.searchsorted(run[by_run], of_run)
+    each = np.repeat(np.arange(len(found)), users[of_run])
+    rank = np.arange(len(each)) - np.repeat(np.cumsum(users[of_run]) - users[of_run], users[of_run])
+    stream = by_run[before[each] + rank]
+    which = cie[stream]
+    return Relative(
+        "DW_CFA_set_loc", begin[stream] + inside[each], layout.address_encoding[which], layout.address_size[which]
+    )
+
+
+def refuse_unmovable(records: Records, fields: Iterable[Relative], delta: int) -> None:
+    """BuildError where a move by `delta` bytes asks for other sizes: LEB128 numbers, and padding before addresses."""
+    section = records.section
+    for one in fields:
+        for wrong in np.flatnonzero(np.isin(one.encoding & FORMAT_MASK, _LEB_FORMATS))[:1].tolist():
+            reason = "is a LEB128 that counts from its own place: it would change its size"
+            raise BuildError(section, int(one.offset[wrong]), one.name, reason)
+    layout = records.cies.columns
+    encodings = (layout.address_encoding, layout.lsda_encoding, records.cies.personality_encoding)
+    for encoding in encodings:
+        is_aligned = (encoding != DW_EH_PE.omit) & (encoding & APPLICATION_MASK == DW_EH_PE.aligned)
+        for cie in np.flatnonzero(is_aligned & (delta % layout.address_size.astype(np.int64) > 0))[:1].tolist():
+            reason = f"pads addresses to multiples of their size, of which {delta:#x} bytes are none"
+            raise BuildError(section, int(records.cie_offset[cie]), f"CIE[{cie}].augmentation", reason)
+
+
+def add_to_fields(
+    records: Records, fields: Iterable[Relative], data: NDArray[np.uint8], moved_by: int, shift: NDArray[np.int64]
+) -> None:
+    """Let fields of records that are copied elsewhere lead where they did. `moved_by` is the bytes that the address of
+    their section grew by; `shift` i64, of each entry, how much farther its copy stands in `data`.
+
+    Raises BuildError where what has to be stored is beyond its field's range.
+    """
+    for one in fields:
+        moved = shift[np.searchsorted(records.entries.offset, one.offset, side="right") - 1]
+        for encoding, width in sorted(set(zip(one.encoding.tolist(), one.address_size.tolist(), strict=True))):
+            which = (one.encoding == encoding) & (one.address_size == width)
+            _add(records.section, one.select(which), data, moved_by, moved[which])
+
+
+def _add(section: Section, some: Relative, data: NDArray[np.uint8], moved_by: int, shift: NDArray[np.int64]) -> None:
+    """As `add_to_fields`, for fields of one encoding and address size."""
+    encoding, width = some.encoding[:1], int(some.address_size[0])
+    size, is_signed = int(encoded_sizes(encoding, width)[0]), bool(encoding[0] & DW_EH_PE.signed)
+    stored = taken(section, some.offset, size, is_signed)
+    values = stored - (shift.astype(np.uint64) + np.uint64(moved_by % (1 << 64)))
+    far = np.flatnonzero(is_beyond(values, size, is_signed))
+    # Addresses of a whole address' bytes wrap.
+    if len(far) and size < width:
+        reason = f"{size} bytes do not hold the way from the record's new place"
+        raise BuildError(section, int(some.offset[far[0]]), some.name, reason)
+    put(data, some.offset + shift, values, size, section.byte_order)
+
+
+def taken(section: Section, offset: NDArray[np.int64], size: int, is_signed: bool) -> NDArray[np.uint64]:
+    """The values of `size` bytes at some offsets, modulo 2**64."""
+    data = np.frombuffer(section.data, np.uint8)
+    order = range(size) if section.byte_order == "little" else range(size - 1, -1, -1)
+    values = np.zeros(len(offset), np.uint64)
+    for place, byte in enumerate(order):
+        values |= data[offset + byte].astype(np.uint64) << np.uint64(8 * place)
+    if is_signed and size < 8:
+        sign = np.uint64(1 << 8 * size - 1)
+        values = (values ^ sign) - sign
+    return values

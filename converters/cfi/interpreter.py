@@ -1,0 +1,175 @@
+"""Instruction streams into row runs: the caller of the row kernel, with the growing columns that it fills.
+
+Strategy: columns double when the kernel says which one is full; it undoes the run begun and goes on from
+there, so that no pass counts first what a second one fills. CIEs run first, as runs on top of an empty
+state; the states they end in are what FDEs start from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...schemas import cfi
+from ...schemas.pointers import NO_BASES, PointerBases
+from ...schemas.section import ParseError, Section
+from ..kernels import engine, views
+from ..kernels.calls import reader_of, refuse
+from ..kernels.cfi.protocol import STATE_SIZE, Filled
+from ..rules import MAX_LIVE_RULES
+from ..table.model import RowColumns, RuleColumns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# More rules than this for each byte of the section are an attack: real files have at most three.
+RULES_PER_BYTE = 64
+FREE_RULES = 1 << 16
+
+
+@cache
+def instruction_table() -> NDArray[np.uint8]:
+    """Effect and both operand kinds for each opcode, as kernels take them (the schema's `INSTRUCTIONS`)."""
+    table = np.zeros((256, 3), np.uint8)
+    table[:, 0] = cfi.Effect.UNKNOWN
+    for opcode, spec in cfi.INSTRUCTIONS.items():
+        table[opcode, 0] = spec.effect
+        table[opcode, 1 : 1 + len(spec.operands)] = spec.operands
+    return table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CieColumns:
+    """What the kernels need of each CIE: factors, pointer encodings, sizes in bytes, and its initial instructions."""
+
+    code_factor: NDArray[np.int64]
+    data_factor: NDArray[np.int64]
+    address_encoding: NDArray[np.uint8]
+    lsda_encoding: NDArray[np.uint8]
+    is_augmented: NDArray[np.uint8]
+    address_size: NDArray[np.uint8]
+    segment_size: NDArray[np.uint8]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Streams:
+    """Runs to interpret: data[start:end] on top of CIE `cie`, for a function at `location`; `index` is for errors."""
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    location: NDArray[np.uint64]
+    cie: NDArray[np.int64]
+    index: NDArray[np.int64]
+
+    def select(self, which: NDArray[np.int64]) -> Streams:
+        """Some of them."""
+        return Streams(*(getattr(self, name)[which] for name in ("start", "end", "location", "cie", "index")))
+
+
+class RowBuilder:
+    """Rows, rules and expressions of one section, as they grow. Use: `interpret` once or more, then the columns.
+
+    `keeps_empty`: an advance by nothing ends a row too, which then covers no byte (readelf shows such rows).
+    """
+
+    def __init__(
+        self,
+        section: Section,
+        cies: CieColumns,
+        tracks_ra_state: bool,
+        bases: PointerBases = NO_BASES,
+        keeps_empty: bool = False,
+    ) -> None:
+        self._section = section
+        # No row without an instruction's byte or an entry's: this never fills. What is not touched costs no memory.
+        self._rows = [np.empty(len(section) + 1, code) for code in ("u8", "u1", "u2", "i8", "u1", "i8", "u2", "i8")]
+        self._rules = [np.empty(len(section) // 4 + 1024, code) for code in ("u2", "u1", "i8")]
+        self._expressions = [np.empty(64, np.int64), np.empty(64, np.int64)]
+        self._remembered = [np.empty((16, STATE_SIZE), np.int64)]
+        self._filled = np.zeros(len(Filled), np.int64)
+        self._reader = reader_of(section, bases=bases)
+        self._kernel = engine.cfi.interpreter.Interpreter(
+            self._reader,
+            *views(instruction_table()),
+            int(tracks_ra_state),
+            int(keeps_empty),
+            *views(cies.code_factor, cies.data_factor, cies.address_encoding, cies.address_size),
+            *views(np.empty((MAX_LIVE_RULES + 1, 3), np.int64), self._filled),
+        )
+        count = len(cies.start)
+        everything = Streams(cies.start, cies.end, np.zeros(count, np.uint64), np.arange(count), np.arange(count))
+        self._initial = np.zeros((count, STATE_SIZE), np.int64)
+        final = np.zeros_like(self._initial)
+        self._interpret(everything, "CIE", final)
+        self._initial = final
+        self._filled[Filled.ROWS] = 0
+
+    def interpret(self, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Interpret FDEs' streams; return the row count behind each, and which contain DW_CFA_set_loc."""
+        last_row, is_absolute = self._interpret(streams, "FDE", np.empty((0, STATE_SIZE), np.int64))
+        return last_row, is_absolute.astype(np.bool_)
+
+    def _interpret(
+        self, streams: Streams, record: str, final: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        count = len(streams.start)
+        last_row = np.empty(count, np.int64)
+        is_absolute = np.zeros(count, np.uint8)
+        fixed = views(streams.start, streams.end, streams.location, streams.cie, self._initial, final)
+        done = 0
+        while done < count:
+            columns = (self._rows, self._rules, self._expressions, self._remembered)
+            self._kernel.set_columns(*views(*chain.from_iterable(columns)))
+            done = self._kernel.interpret(*fixed, done, *views(last_row, is_absolute))
+            if self._reader.fault:
+                refuse(self._section, f"{record}[{streams.index[done]}].instructions", self._reader)
+            if done < count:
+                self._grow(f"{record}[{streams.index[done]}].instructions")
+        return last_row, is_absolute
+
+    def _grow(self, record: str) -> None:
+        """Double what had no room."""
+        columns = (self._rows, self._rules, self._expressions, self._remembered)[self._filled[Filled.FULL]]
+        if columns is self._rules and len(columns[0]) > (RULES_PER_BYTE * len(self._section) + FREE_RULES):
+            reason = f"more than {RULES_PER_BYTE} register rules for each byte of the section"
+            raise ParseError(self._section, None, record, reason)
+        self._grow_columns(columns)
+
+    @staticmethod
+    def _grow_columns(columns: list[NDArray[Any]]) -> None:
+        for index, column in enumerate(columns):
+            columns[index] = np.empty((2 * len(column), *column.shape[1:]), column.dtype)
+            columns[index][: len(column)] = column
+
+    def repeat_rows(self, which: NDArray[np.int64]) -> None:
+        """Append copies of some rows: into the room that the columns have, so that the others need not move."""
+        count = int(self._filled[Filled.ROWS])
+        end = count + len(which)
+        while end > len(self._rows[0]):
+            self._grow_columns(self._rows)
+        for column in self._rows:
+            column[count:end] = column[which]
+        self._filled[Filled.ROWS] = end
+
+    def rows(self) -> RowColumns:
+        """All rows so far."""
+        columns = [column[: self._filled[Filled.ROWS]] for column in self._rows]
+        columns[-1] = columns[-1].view(np.uint64)
+        return RowColumns(*columns)
+
+    def rules(self) -> RuleColumns:
+        """All rules so far."""
+        return RuleColumns(*(column[: self._filled[Filled.RULES]] for column in self._rules))
+
+    def expressions(self) -> tuple[bytes, ...]:
+        """The bytes of every expression so far, by index."""
+        count = int(self._filled[Filled.EXPRESSIONS])
+        start, size = (column[:count].tolist() for column in self._expressions)
+        return tuple(bytes(self._section.data[a : a + n]) for a, n in zip(start, size, strict=True))

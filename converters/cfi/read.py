@@ -1,0 +1,64 @@
+"""Records of call frame information into the table."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from ...schemas.cfi import Dialect
+from ...schemas.pointers import NO_BASES, PointerBases
+from ...schemas.section import Section
+from ..arch.table import Architecture
+from ..table.distinct import intern
+from ..table.model import FunctionColumns, UnwindTable
+from ..table.runs import cut_runs
+from .interpreter import RowBuilder, Streams
+from .records import Records, read_records
+
+
+def table_from_cfi(
+    section: Section,
+    dialect: Dialect,
+    architecture: Architecture,
+    load_address: int = 0,
+    bases: PointerBases = NO_BASES,
+) -> UnwindTable:
+    """Read all functions of an `.eh_frame` or `.debug_frame` section. Raises ParseError.
+
+    An entry that cannot be read as the text says is an error, not a gap: a lying length or pointer, an unknown
+    opcode or version, DW_CFA_restore_state without a state to restore. Where a CIE's augmentation is unknown its
+    functions have their addresses and a row without rules. `bases` are for encoded addresses.
+    """
+    return table_of_records(read_records(section, dialect, architecture, bases), load_address)
+
+
+def table_of_records(records: Records, load_address: int = 0) -> UnwindTable:
+    """The table that they make. Raises ParseError."""
+    section, architecture, bases = records.section, records.architecture, records.bases
+    fdes, cies, cie = records.fdes, records.cies, records.cie
+    functions, instructions = records.functions, records.instructions
+    run, first = intern(np.frombuffer(section.data, np.uint8), instructions, fdes.end, cies.kind[cie])
+    streams = Streams(instructions, fdes.end, functions.start, cie, np.arange(len(cie)))
+    builder = RowBuilder(section, cies.columns, architecture.signs_return_addresses, bases)
+    last_row, is_absolute = builder.interpret(streams.select(first))
+    run_rows = np.concatenate([np.zeros(1, np.int64), last_row])
+    # DW_CFA_set_loc names an address: such a run serves the one function that it was interpreted for.
+    own = np.flatnonzero(is_absolute[run] & (first[run] != np.arange(len(run))))
+    if len(own):
+        run[own] = len(first) + np.arange(len(own), dtype=np.uint32)
+        run_rows = np.concatenate([run_rows, builder.interpret(streams.select(own))[0]])
+    run, run_rows, repeated = cut_runs(section, run, functions.size, run_rows, builder.rows().offset)
+    builder.repeat_rows(repeated)
+    columns = {field.name: getattr(functions, field.name) for field in fields(FunctionColumns)} | {"run": run}
+    return UnwindTable(
+        architecture=architecture,
+        byte_order=section.byte_order,
+        functions=FunctionColumns(**columns),
+        run_rows=run_rows,
+        rows=builder.rows(),
+        rules=builder.rules(),
+        expressions=builder.expressions(),
+        load_address=load_address,
+        source=section.name,
+    )

@@ -1,0 +1,300 @@
+"""Call frame information into the table: `.eh_frame` and `.debug_frame` (DWARF5 6.4; LSB Core, .eh_frame).
+
+Strategy: a kernel walks the entries; the few CIEs are parsed by the reference engine, once for equal
+bytes; a kernel reads all FDEs by what their CIEs say; FDEs with equal instructions and equal CIEs become
+one run, which is interpreted once. Rows at or past a function's end are cut afterwards, by giving such
+functions a shorter run over the same rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.cfi import Cie, Dialect, OpaqueCie
+from ...schemas.pointers import DW_EH_PE, NO_BASES, PointerBases, resolve
+from ...schemas.section import ParseError, Section
+from ...schemas.wire import DwarfFormat
+from ..arch.table import Architecture
+from ..kernels import engine, views
+from ..kernels.calls import reader_of, refuse
+from ..kernels.cfi.protocol import EntryMark
+from ..rules import MAX_REGISTER
+from ..table.model import FunctionColumns, FunctionFlag
+from .interpreter import CieColumns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...schemas.cfi_sections import Augmentation
+
+    ParsedCie = tuple[Cie | OpaqueCie, Augmentation | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """Section offsets, an element an entry: its start, what follows its id, its end, its CIE (below 0: no FDE)."""
+
+    offset: NDArray[np.int64]
+    body: NDArray[np.int64]
+    end: NDArray[np.int64]
+    cie: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """The records of a section. `entries` are all, `fdes` the FDEs of them; of each FDE `cie` i64 is the index of its
+    CIE in `cies`, those that FDEs point to, which stand at the section offsets `cie_offset`; `functions` its addresses,
+    `data` and `instructions` i64 the section offsets of its augmentation data and of what follows that."""
+
+    section: Section
+    dialect: Dialect
+    architecture: Architecture
+    bases: PointerBases
+    entries: Entries
+    fdes: Entries
+    cies: Cies
+    cie_offset: NDArray[np.int64]
+    cie: NDArray[np.int64]
+    functions: FunctionColumns
+    data: NDArray[np.int64]
+    instructions: NDArray[np.int64]
+
+
+def read_records(
+    section: Section, dialect: Dialect, architecture: Architecture, bases: PointerBases = NO_BASES
+) -> Records:
+    """As `table_from_cfi`, but for instructions, which are not looked at."""
+    found = scan(section, dialect)
+    is_fde = (found.cie >= 0) | (found.cie == EntryMark.CIE_OUTSIDE)
+    fdes = Entries(found.offset[is_fde], found.body[is_fde], found.end[is_fde], found.cie[is_fde])
+    cies, cie_offset, cie = _read_cies(section, dialect, found, fdes, architecture, bases)
+    functions, data, instructions = read_functions(section, fdes, cie, cies, bases)
+    _check_ends(section, fdes, functions, cies.columns.address_size[cie])
+    return Records(
+        section, dialect, architecture, bases, found, fdes, cies, cie_offset, cie, functions, data, instructions
+    )
+
+
+def scan(section: Section, dialect: Dialect) -> Entries:
+    """Walk the entries of a section."""
+    capacity = len(section) // 4 + 1
+    columns = [np.empty(capacity, np.int64) for _ in range(4)]
+    reader = reader_of(section)
+    count = engine.cfi.entries.scan(
+        reader,
+        dialect.id_size or 0,
+        int(dialect.relative),
+        dialect.cie_ids[DwarfFormat.DWARF32],
+        dialect.cie_ids[DwarfFormat.DWARF64],
+        *views(*columns),
+    )
+    if reader.fault:
+        refuse(section, f"entry[{count}].length", reader)
+    return Entries(*(column[:count] for column in columns))
+
+
+def _read_cies(
+    section: Section, dialect: Dialect, found: Entries, fdes: Entries, architecture: Architecture, bases: PointerBases
+) -> tuple[Cies, NDArray[np.int64], NDArray[np.int64]]:
+    """Parse the CIEs that FDEs point to; with their offsets and the index of each FDE's."""
+    is_cie = found.cie == EntryMark.IS_CIE
+    all_offsets = found.offset[is_cie]
+    number = numbers_of_cies(section, all_offsets, fdes)
+    is_used = np.zeros(len(all_offsets), np.bool_)
+    is_used[number] = True
+    offsets, ends = all_offsets[is_used], found.end[is_cie][is_used]
+    cies = cie_columns(section, dialect, offsets, ends, bases, architecture.return_address)
+    for index, offset in enumerate(offsets.tolist()):
+        check_augmentation(section, offset, f"CIE[{index}]", cies.parsed[index])
+    return cies, offsets, (np.cumsum(is_used) - 1)[number]
+
+
+def numbers_of_cies(section: Section, offsets: NDArray[np.int64], fdes: Entries) -> NDArray[np.int64]:
+    """For each FDE the number of its CIE among those at `offsets`. Raises ParseError where it is none of them."""
+    number = np.searchsorted(offsets, fdes.cie)
+    wrong = np.flatnonzero(np.append(offsets, -1)[number] != fdes.cie)
+    if len(wrong):
+        fde, target = int(wrong[0]), int(fdes.cie[wrong[0]])
+        said = f"points to {target:#x}, which is not a CIE" if target >= 0 else "points to outside the section"
+        raise ParseError(section, int(fdes.offset[fde]), f"FDE[{fde}].cie_pointer", said)
+    return number
+
+
+def read_functions(
+    section: Section, fdes: Entries, cie: NDArray[np.int64], cies: Cies, bases: PointerBases = NO_BASES
+) -> tuple[FunctionColumns, NDArray[np.int64], NDArray[np.int64]]:
+    """The functions, with `run` still to come, and the section offsets of their augmentation data and instructions."""
+    count = len(cie)
+    start, size, segment, lsda = (np.empty(count, np.uint64) for _ in range(4))
+    has_lsda = np.empty(count, np.uint8)
+    data, instructions = np.empty(count, np.int64), np.empty(count, np.int64)
+    layout = cies.columns
+    reader = reader_of(section, bases=bases)
+    done = engine.cfi.entries.functions(
+        reader,
+        *views(fdes.body, fdes.end, cie, layout.address_encoding, layout.lsda_encoding, layout.is_augmented),
+        *views(layout.address_size, layout.segment_size, start, size, segment, lsda, has_lsda, data, instructions),
+    )
+    if reader.fault:
+        refuse(section, f"FDE[{done}]", reader)
+    is_opaque = (cies.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0)[cie]
+    instructions[is_opaque] = fdes.end[is_opaque]
+    functions = FunctionColumns(
+        start=start,
+        size=size,
+        run=np.zeros(count, np.uint32),
+        section=np.zeros(count, np.uint32),
+        segment=segment,
+        return_column=cies.return_column[cie],
+        repetition=np.zeros(count, np.uint16),
+        flags=cies.flags[cie] | has_lsda * np.uint8(FunctionFlag.HAS_LSDA),
+        personality_encoding=cies.personality_encoding[cie],
+        personality=cies.personality[cie],
+        lsda=lsda,
+        origin=fdes.offset.astype(np.uint64),
+    )
+    return functions, data, instructions
+
+
+def _check_ends(section: Section, fdes: Entries, functions: FunctionColumns, address_size: NDArray[np.uint8]) -> None:
+    """Refuse a function that goes on where addresses end."""
+    start, size = functions.start, functions.size
+    top = (np.uint64(1) << (address_size.astype(np.uint64) * np.uint64(8) - np.uint64(1))) * np.uint64(2)
+    # A top of 2**64 is 0 here; such an end would not fit the columns.
+    past = np.flatnonzero(size > top - np.uint64(1) - start + (top > 0))
+    if len(past):
+        reason = f"{int(size[past[0]]):#x} bytes from {int(start[past[0]]):#x} reach past the address space"
+        raise ParseError(section, int(fdes.offset[past[0]]), f"FDE[{past[0]}].address_range", reason)
+
+
+# A factor beyond this is no unit of anything.
+MAX_FACTOR = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cies:
+    """Some CIEs, in order of their offsets. `kind` is equal where all that shapes a row is equal."""
+
+    parsed: tuple[ParsedCie, ...]
+    kind: NDArray[np.int64]
+    columns: CieColumns
+    return_column: NDArray[np.uint32]
+    flags: NDArray[np.uint8]
+    personality_encoding: NDArray[np.uint8]
+    personality: NDArray[np.uint64]
+
+
+def cie_columns(
+    section: Section,
+    dialect: Dialect,
+    offsets: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    bases: PointerBases = NO_BASES,
+    return_address: int | None = None,
+) -> Cies:
+    """What the CIEs at `offsets` say, as columns.
+
+    One whose augmentation is not known has no instructions then, and `return_address` for its column; where that is
+    None its fields are read as if it had none, which readelf does. Raises ParseError.
+    """
+    from ...schemas import cfi_sections
+
+    parsed: dict[bytes, Cie | OpaqueCie] = {}
+    kinds: dict[object, int] = {}
+    rows = []
+    for number, (offset, end) in enumerate(zip(offsets.tolist(), ends.tolist(), strict=True)):
+        name = f"CIE[{number}]"
+        raw = bytes(section.data[offset:end])
+        known_only = return_address is not None
+        cie = parsed.get(raw) or parsed.setdefault(
+            raw, cfi_sections.parse_cie(section, offset, dialect, name, known_only)
+        )
+        if isinstance(cie, OpaqueCie):
+            shape, *columns = _opaque_columns(section, end, return_address or 0)
+            augmentation = None
+        else:
+            augmentation = cfi_sections.parse_augmentation(cie, section, offset, name)
+            shape, *columns = _columns_of_cie(section, offset, end, name, cie, augmentation, bases)
+        rows.append(((cie, augmentation), kinds.setdefault(shape, len(kinds)), *columns))
+    both, kind, layouts, rest = zip(*rows, strict=True) if rows else ((), (), (), ())
+    types = ("i8", "i8", "u1", "u1", "u1", "u1", "u1", "i8", "i8")
+    return Cies(
+        both,
+        np.array(kind, np.int64),
+        CieColumns(*(np.array([row[i] for row in layouts], code) for i, code in enumerate(types))),
+        *(np.array([row[i] for row in rest], code) for i, code in enumerate(("u4", "u1", "u1", "u8"))),
+    )
+
+
+# What makes two CIEs equal to their FDEs, the elements of `CieColumns`, and those of `Cies` behind them.
+_CieRow = tuple[object, tuple[int, ...], tuple[int, ...]]
+
+
+def _columns_of_cie(
+    section: Section, offset: int, end: int, name: str, cie: Cie, augmentation: Augmentation, bases: PointerBases
+) -> _CieRow:
+    from ...schemas import cfi_sections
+
+    layout = cfi_sections.fde_format(cie, augmentation, section)
+    _check_numbers(section, offset, name, cie)
+    personality = 0
+    if augmentation.personality:
+        place = section.address + augmentation.personality_offset
+        encoding = augmentation.personality_encoding
+        personality = resolve(augmentation.personality, encoding, place, bases, layout.address_size)
+    factors = int(cie.code_alignment_factor), int(cie.data_alignment_factor)
+    register = int(cie.return_address_register)
+    flags = (
+        FunctionFlag.SIGNAL_FRAME * augmentation.is_signal_frame
+        | FunctionFlag.PAUTH_B_KEY * augmentation.has_b_key
+        | FunctionFlag.MEMORY_TAGGING * augmentation.has_memory_tagging
+    )
+    return (
+        (factors, register, cie.augmentation, layout, cie.initial_instructions),
+        (
+            *factors,
+            *(layout.address_encoding, layout.lsda_encoding, layout.is_augmented),
+            *(layout.address_size, layout.segment_selector_size, end - len(cie.initial_instructions), end),
+        ),
+        (
+            register,
+            flags,
+            augmentation.personality_encoding if augmentation.personality else DW_EH_PE.omit,
+            personality,
+        ),
+    )
+
+
+def _opaque_columns(section: Section, end: int, return_address: int) -> _CieRow:
+    """Of an unknown augmentation: plain addresses and no instructions."""
+    layout = (1, 1, DW_EH_PE.absptr, DW_EH_PE.omit, False, section.address_size, 0, end, end)
+    flags = FunctionFlag.UNKNOWN_AUGMENTATION
+    return FunctionFlag.UNKNOWN_AUGMENTATION, layout, (return_address, flags, DW_EH_PE.omit, 0)
+
+
+def check_augmentation(section: Section, offset: int, name: str, parsed: ParsedCie) -> None:
+    """Refuse a CIE whose FDEs could only be guessed at."""
+    cie, augmentation = parsed
+    if augmentation is None:
+        return
+    # An unknown letter's data is skipped with all that follows it; FDEs then need nothing of it but how they begin.
+    if b"R" in augmentation.unknown:
+        reason = f"{cie.augmentation!r}: {chr(augmentation.unknown[0])!r} is not known"
+        raise ParseError(section, offset, f"{name}.augmentation", reason)
+    # An indirect location would have to be read from memory that only a running program has (omit says so, too).
+    if augmentation.fde_encoding & DW_EH_PE.indirect:
+        reason = f"R is {augmentation.fde_encoding:#04x}, which does not say where an FDE starts"
+        raise ParseError(section, offset, f"{name}.augmentation", reason)
+
+
+def _check_numbers(section: Section, offset: int, name: str, cie: Cie) -> None:
+    """Refuse factors and registers that no column has room for."""
+    for field in ("code_alignment_factor", "data_alignment_factor"):
+        if abs(int(getattr(cie, field))) > MAX_FACTOR:
+            raise ParseError(section, offset, f"{name}.{field}", f"{int(getattr(cie, field))} is no unit of bytes")
+    if int(cie.return_address_register) > MAX_REGISTER:
+        reason = f"{int(cie.return_address_register)} is no register"
+        raise ParseError(section, offset, f"{name}.return_address_register", reason)

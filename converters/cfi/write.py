@@ -1,0 +1,170 @@
+"""The table as call frame information: `.eh_frame` and `.debug_frame` (DWARF5 6.4; LSB Core, .eh_frame).
+
+Strategy: the few CIEs are built by the reference engine, streams by a kernel, once for all functions that share them;
+FDEs are laid out as columns, their bytes scattered into one array. Addresses come last, when it is known where the
+section will be: all but they are the same wherever it goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
+from ...schemas.section import BuildError, ByteOrder, Section
+from ...schemas.wire import LENGTH_RESERVED
+from ..arch.table import ARCHITECTURES
+from ..refusals import Reason, Refusals
+from ..table.model import FunctionFlag, UnwindTable
+from ..table.pcmask import without_repetition
+from .choose_cies import choose_cies
+from .eh_frame_hdr import build_eh_frame_hdr
+from .layout import Layout, Places, fill_heads, laid_out_cies, laid_out_fdes, put_addresses
+from .read import table_from_cfi
+from .write_instructions import StreamWriter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TERMINATOR = bytes(4)  # a length of 0 ends .eh_frame (LSB Core 10.6.1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedFrames:
+    """A section that may stand anywhere: its bytes but for addresses. `function` is the table's of each FDE, `fde` its
+    section offset, `start` its first address."""
+
+    name: str
+    byte_order: ByteOrder
+    address_size: int
+    data: NDArray[np.uint8]
+    function: NDArray[np.int64]
+    fde: NDArray[np.int64]
+    start: NDArray[np.uint64]
+    places: tuple[Places, ...]
+
+    def __len__(self) -> int:
+        """Bytes of the section."""
+        return len(self.data)
+
+    def at(self, section_address: int) -> bytes:
+        """The section for a virtual address. Raises BuildError where an address is beyond its field's range."""
+        if not 0 <= section_address < 1 << 8 * self.address_size:
+            raise BuildError(self.name, None, "section_address", f"{section_address:#x} is no address")
+        data = self.data.copy()
+        put_addresses(self.name, data, self.places, section_address, self.byte_order, self.address_size)
+        return data.tobytes()
+
+
+def to_eh_frame(table: UnwindTable, section_address: int = 0) -> tuple[bytes, Refusals]:
+    """The table as an `.eh_frame` section for the virtual address `section_address`, and what could not be said.
+
+    Addresses are relative and have 4 bytes, or 8 where one is farther than 2 GiB away or a function larger than 4.
+    Raises BuildError for a table of a relocatable file.
+    """
+    if not (table.functions.size >> np.uint64(32)).any():
+        encoded, refusals = frames_from_table(table, EH_FRAME)
+        try:
+            return encoded.at(section_address), refusals
+        except BuildError:
+            if table.address_size == 4:
+                raise
+    encoded, refusals = frames_from_table(table, EH_FRAME, pointer_size=8)
+    return encoded.at(section_address), refusals
+
+
+def to_eh_frame_hdr(eh_frame: bytes, section_address: int, address: int, arch: str) -> bytes:
+    """The `.eh_frame_hdr` for the virtual address `address`, of the bytes of an `.eh_frame` at `section_address`.
+
+    Raises ParseError for what is no `.eh_frame`, BuildError for an unknown architecture or where a distance does not
+    fit four bytes.
+    """
+    if arch not in ARCHITECTURES:
+        raise BuildError(EH_FRAME.name, None, "arch", f"{arch!r} is none of {', '.join(ARCHITECTURES)}")
+    architecture = ARCHITECTURES[arch]
+    order, size = architecture.byte_order, architecture.address_size
+    section = Section(EH_FRAME.name, memoryview(eh_frame), section_address, None, order, size)
+    return build_eh_frame_hdr(table_from_cfi(section, EH_FRAME, architecture), section_address, address)
+
+
+def to_debug_frame(table: UnwindTable) -> tuple[bytes, Refusals]:
+    """The table as a `.debug_frame` section, and what could not be said. Raises BuildError as `to_eh_frame` does."""
+    encoded, refusals = frames_from_table(table, DEBUG_FRAME)
+    return encoded.at(0), refusals
+
+
+def frames_from_table(table: UnwindTable, dialect: Dialect, pointer_size: int = 4) -> tuple[EncodedFrames, Refusals]:
+    """As these, but for the address; `pointer_size`, of `.eh_frame` alone, is 4 or 8 bytes."""
+    pointer_size = min(pointer_size, table.address_size) if dialect is EH_FRAME else table.address_size
+    table, reason = sayable(table, dialect, pointer_size)
+    which = np.flatnonzero(reason == 0)
+    writer = StreamWriter(table)
+    choice = choose_cies(writer, which)
+    is_said = choice.job >= 0
+    reason[which[~is_said]] = Reason.RULE_LOST
+    layout = Layout(
+        table,
+        dialect,
+        pointer_size,
+        choice.shapes,
+        function=which[is_said],
+        cie=choice.job_cie[choice.job[is_said]],
+        job=choice.job[is_said],
+        streams=writer.write(choice.streams()),
+        beginnings=writer.write(choice.cie_streams()),
+    )
+    return _encoded(layout), refusals_of(table, reason)
+
+
+def sayable(table: UnwindTable, dialect: Dialect, pointer_size: int) -> tuple[UnwindTable, NDArray[np.uint8]]:
+    """The table as rows alone, and for each function the reason why it can't be said, or 0.
+
+    Raises BuildError for a table of a relocatable file.
+    """
+    if table.functions.section.any():
+        raise BuildError(
+            dialect.name, None, "functions", "are of a relocatable file: their addresses are not known yet"
+        )
+    table, reason = without_repetition(table)
+    is_unknown = table.functions.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0
+    reason[is_unknown] = Reason.AUGMENTATION
+    if dialect is EH_FRAME:
+        reason[table.functions.segment > 0] = Reason.SEGMENT
+    reason[_is_too_large(table, pointer_size)] = Reason.TOO_LARGE
+    return table, reason
+
+
+def _encoded(layout: Layout) -> EncodedFrames:
+    cies, cie_offset, places = laid_out_cies(layout)
+    fdes = laid_out_fdes(layout, len(cies), cie_offset)
+    end = TERMINATOR if layout.is_eh else b""
+    data = np.concatenate([np.frombuffer(cies, np.uint8), fdes.data, np.frombuffer(end, np.uint8)])
+    if len(data) >= LENGTH_RESERVED:
+        raise BuildError(layout.dialect.name, None, "FDE.cie_pointer", "the section is larger than 4 GiB")
+    places = (*places, *fill_heads(fdes.heads, fdes.fields, data))
+    return EncodedFrames(
+        name=layout.dialect.name,
+        byte_order=layout.table.byte_order,
+        address_size=layout.table.address_size,
+        data=data,
+        function=layout.function,
+        fde=fdes.fields.offset,
+        start=fdes.fields.start,
+        places=tuple(one for one in places if len(one.offset)),
+    )
+
+
+def _is_too_large(table: UnwindTable, pointer_size: int) -> NDArray[np.bool_]:
+    """Functions whose size has no room in an address_range, which is unsigned."""
+    if pointer_size == 8:
+        return np.zeros(len(table), np.bool_)
+    return table.functions.size >> np.uint64(8 * pointer_size) > 0
+
+
+def refusals_of(table: UnwindTable, reason: NDArray[np.uint8]) -> Refusals:
+    """The functions that have a reason, each refused whole."""
+    refused = np.flatnonzero(reason)
+    start = table.functions.start[refused]
+    return Refusals(refused, start, start + table.functions.size[refused], reason[refused])

@@ -1,0 +1,147 @@
+"""Row runs into instruction streams: the caller of the kernel that writes them.
+
+Strategy: a stream is a run on top of a CIE, named by the row that the CIE begins with. All that the kernel needs of a
+table is laid out once; it then counts, and writes what was counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...schemas import cfi
+from ...schemas.cfi import Effect, Operand
+from ..kernels import engine, views
+from ..rules import RuleKind
+from ..table.distinct import content_numbers, with_distinct_expressions
+from ..table.model import RowColumns, UnwindTable
+from .interpreter import instruction_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NO_ROW = -1
+_NO_OPCODE = 255
+_RULE_EFFECTS = {
+    RuleKind.UNDEFINED: Effect.UNDEFINED,
+    RuleKind.SAME_VALUE: Effect.SAME_VALUE,
+    RuleKind.OFFSET: Effect.OFFSET,
+    RuleKind.VAL_OFFSET: Effect.VAL_OFFSET,
+    RuleKind.REGISTER: Effect.REGISTER,
+    RuleKind.EXPRESSION: Effect.EXPRESSION,
+    RuleKind.VAL_EXPRESSION: Effect.VAL_EXPRESSION,
+}
+
+
+@cache
+def opcode_choices() -> NDArray[np.uint8]:
+    """The opcodes that have each effect, as kernels take them: the standard's, or the vendors' where it has none.
+
+    The kernel needs no operand but the standard's, and no address: those depend on where a function is.
+    """
+    by_effect: dict[Effect, list[int]] = {}
+    for opcode, spec in cfi.INSTRUCTIONS.items():
+        if Operand.ADDRESS not in spec.operands:
+            by_effect.setdefault(spec.effect, []).append(opcode)
+    choices = np.full((256, 1 + max(map(len, by_effect.values()))), _NO_OPCODE, np.uint8)
+    for effect, opcodes in by_effect.items():
+        standard = [one for one in opcodes if not cfi.LO_USER <= one <= cfi.HI_USER]
+        chosen = standard or opcodes
+        choices[effect, : len(chosen)] = chosen
+    return choices
+
+
+@cache
+def rule_effects() -> NDArray[np.uint8]:
+    """The effect that gives a rule of each kind, as kernels take it; 0: none does."""
+    effects = np.zeros(len(RuleKind), np.uint8)
+    for kind, effect in _RULE_EFFECTS.items():
+        effects[kind] = effect
+    return effects
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Streams:
+    """Some streams to write, one element each: of run `run` (NO_ROW: a CIE's own) on top of the row `initial` (NO_ROW:
+    of nothing), in these units of bytes."""
+
+    run: NDArray[np.int64]
+    initial: NDArray[np.int64]
+    code_factor: NDArray[np.int64]
+    data_factor: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """The bytes of streams: each is data[start:start + size]; a size of -1 says that no instructions say it."""
+
+    data: NDArray[np.uint8]
+    start: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+
+class StreamWriter:
+    """A table laid out for the kernel. `content` is a number for each row, equal where rows say the same."""
+
+    def __init__(self, table: UnwindTable) -> None:
+        self.table = table = with_distinct_expressions(table)
+        self.content = content_numbers(table)
+        rows = len(self.content)
+        self._room = [np.empty(rows, np.int64) for _ in range(5)]
+        *columns, args_size = (_bare(getattr(table.rows, name)) for name in RowColumns.__slots__)
+        self._writer = engine.cfi.row_writer.Writer(
+            *views(instruction_table(), opcode_choices(), rule_effects()),
+            int(table.byte_order == "big"),
+            *views(_bare(table.rules.register), _bare(table.rules.kind), _bare(table.rules.value)),
+            *views(*_joined(table.expressions), args_size),
+        )
+        previous = _previous(table.run_rows, self.content)
+        self._writer.set_rows(*views(*chain(columns, [previous], self._room)))
+
+    def sizes(self, streams: Streams) -> NDArray[np.int64]:
+        """Bytes of each; -1 where no instructions say it."""
+        return self._write(streams, np.empty(0, np.uint8))[1]
+
+    def write(self, streams: Streams) -> Written:
+        """The bytes of each."""
+        start, size = self._write(streams, np.empty(0, np.uint8))
+        data = np.empty(int(np.maximum(size, 0).sum()), np.uint8)
+        self._write(streams, data)
+        return Written(data, start, size)
+
+    def _write(self, streams: Streams, out: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        end = np.empty(len(streams.run), np.int64)
+        is_cie, run_rows = streams.run == NO_ROW, self.table.run_rows
+        first = np.where(is_cie, 0, run_rows[streams.run])
+        last = np.where(is_cie, 0, run_rows[streams.run + 1])
+        self._writer.write(
+            *views(first, last, streams.initial, streams.code_factor, streams.data_factor), *views(out, end)
+        )
+        bare = np.where(end < 0, -1 - end, end)
+        start = np.concatenate([np.zeros(1, np.int64), bare])[:-1]
+        return start, np.where(end < 0, -1, bare - start)
+
+
+def _bare(column: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(column)
+
+
+def _joined(expressions: tuple[bytes, ...]) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """The bytes of all, and where each starts and how long it is."""
+    size = np.array([len(one) for one in expressions], np.int64)
+    return np.frombuffer(b"".join(expressions), np.uint8), np.cumsum(size) - size, size
+
+
+def _previous(run_rows: NDArray[np.int64], content: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each row the last one before it in its run that says the same, or NO_ROW."""
+    run = np.repeat(np.arange(len(run_rows) - 1), np.diff(run_rows))
+    key = run * (int(content.max(initial=0)) + 1) + content
+    order = np.argsort(key, kind="stable")
+    previous = np.full(len(content), NO_ROW, np.int64)
+    is_same = key[order][1:] == key[order][:-1]
+    previous[order[1:][is_same]] = order[:-1][is_same]
+    return previous

@@ -1,0 +1,1 @@
+"""What DWARF sections share: contributions and expressions."""

@@ -1,0 +1,1 @@
+"""ELF files as input: sections, symbols, relocations; no knowledge of unwind formats."""

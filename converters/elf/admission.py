@@ -1,0 +1,50 @@
+"""Which ELF files are refused, and why."""
+
+from __future__ import annotations
+
+from ...schemas.section import ParseError, Section
+from ..arch.table import Architecture
+from .image import ElfImage
+
+# Every Linux module has its `struct module` there.
+MODULE_SECTION = ".gnu.linkonce.this_module"
+
+
+def supported_architecture(image: ElfImage) -> Architecture:
+    """The image's architecture; ParseError where it is none of ours."""
+    if image.architecture is None:
+        if (image.machine, image.address_size) == ("EM_X86_64", 4):
+            raise ParseError("", None, "e_machine", "is x32, x86-64 code in ELF32, which is not supported")
+        reason = f"{image.machine} with addresses of {image.address_size} bytes is not supported"
+        raise ParseError("", None, "e_machine", reason)
+    return image.architecture
+
+
+def is_object(image: ElfImage) -> bool:
+    """Whether the file is one to be linked: relocatable, and not a kernel module, which is loaded as it is."""
+    return image.type == "ET_REL" and not image.named(MODULE_SECTION)
+
+
+def refuse_module(image: ElfImage) -> None:
+    """ParseError for a kernel module, which is relocatable and never linked."""
+    if image.type == "ET_REL" and not is_object(image):
+        refuse_relocatable(image)
+
+
+def refuse_relocatable(image: ElfImage) -> None:
+    """ParseError for a file whose functions have no addresses yet."""
+    if image.type == "ET_REL":
+        kind = "kernel module" if image.named(MODULE_SECTION) else "relocatable file"
+        raise ParseError("", None, "e_type", f"is a {kind}: its addresses are not known before the link")
+
+
+def section_of_image(image: ElfImage, name: str) -> Section:
+    """The one section of that name, of a linked file of a known architecture. Raises ParseError."""
+    supported_architecture(image)
+    refuse_relocatable(image)
+    found = image.named(name)
+    if not found:
+        raise ParseError(name, None, "", "the file has no such section")
+    if len(found) > 1:
+        raise ParseError(name, None, "", f"the file has {len(found)} sections of that name")
+    return image.contents(found[0])

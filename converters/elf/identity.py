@@ -1,0 +1,64 @@
+"""What identifies a file to those who read its dumps: build id, name, and Breakpad's MODULE record of both.
+
+Strategy: notes and the dynamic section are walked with their bounds; a file that has neither is told by its code, and
+by what it is called.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from elftools.elf.enums import ENUM_D_TAG, ENUM_NOTE_N_TYPE
+
+from .image import ElfImage, ElfSection
+
+
+def module_name(image: ElfImage) -> str:
+    """DT_SONAME without folders, else the base name of the file; never a name that leads out of a folder."""
+    for name in (_soname(image), os.path.basename(image.path)):
+        base = name.rpartition("/")[2]
+        if base not in ("", ".", "..") and not any(control in base for control in "\0\r\n"):
+            return base
+    return "unnamed"
+
+
+def build_id(image: ElfImage) -> bytes:
+    """The GNU build id, of any length; empty where there is none. Raises ParseError."""
+    for header in image.sections:
+        if header.type == "SHT_NOTE" and not header.is_nobits:
+            found = _build_id_in(image, header)
+            if found:
+                return found
+    return b""
+
+
+def _build_id_in(image: ElfImage, header: ElfSection) -> bytes:
+    """Of one section of notes (gABI, Note Section): sizes of name and description, the type, then both, padded."""
+    data = image.contents(header).data
+    words = struct.Struct(f"{'<' if image.byte_order == 'little' else '>'}III")
+    at = 0
+    while at + words.size <= len(data):
+        name_size, size, kind = words.unpack_from(data, at)
+        name = at + words.size
+        description = name + (name_size + 3 & ~3)
+        if description + size > len(data):
+            break
+        if kind == ENUM_NOTE_N_TYPE["NT_GNU_BUILD_ID"] and bytes(data[name : name + name_size]) == b"GNU\0":
+            return bytes(data[description : description + size])
+        at = description + (size + 3 & ~3)
+    return b""
+
+
+def _soname(image: ElfImage) -> str:
+    """DT_SONAME; empty where there is none."""
+    header = next((one for one in image.sections if one.type == "SHT_DYNAMIC" and not one.is_nobits), None)
+    if header is None or header.link >= len(image.sections) or image.sections[header.link].type != "SHT_STRTAB":
+        return ""
+    offset = image.dynamic_value(ENUM_D_TAG["DT_SONAME"])
+    strings = image.sections[header.link]
+    if offset is None or strings.is_nobits:
+        return ""
+    # A name longer than this is none.
+    name: bytes = bytes(image.contents(strings).data[offset : offset + 4096]).partition(b"\0")[0]
+    return name.decode("utf-8", "surrogateescape")

@@ -1,0 +1,380 @@
+"""Relocatable files: each section gets addresses of its own, and relocations are applied as columns.
+
+Strategy: in a `.o` every section starts at 0. `laid_out` gives the loaded ones addresses that no two share, as a
+linker would; then relocations are plain sums, readers work as they do on linked files, and `placed` says of an
+address which section it is in, and where. REL and RELA differ by where the addend is, MIPS n64 by a record's layout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+from elftools.elf.constants import SH_FLAGS, SHN_INDICES
+
+from ...schemas.section import ParseError, Section
+from ..arch.relocations import RELOCATION_TYPES, Operation, RelocationTypes
+from .image import ElfImage, ElfSection
+from .symbols import records_of, symbols_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    U8 = NDArray[np.uint8]
+    U32 = NDArray[np.uint32]
+    U64 = NDArray[np.uint64]
+
+# Below it are the values that no section gives: 0 for what the file does not define. All sections of a file of less
+# than a gigabyte are then within the reach of signed 32 bits.
+FIRST_ADDRESS = 0x40000000
+# Between sections, so that the end of one is not the start of the next; the greatest alignment that code has.
+GAP = 64
+
+SHT_CREL = 0x40000014
+TABLES = ("SHT_REL", "SHT_RELA", SHT_CREL)
+LEB_GROUPS = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaidOut:
+    """A file as readers take it. `image` has an address for each loaded section; `address` has them all by index, u64.
+
+    Of a relocatable file also `tables`, the relocations of a section by its index, and `extended`, what holds the large
+    section indices of a symbol table, by its index.
+    """
+
+    image: ElfImage
+    address: U64
+    tables: dict[int, list[ElfSection]]
+    extended: dict[int, ElfSection]
+
+    @property
+    def is_relocatable(self) -> bool:
+        """Whether the addresses were made up."""
+        return self.image.type == "ET_REL"
+
+
+def laid_out(image: ElfImage, apart: bool = True) -> LaidOut:
+    """A relocatable file with addresses for its loaded sections, code first; any other file as it is.
+
+    If not `apart` they are all at 0, as readelf has them.
+
+    What is not loaded stays at 0: the sections of DWARF count from their own start. Raises ParseError.
+    """
+    if image.type != "ET_REL":
+        return LaidOut(image, np.zeros(0, np.uint64), {}, {})
+    loaded = [one for one in image.sections if one.flags & SH_FLAGS.SHF_ALLOC]
+    end = FIRST_ADDRESS
+    sections = [replace(one, address=0) if one.address else one for one in image.sections]
+    for one in sorted(loaded if apart else (), key=lambda one: (one.is_nobits, not one.is_code, one.index)):
+        sections[one.index] = replace(one, address=end)
+        # A size that the file cannot hold is refused where the bytes are asked for.
+        size = one.size if one.is_nobits else min(one.size, len(image.data))
+        end += (size + 2 * GAP) // GAP * GAP
+        if end >> 8 * image.address_size:
+            raise ParseError("", None, "section headers", "the sections are larger than the address space")
+    tables: dict[int, list[ElfSection]] = {}
+    for one in image.sections:
+        if one.type in TABLES:
+            tables.setdefault(one.info, []).append(one)
+    if sum(table.size for found in tables.values() for table in found) > len(image.data):
+        # Many headers may name the same bytes.
+        raise ParseError("", None, "section headers", "the relocations are larger than the file")
+    return LaidOut(
+        image=replace(image, sections=tuple(sections)),
+        address=np.array([one.address for one in sections], np.uint64),
+        tables=tables,
+        extended={one.link: one for one in image.sections if one.type == "SHT_SYMTAB_SHNDX"},
+    )
+
+
+def placed(laid: LaidOut, address: U64) -> tuple[U32, U64, NDArray[np.bool_]]:
+    """The section that each address is in, its end included, and the offset there.
+
+    Where in none: 0, the address as it is, and whether it lies between sections, so that it is of one and outside it.
+    """
+    loaded = sorted((one for one in laid.image.sections if one.address), key=lambda one: one.address)
+    base, size, index = (
+        np.array([0, *(getattr(one, name) for one in loaded)], np.uint64) for name in ("address", "size", "index")
+    )
+    number = np.searchsorted(base, address, side="right") - 1
+    is_outside = address - base[number] > size[number]
+    end = min(int(base[-1]) + int(size[-1]), (1 << 64) - 1)
+    is_stray = is_outside & (number > 0) & (address < np.uint64(end))
+    number[is_outside] = 0
+    return index[number].astype(np.uint32), address - base[number], is_stray
+
+
+def relocated(laid: LaidOut, header: ElfSection) -> Section:
+    """The bytes of a section, with its relocations applied. Raises ParseError.
+
+    A symbol that the file does not define counts as 0, and so does a place that only a linker can make.
+    """
+    section = laid.image.contents(header)
+    tables = laid.tables.get(header.index)
+    if not tables:
+        return section
+    data = np.frombuffer(section.data, np.uint8).copy()
+    for table in tables:
+        if table.type == SHT_CREL:
+            raise ParseError(table.name, None, "sh_type", "is SHT_CREL, compact relocations, which are not supported")
+        _apply(_relocations(laid, table, len(data)), data, section)
+    return replace(section, data=data.data)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Relocations:
+    """The relocations of one table that do something. `number` is theirs in `table`, `place` counts in the section
+    that they change, `value` is S + A; without `has_addend` A is still to come, out of the section.
+    """
+
+    table: Section
+    entry_size: int
+    types: RelocationTypes
+    number: NDArray[np.int64]
+    place: NDArray[np.int64]
+    type: U32
+    operation: U8
+    bits: U8
+    is_pcrel: NDArray[np.bool_]
+    value: U64
+    has_addend: bool
+
+    def select(self, operation: Operation, bits: int) -> _Relocations:
+        """Those that do one thing with fields of one size."""
+        which = np.flatnonzero((self.operation == operation) & (self.bits == bits))
+        names = ("number", "place", "type", "operation", "bits", "is_pcrel", "value")
+        return replace(self, **{name: getattr(self, name)[which] for name in names})
+
+    def refuse(self, index: int, field: str, reason: str) -> NoReturn:
+        """Raise ParseError for one of them."""
+        number = int(self.number[index])
+        raise ParseError(self.table, number * self.entry_size, f"relocation[{number}].{field}", reason)
+
+    def name(self, index: int) -> str:
+        """The name of one's type."""
+        return self.types[int(self.type[index])][0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Formulas:
+    """The types of a machine as columns, by number; the last element stands for all that are unknown above."""
+
+    operation: U8
+    bits: U8
+    is_pcrel: NDArray[np.bool_]
+
+
+@cache
+def _formulas(machine: str) -> _Formulas:
+    types = RELOCATION_TYPES[machine]
+    size = max(types) + 2
+    columns = _Formulas(np.zeros(size, np.uint8), np.zeros(size, np.uint8), np.zeros(size, np.bool_))
+    for number, (_, formula) in types.items():
+        columns.operation[number], columns.bits[number], columns.is_pcrel[number] = formula
+    return columns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fields:
+    """The records of a table of relocations as stored; an addend of 0 where they have none."""
+
+    entry_size: int
+    offset: U64
+    type: U32
+    symbol: U32
+    addend: U64
+    has_several: NDArray[np.bool_]
+
+
+def _fields(image: ElfImage, header: ElfSection, table: Section) -> _Fields:
+    """Take the records of REL or RELA apart."""
+    is_rela, word = header.type == "SHT_RELA", image.address_size
+    order = "<" if image.byte_order == "little" else ">"
+    is_n64 = image.machine == "EM_MIPS" and word == 8
+    # n64: three types in a row and a symbol before them, which makes r_info another number in little-endian files.
+    info = (
+        [("symbol", f"{order}u4"), ("special", "u1"), ("type3", "u1"), ("type2", "u1"), ("type", "u1")]
+        if is_n64
+        else [("info", f"{order}u{word}")]
+    )
+    addend = [("addend", f"{order}i{word}")] * is_rela
+    records = records_of(table, header, np.dtype([("offset", f"{order}u{word}"), *info, *addend]))
+    if is_n64:
+        kind, symbol = records["type"], records["symbol"]
+        has_several = (records["type2"] | records["type3"] | records["special"]) != 0
+    else:
+        shift = np.uint64(32 if word == 8 else 8)
+        value = records["info"].astype(np.uint64)
+        kind, symbol = value & (np.uint64(1) << shift) - np.uint64(1), value >> shift
+        has_several = np.zeros(len(records), np.bool_)
+    return _Fields(
+        entry_size=records.itemsize,
+        offset=records["offset"].astype(np.uint64),
+        type=kind.astype(np.uint32),
+        symbol=symbol.astype(np.uint32),
+        addend=records["addend"].astype(np.int64).view(np.uint64) if is_rela else np.zeros(len(records), np.uint64),
+        has_several=has_several,
+    )
+
+
+def _relocations(laid: LaidOut, header: ElfSection, size: int) -> _Relocations:
+    """Read a table of relocations of a section of `size` bytes."""
+    image, machine = laid.image, str(laid.image.machine)
+    table = image.contents(header)
+    fields = _fields(image, header, table)
+    formulas = _formulas(machine)
+    known = np.minimum(fields.type, len(formulas.operation) - 1)
+    number = np.flatnonzero((formulas.operation[known] != Operation.NOTHING) | fields.has_several)
+    kind = known[number]
+    found = _Relocations(
+        table=table,
+        entry_size=fields.entry_size,
+        types=RELOCATION_TYPES[machine],
+        number=number,
+        place=np.minimum(fields.offset[number], np.uint64(size)).astype(np.int64),
+        type=fields.type[number],
+        operation=formulas.operation[kind],
+        bits=formulas.bits[kind],
+        is_pcrel=formulas.is_pcrel[kind],
+        value=fields.addend[number],
+        has_addend=header.type == "SHT_RELA",
+    )
+    for wrong in np.flatnonzero(found.operation == Operation.UNKNOWN)[:1]:
+        found.refuse(wrong, "type", f"{int(found.type[wrong])} is not known of {machine}")
+    for wrong in np.flatnonzero(fields.has_several[number])[:1]:
+        found.refuse(wrong, "type2", "is not R_MIPS_NONE: several relocations in one are not supported")
+    for wrong in np.flatnonzero(found.place + (found.bits.astype(np.int64) + 7) // 8 > size)[:1]:
+        place = int(fields.offset[number[wrong]])
+        found.refuse(wrong, "offset", f"{found.name(wrong)} at {place:#x} reaches past the section's {size:#x} bytes")
+    return replace(found, value=found.value + _symbol_values(laid, header, fields.symbol[number], found))
+
+
+def _symbol_values(laid: LaidOut, header: ElfSection, symbol: U32, relocations: _Relocations) -> U64:
+    """The address of each relocation's symbol; 0 where the file does not say."""
+    image = laid.image
+    if header.link >= len(image.sections) or image.sections[header.link].type != "SHT_SYMTAB":
+        raise ParseError(header.name, None, "sh_link", f"{header.link} is no symbol table")
+    symbols_header = image.sections[header.link]
+    symbols = symbols_of(image, symbols_header)
+    for wrong in np.flatnonzero(symbol >= len(symbols))[:1]:
+        relocations.refuse(wrong, "symbol", f"{int(symbol[wrong])}, where there are {len(symbols)}")
+    section = symbols["shndx"][symbol].astype(np.uint32)
+    value = symbols["value"][symbol].astype(np.uint64)
+    extended = section == SHN_INDICES.SHN_XINDEX
+    is_reserved = (section >= SHN_INDICES.SHN_LORESERVE) & ~extended
+    if extended.any():
+        section[extended] = _extended_indices(laid, symbols_header, len(symbols))[symbol[extended]]
+    for wrong in np.flatnonzero((section >= len(image.sections)) & ~is_reserved)[:1]:
+        reason = f"is of section {int(section[wrong])}, where there are {len(image.sections)}"
+        relocations.refuse(wrong, "symbol", reason)
+    address = laid.address[np.where(is_reserved, 0, section)] + value
+    is_nowhere = (section == SHN_INDICES.SHN_UNDEF) | (section == SHN_INDICES.SHN_COMMON)
+    address[is_nowhere | (relocations.operation == Operation.LINKER)] = 0
+    return address
+
+
+def _extended_indices(laid: LaidOut, symbols: ElfSection, count: int) -> U32:
+    """gABI, SHT_SYMTAB_SHNDX: section indices that 16 bits do not hold, one a symbol."""
+    if symbols.index not in laid.extended:
+        raise ParseError(symbols.name, None, "st_shndx", "is SHN_XINDEX without SHT_SYMTAB_SHNDX")
+    section = laid.image.contents(laid.extended[symbols.index])
+    if len(section) != 4 * count:
+        reason = f"{len(section)} bytes are not four for each of {count} symbols"
+        raise ParseError(section.name, None, "sh_size", reason)
+    return np.frombuffer(section.data, "<u4" if laid.image.byte_order == "little" else ">u4").astype(np.uint32)
+
+
+def _apply(relocations: _Relocations, data: U8, section: Section) -> None:
+    """Change the bytes of a section: first what sets fields, then what adds to them."""
+    steps = [(Operation.SET, bits) for bits in (64, 32, 16, 8)]
+    steps += [(Operation.LINKER, bits) for bits in (64, 32)]
+    for operation, bits in steps:
+        _set(relocations.select(operation, bits), data, section, bits)
+    for bits in (32, 16, 8, 6):
+        chosen = relocations.select(Operation.SET_PART, bits)
+        _write(data, chosen.place, chosen.value, bits, section)
+    for operation in (Operation.ADD, Operation.SUBTRACT):
+        for bits in (64, 32, 16, 8, 6):
+            _add(relocations.select(operation, bits), data, section, bits, operation is Operation.SUBTRACT)
+    _set_uleb128(relocations, data)
+
+
+def _set(relocations: _Relocations, data: U8, section: Section, bits: int) -> None:
+    """S + A or S + A - P into fields."""
+    place = relocations.place
+    ascending = np.sort(place)
+    for twice in ascending[1:][ascending[1:] == ascending[:-1]][:1]:
+        index = int(np.flatnonzero(place == twice)[1])
+        relocations.refuse(index, "offset", f"{relocations.name(index)} at {int(twice):#x}, which another one sets")
+    value = relocations.value.copy()
+    if not relocations.has_addend:
+        sign = np.uint64(1) << np.uint64(bits - 1)
+        value += (_read(data, place, bits, section) ^ sign) - sign
+    value -= np.where(relocations.is_pcrel, place.astype(np.uint64) + np.uint64(section.address), np.uint64(0))
+    if bits < 8 * section.address_size:
+        value &= np.uint64((1 << 8 * section.address_size) - 1)
+        least_negative = np.uint64((1 << 8 * section.address_size) - (1 << bits - 1))
+        for wrong in np.flatnonzero((value >> np.uint64(bits) > 0) & (value < least_negative))[:1]:
+            reason = f"{relocations.name(wrong)}: {int(value[wrong]):#x} does not fit {bits} bits"
+            relocations.refuse(wrong, "addend", reason)
+    _write(data, place, value, bits, section)
+
+
+def _add(relocations: _Relocations, data: U8, section: Section, bits: int, is_subtracted: bool) -> None:
+    """S + A added to fields, or subtracted; several may name one."""
+    place, field = np.unique(relocations.place, return_inverse=True)
+    value = _read(data, place, bits, section)
+    # Modulo 2**64: the field keeps the low bits.
+    np.add.at(value, field, np.uint64(0) - relocations.value if is_subtracted else relocations.value)
+    _write(data, place, value, bits, section)
+
+
+def _bytes_of(place: NDArray[np.int64], bits: int, section: Section) -> NDArray[np.int64]:
+    """Where the bytes of fields are, the least significant first."""
+    step = np.arange((bits + 7) // 8)
+    return place[:, None] + (step if section.byte_order == "little" else step[::-1])
+
+
+def _read(data: U8, place: NDArray[np.int64], bits: int, section: Section) -> U64:
+    found = data[_bytes_of(place, bits, section)].astype(np.uint64)
+    shifted = found << np.arange(0, bits, 8, dtype=np.uint64)
+    value: U64 = np.bitwise_or.reduce(shifted, axis=1)
+    return value & np.uint64((1 << bits) - 1)
+
+
+def _write(data: U8, place: NDArray[np.int64], value: U64, bits: int, section: Section) -> None:
+    if bits % 8:
+        # Only the low bits of the byte: the rest is the opcode of DW_CFA_advance_loc.
+        mask = np.uint64((1 << bits) - 1)
+        value = data[place].astype(np.uint64) & ~mask | value & mask
+    found = value[:, None] >> np.arange(0, bits, 8, dtype=np.uint64) & np.uint64(0xFF)
+    data[_bytes_of(place, bits, section)] = found.astype(np.uint8)
+
+
+def _set_uleb128(relocations: _Relocations, data: U8) -> None:
+    """Differences of two symbols into unsigned LEB128 numbers, which keep their sizes (RISC-V psABI: always a pair)."""
+    pair = [relocations.select(kind, 0) for kind in (Operation.SET_ULEB128, Operation.SUBTRACT_ULEB128)]
+    by_place = [np.argsort(one.place, kind="stable") for one in pair]
+    minuend, subtrahend = (one.place[order] for one, order in zip(pair, by_place, strict=True))
+    alone = np.setxor1d(minuend, subtrahend)
+    twice = minuend[1:][minuend[1:] == minuend[:-1]]
+    for place in np.concatenate([alone, twice, subtrahend[1:][subtrahend[1:] == subtrahend[:-1]]])[:1]:
+        one = next(one for one in pair if place in one.place)
+        index = int(np.flatnonzero(one.place == place)[0])
+        one.refuse(index, "type", f"{one.name(index)} at {int(place):#x} has not one partner there")
+    value = pair[0].value[by_place[0]] - pair[1].value[by_place[1]]
+    place, open_ones = minuend.copy(), np.arange(len(minuend))
+    for _ in range(LEB_GROUPS):
+        for wrong in open_ones[place[open_ones] >= len(data)][:1]:
+            pair[0].refuse(int(by_place[0][wrong]), "offset", "the LEB128 there reaches past the section's end")
+        byte = data[place[open_ones]]
+        data[place[open_ones]] = byte & 0x80 | (value[open_ones] & np.uint64(0x7F)).astype(np.uint8)
+        value[open_ones] >>= np.uint64(7)
+        open_ones = open_ones[byte >= 0x80]
+        place[open_ones] += 1
+    for wrong in np.concatenate([open_ones, np.flatnonzero(value)])[:1]:
+        index = int(by_place[0][wrong])
+        pair[0].refuse(index, "addend", f"{pair[0].name(index)}: the difference does not fit the number's bytes")

@@ -1,0 +1,124 @@
+"""Symbol tables: their records as columns, and the addresses that names stand for.
+
+Strategy: a table is read as a NumPy array of records; names are looked for in the string table, each once, so that no
+string is made of a symbol that nobody asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from elftools.elf.constants import SHN_INDICES
+from elftools.elf.enums import ENUM_ST_INFO_TYPE
+
+from ...schemas.section import ParseError, Section
+from .image import ElfImage, ElfSection
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TABLES = ("SHT_SYMTAB", "SHT_DYNSYM")
+# Symbols that may stand for code; those of assembler sources often have no type.
+_FUNCTION_TYPES = [ENUM_ST_INFO_TYPE[name] for name in ("STT_FUNC", "STT_LOOS")]  # the second: STT_GNU_IFUNC
+_CODE_TYPES = [ENUM_ST_INFO_TYPE["STT_NOTYPE"], *_FUNCTION_TYPES]
+_TYPE_MASK = 0xF
+# Bit 0 of a function's value is no part of its address: it tells Thumb code, and MIPS16.
+_MARKED = ("EM_ARM", "EM_MIPS")
+
+
+def records_of(table: Section, header: ElfSection, layout: np.dtype[np.void]) -> NDArray[np.void]:
+    """A section as records of one layout. Raises ParseError where it is no number of them."""
+    if header.entry_size != layout.itemsize:
+        reason = f"{header.entry_size} bytes, where a record has {layout.itemsize}"
+        raise ParseError(table.name, None, "sh_entsize", reason)
+    if len(table) % layout.itemsize:
+        raise ParseError(table.name, None, "sh_size", f"{len(table)} bytes are no number of {layout.itemsize}")
+    return np.frombuffer(table.data, layout)
+
+
+def symbols_of(image: ElfImage, header: ElfSection) -> NDArray[np.void]:
+    """The records of a symbol table: `name`, `info`, `other`, `shndx`, `value`, `size` (gABI, Elf32_Sym, Elf64_Sym)."""
+    order = "<" if image.byte_order == "little" else ">"
+    fields = [("name", "u4"), ("info", "u1"), ("other", "u1"), ("shndx", "u2"), ("value", "u8"), ("size", "u8")]
+    if image.address_size == 4:
+        fields = [("name", "u4"), ("value", "u4"), ("size", "u4"), ("info", "u1"), ("other", "u1"), ("shndx", "u2")]
+    layout = np.dtype([(name, f"{order}{code}") for name, code in fields])
+    return records_of(image.contents(header), header, layout)
+
+
+def addresses_of_names(image: ElfImage, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The addresses of the functions of some names, ascending, in `.symtab` and `.dynsym` together.
+
+    A name may stand for several local functions: all are given. Of a name with a version (`memcpy@@GLIBC_2.14`) the
+    part before it will do. Raises ParseError for broken tables, and where a name is in none of them.
+    """
+    found: dict[str, set[int]] = {name: set() for name in names}
+    for header in image.sections:
+        if header.type in TABLES and not header.is_nobits:
+            for name, addresses in _addresses(image, header, list(found)):
+                found[name] |= addresses
+    missing = [name for name, addresses in found.items() if not addresses]
+    if missing:
+        raise ParseError("", None, "symbols", f"no function is called {', '.join(missing)}")
+    return {name: tuple(sorted(addresses)) for name, addresses in found.items()}
+
+
+def strings_of(image: ElfImage, header: ElfSection) -> bytes:
+    """The string table of a symbol table. Raises ParseError."""
+    if header.link >= len(image.sections) or image.sections[header.link].type != "SHT_STRTAB":
+        raise ParseError(header.name, None, "sh_link", f"{header.link} is no table of strings")
+    return bytes(image.contents(image.sections[header.link]).data)
+
+
+def defined_functions(image: ElfImage, header: ElfSection) -> tuple[NDArray[np.void], NDArray[np.uint64]]:
+    """The records of a table that are functions of the file, and their addresses. Raises ParseError."""
+    symbols = _defined(symbols_of(image, header), _FUNCTION_TYPES)
+    return symbols, _addresses_of(image, symbols)
+
+
+def _defined(symbols: NDArray[np.void], types: list[int]) -> NDArray[np.void]:
+    is_code = np.isin(symbols["info"] & _TYPE_MASK, types) & (symbols["shndx"] != SHN_INDICES.SHN_UNDEF)
+    found: NDArray[np.void] = symbols[is_code & (symbols["shndx"] != SHN_INDICES.SHN_ABS)]
+    return found
+
+
+def _addresses(image: ElfImage, header: ElfSection, names: list[str]) -> list[tuple[str, set[int]]]:
+    """What one table says of the names."""
+    strings = strings_of(image, header)
+    symbols = _defined(symbols_of(image, header), _CODE_TYPES)
+    address = _addresses_of(image, symbols)
+    by_name = np.argsort(symbols["name"], kind="stable")
+    offsets = symbols["name"][by_name]
+    return [
+        (
+            name,
+            {
+                int(address[by_name[index]])
+                for at in _places(strings, name)
+                for index in range(*np.searchsorted(offsets, [at, at + 1]).tolist())
+            },
+        )
+        for name in names
+    ]
+
+
+def _places(strings: bytes, name: str) -> list[int]:
+    """Where a string begins that is the name, or the name and a version. Strings may end alike and share bytes."""
+    wanted, places = name.encode(errors="surrogateescape"), []
+    at = strings.find(wanted) if wanted else -1
+    while at >= 0:
+        if strings[at + len(wanted) : at + len(wanted) + 1] in (b"\0", b"@"):
+            places.append(at)
+        at = strings.find(wanted, at + 1)
+    return places
+
+
+def _addresses_of(image: ElfImage, symbols: NDArray[np.void]) -> NDArray[np.uint64]:
+    """The addresses of code that symbols stand for."""
+    value = symbols["value"].astype(np.uint64)
+    if image.machine not in _MARKED:
+        return value
+    is_function = symbols["info"] & _TYPE_MASK == ENUM_ST_INFO_TYPE["STT_FUNC"]
+    return np.where(is_function, value & ~np.uint64(1), value)

@@ -1,0 +1,1 @@
+"""Where formats meet: whole files read and looked up."""

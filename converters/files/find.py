@@ -1,0 +1,168 @@
+"""What every source of a file says at some PCs: one row a source and PC, as objects."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...schemas.section import ParseError
+from ..arch.table import Architecture
+from ..elf.admission import refuse_relocatable, supported_architecture
+from ..elf.image import ElfImage, ElfSection, open_elf
+from ..rules import CfaKind, RaState, RuleKind
+from ..sframe.lookup import fres_at
+from ..sframe.read import rows_of_fres
+from ..table.lookup import NOTHING, addresses, find_rows
+from ..table.model import RegisterRule, Row, UnwindTable, table_of
+from .read_elf import table_of_section
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+SOURCES = (".eh_frame", ".debug_frame", ".sframe")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRow:
+    """What one source says at a PC: `row` is the one in force in the function at `start`, `size` bytes; its offset
+    counts from `start`, or from each block of `repetition` bytes. `row` is None where the function has none there,
+    `size` is 0 where no function holds the PC.
+    """
+
+    pc: int
+    source: str
+    start: int = 0
+    size: int = 0
+    repetition: int = 0
+    row: Row | None = None
+
+
+def find_in_file(path: str | os.PathLike[str], pcs: ArrayLike) -> tuple[Architecture, tuple[FoundRow, ...]]:
+    """What each source in an ELF file says at each PC, PC by PC. Raises OSError, and ParseError for a broken source."""
+    image = open_elf(path)
+    architecture = supported_architecture(image)
+    refuse_relocatable(image)
+    pc = addresses(pcs)
+    headers = [header for name in SOURCES for header in image.named(name) if not header.is_nobits]
+    if not headers:
+        raise ParseError("", None, "", f"has no unwind information: none of {', '.join(SOURCES)}")
+    by_source = [_find(image, header, pc) for header in headers]
+    return architecture, tuple(found for one_pc in zip(*by_source, strict=True) for found in one_pc)
+
+
+def _find(image: ElfImage, header: ElfSection, pc: NDArray[np.uint64]) -> list[FoundRow]:
+    section = image.contents(header)
+    if header.name == ".sframe" and len(section):
+        at = fres_at(section, pc)
+        rows, rules, expressions = rows_of_fres(at.fres, at.columns.architecture, at.columns.version)
+        row = np.where(at.found, np.arange(len(pc)), NOTHING)
+        # A table of rows alone, to see them as objects.
+        table = table_of(at.columns.architecture, ())
+        view = replace(table, rows=rows, rules=rules, expressions=expressions)
+        columns = (at.fde, row, at.columns.start, at.columns.size, at.columns.repetition)
+    else:
+        view = table_of_section(image, section)
+        rows_at, functions = find_rows(view, pc), view.functions
+        columns = (rows_at.function, rows_at.row, functions.start, functions.size, functions.repetition)
+    return [
+        _found_row(header.name, view, *one, *columns[2:])
+        for one in zip(pc.tolist(), columns[0], columns[1], strict=True)
+    ]
+
+
+def _found_row(
+    source: str,
+    view: UnwindTable,
+    pc: int,
+    function: np.int64,
+    row: np.int64,
+    start: NDArray[np.uint64],
+    size: NDArray[np.uint64],
+    repetition: NDArray[np.uint16],
+) -> FoundRow:
+    if function == NOTHING:
+        return FoundRow(pc, source)
+    place = int(start[function]), int(size[function]), int(repetition[function])
+    return FoundRow(pc, source, *place, None if row == NOTHING else view.row(int(row)))
+
+
+def found_text(architecture: Architecture, found: Iterable[FoundRow]) -> str:
+    """A paragraph a PC, a line a source; rules in readelf's shorthand."""
+    lines: list[str] = []
+    pc = None
+    for one in found:
+        if one.pc != pc:
+            pc = one.pc
+            lines.append(f"{pc:#x}")
+        lines.append(f"  {one.source:<12} {_source_text(architecture, one)}")
+    return "\n".join(lines)
+
+
+def _source_text(architecture: Architecture, found: FoundRow) -> str:
+    if not found.size:
+        return "no function"
+    function = f"{found.start:#x}..{found.start + found.size:#x}"
+    if found.row is None:
+        return f"{function} no row"
+    block = f" of each {found.repetition} bytes" if found.repetition else ""
+    rules = [f"{name}={rule}" for name, rule in _rules(architecture, found.row).items()]
+    return " ".join([f"{function} +{found.row.offset:#x}{block}:", *rules])
+
+
+def found_plain(architecture: Architecture, found: FoundRow) -> dict[str, Any]:
+    """As JSON has it: `rules` by register, None where no row applies; addresses absolute, `offset` the row's."""
+    row = found.row
+    return {
+        "pc": found.pc,
+        "source": found.source,
+        "start": found.start if found.size else None,
+        "size": found.size if found.size else None,
+        "repetition": found.repetition,
+        "offset": None if row is None else row.offset,
+        "rules": None if row is None else _rules(architecture, row),
+    }
+
+
+def _rules(architecture: Architecture, row: Row) -> dict[str, str]:
+    """What is said of the CFA and of registers, as `readelf -wF` writes it; `ra[s]` stands for a signed one."""
+    roles = {architecture.stack_pointer: "sp", architecture.frame_pointer: "fp", architecture.return_address: "ra"}
+
+    def name(register: int) -> str:
+        return roles.get(register, f"r{register}")
+
+    rules = {}
+    match row.cfa.kind, row.cfa.value:
+        case CfaKind.REGISTER, int(value):
+            rules["cfa"] = f"{name(row.cfa.register)}{value:+d}"
+        case CfaKind.EXPRESSION, bytes(expression):
+            rules["cfa"] = f"exp({expression.hex()})"
+    for rule in row.registers:
+        mark = _SIGNED[row.ra_state] if rule.register == architecture.return_address else ""
+        rules[name(rule.register)] = _rule(rule, name) + mark
+    if row.ra_state is not RaState.PLAIN:
+        rules.setdefault("ra", f"u{_SIGNED[row.ra_state]}")
+    return rules
+
+
+_SIGNED = {RaState.PLAIN: "", RaState.SIGNED: "[s]", RaState.SIGNED_WITH_PC: "[s, pc]"}
+
+
+def _rule(rule: RegisterRule, name: Callable[[int], str]) -> str:
+    match rule.kind, rule.value:
+        case RuleKind.OFFSET, int(value):
+            return f"c{value:+d}"
+        case RuleKind.VAL_OFFSET, int(value):
+            return f"v{value:+d}"
+        case RuleKind.REGISTER, int(register):
+            return name(register)
+        case ((RuleKind.EXPRESSION | RuleKind.VAL_EXPRESSION), bytes(expression)):
+            return f"{'v' * (rule.kind is RuleKind.VAL_EXPRESSION)}exp({expression.hex()})"
+        case RuleKind.SAME_VALUE, _:
+            return "s"
+        case RuleKind.UNDEFINED, _:
+            return "undefined"
+    return "u"

@@ -1,0 +1,116 @@
+"""Unwind information of an ELF file into the table: which section speaks, and what is said where none does.
+
+Strategy: a linked file is read as it is. A relocatable one is laid out first, read at the addresses that it then has,
+and its functions are put back into their sections at the end.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
+from ...schemas.pointers import PointerBases
+from ...schemas.section import ParseError, Section
+from ..cfi.read import table_from_cfi
+from ..elf.admission import supported_architecture
+from ..elf.image import ElfImage, open_elf
+from ..elf.relocation import LaidOut, laid_out, placed, relocated
+from ..table.cut import laid_over
+from ..table.model import UnwindTable, joined, table_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (EH_FRAME, DEBUG_FRAME)}
+ALL = "all"
+
+
+def read_elf(path: str | os.PathLike[str], section: str | None = None) -> UnwindTable:
+    """The unwind table of an ELF file.
+
+    `section` names `.eh_frame`, `.debug_frame` or `.sframe`; None takes `.eh_frame`, or `.debug_frame` where that
+    covers nothing; "all" both: `.eh_frame` where it has a function, `.debug_frame` elsewhere. Several sections of one
+    name are read one after the other. Functions of a relocatable file count from their `section`. Raises OSError, and
+    ParseError where the file has no such section, or a broken one.
+    """
+    return table_of_image(open_elf(path), section)
+
+
+def table_of_image(image: ElfImage, section: str | None = None) -> UnwindTable:
+    """As `read_elf`, for an open file."""
+    supported_architecture(image)
+    laid = laid_out(image)
+    table = table_of_laid_out(laid, section)
+    return _in_sections(laid, table) if laid.is_relocatable else replace(table, code=_code(image))
+
+
+def _in_sections(laid: LaidOut, table: UnwindTable) -> UnwindTable:
+    """The table of a laid-out file with its addresses counted from their sections."""
+    section, start = sections_of(laid, table)
+    functions = table.functions
+    personality, lsda = (placed(laid, column)[1] for column in (functions.personality, functions.lsda))
+    functions = replace(functions, section=section, start=start, personality=personality, lsda=lsda)
+    return replace(table, functions=functions)
+
+
+def sections_of(laid: LaidOut, table: UnwindTable) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    """The section that each function of a laid-out file is in, 0 for none, and its offset there. Raises ParseError."""
+    functions = table.functions
+    section, start, is_stray = placed(laid, functions.start)
+    for wrong in np.flatnonzero(is_stray)[:1]:
+        record = f"FDE[{wrong}].initial_location"
+        raise ParseError(table.source, int(functions.origin[wrong]), record, "lies in no section of the file")
+    return section, start
+
+
+def _code(image: ElfImage) -> tuple[Section, ...]:
+    """The executable sections that the file has the bytes of."""
+    present = (one for one in image.sections if one.is_code and not one.is_nobits and not one.is_compressed)
+    return tuple(image.contents(one) for one in present if one.file_offset + one.size <= len(image.data))
+
+
+def table_of_laid_out(laid: LaidOut, section: str | None = None) -> UnwindTable:
+    """As `read_elf`, at the addresses that a relocatable file was given."""
+    if section is not None and section != ALL:
+        return _read(laid, section)
+    image = laid.image
+    present = [name for name in DIALECTS if image.named(name)]
+    if not present:
+        raise ParseError("", None, "", "has no call frame information: neither .eh_frame nor .debug_frame")
+    readable = [name for name in present if not image.named(name)[0].is_nobits] or present
+    if section == ALL:
+        return reduce(laid_over, (_read(laid, name) for name in readable))
+    table = _read(laid, readable[0])
+    return table if len(table) or len(readable) < 2 else _read(laid, readable[1])
+
+
+def _read(laid: LaidOut, name: str) -> UnwindTable:
+    """All sections of a name, one behind the other."""
+    found = laid.image.named(name)
+    if not found:
+        raise ParseError(name, None, "", "the file has no such section")
+    if len(found) > 1 and sum(header.size for header in found) > len(laid.image.data):
+        raise ParseError(name, None, "section headers", f"{len(found)} sections are larger than the file")
+    return joined([table_of_section(laid.image, relocated(laid, header)) for header in found])
+
+
+def table_of_section(image: ElfImage, section: Section) -> UnwindTable:
+    """The table of one section of an open file, at the addresses of a laid-out one. Raises ParseError."""
+    if section.name == ".sframe":
+        # GNU as 2.45 leaves some without a byte: nothing is said, and nothing is wrong.
+        if not len(section):
+            return table_of(supported_architecture(image), (), source=".sframe")
+        from ..sframe.read import table_from_sframe  # of which most files have none
+
+        return table_from_sframe(section)
+    if section.name not in DIALECTS:
+        raise ParseError(section.name, None, "", "is not a section of unwind information")
+    bases = PointerBases(data=image.data_base)
+    dialect, architecture = DIALECTS[section.name], supported_architecture(image)
+    return table_from_cfi(section, dialect, architecture, image.load_address, bases=bases)

@@ -1,0 +1,1 @@
+"""Line number programs: `.debug_line`."""

@@ -1,0 +1,1 @@
+"""Line number programs as readelf prints them, and as JSON."""

@@ -1,0 +1,267 @@
+"""`.debug_line` as GNU readelf 2.47 prints it by `--debug-dump=rawline`: headers, and instruction by instruction.
+
+Strategy: of an instruction the effect chooses a template, which a kernel fills. What no template has, opcodes that
+nobody knows and files that programs define, is a word of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ....schemas.forms import DW_FORM, FORM_KINDS
+from ....schemas.line import DW_LNCT, LNE_LO_USER, LineEffect
+from ....schemas.section import Section
+from ....schemas.wire import Block, Sized, SizedBlock, Variable
+from ...bulk_text import Templates, prefixed
+from ...kernels.line.protocol import Event, UnitField
+from ..headers import block_at
+from ..read import STRING_SECTIONS, string_in
+from .decode import Events, LineDump, defined_in, events_of
+
+_AT = "  [0x{offset:08x}]"
+_EXTENDED = f"{_AT}  Extended opcode {{opcode}}: "
+_WORD = f"{_AT}{{word:w}}"
+# By effect; {index} is where the number of an operation stands, {view} the number of the row at its address.
+_TEXTS = {
+    LineEffect.NOTHING: _WORD,
+    LineEffect.SPECIAL: f"{_AT}  Special opcode {{opcode}}: advance Address by {{advance}} to {{address:#x}}INDEX"
+    " and Line by {line_advance:d} to {line:d}VIEW\n",
+    LineEffect.COPY: f"{_AT}  CopyVIEW\n",
+    LineEffect.ADVANCE_PC: f"{_AT}  Advance PC by {{advance}} to {{address:#x}}INDEX\n",
+    LineEffect.ADVANCE_LINE: f"{_AT}  Advance Line by {{line_advance:d}} to {{line:d}}\n",
+    LineEffect.SET_FILE: f"{_AT}  Set File Name to entry {{operand}} in the File Name Table\n",
+    LineEffect.SET_COLUMN: f"{_AT}  Set column to {{operand}}\n",
+    LineEffect.NEGATE_STMT: f"{_AT}  Set is_stmt to {{is_stmt}}\n",
+    LineEffect.SET_BASIC_BLOCK: f"{_AT}  Set basic block\n",
+    LineEffect.CONST_ADD_PC: f"{_AT}  Advance PC by constant {{advance}} to {{address:#x}}INDEX\n",
+    LineEffect.FIXED_ADVANCE_PC: f"{_AT}  Advance PC by fixed size amount {{operand}} to {{address:#x}}\n",
+    LineEffect.SET_PROLOGUE_END: f"{_AT}  Set prologue_end to true\n",
+    LineEffect.SET_EPILOGUE_BEGIN: f"{_AT}  Set epilogue_begin to true\n",
+    LineEffect.SET_ISA: f"{_AT}  Set ISA to {{operand}}\n",
+    LineEffect.END_SEQUENCE: f"{_EXTENDED}End of Sequence\n\n",
+    LineEffect.SET_ADDRESS: f"{_EXTENDED}set Address to {{address:#x}}\n",
+    LineEffect.DEFINE_FILE: _WORD,
+    LineEffect.SET_DISCRIMINATOR: f"{_EXTENDED}set Discriminator to {{operand}}\n",
+}
+# A template for each effect, with or without {index}, with or without {view}.
+_TEMPLATES = [
+    _TEXTS[effect].replace("INDEX", index).replace("VIEW", view)
+    for effect in LineEffect
+    for index in ("", "[{op_index}]")
+    for view in ("", " (view {view})")
+]
+
+# Hewlett-Packard's (GNU binutils, include/dwarf2.h); nothing is printed of their operands.
+_HP_NAMES = {
+    0x11: "negate_is_UV_update",
+    0x12: "push_context",
+    0x13: "pop_context",
+    0x14: "set_file_line_column",
+    0x15: "set_routine_name",
+    0x16: "set_sequence",
+    0x17: "negate_post_semantics",
+    0x18: "negate_function_exit",
+    0x19: "negate_front_end_logical",
+    0x20: "define_proc",
+}
+
+
+def raw_line_text(dump: LineDump) -> Iterator[bytes]:
+    """The text, in pieces. Raises ParseError."""
+    yield f"Raw dump of debug contents of section {dump.section.name}:\n\n".encode(errors="surrogateescape")
+    templates = Templates(Event, _TEMPLATES)
+    for unit in range(len(dump.heads)):
+        yield _head(dump, unit)
+        if dump.heads.field(UnitField.PROGRAM)[unit] >= dump.heads.field(UnitField.END)[unit]:
+            yield b" No Line Number Statements.\n"
+            continue
+        yield b" Line Number Statements:\n"
+        file_count = int(np.diff(dump.paths.first_file)[unit])
+        for events in events_of(dump.heads, unit):
+            words, file_count = _words(dump.section, events, file_count, templates.first_word)
+            has_view = events.value(Event.VIEW) > 0
+            template = 4 * events.effect.astype(np.int64) + 2 * dump.is_vliw(unit) + has_view
+            yield templates.fill(template, events.values, words)
+        yield b"\n"
+
+
+def _words(section: Section, events: Events, file_count: int, first_word: int) -> tuple[list[bytes], int]:
+    """The texts of instructions without a template, whose numbers they are told, and how many files there are."""
+    words = _defined_files(section, events, file_count)
+    file_count += len(words)
+    events.values[events.having(LineEffect.DEFINE_FILE), Event.WORD] = first_word + np.arange(len(words))
+    for number in events.having(LineEffect.NOTHING).tolist():
+        begin, end = (int(events.values[number, event]) for event in (Event.BEGIN, Event.END))
+        opcode = int(events.values[number, Event.OPCODE])
+        events.values[number, Event.WORD] = first_word + len(words)
+        if events.values[number, Event.IS_EXTENDED]:
+            words.append(unknown_extended(opcode, bytes(section.data[begin:end])))
+        else:
+            words.append(unknown_standard(section, opcode, begin, end))
+    return words, file_count
+
+
+def _defined_files(section: Section, events: Events, file_count: int) -> list[bytes]:
+    """The texts of files that the program defines."""
+    found = defined_in(section, events)
+    head = b"  Extended opcode 3: define new File Table entry\n  Entry\tDir\tTime\tSize\tName\n"
+    columns = zip(found.directory_index.tolist(), found.timestamp.tolist(), found.size.tolist(), strict=True)
+    return [
+        head + f"   {file_count + number + 1}\t{directory}\t{time}\t{size}\t".encode() + found.path(section, number)
+        + b"\n\n"
+        for number, (directory, time, size) in enumerate(columns)
+    ]  # fmt: skip
+
+
+def unknown_standard(section: Section, opcode: int, begin: int, end: int) -> bytes:
+    """The text of a standard opcode that nobody knows, with its LEB128 operands."""
+    operands: list[str] = []
+    value = shift = 0
+    for byte in section.data[begin:end]:
+        # Groups beyond the tenth are padding, which the kernel has made sure of.
+        value |= (byte & 0x7F) << shift if shift < 70 else 0
+        shift += 7
+        if byte < 0x80:
+            operands.append(prefixed(value))
+            value = shift = 0
+    return f"  Unknown opcode {opcode} with operands: {', '.join(operands)}\n".encode()
+
+
+def unknown_extended(opcode: int, operands: bytes) -> bytes:
+    """The text of an extended opcode that nobody knows."""
+    head = f"  Extended opcode {opcode}: "
+    if opcode in _HP_NAMES:
+        return f"{head}DW_LNE_HP_{_HP_NAMES[opcode]}\n".encode()
+    kind = "user defined" if opcode >= LNE_LO_USER else "UNKNOWN"
+    said = "".join(f" {byte:02x}" for byte in operands)
+    return f"{head}{kind}: length {len(operands)} [{said}]\n".encode()
+
+
+def _head(dump: LineDump, unit: int) -> bytes:
+    """The header of a unit."""
+    heads, fields = (
+        dump.heads,
+        {name: int(value) for name, value in zip(UnitField, dump.heads.fields[unit], strict=True)},
+    )
+    version, offset = int(heads.version[unit]), int(heads.offset[unit])
+    length = fields[UnitField.END] - offset - (12 if heads.is_64[unit] else 4)
+    lines = [
+        ("Offset", prefixed(offset)),
+        ("Length", length),
+        ("DWARF Version", version),
+        ("Address size (bytes)", fields[UnitField.ADDRESS_SIZE] if version >= 5 else None),
+        ("Segment selector (bytes)", int(heads.segment_selector_size[unit]) if version >= 5 else None),
+        ("Prologue Length", int(heads.header_length[unit])),
+        ("Minimum Instruction Length", fields[UnitField.MINIMUM_INSTRUCTION_LENGTH]),
+        ("Maximum Ops per Instruction", fields[UnitField.MAXIMUM_OPERATIONS] if version >= 4 else None),
+        ("Initial value of 'is_stmt'", fields[UnitField.DEFAULT_IS_STMT]),
+        ("Line Base", fields[UnitField.LINE_BASE]),
+        ("Line Range", fields[UnitField.LINE_RANGE]),
+        ("Opcode Base", fields[UnitField.OPCODE_BASE]),
+    ]
+    said = "".join(f"  {name + ':':<29}{value}\n" for name, value in lines if value is not None)
+    first = fields[UnitField.OPCODE_LENGTHS]
+    lengths = dump.section.data[first : first + fields[UnitField.OPCODE_BASE] - 1]
+    opcodes = "".join(
+        f"  Opcode {opcode} has {count} arg{'' if count == 1 else 's'}\n" for opcode, count in enumerate(lengths, 1)
+    )
+    tables = _formatted_tables(dump, unit) if version >= 5 else _old_tables(dump, unit)
+    return f"{said}\n Opcodes:\n{opcodes}".encode() + tables + b"\n"
+
+
+def _old_tables(dump: LineDump, unit: int) -> bytes:
+    """Directories and files up to version 4."""
+    paths, place = dump.paths, dump.values.place
+    directories = _numbered_paths(dump, unit)
+    head = f" (offset {prefixed(int(place[2 * unit]))}):\n" if directories else " is empty.\n"
+    text = b"\n The Directory Table" + head.encode() + directories
+    begin, end = (int(paths.first_file[one]) for one in (unit, unit + 1))
+    if begin == end:
+        return text + b"\n The File Name Table is empty.\n"
+    files = paths.files
+    columns = (files.path, files.directory_index, files.timestamp, files.size)
+    entries = zip(*(column[begin:end].tolist() for column in columns), strict=True)
+    head = f"\n The File Name Table (offset {prefixed(int(place[2 * unit + 1]))}):\n  Entry\tDir\tTime\tSize\tName\n"
+    return text + head.encode() + b"".join(
+        f"  {number}\t{directory}\t{time}\t{size}\t".encode() + paths.strings[path] + b"\n"
+        for number, (path, directory, time, size) in enumerate(entries, 1)
+    )  # fmt: skip
+
+
+def _numbered_paths(dump: LineDump, unit: int) -> bytes:
+    begin, end = (int(dump.paths.first_directory[one]) for one in (unit, unit + 1))
+    numbers = dump.paths.directories.path[begin:end].tolist()
+    return b"".join(
+        f"  {number}\t".encode() + dump.paths.strings[path] + b"\n" for number, path in enumerate(numbers, 1)
+    )
+
+
+_COLUMN_NAMES = {
+    DW_LNCT.path: "\tName",
+    DW_LNCT.directory_index: "\tDir",
+    DW_LNCT.timestamp: "\tTime",
+    DW_LNCT.size: "\tSize",
+    DW_LNCT.MD5: "\tMD5\t\t\t",
+}
+
+
+def _formatted_tables(dump: LineDump, unit: int) -> bytes:
+    """Directories and files from version 5 on; readelf shows the path of an entry last."""
+    return b"".join(
+        _formatted_table(dump, 2 * unit + which, name)
+        for which, name in enumerate(("Directory Table", "File Name Table"))
+    )
+
+
+def _formatted_table(dump: LineDump, table: int, name: str) -> bytes:
+    values = dump.values
+    formats = slice(int(values.first_format[table]), int(values.first_format[table + 1]))
+    contents, forms = values.content[formats].tolist(), values.form[formats].tolist()
+    begin, end = int(values.first_value[table]), int(values.first_value[table + 1])
+    if begin == end:
+        return f"\n The {name} is empty.\n".encode()
+    order = sorted(range(len(contents)), key=lambda one: contents[one] == DW_LNCT.path)
+    offset = prefixed(int(values.start[begin]))
+    head = f"\n The {name} (offset {offset}, lines {(end - begin) // len(forms)}, columns {len(forms)}):\n  Entry"
+    head += "".join(
+        _COLUMN_NAMES.get(contents[one], f"\t(Unknown format content type {contents[one]})") for one in order
+    )
+    pieces = [head.encode(), b"\n"]
+    for number, first in enumerate(range(begin, end, len(forms))):
+        pieces.append(f"  {number}".encode())
+        pieces += [_value_text(dump, DW_FORM(forms[one]), first + one) for one in order]
+        pieces.append(b"\n")
+    return b"".join(pieces)
+
+
+_IN_HEXADECIMAL = (DW_FORM.data4, DW_FORM.data8, DW_FORM.sec_offset)
+_STRING_KINDS = {DW_FORM.line_strp: "indirect line string", DW_FORM.strp: "indirect string"}
+
+
+def _value_text(dump: LineDump, form: DW_FORM, value: int) -> bytes:
+    """A value as readelf shows attributes of that form."""
+    number, start = int(dump.values.number[value]), int(dump.values.start[value])
+    if form in STRING_SECTIONS:
+        text = string_in(dump.section, dump.strings, STRING_SECTIONS[form], number, start)
+        return f"\t({_STRING_KINDS[form]}, offset: {prefixed(number)}): ".encode() + text
+    kind = FORM_KINDS[form]
+    if form is DW_FORM.string:
+        return b"\t" + bytes(dump.section.data[start : start + number])
+    if isinstance(kind, Sized):
+        high_first = bytes(dump.section.data[start : start + number])
+        if dump.section.byte_order == "little":
+            high_first = high_first[::-1]
+        high, low = int.from_bytes(high_first[:8]), int.from_bytes(high_first[8:])
+        return f" {high:#x}{low:016x}".encode() if high else f" {prefixed(low)}".encode()
+    if isinstance(kind, Block | SizedBlock):
+        said = "".join(f"{byte:x} " for byte in block_at(dump.section, kind, start, number))
+        return f"\t{number} byte block: {said}".encode()
+    if form in _IN_HEXADECIMAL:
+        return f"\t{prefixed(number)}".encode()
+    if form is DW_FORM.strp_sup and isinstance(kind, Variable):
+        return f"\t<{prefixed(number)}>".encode()
+    if form is DW_FORM.sdata:
+        return f"\t{number - (number >> 63 << 64)}".encode()
+    return f"\t{number}".encode()

@@ -1,0 +1,214 @@
+"""The line table into `.debug_line`, and the `.debug_line_str` that its paths are in from version 5 on (DWARF5 6.2).
+
+Strategy: a kernel writes all programs, the shortest there are; headers are records of the declaration, built by the
+reference engine.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from ...schemas.forms import DW_FORM
+from ...schemas.line import DW_LNCT, EntryFormat, FileName, LineProgramHeader, LineUnit, LineUnitHead, RowFlag, Values
+from ...schemas.line_sections import build_unit
+from ...schemas.section import BuildError
+from ...schemas.wire import DwarfFormat, uleb
+from ..kernels import engine, views
+from ..kernels.line.protocol import UnitField
+from ..kernels.protocol import Fault
+from .table import LineTable, PathColumns, contents_bit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# How each content is stored from version 5 on.
+FORMS = {
+    DW_LNCT.path: DW_FORM.line_strp,
+    DW_LNCT.directory_index: DW_FORM.udata,
+    DW_LNCT.timestamp: DW_FORM.udata,
+    DW_LNCT.size: DW_FORM.udata,
+    DW_LNCT.MD5: DW_FORM.data16,
+}
+
+
+def to_debug_line(table: LineTable, line_str: bytes = b"", fixed_advance: bool = False) -> tuple[bytes, bytes]:
+    """A `.debug_line` with the rows of the table, and the `.debug_line_str` that it needs.
+
+    `line_str` is a section to keep: paths that are there are not added, others stand behind it. `fixed_advance`
+    advances addresses by DW_LNS_fixed_advance_pc alone, and DW_LNE_set_address where that does not reach, as assemblers
+    do that cannot compute differences. Every sequence begins with DW_LNE_set_address. Raises BuildError for a row that
+    no instruction leads to: its address goes down, or it needs an opcode that opcode_base makes a special one.
+    """
+    _check_sequences(table)
+    programs, end = _programs(table, fixed_advance)
+    strings = _Strings(line_str)
+    pieces: list[bytes] = []
+    begin = 0
+    for unit, stop in enumerate(end.tolist()):
+        pieces.append(build_unit(_unit(table, unit, programs[begin:stop], strings), table.byte_order))
+        begin = stop
+    return b"".join(pieces), bytes(strings.data)
+
+
+def _check_sequences(table: LineTable) -> None:
+    """BuildError where a row that ends a sequence is not its last, or the last is none."""
+    is_end = table.rows.flags & RowFlag.END_SEQUENCE != 0
+    should_be = np.zeros(len(table), np.bool_)
+    should_be[table.first_row[1:] - 1] = True
+    for row in np.flatnonzero(is_end != should_be)[:1]:
+        reason = "ends its sequence before the last row" if is_end[row] else "is the last of its sequence and no end"
+        raise BuildError(table.source, None, f"row[{row}].end_sequence", reason)
+
+
+def unit_fields(table: LineTable) -> NDArray[np.int64]:
+    """A row of `UnitField`s a unit, as kernels take them, without places in a section."""
+    fields = np.zeros((table.unit_count, len(UnitField)), np.int64)
+    units = table.units
+    fields[:, UnitField.ADDRESS_SIZE] = units.address_size
+    fields[:, UnitField.MINIMUM_INSTRUCTION_LENGTH] = units.minimum_instruction_length
+    fields[:, UnitField.MAXIMUM_OPERATIONS] = units.maximum_operations
+    fields[:, UnitField.DEFAULT_IS_STMT] = units.default_is_stmt
+    fields[:, UnitField.LINE_BASE] = units.line_base
+    fields[:, UnitField.LINE_RANGE] = units.line_range
+    fields[:, UnitField.OPCODE_BASE] = units.opcode_base
+    for name in (UnitField.MINIMUM_INSTRUCTION_LENGTH, UnitField.MAXIMUM_OPERATIONS, UnitField.LINE_RANGE):
+        for unit in np.flatnonzero(fields[:, name] == 0)[:1]:
+            raise BuildError(table.source, None, f"unit[{unit}].{name.name.lower()}", "is 0")
+    return fields
+
+
+def _programs(table: LineTable, fixed_advance: bool) -> tuple[bytes, NDArray[np.int64]]:
+    """The programs of all units behind one another, and where each ends."""
+    rows, fields = table.rows, unit_fields(table)
+    sequences = np.argsort(table.sequence_unit, kind="stable")
+    first = np.searchsorted(table.sequence_unit[sequences], np.arange(table.unit_count + 1))
+    end = np.zeros(table.unit_count, np.int64)
+    columns = (rows.address, rows.op_index, rows.file, rows.line, rows.column, rows.isa, rows.discriminator, rows.flags)
+    out = np.zeros(0, np.uint8)
+    for _ in range(2):
+        writer = engine.shared.writes.Writer(*views(out), int(table.byte_order == "big"))
+        encoder = engine.line.encoder.Encoder(writer, int(fixed_advance))
+        done = engine.line.encoder.programs(encoder, *views(fields, first, sequences, table.first_row, *columns, end))
+        if encoder.fault:
+            _refuse(table, done, encoder.fault)
+        out = np.zeros(writer.at, np.uint8) if not len(out) else out
+    return out.tobytes(), end
+
+
+def _refuse(table: LineTable, row: int, fault: int) -> NoReturn:
+    raise BuildError(table.source, None, f"row[{row}]", Fault(fault).sentence)
+
+
+class _Strings:
+    """A section of strings that grows; `data` is its bytes. What it had is looked for by its ends: linkers let one
+    string be the end of another."""
+
+    def __init__(self, data: bytes) -> None:
+        if data and data[-1]:
+            raise BuildError(".debug_line_str", len(data) - 1, "string", "no zero byte ends the last one")
+        self.data = bytearray(data)
+        self.offsets: dict[bytes, int] = {}
+        self.ends: list[tuple[bytes, int]] = []
+        at = 0
+        for text in data.split(b"\0")[:-1]:
+            at += len(text)
+            self.ends.append((text[::-1], at))
+            at += 1
+        self.ends.sort()
+
+    def offset_of(self, text: bytes) -> int:
+        """Where a string is, which is added if it is nowhere."""
+        if text not in self.offsets:
+            reverse = text[::-1]
+            found = bisect_left(self.ends, (reverse, 0))
+            if found < len(self.ends) and self.ends[found][0].startswith(reverse):
+                self.offsets[text] = self.ends[found][1] - len(text)
+            else:
+                self.offsets[text] = len(self.data)
+                self.data += text + b"\0"
+        return self.offsets[text]
+
+
+def _unit(table: LineTable, unit: int, program: bytes, strings: _Strings) -> LineUnit:
+    """The record of one unit."""
+    units = table.units
+    version, opcode_base = int(units.version[unit]), int(units.opcode_base[unit])
+    has_formats = version >= 5
+    head = LineUnitHead(
+        DwarfFormat.DWARF64 if units.is_64[unit] else DwarfFormat.DWARF32,
+        version,
+        int(units.address_size[unit]) if has_formats else None,
+        int(units.segment_selector_size[unit]) if has_formats else None,
+    )
+    directories = slice(int(units.first_directory[unit]), int(units.first_directory[unit + 1]))
+    files = slice(int(units.first_file[unit]), int(units.first_file[unit + 1]))
+    tables: dict[str, Any]
+    if has_formats:
+        contents = _contents(int(units.directory_contents[unit])), _contents(int(units.file_contents[unit]))
+        values = _values(table, table.directories, directories, contents[0], strings)
+        tables = _formatted(contents, values, _values(table, table.files, files, contents[1], strings))
+    else:
+        paths = tuple(table.strings[path] for path in table.directories.path[directories])
+        tables = {"include_directories": paths, "file_names": tuple(_file_names(table, files))}
+    header = LineProgramHeader(
+        minimum_instruction_length=int(units.minimum_instruction_length[unit]),
+        maximum_operations_per_instruction=int(units.maximum_operations[unit]) if version >= 4 else None,
+        default_is_stmt=int(units.default_is_stmt[unit]),
+        line_base=int(units.line_base[unit]),
+        line_range=int(units.line_range[unit]),
+        opcode_base=opcode_base,
+        standard_opcode_lengths=tuple(units.opcode_lengths[unit, : opcode_base - 1].tolist()),
+        **tables,
+    )
+    return LineUnit(head, header, program)
+
+
+def _contents(bits: int) -> tuple[DW_LNCT, ...]:
+    """What entries say, of a unit's bits."""
+    return tuple(content for content in FORMS if bits & contents_bit(content))
+
+
+def _formatted(
+    contents: tuple[tuple[DW_LNCT, ...], ...], directories: tuple[Values, ...], files: tuple[Values, ...]
+) -> dict[str, Any]:
+    """The tables of a header from version 5 on."""
+    formats = [tuple(EntryFormat(uleb(int(one)), uleb(int(FORMS[one]))) for one in found) for found in contents]
+    return {
+        "directory_entry_format_count": len(formats[0]),
+        "directory_entry_format": formats[0],
+        "directories_count": uleb(len(directories)),
+        "directories": directories,
+        "file_name_entry_format_count": len(formats[1]),
+        "file_name_entry_format": formats[1],
+        "file_names_count": uleb(len(files)),
+        "files": files,
+    }
+
+
+def _values(
+    table: LineTable, columns: PathColumns, which: slice, contents: tuple[DW_LNCT, ...], strings: _Strings
+) -> tuple[Values, ...]:
+    """The values of directories or files, as their forms have them."""
+    if not contents and which.start < which.stop:
+        raise BuildError(table.source, None, "files", "entries that say nothing, and so cannot be counted")
+    found: list[list[object]] = []
+    for content in contents:
+        if content is DW_LNCT.path:
+            found.append([strings.offset_of(table.strings[path]) for path in columns.path[which]])
+        elif content is DW_LNCT.MD5:
+            found.append([one.tobytes() for one in columns.md5[which]])
+        else:
+            found.append([uleb(number) for number in getattr(columns, content.name)[which].tolist()])
+    return tuple(zip(*found, strict=True))
+
+
+def _file_names(table: LineTable, which: slice) -> list[FileName]:
+    """Files as versions 2 to 4 have them."""
+    files = table.files
+    columns = (files.directory_index[which], files.timestamp[which], files.size[which])
+    numbers = zip(*(column.tolist() for column in columns), strict=True)
+    paths = (table.strings[path] for path in files.path[which])
+    return [FileName(path, *map(uleb, each)) for path, each in zip(paths, numbers, strict=True)]

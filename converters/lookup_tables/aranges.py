@@ -1,0 +1,254 @@
+"""`.debug_aranges` as columns: read, written, and what is wrong with it (DWARF4 6.1.2).
+
+Strategy: sets are found by a kernel; the ranges of sets that agree on sizes are one array. What ends a set, a range of
+zeros, is a row as any, so that nothing is lost; `is_end` tells it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.lookup_tables import ARANGES, AddressRange, AddressRangesHeader
+from ...schemas.section import ByteOrder, Section
+from ...schemas.wire import DwarfFormat
+from ..arrays import ranges
+from ..dwarf.contributions import (
+    LENGTH_BYTES,
+    Sets,
+    by_format,
+    filled,
+    put_rows,
+    read_headers,
+    row_dtype,
+    rows_at,
+    scan_sets,
+    write_headers,
+)
+from ..findings import Findings, Problem, findings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    U8 = NDArray[np.uint8]
+    I64 = NDArray[np.int64]
+    U64 = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddressRanges:
+    """Address ranges by compilation unit.
+
+    Sets: `sets`, `begin` i64 (section offset of the first range), `version`, `debug_info_offset` (the unit's),
+    `address_size` and `segment_size` in bytes, all u64; set s has the ranges first[s] up to first[s + 1] (i64).
+    Ranges: `segment`, `address` and `length` in bytes, u64.
+    """
+
+    byte_order: ByteOrder
+    sets: Sets
+    begin: I64
+    version: U64
+    debug_info_offset: U64
+    address_size: U64
+    segment_size: U64
+    first: I64
+    segment: U64
+    address: U64
+    length: U64
+
+    def __len__(self) -> int:
+        """How many ranges, ends included."""
+        return len(self.address)
+
+    @property
+    def set(self) -> I64:
+        """The set of each range."""
+        return np.repeat(np.arange(len(self.begin)), np.diff(self.first))
+
+    @property
+    def is_end(self) -> NDArray[np.bool_]:
+        """Whether a range is all zeros, which ends its set."""
+        is_end: NDArray[np.bool_] = np.equal(self.segment | self.address | self.length, 0)
+        return is_end
+
+    @property
+    def range_size(self) -> I64:
+        """Bytes of a range, by set."""
+        return _range_size(self.address_size, self.segment_size)
+
+    @property
+    def place(self) -> I64:
+        """The section offset of each range."""
+        number = self.set
+        return self.begin[number] + (np.arange(len(self)) - self.first[number]) * self.range_size[number]
+
+
+def _range_size(address_size: U64, segment_size: U64) -> I64:
+    return (2 * address_size + segment_size).astype(np.int64)
+
+
+def read_address_ranges(section: Section) -> AddressRanges:
+    """Read a `.debug_aranges`. Raises ParseError."""
+    sets = scan_sets(section)
+    header, behind = read_headers(section, sets, AddressRangesHeader)
+    size = _range_size(header["address_size"], header["segment_size"])
+    begin = np.minimum(sets.end, sets.offset + -(-(behind - sets.offset) // size) * size)
+    count = (sets.end - begin) // size
+    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
+    columns = {name: np.zeros(int(first[-1]), np.uint64) for name in ("segment", "address", "length")}
+    for which, dtype in _by_sizes(header, section.byte_order):
+        rows = ranges(first[which], count[which])
+        owner = np.repeat(which, count[which])
+        found = rows_at(section, begin[owner] + (rows - first[owner]) * dtype.itemsize, dtype)
+        for name in dtype.names or ():
+            columns[name][rows] = found[name]
+    return AddressRanges(section.byte_order, sets, begin, **header, first=first, **columns)
+
+
+def _by_sizes(header: dict[str, U64], order: ByteOrder) -> list[tuple[I64, np.dtype[np.void]]]:
+    """The sets that agree on the sizes of addresses and segment selectors, and the dtype of their ranges."""
+    pairs, number = np.unique(header["address_size"] << np.uint64(8) | header["segment_size"], return_inverse=True)
+    return [
+        (
+            np.flatnonzero(number == index),
+            row_dtype(AddressRange, order, address_size=pair >> 8, segment_size=pair & 0xFF),
+        )
+        for index, pair in enumerate(pairs.tolist())
+    ]
+
+
+def address_ranges_of_units(
+    debug_info_offset: U64,
+    count: I64,
+    address: U64,
+    length: U64,
+    byte_order: ByteOrder = "little",
+    address_size: int = 8,
+    dwarf_format: DwarfFormat = DwarfFormat.DWARF32,
+) -> AddressRanges:
+    """A table of units at these offsets, unit u with the next `count[u]` ranges; each set is ended."""
+    units = len(debug_info_offset)
+    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(count + 1)])
+    columns = {name: np.zeros(int(first[-1]), np.uint64) for name in ("segment", "address", "length")}
+    rows = ranges(first[:-1], count)
+    columns["address"][rows], columns["length"][rows] = address, length
+    header = {
+        "version": np.full(units, 2, np.uint64),
+        "debug_info_offset": debug_info_offset,
+        "address_size": np.full(units, address_size, np.uint64),
+        "segment_size": np.zeros(units, np.uint64),
+    }
+    sets, begin = _layout(header, first, np.full(units, dwarf_format, np.uint8))
+    return AddressRanges(byte_order, sets, begin, **header, first=first, **columns)
+
+
+def _layout(header: dict[str, U64], first: I64, dwarf_format: U8) -> tuple[Sets, I64]:
+    """Where sets stand behind one another, and their ranges."""
+    sizes = {one: row_dtype(AddressRangesHeader, "little", dwarf_format=one).itemsize for one in DwarfFormat}
+    length_size, head = np.zeros(len(dwarf_format), np.int64), np.zeros(len(dwarf_format), np.int64)
+    for one, which in by_format(dwarf_format):
+        length_size[which], head[which] = LENGTH_BYTES[one], LENGTH_BYTES[one] + sizes[one]
+    size = _range_size(header["address_size"], header["segment_size"])
+    begin: I64 = head + -head % size
+    whole: I64 = begin + (first[1:] - first[:-1]) * size
+    offset: I64 = np.cumsum(whole) - whole
+    return Sets(offset, offset + length_size, offset + whole), offset + begin
+
+
+def write_address_ranges(table: AddressRanges) -> bytes:
+    """The bytes of a `.debug_aranges`; padding is zeros. Raises BuildError."""
+    header = {name: getattr(table, name) for name in ("version", "debug_info_offset", "address_size", "segment_size")}
+    sets, begin = _layout(header, table.first, table.sets.dwarf_format)
+    data = np.zeros(int(sets.end[-1]) if len(begin) else 0, np.uint8)
+    write_headers(data, table.byte_order, sets, AddressRangesHeader, header, ARANGES)
+    count = np.diff(table.first)
+    for which, dtype in _by_sizes(header, table.byte_order):
+        rows = ranges(table.first[which], count[which])
+        owner = np.repeat(which, count[which])
+        columns = {name: getattr(table, name)[rows] for name in ("segment", "address", "length")}
+        place = begin[owner] + (rows - table.first[owner]) * dtype.itemsize
+        put_rows(data, place, filled(columns, dtype, ARANGES, rows, "range"))
+    return data.tobytes()
+
+
+class RangeProblem(Problem):
+    """What may be wrong with a `.debug_aranges`; the value of a finding is the address, of NO_UNIT and SAME_UNIT the
+    unit's offset."""
+
+    NO_END = 1, "set is not ended by zeros", "sets are not ended by zeros"
+    BEHIND_END = 2, "range stands behind its set's end", "ranges stand behind their sets' ends"
+    LEFT_OVER = 3, "set ends inside a range", "sets end inside a range"
+    EMPTY = 4, "range is empty", "ranges are empty"
+    WRAPS = 5, "range reaches past the last address", "ranges reach past the last address"
+    UNSORTED = 6, "range starts below the one before in its set", "ranges start below the one before in their set"
+    OVERLAP = 7, "range overlaps another", "ranges overlap others"
+    NO_UNIT = 8, "set is for an offset where no unit is", "sets are for offsets where no unit is"
+    SAME_UNIT = 9, "set is for a unit that has one", "sets are for units that have one"
+
+
+def check_address_ranges(section: Section, debug_info: Section | None = None) -> Findings[RangeProblem]:
+    """What is wrong with a `.debug_aranges` that can be read. Raises ParseError where it, or `debug_info`, cannot."""
+    table = read_address_ranges(section)
+    number, place, is_end = table.set, table.place, table.is_end
+    # Ends so far in the set, this one not counted: what stands behind one is not found by readers.
+    ends: I64 = np.cumsum(is_end) - is_end.astype(np.int64)
+    ends = ends - ends[table.first[number]]
+    has_end = np.zeros(len(table.begin), np.bool_)
+    has_end[number[is_end]] = True
+    offset = table.sets.offset
+    left_over = (table.sets.end - table.begin) % table.range_size
+    used = np.flatnonzero((ends == 0) & ~is_end)
+    found: list[tuple[RangeProblem, I64, U64 | None]] = [
+        (RangeProblem.NO_END, offset[~has_end], None),
+        (RangeProblem.BEHIND_END, place[(ends > 0) & ~is_end], table.address[(ends > 0) & ~is_end]),
+        (RangeProblem.LEFT_OVER, offset[left_over > 0], None),
+        *_unit_problems(table, debug_info),
+        *((problem, place[used[which]], table.address[used[which]]) for problem, which in _used_problems(table, used)),
+    ]
+    return findings(RangeProblem, found)
+
+
+def _unit_problems(table: AddressRanges, debug_info: Section | None) -> list[tuple[RangeProblem, I64, U64 | None]]:
+    unit, offset = table.debug_info_offset, table.sets.offset
+    order = np.argsort(unit, kind="stable")
+    again = np.sort(order[1:][unit[order[1:]] == unit[order[:-1]]])
+    found: list[tuple[RangeProblem, I64, U64 | None]] = [(RangeProblem.SAME_UNIT, offset[again], unit[again])]
+    if debug_info is not None:
+        units = scan_sets(debug_info, "unit").offset.astype(np.uint64)
+        nowhere = ~np.isin(unit, units)
+        found.append((RangeProblem.NO_UNIT, offset[nowhere], unit[nowhere]))
+    return found
+
+
+def _used_problems(table: AddressRanges, used: I64) -> list[tuple[RangeProblem, I64]]:
+    """What is wrong with ranges that readers find; numbers among them."""
+    number, start, length = table.set[used], table.address[used], table.length[used]
+    segment = table.segment[used]
+    last = start + length - np.uint64(1)
+    width = np.uint64(8) * table.address_size[number]
+    limit = ((np.uint64(1) << width - np.uint64(1)) - np.uint64(1)) * np.uint64(2) + np.uint64(1)
+    is_empty = length == 0
+    wraps = ~is_empty & ((last < start) | (last > limit))
+    unsorted = (number[1:] == number[:-1]) & (segment[1:] == segment[:-1]) & (start[1:] < start[:-1])
+    order = np.lexsort((start, segment))
+    order = order[~is_empty[order] & ~wraps[order]]
+    # The largest last address before, in the same segment: segments are made to follow one another.
+    reach = _running_maximum(segment[order], last[order])
+    overlaps = (segment[order][1:] == segment[order][:-1]) & (start[order][1:] <= reach[:-1])
+    return [
+        (RangeProblem.EMPTY, np.flatnonzero(is_empty)),
+        (RangeProblem.WRAPS, np.flatnonzero(wraps)),
+        (RangeProblem.UNSORTED, np.flatnonzero(unsorted) + 1),
+        (RangeProblem.OVERLAP, np.sort(order[1:][overlaps])),
+    ]
+
+
+def _running_maximum(group: U64, values: U64) -> U64:
+    """The largest value up to each one, in runs of equal groups."""
+    reach = values.copy()
+    bounds = np.flatnonzero(np.diff(group, prepend=group[:1] + np.uint64(1)))
+    for begin, end in zip(bounds.tolist(), np.append(bounds, len(values))[1:].tolist(), strict=True):
+        np.maximum.accumulate(reach[begin:end], out=reach[begin:end])
+    return reach

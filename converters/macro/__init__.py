@@ -1,0 +1,1 @@
+"""Macro information: `.debug_macinfo` and `.debug_macro`."""

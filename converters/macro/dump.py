@@ -1,0 +1,240 @@
+"""`.debug_macinfo` and `.debug_macro` as readelf prints them (`--debug-dump=macro`), and as data for JSON.
+
+Strategy: both are made from the same columns, one unit at a time; headings and rows become pieces of one text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...schemas.forms import DW_FORM
+from ...schemas.macros import (
+    DW_MACINFO,
+    DW_MACRO,
+    MACINFO_OPERANDS,
+    MACRO_OPERANDS,
+    MacroHeader,
+    Operand,
+    standard_operands,
+)
+from ...schemas.section import Section
+from ..bulk_text import Pool, add_decimal, add_hexadecimal, headed_text, prefixed
+from .strings import MacroSources
+from .table import Macros, read_macros
+from .vendor_opcodes import described_text, header_of, operands_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    I64 = NDArray[np.int64]
+
+
+# What stands before an entry's first number, and before what follows it.
+WORDS: dict[tuple[Operand, ...], tuple[str, str]] = {
+    (): ("", ""),
+    (Operand.LINE, Operand.TEXT): (" - lineno : ", " macro : "),
+    (Operand.LINE, Operand.FILE): (" - lineno: ", " filenum: "),
+    (Operand.CONSTANT, Operand.VENDOR_TEXT): (" - constant : ", " string : "),
+    (Operand.LINE, Operand.STRP): (" - lineno : ", " macro : "),
+    (Operand.LINE, Operand.SUP_STRP): (" - lineno : ", " macro offset : "),
+    (Operand.LINE, Operand.STRX): (" lineno : ", " macro : "),
+    (Operand.UNIT,): ("", " - offset : "),
+    (Operand.SUP_UNIT,): ("", " - offset : "),
+}
+_OPCODES = 256
+
+
+@cache
+def entry_name(has_headers: bool, opcode: int) -> str:
+    """The standard's name of an entry's type; its number where it has none."""
+    names: dict[int, str] = {int(one): one.name.rstrip("_") for one in (DW_MACRO if has_headers else DW_MACINFO)}
+    return f"DW_MACRO_{names.get(opcode, f'{opcode:02x}')}" if has_headers else f"DW_MACINFO_{names[opcode]}"
+
+
+def macro_text(section: Section, sources: MacroSources) -> Iterator[bytes]:
+    """The text, in pieces of some thousand lines. Raises ParseError."""
+    table = read_macros(section)
+    yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
+
+    offset_size = table.offset_size
+    has_line, has_opcodes = table.flag("debug_line_offset"), table.flag("opcode_operands_table")
+
+    def head(index: int) -> bytes:
+        lines = [
+            f"  Offset:                      {prefixed(int(table.unit_offset[index]))}",
+            f"  Version:                     {int(table.version[index])}",
+            f"  Offset size:                 {int(offset_size[index])}",
+        ]
+        if has_line[index]:
+            lines.append(f"  Offset into .debug_line:     {prefixed(int(table.line_offset[index]))}")
+        if has_opcodes[index]:
+            lines += _described(header_of(section, table, index))
+        # An empty line ends each unit.
+        return b"\n" * (index > 0) + ("\n".join(lines) + "\n\n").encode()
+
+    yield from headed_text(
+        table.first,
+        head if table.has_headers else lambda _: b"",
+        lambda pool, rows: _add_rows(pool, section, table, sources, rows),
+    )
+    if table.has_headers and len(table.body):
+        yield b"\n"
+
+
+def _described(header: MacroHeader) -> list[str]:
+    """The lines of the opcodes that a header describes."""
+    lines = []
+    for one in header.opcode_operands or ():
+        forms = ", ".join(f"DW_FORM_{DW_FORM(form).name}" for form in one.forms)
+        lines.append(f"    DW_MACRO_{one.opcode:02x} " + (f"arguments: {forms}" if forms else "has no arguments"))
+    return ["  Extension opcode arguments:", *lines] if lines else []
+
+
+def _add_rows(pool: Pool, section: Section, table: Macros, sources: MacroSources, rows: slice) -> I64:
+    """A line for each of some entries."""
+    entries = np.arange(rows.start, rows.stop)
+    nothing, end = pool.add_list([b"", b"\n"]) + np.arange(2)
+    pieces = np.full((len(entries), 6), nothing, np.int64)
+    pieces[:, 0], pieces[:, 2] = _add_words(pool, table.has_headers, table.opcode[rows])
+    pieces[:, 5] = end
+
+    def having(*operands: Operand) -> I64:
+        return np.flatnonzero(table.has_operand(entries, *operands))
+
+    which = having(Operand.LINE)
+    pieces[which, 1] = add_decimal(pool, table.line[entries[which]])
+    which = having(Operand.CONSTANT)
+    pieces[which, 1] = add_decimal(pool, table.value[entries[which]])
+    which = having(Operand.TEXT, Operand.VENDOR_TEXT)
+    start, size = table.text_start[entries[which]], table.text_size[entries[which]]
+    pieces[which, 3] = pool.add_slices(table.text, start, size) + np.arange(len(which))
+    which = having(Operand.STRP)
+    pieces[which, 3] = sources.add_strings(pool, table.value[entries[which]])
+    which = having(Operand.STRX)
+    pieces[which, 3] = add_indexed(pool, table, sources, entries[which])
+    which = having(Operand.SUP_STRP, Operand.UNIT, Operand.SUP_UNIT)
+    pieces[which, 3] = add_hexadecimal(pool, table.value[entries[which]], b"0x")
+    which = having(Operand.FILE)
+    pieces[which, 3] = add_decimal(pool, table.value[entries[which]])
+    pieces[which, 4] = _add_file_names(pool, table, sources, entries[which])
+    which = np.flatnonzero(table.is_described(entries))
+    texts = [described_text(section, table, sources, entry) for entry in entries[which].tolist()]
+    pieces[which, 3] = pool.add_list(texts) + np.arange(len(which))
+    return pieces
+
+
+def _add_words(pool: Pool, has_headers: bool, opcode: NDArray[np.uint8]) -> tuple[I64, I64]:
+    """What each entry's type says before its first number, with the type's name, and before what follows."""
+    operands: dict[Any, tuple[Operand, ...]] = dict(MACRO_OPERANDS if has_headers else MACINFO_OPERANDS)
+    first, second = [], []
+    for number in range(_OPCODES):
+        words = WORDS[operands.get(number, ())]
+        is_known = number in operands or has_headers
+        first.append(f" {entry_name(has_headers, number)}{words[0]}".encode() if is_known else b"")
+        second.append(words[1].encode())
+    number_of = opcode.astype(np.int64)
+    return pool.add_list(first) + number_of, pool.add_list(second) + number_of
+
+
+def add_indexed(pool: Pool, table: Macros, sources: MacroSources, entries: I64) -> I64:
+    """Put the texts of entries with indices of strings into the pool; the number of each."""
+    unit, pieces = table.unit_of(entries), np.zeros(len(entries), np.int64)
+    bounds = np.flatnonzero(np.diff(unit, prepend=-1, append=-1))
+    for begin, end in pairwise(bounds.tolist()):
+        size, offset = int(table.offset_size[unit[begin]]), int(table.unit_offset[unit[begin]])
+        pieces[begin:end] = sources.add_indexed(pool, table.value[entries[begin:end]], size, offset)
+    return pieces
+
+
+def _add_file_names(pool: Pool, table: Macros, sources: MacroSources, entries: I64) -> I64:
+    """Put the names of files that are begun into the pool; the number of each."""
+    unit = table.unit_of(entries)
+    pairs = np.stack([table.line_offset[unit], table.value[entries]], axis=1)
+    has_line = table.flag("debug_line_offset")[unit]
+    distinct, number = np.unique(pairs, axis=0, return_inverse=True)
+    names = [sources.file_name(line_offset, file) for line_offset, file in distinct.tolist()]
+    first = pool.add_list([b"", *(b"" if name is None else b" filename: " + name for name in names)])
+    return first + np.where(has_line, number.reshape(-1) + 1, 0)
+
+
+Plain = dict[str, Any]
+
+
+def macro_plain(section: Section, sources: MacroSources) -> tuple[Plain, Iterator[Plain]]:
+    """The section, and one by one its units. Raises ParseError."""
+    table = read_macros(section)
+    has_line, offset_size = table.flag("debug_line_offset").tolist(), table.offset_size.tolist()
+
+    def units() -> Iterator[Plain]:
+        for unit, line_offset in enumerate(table.line_offset.tolist()):
+            fields: Plain = {"offset": int(table.unit_offset[unit])}
+            if table.has_headers:
+                fields |= {"version": int(table.version[unit]), "offset_size": offset_size[unit]}
+            fields |= {"debug_line_offset": line_offset} if has_line[unit] else {}
+            lines = line_offset if has_line[unit] else None
+            yield fields | {"entries": _plain_entries(section, table, sources, unit, lines)}
+
+    return {"section": section.name}, units()
+
+
+def _plain_entries(
+    section: Section, table: Macros, sources: MacroSources, unit: int, line_offset: int | None
+) -> list[Plain]:
+    """The entries of a unit, whose files are those of the line number program at `line_offset`."""
+    known = standard_operands(int(table.version[unit]))
+    entries = np.arange(table.first[unit], table.first[unit + 1])
+    texts = _texts(table, sources, entries)
+    columns = (entries.tolist(), table.opcode[entries].tolist(), table.line[entries].tolist())
+    said: list[Plain] = []
+    for entry, opcode, line, value, text in zip(*columns, table.value[entries].tolist(), texts, strict=True):
+        one: Plain = {"type": entry_name(table.has_headers, opcode)}
+        if opcode not in known:
+            operands = (operand for _, operand in operands_of(section, table, entry))
+            one["operands"] = [operand.hex() if isinstance(operand, bytes) else operand for operand in operands]
+        for operand in known.get(opcode, ()):
+            if operand is Operand.LINE:
+                one["line"] = line
+            elif operand is Operand.FILE:
+                one["file"] = value
+                name = None if line_offset is None else sources.file_name(line_offset, value)
+                one |= {} if name is None else {"filename": name.decode(errors="surrogateescape")}
+            else:
+                one[_KEYS[operand]] = text if operand in _TEXTS else value
+        said.append(one)
+    return said
+
+
+# What an operand is called.
+_KEYS = {
+    Operand.TEXT: "macro",
+    Operand.STRP: "macro",
+    Operand.STRX: "macro",
+    Operand.SUP_STRP: "macro_offset",
+    Operand.UNIT: "offset",
+    Operand.SUP_UNIT: "offset",
+    Operand.CONSTANT: "constant",
+    Operand.VENDOR_TEXT: "string",
+}
+_TEXTS = (Operand.TEXT, Operand.STRP, Operand.STRX, Operand.VENDOR_TEXT)
+
+
+def _texts(table: Macros, sources: MacroSources, entries: NDArray[np.int64]) -> list[str]:
+    """The text of each entry, wherever it stands; "" of what has none."""
+    pool = Pool([b""])
+    pieces = np.zeros(len(entries), np.int64)
+    which = np.flatnonzero(table.has_operand(entries, Operand.TEXT, Operand.VENDOR_TEXT))
+    start, size = table.text_start[entries[which]], table.text_size[entries[which]]
+    pieces[which] = pool.add_slices(table.text, start, size) + np.arange(len(which))
+    which = np.flatnonzero(table.has_operand(entries, Operand.STRP))
+    pieces[which] = sources.add_strings(pool, table.value[entries[which]])
+    which = np.flatnonzero(table.has_operand(entries, Operand.STRX))
+    pieces[which] = add_indexed(pool, table, sources, entries[which])
+    joined = pool.joined(pieces)
+    end = np.cumsum(pool.lengths()[pieces])
+    bounds = zip([0, *end[:-1].tolist()], end.tolist(), strict=True) if len(entries) else ()
+    return [joined[begin:behind].decode(errors="surrogateescape") for begin, behind in bounds]

@@ -1,0 +1,202 @@
+"""What macro entries point at: texts in `.debug_str`, also by index, and file names in `.debug_line`.
+
+Strategy: the ends of all strings are found once, and searched for many offsets at a time. A line number program's
+names are parsed once; those of version 5 are not shown, as readelf 2.47 does not.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas import engine
+from ...schemas.debug_info_roots import DW_AT, parse_root
+from ...schemas.line_sections import parse_unit
+from ...schemas.section import ParseError, Section
+from ...schemas.wire import DwarfFormat
+from ..dwarf.contributions import scan_sets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..bulk_text import Pool
+
+    U8 = NDArray[np.uint8]
+    I64 = NDArray[np.int64]
+    U64 = NDArray[np.uint64]
+
+# What stands for a text that is not there, as readelf has it.
+NO_STRINGS = b"<no .debug_str section>"
+NO_LINE_STRINGS = b"<no .debug_line_str section>"
+TOO_LARGE = b"<offset is too big>"
+NO_STRING_OFFSETS = b"<no .debug_str_offsets section>"
+INDEX_TOO_LARGE = b"<string index too big>"
+INDEXED_TOO_LARGE = b"<indirect index offset is too big>"
+NO_END_INDEXED = b"<no NUL byte at end of section>"
+# Several units have string offsets, and .debug_info does not tell which are this one's.
+UNKNOWN_BASE = b"<string index of an unknown unit>"
+
+# The last version of line number programs that names are shown of.
+_LAST_NAMED = 4
+# Bytes of version and padding behind the length of a contribution to .debug_str_offsets (DWARF5 7.26).
+_STRING_OFFSETS_HEAD = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strings:
+    """A section of strings; `zeros` are the places of its zero bytes, i64."""
+
+    name: str
+    data: U8
+    zeros: I64
+
+    def add(self, pool: Pool, offset: U64, too_large: bytes = TOO_LARGE, no_end: bytes | None = None) -> I64:
+        """Put the strings at these offsets into the pool; the number of each."""
+        end = f"<no NUL byte at end of {self.name} section>".encode()
+        for_too_large, for_no_end = pool.add_list([too_large, end if no_end is None else no_end]) + np.arange(2)
+        last = int(self.zeros[-1]) if len(self.zeros) else -1
+        numbers = np.where(offset >= np.uint64(len(self.data)), for_too_large, for_no_end)
+        which = np.flatnonzero((offset <= np.uint64(max(0, last))) & (last >= 0))
+        start = offset[which].astype(np.int64)
+        size = self.zeros[np.searchsorted(self.zeros, start)] - start
+        numbers[which] = pool.add_slices(self.data, start, size) + np.arange(len(which))
+        return numbers
+
+
+def strings_of(section: Section | None) -> Strings | None:
+    """Find the strings of a section, where there is one."""
+    if section is None:
+        return None
+    data = np.frombuffer(section.data, np.uint8)
+    return Strings(section.name, data, np.flatnonzero(data == 0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MacroSources:
+    """The sections that macro entries point into, None where the file has none.
+
+    `bases` is as `string_offsets_bases` has it; `line_units` are the offsets of the units in `line`, and `names` the
+    file names found so far, by these.
+    """
+
+    strings: Strings | None
+    line_strings: Strings | None
+    string_offsets: Section | None
+    bases: dict[int | None, int]
+    line: Section | None
+    line_units: frozenset[int]
+    names: dict[int, tuple[bytes | None, ...]] = field(default_factory=dict)
+
+    def add_strings(self, pool: Pool, offset: U64) -> I64:
+        """Put the strings at offsets into .debug_str into the pool; the number of each."""
+        if self.strings is None:
+            return np.full(len(offset), pool.add_list([NO_STRINGS]))
+        return self.strings.add(pool, offset)
+
+    def add_line_strings(self, pool: Pool, offset: U64) -> I64:
+        """As `add_strings`, of .debug_line_str."""
+        if self.line_strings is None:
+            return np.full(len(offset), pool.add_list([NO_LINE_STRINGS]))
+        return self.line_strings.add(pool, offset)
+
+    def add_indexed(self, pool: Pool, index: U64, offset_size: int, unit_offset: int) -> I64:
+        """Put strings with these indices into the pool, of macros at that offset, whose section offsets have
+        `offset_size` bytes; the number of each."""
+        section = self.string_offsets
+        if section is None or self.strings is None:
+            return np.full(len(index), pool.add_list([NO_STRING_OFFSETS if section is None else NO_STRINGS]))
+        base = self.bases.get(unit_offset, self.bases.get(None, len(section) + 1))
+        if base > len(section):
+            return np.full(len(index), pool.add_list([UNKNOWN_BASE]))
+        order = "<" if section.byte_order == "little" else ">"
+        count = (len(section) - base) // offset_size
+        offsets = np.frombuffer(section.data, f"{order}u{offset_size}", count, base)
+        numbers = np.full(len(index), pool.add_list([INDEX_TOO_LARGE]))
+        which = np.flatnonzero(index < np.uint64(count))
+        found = offsets[index[which].astype(np.int64)].astype(np.uint64)
+        numbers[which] = self.strings.add(pool, found, INDEXED_TOO_LARGE, NO_END_INDEXED)
+        return numbers
+
+    def file_name(self, line_offset: int, file: int) -> bytes | None:
+        """The name of a file of the line number program at that offset, with its directory; None where it has none."""
+        # Where no unit begins there are no names: each byte is parsed once at most, whatever macros point at.
+        if self.line is None or line_offset not in self.line_units:
+            return None
+        if line_offset not in self.names:
+            self.names[line_offset] = _file_names(self.line, line_offset)
+        names = self.names[line_offset]
+        return names[file - 1] if 0 < file <= len(names) else None
+
+
+def macro_sources(
+    strings: Section | None = None,
+    line_strings: Section | None = None,
+    string_offsets: Section | None = None,
+    line: Section | None = None,
+    bases: dict[int | None, int] | None = None,
+) -> MacroSources:
+    """Sources of these sections: .debug_str, .debug_line_str, .debug_str_offsets and .debug_line; `bases` as
+    `string_offsets_bases` finds them with .debug_info, which is not asked without."""
+    units: frozenset[int] = frozenset()
+    if line is not None:
+        # A broken section has no names, as readelf has it.
+        with suppress(ParseError):
+            units = frozenset(scan_sets(line, "unit").offset.tolist())
+    if bases is None:
+        bases = {} if string_offsets is None else string_offsets_bases(string_offsets)
+    return MacroSources(strings_of(strings), strings_of(line_strings), string_offsets, bases, line, units)
+
+
+def string_offsets_bases(
+    string_offsets: Section, debug_info: Section | None = None, debug_abbrev: Section | None = None
+) -> dict[int | None, int]:
+    """Where a unit's string offsets begin, by the section offset of its macros; None stands for any unit.
+
+    A section of one unit, or without a header, as before DWARF 5, is every unit's; else the roots of .debug_info tell.
+    """
+    try:
+        sets = scan_sets(string_offsets, "unit")
+    except ParseError:
+        return {None: 0}
+    if len(sets.offset) <= 1:
+        return {None: int(sets.body[0]) + _STRING_OFFSETS_HEAD} if len(sets.body) else {}
+    bases: dict[int | None, int] = {}
+    if debug_info is None or debug_abbrev is None:
+        return bases
+    try:
+        units = scan_sets(debug_info, "unit")
+    except ParseError:
+        return bases
+    places = zip(units.body.tolist(), units.end.tolist(), units.dwarf_format.tolist(), strict=True)
+    for start, end, dwarf_format in places:
+        # A unit of another version or kind has no indices of strings here.
+        with suppress(ParseError):
+            root = parse_root(debug_info, debug_abbrev, start, end, DwarfFormat(dwarf_format))
+            macros, base = root.get(DW_AT.macros), root.get(DW_AT.str_offsets_base)
+            if isinstance(macros, int) and isinstance(base, int):
+                bases[macros] = base
+    return bases
+
+
+def _file_names(line: Section, offset: int) -> tuple[bytes | None, ...]:
+    """The names of one program's files, each None where its directory is not to be had."""
+    try:
+        _, _, start = engine.parse_initial_length(line, offset, "unit")
+        if int.from_bytes(line.data[start : start + 2], line.byte_order) > _LAST_NAMED:
+            return ()
+        header = parse_unit(line, offset)[0].header
+    except ParseError:
+        # What macro entries say stands without it, as readelf has them.
+        return ()
+    directories = (b"", *(header.include_directories or ()))
+    found: list[bytes | None] = []
+    for one in header.file_names or ():
+        directory = int(one.directory_index)
+        if directory >= len(directories):
+            found.append(None)
+        else:
+            found.append(directories[directory] + b"/" * bool(directory) + one.path)
+    return tuple(found)

@@ -1,0 +1,244 @@
+"""`.debug_macinfo` and `.debug_macro` as columns: read and written (DWARF4 6.3, DWARF5 6.3).
+
+Strategy: a kernel finds units and entries, told what the schema's tables say; texts stay where they are, in one array
+of bytes, and a column says where. What a header alone describes stays as bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.derive import bit_position
+from ...schemas.macros import END, MACRO_SECTIONS, OPERAND_KINDS, VERSIONS, MacroFlags, Operand, standard_operands
+from ...schemas.section import BuildError, ByteOrder, Section
+from ...schemas.wire import DwarfFormat
+from ..bulk_text import Pool
+from ..kernels import engine, views
+from ..kernels.calls import form_storages, reader_of, refuse, storage_of
+from ..kernels.shared.protocol import Storage
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    U8 = NDArray[np.uint8]
+    I64 = NDArray[np.int64]
+    U64 = NDArray[np.uint64]
+
+_OPCODES = 256
+_MAX_OPERANDS = 2
+_LEB_BYTES = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Macros:
+    """Macro information by unit.
+
+    Units: `unit_offset` i64, in the section; of `.debug_macro`, `version` u16, `flags` u8 (`MacroFlags`) and
+    `line_offset` u64; `body` i64, where the entries begin; unit u has the entries first[u] up to first[u + 1] (i64).
+    Entries: `offset` i64, in the section; `opcode` u8; `line` u64; `value` u64, whatever else is a number; and
+    `text_size` bytes of `text` (u8) from `text_start` on (i64): a text, or all operands where a header describes them.
+    """
+
+    name: str
+    byte_order: ByteOrder
+    unit_offset: I64
+    version: NDArray[np.uint16]
+    flags: U8
+    line_offset: U64
+    body: I64
+    first: I64
+    offset: I64
+    opcode: U8
+    line: U64
+    value: U64
+    text: U8
+    text_start: I64
+    text_size: I64
+
+    def __len__(self) -> int:
+        """How many entries."""
+        return len(self.opcode)
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether it is `.debug_macro`."""
+        return MACRO_SECTIONS[self.name]
+
+    def unit_of(self, entries: I64) -> I64:
+        """The units of some entries."""
+        return np.searchsorted(self.first, entries, side="right") - 1
+
+    def flag(self, name: str) -> NDArray[np.bool_]:
+        """One of the flags of each unit."""
+        shift, mask = bit_position(MacroFlags, name)
+        return (self.flags >> np.uint8(shift) & np.uint8(mask)).astype(np.bool_)
+
+    @property
+    def offset_size(self) -> I64:
+        """Bytes of a section offset, by unit."""
+        return np.where(self.flag("offset_size"), 8, 4).astype(np.int64)
+
+    def has_operand(self, entries: I64, *operands: Operand) -> NDArray[np.bool_]:
+        """Whether entries have one of these operands."""
+        which = _having(self.has_headers, operands)
+        return which[self.version[self.unit_of(entries)], self.opcode[entries]]
+
+    def is_described(self, entries: I64) -> NDArray[np.bool_]:
+        """Whether entries' opcodes are such as only their units' headers describe."""
+        first = operand_table(self.has_headers)[:, :, 0]
+        return np.equal(first[self.version[self.unit_of(entries)], self.opcode[entries]], Storage.UNKNOWN)
+
+    def text_of(self, index: int) -> bytes:
+        """One entry's text."""
+        start = int(self.text_start[index])
+        return self.text[start : start + int(self.text_size[index])].tobytes()
+
+
+@cache
+def operand_table(has_headers: bool) -> U8:
+    """The operands of each opcode, by version: UNKNOWN where it has none. Version 0 is `.debug_macinfo`."""
+    versions = VERSIONS if has_headers else (0,)
+    table = np.zeros((max(versions) + 1, _OPCODES, _MAX_OPERANDS), np.uint8)
+    for version in versions:
+        table[version, :, 0] = Storage.UNKNOWN  # for the opcode of 0 too: kernels know a version by it
+        for opcode, operands in standard_operands(version).items():
+            table[version, opcode] = (*operands, *[0] * (_MAX_OPERANDS - len(operands)))
+    return table
+
+
+@cache
+def _having(has_headers: bool, operands: tuple[Operand, ...]) -> NDArray[np.bool_]:
+    """Whether an opcode has one of these operands, by version."""
+    table = operand_table(has_headers)
+    which: NDArray[np.bool_] = np.logical_or.reduce([table == operand for operand in operands]).any(axis=2)
+    return which
+
+
+@cache
+def _storage() -> tuple[U8, U8]:
+    """How each operand is stored, and each form."""
+    operands = np.zeros(max(Operand) + 1, np.uint8)
+    for operand, kind in OPERAND_KINDS.items():
+        operands[operand] = storage_of(kind)
+    return operands, form_storages()
+
+
+def read_macros(section: Section) -> Macros:
+    """Read a section of MACRO_SECTIONS, which tells by its name whether units have headers. Raises ParseError."""
+    units = count = 0
+    filled = np.zeros(2, np.int64)
+    for _ in ("count", "fill"):
+        columns = (
+            *(np.zeros(units, code) for code in ("i8", "u2", "u1", "u8", "i8", "i8")),
+            *(np.zeros(count, code) for code in ("i8", "u1", "u8", "u8", "i8", "i8")),
+        )
+        reader = reader_of(section)
+        told = views(operand_table(MACRO_SECTIONS[section.name]), *_storage(), np.full((_OPCODES, 2), -1, np.int64))
+        count = engine.dwarf.macros.scan(reader, *told, *views(*columns), *views(filled))
+        units = int(filled[0])
+        if reader.fault:
+            entry = f"entry[{filled[1]}]" if filled[1] >= 0 else "header"
+            refuse(section, f"unit[{units}].{entry}", reader)
+    unit_offset, version, flags, line_offset, body, first = columns[:6]
+    offset, opcode, line, value, text_start, text_size = columns[6:]
+    return Macros(
+        name=section.name,
+        byte_order=section.byte_order,
+        unit_offset=unit_offset,
+        version=version,
+        flags=flags,
+        line_offset=line_offset,
+        body=body,
+        first=np.append(first, count),
+        offset=offset,
+        opcode=opcode,
+        line=line,
+        value=value,
+        text=np.frombuffer(section.data, np.uint8),
+        text_start=text_start,
+        text_size=text_size,
+    )
+
+
+def write_macros(table: Macros) -> bytes:
+    """The bytes of the section; LEB128 numbers take no more bytes than they need. Raises BuildError."""
+    pool = Pool([b"", b"\0", bytes([END])])
+    none, zero, end = range(3)
+    count = np.arange(len(table))
+    number = table.unit_of(count)
+    pieces = np.full((len(table), 5), none, np.int64)
+    pieces[:, 0] = pool.add(np.arange(_OPCODES, dtype=np.uint8)[:, None]) + table.opcode.astype(np.int64)
+    has_line = table.has_operand(count, Operand.LINE)
+    pieces[has_line, 1] = _add_ulebs(pool, table.line[has_line])
+    by_kind: dict[int, list[Operand]] = {}
+    for operand, kind in OPERAND_KINDS.items():
+        if operand is not Operand.LINE:
+            by_kind.setdefault(storage_of(kind), []).append(operand)
+    which = np.flatnonzero(table.has_operand(count, *by_kind[Storage.ULEB]))
+    pieces[which, 2] = _add_ulebs(pool, table.value[which])
+    offsets = np.flatnonzero(table.has_operand(count, *by_kind[Storage.SECTION_OFFSET]))
+    pieces[offsets, 2] = _add_offsets(pool, table, offsets)
+    has_text = table.has_operand(count, *by_kind[Storage.STRING])
+    pieces[has_text, 4] = zero
+    texts = np.flatnonzero(has_text | table.is_described(count))
+    first = pool.add_slices(table.text, table.text_start[texts], table.text_size[texts])
+    pieces[texts, 3] = first + np.arange(len(texts))
+    # A unit is its header, its entries, and what ends it.
+    units = np.arange(len(table.body))
+    joined = np.full(2 * len(units) + 5 * len(table), end, np.int64)
+    joined[(2 * number + 1 + 5 * count)[:, None] + np.arange(5)] = pieces
+    joined[2 * units + 5 * table.first[:-1]] = _add_headers(pool, table) if table.has_headers else none
+    return pool.joined(joined)
+
+
+def _add_ulebs(pool: Pool, values: U64) -> I64:
+    """Put unsigned LEB128 numbers into the pool; the number of each."""
+    groups = values[:, None] >> np.arange(0, 7 * _LEB_BYTES, 7, dtype=np.uint64)
+    size = 1 + (groups[:, 1:] > 0).sum(axis=1)
+    data = (groups & np.uint64(0x7F)).astype(np.uint8)
+    data[np.arange(_LEB_BYTES) < size[:, None] - 1] |= 0x80
+    first = pool.add_slices(data.reshape(-1), _LEB_BYTES * np.arange(len(values)), size)
+    return first + np.arange(len(values))
+
+
+def _add_offsets(pool: Pool, table: Macros, entries: I64) -> I64:
+    """Put the section offsets of some entries into the pool; the number of each."""
+    size = table.offset_size[table.unit_of(entries)]
+    for wrong in entries[(size == DwarfFormat.DWARF32) & (table.value[entries] >> np.uint64(32) > 0)][:1]:
+        reason = f"{int(table.value[wrong]):#x} does not fit 4 bytes"
+        raise BuildError(table.name, None, f"entry[{wrong}].value", reason)
+    return _add_integers(pool, table.value[entries], size, table.byte_order)
+
+
+def _add_integers(pool: Pool, values: U64, size: I64, order: ByteOrder) -> I64:
+    """Put integers of these sizes into the pool; the number of each."""
+    prefix = "<" if order == "little" else ">"
+    data = values.astype(f"{prefix}u8").view(np.uint8)
+    skip = 8 - size if order == "big" else np.zeros(len(size), np.int64)
+    return pool.add_slices(data, 8 * np.arange(len(values)) + skip, size) + np.arange(len(values))
+
+
+def _add_headers(pool: Pool, table: Macros) -> I64:
+    """Put the units' headers into the pool; the number of each. What describes opcodes is taken as it is."""
+    units = len(table.body)
+    line_size = np.where(table.flag("debug_line_offset"), table.offset_size, 0)
+    for wrong in np.flatnonzero((line_size == DwarfFormat.DWARF32) & (table.line_offset >> np.uint64(32) > 0))[:1]:
+        reason = f"{int(table.line_offset[wrong]):#x} does not fit 4 bytes"
+        raise BuildError(table.name, None, f"unit[{wrong}].debug_line_offset", reason)
+    two = np.full(units, 2)
+    described = table.unit_offset + 3 + line_size
+    described_size = np.where(table.flag("opcode_operands_table"), table.body - described, 0)
+    parts = Pool([])
+    numbers = [
+        _add_integers(parts, table.version.astype(np.uint64), two, table.byte_order),
+        parts.add_slices(table.flags, np.arange(units), np.ones(units, np.int64)) + np.arange(units),
+        _add_integers(parts, table.line_offset, line_size, table.byte_order),
+        parts.add_slices(table.text, described, described_size) + np.arange(units),
+    ]
+    lengths = parts.lengths()
+    joined = parts.joined(np.stack(numbers, axis=1).reshape(-1))
+    return pool.add_texts(joined, sum(lengths[one] for one in numbers)) + np.arange(units)

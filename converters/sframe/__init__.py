@@ -1,0 +1,1 @@
+"""SFrame sections, versions 1 to 3."""

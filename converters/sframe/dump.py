@@ -1,0 +1,330 @@
+"""An `.sframe` as GNU readelf 2.47 prints it (`--sframe`), byte for byte, and as plain data for JSON.
+
+Strategy: what stands behind a PC is one of few texts; they are made once for each different FRE, and lines are put
+together in bulk, some thousand at a time. The dump looks nothing up, so it also shows sections that are out of order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...schemas import sframe
+from ...schemas.section import Section
+from ...schemas.sframe import (
+    SFRAME_AARCH64_PAUTH_KEY,
+    SFRAME_BASE_REG,
+    SFRAME_F,
+    SFRAME_FDE_TYPE,
+    SFRAME_FRE_TYPE,
+    SFRAME_V3_FDE_TYPE,
+    SFRAME_VERSION,
+)
+from ...schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT
+from ..bulk_text import Pool, hexadecimal
+from .fres import Fres, abi_of, fres_of_blocks
+from .section import SframeColumns, sframe_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# FREs that are put into text at once: some megabytes of working memory.
+CHUNK = 1 << 14
+
+_BASE = {SFRAME_BASE_REG.FP: "fp", SFRAME_BASE_REG.SP: "sp"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Dump:
+    """A section taken apart: FDE i has the FREs first[i] up to first[i + 1], whose contents are numbered."""
+
+    columns: SframeColumns
+    is_masked: NDArray[np.bool_]
+    has_b_key: NDArray[np.bool_]
+    is_signal: NDArray[np.bool_]
+    is_flex: NDArray[np.bool_]
+    start: NDArray[np.uint64]
+    first: NDArray[np.int64]
+    content: NDArray[np.int64]
+    contents: list[_Row]
+
+
+class _Place(NamedTuple):
+    """Where CFA, FP or RA is: `offset` from `base`, or read from memory there; without an offset, the register itself.
+
+    `base` is a name as readelf has it; "c" is the CFA. `deref` is None where no word says it.
+    """
+
+    base: str
+    offset: int | None
+    deref: bool | None = None
+
+    def text(self) -> str:
+        """As readelf prints it, which shows `deref` only where the base is a register."""
+        if self.offset is None:
+            return self.base
+        place = f"{self.base}{self.offset:+d}"
+        return f"({place})" if self.deref and self.base != "c" else place
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        base = int(self.base[1:]) if self.base[0] == "r" else self.base
+        found: dict[str, Any] = {} if base == "c" else {"register": base}
+        found |= {} if self.offset is None else {"offset": self.offset}
+        return found if self.deref is None else found | {"deref": self.deref}
+
+
+class _Row(NamedTuple):
+    """An FRE's content; without a CFA it is an outermost frame's. `ra_text` is readelf's, which tells apart more."""
+
+    cfa: _Place | None
+    fp: _Place | None
+    ra: _Place | None
+    ra_text: str
+    signed: bool
+
+
+def sframe_text(section: Section) -> Iterator[bytes]:
+    """The text, in pieces of some thousand lines. Raises ParseError where a count or an offset leads outside."""
+    if not len(section):
+        yield f"\nSection '{section.name}' has no debugging data.\n".encode(errors="surrogateescape")
+        return
+    dump = _dump_of(section)
+    yield f"Contents of the SFrame section {section.name}:".encode(errors="surrogateescape")
+    yield _header_text(dump.columns).encode()
+    tails = [_row_text(row).encode() for row in dump.contents]
+    begin = 0
+    while begin < len(dump.columns):
+        # As many functions as CHUNK has room for; one that is larger by itself, piece by piece.
+        room = int(np.searchsorted(dump.first, dump.first[begin] + CHUNK, side="right")) - 1
+        end = min(room, begin + CHUNK)
+        if end > begin:
+            yield _functions_text(dump, tails, begin, end)
+        else:
+            end = begin + 1
+            yield from _function_text(dump, tails, begin)
+        begin = end
+
+
+def sframe_plain(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """The header's fields, and one by one the FDEs with their FREs, as JSON has them: names of the specification.
+
+    Addresses are absolute, an FRE's `start_address` counts from its function's start or block. Raises ParseError.
+    """
+    if not len(section):
+        return {"section": section.name, "address": section.address}, iter(())
+    dump = _dump_of(section)
+    columns = dump.columns
+    header: dict[str, Any] = {name: int(columns.header[name]) for name in columns.header.dtype.names or ()}
+    header["flags"] = _flags(columns)
+    header["abi_arch"] = abi_of(columns.architecture).abi_arch.name
+    return {"section": section.name, "address": section.address} | header, _plain_fdes(dump)
+
+
+def _dump_of(section: Section) -> _Dump:
+    columns = sframe_columns(section)
+    blocks = columns.blocks()
+    fres = fres_of_blocks(columns.section, columns.fres, columns.fres_offset, blocks, least=0, ascending=False)
+    content, distinct = _distinct(fres)
+    signs = abi_of(columns.architecture).signs_return_addresses
+    return _Dump(
+        columns=columns,
+        is_masked=columns.bits("fdetype") == SFRAME_FDE_TYPE.PCMASK,
+        has_b_key=(columns.bits("pauth_key") == SFRAME_AARCH64_PAUTH_KEY.B) & signs,
+        is_signal=columns.is_signal_frame(),
+        is_flex=columns.is_flex(),
+        start=fres.start,
+        first=np.concatenate([np.zeros(1, np.int64), np.cumsum(blocks.count)]),
+        content=content,
+        contents=list(_rows_of(columns, distinct)),
+    )
+
+
+def _distinct(fres: Fres) -> tuple[NDArray[np.int64], Fres]:
+    """For each FRE the number of its content, and the different contents."""
+    words = fres.words.astype(np.uint32).astype(np.uint64)
+    number = words[:, 0]
+    for column in range(1, words.shape[1]):
+        _, number = np.unique(number << np.uint64(32) | words[:, column], return_inverse=True)
+        number = number.reshape(-1).astype(np.uint64)
+    key = number << np.uint64(9) | fres.is_flex.astype(np.uint64) << np.uint64(8) | fres.info
+    _, first, content = np.unique(key, return_index=True, return_inverse=True)
+    return content.reshape(-1), fres.select(first)
+
+
+def _rows_of(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
+    """What FREs say, in their order."""
+    plain, flex = (iter(rows) for rows in (_plain_rows(columns, fres), _flex_rows(columns, fres)))
+    for is_flex, words, signed in zip(
+        *(column.tolist() for column in (fres.is_flex, fres.bits("fre_offset_count"), fres.bits("fre_mangled_ra_p"))),
+        strict=True,
+    ):
+        row = next(flex if is_flex else plain)
+        yield row if words else _Row(None, None, None, "", bool(signed))
+
+
+def _plain_rows(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
+    """Those of FREs that are not FLEX."""
+    fres, abi, header = fres.select(~fres.is_flex), abi_of(columns.architecture), columns.header
+    slots = fres.slots(int(header["cfa_fixed_ra_offset"]), int(header["cfa_fixed_fp_offset"]))
+    has_register_slots = abi.has_register_slots and columns.version < SFRAME_VERSION.V3
+    found = (
+        *(fres.bits("fre_cfa_base_reg_id"), fres.cfa_offsets(abi)),
+        *(column for slot in slots for column in slot),
+        *(fres.bits("fre_offset_count"), fres.bits("fre_mangled_ra_p")),
+    )
+    for base, cfa, ra, has_ra, fp, has_fp, words, signed in zip(*(c.tolist() for c in found), strict=True):
+        places = [
+            _slot(word, has_register_slots) if is_there else None for word, is_there in ((ra, has_ra), (fp, has_fp))
+        ]
+        if header["cfa_fixed_ra_offset"] != sframe.FIXED_OFFSET_INVALID:
+            ra_text = "f"
+        else:
+            # U: a word that pads, where FP is saved and RA is not.
+            ra_text = places[0].text() if places[0] else "U" if words > 1 else "u"
+        yield _Row(_Place(_BASE[base], cfa), places[1], places[0], ra_text, bool(signed))
+
+
+def _slot(word: int, has_register_slots: bool) -> _Place:
+    if has_register_slots and word & SLOT_REGISTER_MARK:
+        return _Place(f"r{word >> SLOT_REGISTER_SHIFT}", None)
+    return _Place("c", word)
+
+
+def _flex_rows(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
+    """Those of FLEX FREs."""
+    fres, architecture = fres.select(fres.is_flex), columns.architecture
+    if not len(fres.start):
+        return
+    names = {architecture.stack_pointer: "sp", architecture.frame_pointer: "fp"}
+    cfa, ra, fp = fres.pairs()
+    cfa = cfa._replace(offset=fres.cfa_offsets(abi_of(architecture)))
+    default = "u" if columns.header["cfa_fixed_ra_offset"] == sframe.FIXED_OFFSET_INVALID else "f"
+    counts = fres.bits("fre_offset_count").tolist()
+    signed = fres.bits("fre_mangled_ra_p").tolist()
+    columns_of_pairs = (column.tolist() for pair in (cfa, ra, fp) for column in pair)
+    for words, is_signed, *values in zip(counts, signed, *columns_of_pairs, strict=True):
+        places = [_pair(values[at], values[at + 1], bool(values[at + 2]), names) for at in (0, 3, 6)]
+        ra_text = places[1].text() if places[1] else "U" if words > 2 else default
+        yield _Row(places[0], places[2], places[1], ra_text, bool(is_signed))
+
+
+def _pair(control: int, offset: int, is_there: bool, names: dict[int, str]) -> _Place | None:
+    if not is_there:
+        return None
+    register = control >> sframe.CONTROL_REGISTER_SHIFT
+    base = names.get(register, f"r{register}") if control & sframe.CONTROL_REG else "c"
+    return _Place(base, offset, bool(control & sframe.CONTROL_DEREF))
+
+
+def _header_text(columns: SframeColumns) -> str:
+    header = columns.header
+    lines = ["", "  Header :", "", f"    Version: SFRAME_VERSION_{int(columns.version)}", *_flag_lines(columns)]
+    for name in ("fp", "ra"):
+        if header[f"cfa_fixed_{name}_offset"] != sframe.FIXED_OFFSET_INVALID:
+            lines.append(f"    CFA fixed {name.upper()} offset: {header[f'cfa_fixed_{name}_offset']}")
+    # Both as readelf prints them: signed.
+    lines += [f"    Num {name}: {header[f'num_{name.lower()}'].astype('i4')}" for name in ("FDEs", "FREs")]
+    return "\n".join([*lines, "", "  Function Index :", ""])
+
+
+def _flags(columns: SframeColumns) -> list[str | int]:
+    """The names of the flags that are set; bits without a name are one number at the end."""
+    known, flags = sframe.FLAGS[columns.version], int(columns.header["flags"])
+    names: list[str | int] = [str(flag.name) for flag in SFRAME_F if flag in known and flags & flag]
+    rest = flags & ~int(known)
+    return [*names, rest] if rest else names
+
+
+def _flag_lines(columns: SframeColumns) -> list[str]:
+    """A line a flag."""
+    names = [f"SFRAME_F_{flag}" if isinstance(flag, str) else str(flag) for flag in _flags(columns)]
+    prefixes = ["Flags: ", *[" "] * len(names)]
+    shown = [f"{name}," for name in names[:-1]] + (names[-1:] or ["NONE"])
+    return [f"{prefix:>11}{name}" for prefix, name in zip(prefixes, shown, strict=False)]
+
+
+def _row_text(row: _Row) -> str:
+    """What stands behind the PC."""
+    if row.cfa is None:
+        return "  RA undefined"
+    fp = "u" if row.fp is None else row.fp.text()
+    # readelf writes the plus sign of an ordinary CFA itself: a negative offset has both.
+    cfa = row.cfa.text() if row.cfa.deref is not None else f"{row.cfa.base}+{row.cfa.offset}"
+    return f"  {cfa:<10}{fp:<10}{row.ra_text + ('[s]' if row.signed else '   '):<13}"
+
+
+def _functions_text(dump: _Dump, tails: list[bytes], begin: int, end: int) -> bytes:
+    """The FDEs from `begin` up to `end`: a head, a line an FRE, a line feed."""
+    first = dump.first[begin : end + 1]
+    rows = slice(first[0], first[-1])
+    owner = np.repeat(np.arange(begin, end), np.diff(first))
+    pc = np.where(dump.is_masked[owner], np.uint64(0), dump.columns.start[owner]) + dump.start[rows]
+    heads = [_function_head(dump, index) for index in range(begin, end)]
+    pool = Pool([*heads, b"\n", b"\n    ", *tails])
+    feed, indent, tail = len(heads), len(heads) + 1, len(heads) + 2
+    digits = pool.add(hexadecimal(pc))
+    # Every line is three pieces; head and last line feed stand around those of their function.
+    pieces = np.empty(2 * len(heads) + 3 * len(pc), np.int64)
+    head_at = 2 * np.arange(len(heads)) + 3 * (first[:-1] - first[0])
+    pieces[head_at] = np.arange(len(heads))
+    pieces[head_at[1:] - 1], pieces[-1] = feed, feed
+    row_at = 2 * (owner - begin) + 1 + 3 * np.arange(len(pc))
+    pieces[row_at] = indent
+    pieces[row_at + 1] = digits + np.arange(len(pc))
+    pieces[row_at + 2] = tail + dump.content[rows]
+    return pool.joined(pieces)
+
+
+def _function_text(dump: _Dump, tails: list[bytes], index: int) -> Iterator[bytes]:
+    """One FDE in pieces of CHUNK lines."""
+    yield _function_head(dump, index)
+    base = np.uint64(0) if dump.is_masked[index] else dump.columns.start[index]
+    last = int(dump.first[index + 1])
+    for start in range(int(dump.first[index]), last, CHUNK):
+        rows = slice(start, min(start + CHUNK, last))
+        pool = Pool([b"\n    ", *tails])
+        lines = pool.add(hexadecimal(base + dump.start[rows])) + np.arange(rows.stop - start)
+        yield pool.joined(np.stack([np.zeros_like(lines), lines, 1 + dump.content[rows]], axis=1).reshape(-1))
+    yield b"\n"
+
+
+def _function_head(dump: _Dump, index: int) -> bytes:
+    columns = dump.columns
+    size = columns.size[index].astype("u4").astype("i4")  # as readelf prints it
+    attributes = "S" * bool(dump.is_signal[index]) + "F" * bool(dump.is_flex[index])
+    marks = (f', attr = "{attributes}"' if attributes else "") + (", pauth = B key" if dump.has_b_key[index] else "")
+    mark = "[m]" if dump.is_masked[index] else "   "
+    return (
+        f"\n    func idx [{index}]: pc = {int(columns.start[index]):#x}, size = {size} bytes{marks}"
+        f"\n    {'STARTPC':<7}{mark:<8} {'CFA':<10}{'FP':<10}{'RA':<13}"
+    ).encode()
+
+
+def _plain_fdes(dump: _Dump) -> Iterator[dict[str, Any]]:
+    columns = dump.columns
+    fretype, key = columns.bits("fretype"), columns.bits("pauth_key")
+    contents = [_plain_row(row) for row in dump.contents]
+    for index in range(len(columns)):
+        rows = slice(int(dump.first[index]), int(dump.first[index + 1]))
+        found = zip(dump.start[rows].tolist(), dump.content[rows].tolist(), strict=True)
+        third = {"signal_p": bool(dump.is_signal[index]), "fde_type": SFRAME_V3_FDE_TYPE(dump.is_flex[index]).name}
+        yield {
+            "func_start_address": int(columns.start[index]),
+            "func_size": int(columns.size[index]),
+            "fretype": SFRAME_FRE_TYPE(fretype[index]).name,
+            "fdetype": SFRAME_FDE_TYPE(dump.is_masked[index]).name,
+            "pauth_key": SFRAME_AARCH64_PAUTH_KEY(key[index]).name,
+            "func_rep_size": int(columns.repetition[index]),
+            **(third if columns.version >= SFRAME_VERSION.V3 else {}),
+            "fres": [{"start_address": start, **contents[content]} for start, content in found],
+        }
+
+
+def _plain_row(row: _Row) -> dict[str, Any]:
+    """None stands for no rule, and for the CFA of an outermost frame."""
+    places = {"cfa": row.cfa, "fp": row.fp, "ra": row.ra}
+    return {name: place and place.plain() for name, place in places.items()} | {"mangled_ra": row.signed}

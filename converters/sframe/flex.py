@@ -1,0 +1,218 @@
+"""CFA and register rules in the forms that FLEX FDEs have words for: counted from any register, or read from memory.
+
+Strategy: an expression that is a register (or the CFA) plus an offset, or what lies in memory there, is taken for
+that; such forms are written back as the shortest expression. All other expressions stay unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.section import ByteOrder, ParseError, Section
+from ..arch.table import Architecture
+from ..rules import CfaKind, RuleKind
+from ..table.model import RowColumns, RuleColumns, UnwindTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..dwarf.expressions import Node
+
+# Instead of a register: the CFA, which a register's rule finds on its stack; or that an expression has no form.
+CFA_BASE, NO_BASE = -1, -2
+
+# Nothing longer is a register, an offset and a dereference.
+MAX_EXPRESSION = 24
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forms:
+    """One element a rule. `kind` u8: a `CfaKind` or `RuleKind`; `base` i64, the register of an expression; `value`
+    i64, an offset in bytes, or a register.
+
+    CFA: REGISTER is base + value, EXPRESSION what lies in memory there. A register: EXPRESSION is in memory at
+    base + value, VAL_EXPRESSION is base + value. A base of NO_BASE: an expression of no such form.
+    """
+
+    kind: NDArray[np.uint8]
+    base: NDArray[np.int64]
+    value: NDArray[np.int64]
+
+    def put(self, which: NDArray[np.int64], others: Forms) -> None:
+        """Overwrite some."""
+        self.kind[which], self.base[which], self.value[which] = others.kind, others.base, others.value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleForms:
+    """Rules of registers: `register` u16, DWARF numbers."""
+
+    register: NDArray[np.uint16]
+    forms: Forms
+
+
+def forms_of(table: UnwindTable) -> tuple[Forms, Forms]:
+    """The CFA rules and the register rules of a table."""
+    base, offset, is_memory = _places(table)
+    rows, rules = table.rows, table.rules
+    is_expression = rows.cfa_kind == CfaKind.EXPRESSION
+    index = np.where(is_expression, rows.cfa_offset, len(table.expressions))
+    # An expression for the CFA finds no CFA on its stack.
+    cfa_base = np.where(is_expression, np.where(base[index] == CFA_BASE, NO_BASE, base[index]), rows.cfa_register)
+    is_plain = is_expression & (cfa_base >= 0) & ~is_memory[index]
+    cfa = Forms(
+        np.where(is_plain, CfaKind.REGISTER, rows.cfa_kind).astype(np.uint8),
+        cfa_base,
+        np.where(is_expression, offset[index], rows.cfa_offset),
+    )
+    return cfa, _register_forms(rules, base, offset, is_memory)
+
+
+def _register_forms(
+    rules: RuleColumns, base: NDArray[np.int64], offset: NDArray[np.int64], is_memory: NDArray[np.bool_]
+) -> Forms:
+    is_saved, is_value = rules.kind == RuleKind.EXPRESSION, rules.kind == RuleKind.VAL_EXPRESSION
+    index = np.where(is_saved | is_value, rules.value, len(base) - 1)
+    found, value, in_memory = base[index], offset[index], is_memory[index]
+    # What is saved where a value in memory says would be read twice: no word says that.
+    found = np.where(is_saved & in_memory, NO_BASE, found)
+    is_saved_there = is_saved | (is_value & in_memory)
+    is_register = is_value & ~in_memory & (found >= 0) & (value == 0)
+    kind = np.select(
+        [
+            is_saved_there & (found == CFA_BASE),
+            is_value & ~in_memory & (found == CFA_BASE),
+            is_register,
+            is_saved_there & (found >= 0),
+        ],
+        [RuleKind.OFFSET, RuleKind.VAL_OFFSET, RuleKind.REGISTER, RuleKind.EXPRESSION],
+        rules.kind,
+    ).astype(np.uint8)
+    value = np.where(is_register, found, value)
+    is_expression = (kind == RuleKind.EXPRESSION) | (kind == RuleKind.VAL_EXPRESSION)
+    return Forms(kind, np.where(is_expression, found, 0), np.where(is_saved | is_value, value, rules.value))
+
+
+def _places(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Of each expression base, offset, and whether it is what lies in memory there; one element more, of no form."""
+    found = [_place(one, table.byte_order, table.address_size) for one in table.expressions]
+    base, offset, is_memory = zip(*found, (NO_BASE, 0, False), strict=True)
+    return np.array(base, np.int64), np.array(offset, np.int64), np.array(is_memory, np.bool_)
+
+
+def _place(expression: bytes, byte_order: ByteOrder, address_size: int) -> tuple[int, int, bool]:
+    if len(expression) > MAX_EXPRESSION:
+        return NO_BASE, 0, False
+    from ..dwarf.expressions import ExpressionError, Memory, Register, parse, register_offset, simplify
+
+    try:
+        node: Node = simplify(parse(expression, byte_order, address_size), address_size, Register(CFA_BASE))
+    except (ExpressionError, ParseError):
+        return NO_BASE, 0, False
+    is_memory = isinstance(node, Memory) and node.size == address_size
+    place = register_offset(node.address if isinstance(node, Memory) else node, address_size)
+    if place is None or (isinstance(node, Memory) and not is_memory):
+        return NO_BASE, 0, False
+    return *place, is_memory
+
+
+def columns_of_forms(
+    architecture: Architecture,
+    cfa: Forms,
+    rules: RuleForms,
+    *,
+    offset: NDArray[np.uint64],
+    ra_state: NDArray[np.uint8],
+    first_rule: NDArray[np.int64],
+    rule_count: NDArray[np.uint16],
+) -> tuple[RowColumns, RuleColumns, tuple[bytes, ...]]:
+    """Rows and rules of a table whose expressions are the shortest for each form. A NO_BASE gives an empty one."""
+    expressions: dict[bytes, int] = {}
+    forms = rules.forms
+    is_memory = cfa.kind == CfaKind.EXPRESSION
+    cfa_offset = np.where(is_memory, _numbered(cfa, is_memory, architecture, expressions, deref=True), cfa.value)
+    named = (forms.kind == RuleKind.EXPRESSION) | (forms.kind == RuleKind.VAL_EXPRESSION)
+    value = np.where(named, _numbered(forms, named, architecture, expressions, deref=False), forms.value)
+    is_register = cfa.kind == CfaKind.REGISTER
+    rows = RowColumns(
+        offset=offset,
+        cfa_kind=cfa.kind,
+        cfa_register=np.where(is_register, cfa.base, 0).astype(np.uint16),
+        cfa_offset=cfa_offset,
+        ra_state=ra_state,
+        first_rule=first_rule,
+        rule_count=rule_count,
+        args_size=np.zeros(len(offset), np.uint64),
+    )
+    return rows, RuleColumns(rules.register, forms.kind, value), tuple(expressions)
+
+
+def _numbered(
+    forms: Forms, which: NDArray[np.bool_], architecture: Architecture, expressions: dict[bytes, int], *, deref: bool
+) -> NDArray[np.int64]:
+    """The index in `expressions` of each form that is one; they are added as they are met."""
+    number = np.zeros(len(forms.kind), np.int64)
+    if which.any():
+        places = np.stack([forms.base[which], forms.value[which]], axis=1)
+        distinct, of_one = np.unique(places, axis=0, return_inverse=True)
+        numbers = [
+            expressions.setdefault(_expression(register, value, architecture, deref=deref), len(expressions))
+            for register, value in distinct.tolist()
+        ]
+        number[which] = np.array(numbers, np.int64)[of_one.reshape(-1)]
+    return number
+
+
+def _expression(register: int, offset: int, architecture: Architecture, *, deref: bool) -> bytes:
+    if register < 0:
+        return b""
+    from ...schemas.expressions import Operation, build_expression
+    from ..dwarf.expressions import register_plus
+
+    base = register_plus(register, offset)
+    like = Section.of("", b"", 0, architecture.byte_order, architecture.address_size)
+    return build_expression((base, Operation("deref")) if deref else (base,), like)
+
+
+def in_forms(table: UnwindTable) -> UnwindTable:
+    """The table with every expression that has a form written in that form."""
+    cfa, forms = forms_of(table)
+    rows = table.rows
+    kept_rows, kept_rules, expressions = columns_of_forms(
+        table.architecture,
+        cfa,
+        RuleForms(table.rules.register, forms),
+        offset=rows.offset,
+        ra_state=rows.ra_state,
+        first_rule=rows.first_rule,
+        rule_count=rows.rule_count,
+    )
+    return replace(table, rows=kept_rows, rules=kept_rules, expressions=expressions)
+
+
+def outermost_alone(table: UnwindTable) -> UnwindTable:
+    """The table with nothing but that rule in rows whose return address is undefined."""
+    rows, rules = table.rows, table.rules
+    is_mark = (rules.register == table.architecture.return_address) & (rules.kind == RuleKind.UNDEFINED)
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_mark)])
+    end = rows.first_rule + rows.rule_count
+    is_outermost = before[end] > before[rows.first_rule]
+    if not is_outermost.any():
+        return table
+    # Any of the marks will do.
+    mark = int(np.flatnonzero(is_mark)[0])
+    return replace(
+        table,
+        rows=replace(
+            rows,
+            cfa_kind=np.where(is_outermost, np.uint8(CfaKind.NONE), rows.cfa_kind),
+            cfa_register=np.where(is_outermost, np.uint16(0), rows.cfa_register),
+            cfa_offset=np.where(is_outermost, 0, rows.cfa_offset),
+            ra_state=np.where(is_outermost, np.uint8(0), rows.ra_state),
+            first_rule=np.where(is_outermost, mark, rows.first_rule),
+            rule_count=np.where(is_outermost, np.uint16(1), rows.rule_count),
+        ),
+    )

@@ -1,0 +1,174 @@
+"""FREs of a section as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...schemas import sframe
+from ...schemas.derive import bit_position
+from ...schemas.section import BuildError, ParseError, Section
+from ...schemas.sframe_abi import SframeAbi
+from ..arch.table import Architecture
+from ..kernels import engine, views
+from ..kernels.calls import reader_of, refuse
+from ..table.runs import ROWS_PER_BYTE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+
+# Words of an FRE: CFA, RA, FP; in a FLEX FDE a pair each.
+MAX_WORDS = 3
+MAX_FLEX_WORDS = 6
+# Up to here FDEs may name the same bytes from different starts; beyond, a real section names few twice.
+FREE_ROWS = 1 << 20
+
+
+def abi_of(architecture: Architecture) -> SframeAbi:
+    """The architecture's ABI in SFrame; BuildError where it has none."""
+    if architecture.sframe is None:
+        raise BuildError(".sframe", None, "abi_arch", f"SFrame has no ABI for {architecture.name}")
+    return architecture.sframe
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreBlocks:
+    """Blocks of FREs: `offset` in the sub-section, FREs, bytes of a start address, whether words are pairs, and an FDE
+    that names it."""
+
+    offset: NDArray[np.int64]
+    count: NDArray[np.int64]
+    width: NDArray[np.uint8]
+    is_flex: NDArray[np.bool_]
+    fde: NDArray[np.int64]
+
+
+class Slots(NamedTuple):
+    """Where one register is saved, an element an FRE: offset or word, and whether there is one."""
+
+    word: NDArray[np.int64]
+    is_there: NDArray[np.bool_]
+
+
+class Pairs(NamedTuple):
+    """A control and an offset word, an element an FRE, and whether there are any."""
+
+    control: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    is_there: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fres:
+    """Frame row entries as stored: `start` u64, from the function's start; `info` u8, the FRE info word; `words`
+    i32, those that an FRE does not have 0; `is_flex`, whether they are pairs.
+    """
+
+    start: NDArray[np.uint64]
+    info: NDArray[np.uint8]
+    words: NDArray[np.int32]
+    is_flex: NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls, count: int, words: int) -> Fres:
+        """Room for FREs of up to so many words each."""
+        return cls(
+            *(np.zeros(count, np.uint64), np.zeros(count, np.uint8), np.zeros((count, words), np.int32)),
+            np.zeros(count, np.bool_),
+        )
+
+    def select(self, which: NDArray[np.int64] | NDArray[np.bool_]) -> Fres:
+        """Some of them."""
+        return Fres(self.start[which], self.info[which], self.words[which], self.is_flex[which])
+
+    def bits(self, name: str) -> NDArray[np.uint8]:
+        """One field of the info word."""
+        shift, mask = bit_position(sframe.FreInfo, name)
+        return self.info >> np.uint8(shift) & np.uint8(mask)
+
+    def slots(self, fixed_ra: int, fixed_fp: int) -> tuple[Slots, Slots]:
+        """Where RA and FP are saved, of FREs that are not FLEX (ABI/arch-specific Definition).
+
+        `fixed_ra` and `fixed_fp` are the header's: offsets from the CFA that no FRE repeats.
+        """
+        count, wide = self.bits("fre_offset_count"), self.words.astype(np.int64)
+        always = count > 0
+        ra = Slots(wide[:, 1], (count > 1) & (wide[:, 1] != sframe.RA_OFFSET_INVALID))
+        fp = Slots(wide[:, 2], count > 2)
+        if fixed_ra != sframe.FIXED_OFFSET_INVALID:
+            ra, fp = Slots(np.full(len(count), fixed_ra, np.int64), always), Slots(wide[:, 1], count > 1)
+        if fixed_fp != sframe.FIXED_OFFSET_INVALID:
+            fp = Slots(np.full(len(count), fixed_fp, np.int64), always)
+        return ra, fp
+
+    def pairs(self) -> tuple[Pairs, Pairs, Pairs]:
+        """The words of CFA, RA and FP, of FLEX FREs (Flexible FDE Type Interpretation)."""
+        count, wide = self.bits("fre_offset_count").astype(np.int64), self.words.astype(np.int64)
+        # Control words are unsigned: take the sign off again.
+        bits = 8 << self.bits("fre_offset_size").astype(np.int64)
+        unsigned = wide & ((1 << bits) - 1)[:, None]
+        cfa = Pairs(unsigned[:, 0], wide[:, 1], count > 1)
+        has_ra = (count > 3) & (unsigned[:, 2] != sframe.PADDING_WORD)
+        ra = Pairs(unsigned[:, 2], wide[:, 3], has_ra)
+        # One word stands for an RA that has no rule.
+        at = np.where((count > 2) & (unsigned[:, 2] == sframe.PADDING_WORD), 3, 4)
+        number = np.arange(len(count))
+        control, offset = unsigned[number, at], wide[number, np.minimum(at + 1, MAX_FLEX_WORDS - 1)]
+        return cfa, ra, Pairs(control, offset, (count > at + 1) & (control != sframe.PADDING_WORD))
+
+    def cfa_offsets(self, abi: SframeAbi) -> NDArray[np.int64]:
+        """The CFA's offset from its base register, in bytes."""
+        word = np.where(self.is_flex, self.words[:, 1], self.words[:, 0]).astype(np.int64)
+        return word * abi.cfa_alignment + abi.cfa_adjustment
+
+
+def fres_of_blocks(
+    section: Section, fres: memoryview, fres_offset: int, blocks: FreBlocks, *, least: int, ascending: bool = True
+) -> Fres:
+    """The FREs of some blocks, behind one another; each has `least` words or more."""
+    total = int(blocks.count.sum())
+    if total > max(FREE_ROWS, ROWS_PER_BYTE * len(fres)):
+        reason = f"FDEs name {total} FREs in a sub-section of {len(fres)} bytes"
+        raise ParseError(section, None, "header.num_fdes", reason)
+    found = Fres.empty(total, MAX_FLEX_WORDS if blocks.is_flex.any() else MAX_WORDS)
+    reader = reader_of(section, fres)
+    columns = (blocks.offset, blocks.count, blocks.width, found.start, found.info, found.words)
+    done = engine.sframe.fres.decode(reader, least, int(ascending), *views(*columns))
+    if reader.fault:
+        refuse(section, f"FDE[{blocks.fde[done]}].FRE", reader, fres_offset)
+    found.is_flex[:] = np.repeat(blocks.is_flex, blocks.count)
+    if ascending:
+        check_words(section, found, lambda fre: _place_of(blocks, fre))
+    return found
+
+
+def _place_of(blocks: FreBlocks, fre: int) -> str:
+    """The name of an FRE, counted over all blocks."""
+    block = int(np.searchsorted(np.cumsum(blocks.count), fre, side="right"))
+    return f"FDE[{blocks.fde[block]}].FRE[{fre - int(blocks.count[:block].sum())}]"
+
+
+def check_words(section: Section, fres: Fres, place_of: Callable[[int], str]) -> None:
+    """Refuse FREs with more words than their FDE's type has, pairs that are none, a CFA that counts from itself.
+    `place_of` names an FRE by its index."""
+    if fres.words.shape[1] <= MAX_WORDS:
+        return  # none is FLEX, and of more words the kernel has made a fault
+    count = fres.bits("fre_offset_count")
+    has_base = fres.words[:, 0] & sframe.CONTROL_REG > 0
+    # One word stands for an RA without a rule, so the count is odd with it and even without.
+    is_padded = fres.words[:, 2] == sframe.PADDING_WORD
+    flex = fres.is_flex & (count > 0)
+    for is_wrong, reason in (
+        (~fres.is_flex & (count > MAX_WORDS), f"an FRE that is not FLEX has up to {MAX_WORDS} data words"),
+        (flex & (count == 1), "a FLEX FRE has a control and an offset word for the CFA"),
+        (flex & ~has_base, "the CFA counts from no register"),
+        (flex & (count > 2) & (is_padded != (count % 2 == 1)), "a control word without its offset"),
+    ):
+        wrong = np.flatnonzero(is_wrong)
+        if len(wrong):
+            raise ParseError(section, None, place_of(int(wrong[0])), reason)

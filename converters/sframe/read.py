@@ -1,0 +1,199 @@
+"""SFrame frame row entries as stored, and as rows of the table: the reading half (fre_blocks.py writes).
+
+Strategy: blocks of FREs are decoded once each; what FREs say becomes a kind and a value for CFA, RA and FP, whatever
+the version, and the few distinct pairs of RA and FP become rules that rows share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas import sframe
+from ...schemas.pointers import DW_EH_PE
+from ...schemas.section import ParseError, Section
+from ...schemas.sframe import SFRAME_VERSION
+from ...schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT, SframeAbi
+from ..arch.table import Architecture
+from ..rules import CfaKind, RaState, RuleKind
+from ..table.distinct import numbered
+from ..table.model import FunctionColumns, FunctionFlag, RowColumns, RuleColumns, UnwindTable
+from ..table.runs import cut_runs
+from .flex import Forms, RuleForms, columns_of_forms
+from .fres import FreBlocks, Fres, Pairs, Slots, abi_of, fres_of_blocks
+from .section import SframeColumns, checked, sframe_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def from_sframe(data: bytes | memoryview, section_address: int = 0) -> UnwindTable:
+    """The table of an `.sframe` section at the virtual address `section_address`. The architecture is the header's.
+
+    Raises ParseError.
+    """
+    if not 0 <= section_address < 1 << 64:
+        raise ParseError(".sframe", None, "section_address", f"{section_address:#x} is no address")
+    return table_from_sframe(Section(".sframe", memoryview(data), section_address))
+
+
+def table_from_sframe(section: Section) -> UnwindTable:
+    """As `from_sframe`. The byte order is told by the magic number."""
+    columns = checked(sframe_columns(section))
+    blocks, run = columns.distinct_blocks()
+    is_v3 = columns.version >= SFRAME_VERSION.V3
+    fres = fres_of_blocks(columns.section, columns.fres, columns.fres_offset, blocks, least=int(not is_v3))
+    run_rows, rows, rules, expressions = rows_of_blocks(fres, blocks, columns.architecture, columns.version)
+    reach = np.where(columns.repetition > 0, columns.repetition.astype(np.uint64), columns.size)
+    runs, run_rows, repeated = cut_runs(columns.section, run.astype(np.uint32), reach, run_rows, rows.offset)
+    row_columns = [getattr(rows, field.name) for field in fields(RowColumns)]
+    rows = RowColumns(*(np.append(column, column[repeated]) for column in row_columns))
+    return UnwindTable(
+        architecture=columns.architecture,
+        byte_order=columns.section.byte_order,
+        functions=_functions(columns, runs),
+        run_rows=run_rows,
+        rows=rows,
+        rules=rules,
+        expressions=expressions,
+        source=section.name,
+    )
+
+
+def _functions(columns: SframeColumns, runs: NDArray[np.uint32]) -> FunctionColumns:
+    count = len(columns)
+    return FunctionColumns(
+        start=columns.start,
+        size=columns.size,
+        run=runs,
+        section=np.zeros(count, np.uint32),
+        segment=np.zeros(count, np.uint64),
+        return_column=np.full(count, columns.architecture.return_address, np.uint32),
+        repetition=columns.repetition,
+        flags=columns.bits("pauth_key") * np.uint8(FunctionFlag.PAUTH_B_KEY)
+        | columns.is_signal_frame() * np.uint8(FunctionFlag.SIGNAL_FRAME),
+        personality_encoding=np.full(count, DW_EH_PE.omit, np.uint8),
+        personality=np.zeros(count, np.uint64),
+        lsda=np.zeros(count, np.uint64),
+        origin=columns.origin,
+    )
+
+
+def rows_of_blocks(
+    fres: Fres, blocks: FreBlocks, architecture: Architecture, version: SFRAME_VERSION
+) -> tuple[NDArray[np.int64], RowColumns, RuleColumns, tuple[bytes, ...]]:
+    """`run_rows`, rows, rules and expressions of a table whose runs are the blocks.
+
+    PCs before a first FRE get a row without CFA. In version 3 a block without FREs is an outermost frame's, as an FRE
+    without words is.
+    """
+    last = np.cumsum(blocks.count)
+    if version >= SFRAME_VERSION.V3 and (is_empty := blocks.count == 0).any():
+        marks = last[is_empty]
+        columns = (np.insert(getattr(fres, field.name), marks, 0, axis=0) for field in fields(Fres))
+        fres, last = Fres(*columns), last + np.cumsum(is_empty)
+    rows, rules, expressions = rows_of_fres(fres, architecture, version)
+    run_rows, rows = _fill_gaps(np.concatenate([np.zeros(1, np.int64), last]), rows)
+    return run_rows, rows, rules, expressions
+
+
+def rows_of_fres(
+    fres: Fres, architecture: Architecture, version: SFRAME_VERSION
+) -> tuple[RowColumns, RuleColumns, tuple[bytes, ...]]:
+    """A row for each FRE, in their order, the rules that the rows share, and their expressions."""
+    abi = abi_of(architecture)
+    has_register_slots = abi.has_register_slots and version < SFRAME_VERSION.V3
+    cfa, ra, fp = _forms(fres, architecture, abi, has_register_slots)
+    first_rule, rule_count, rules = _rules_of(architecture, fp, ra)
+    return columns_of_forms(
+        architecture,
+        cfa,
+        rules,
+        offset=fres.start,
+        ra_state=fres.bits("fre_mangled_ra_p") * np.uint8(RaState.SIGNED),
+        first_rule=first_rule,
+        rule_count=rule_count,
+    )
+
+
+def _forms(
+    fres: Fres, architecture: Architecture, abi: SframeAbi, has_register_slots: bool
+) -> tuple[Forms, Forms, Forms]:
+    """What each FRE says of CFA, RA and FP."""
+    # Every ABI tracks FP; a header that says otherwise was refused.
+    ra_slot, fp_slot = fres.slots(abi.fixed_ra_offset or sframe.FIXED_OFFSET_INVALID, sframe.FIXED_OFFSET_INVALID)
+    is_sp = fres.bits("fre_cfa_base_reg_id") == sframe.SFRAME_BASE_REG.SP
+    base = np.where(is_sp, architecture.stack_pointer, architecture.frame_pointer)
+    is_outermost = fres.bits("fre_offset_count") == 0
+    cfa_kind = np.where(is_outermost, CfaKind.NONE, CfaKind.REGISTER).astype(np.uint8)
+    cfa = Forms(cfa_kind, base.astype(np.int64), np.where(is_outermost, 0, fres.cfa_offsets(abi)))
+    ra, fp = _slot_forms(ra_slot, has_register_slots), _slot_forms(fp_slot, has_register_slots)
+    if fres.is_flex.any():
+        flex = np.flatnonzero(fres.is_flex & ~is_outermost)
+        cfa_pair, ra_pair, fp_pair = fres.select(flex).pairs()
+        cfa.kind[flex] = np.where(cfa_pair.control & sframe.CONTROL_DEREF, CfaKind.EXPRESSION, CfaKind.REGISTER)
+        cfa.base[flex] = cfa_pair.control >> sframe.CONTROL_REGISTER_SHIFT
+        ra.put(flex, _pair_forms(ra_pair))
+        fp.put(flex, _pair_forms(fp_pair))
+        if abi.fixed_ra_offset is not None:
+            default = flex[~ra_pair.is_there]
+            ra.kind[default], ra.value[default] = RuleKind.OFFSET, abi.fixed_ra_offset
+    ra.kind[is_outermost], ra.value[is_outermost] = RuleKind.UNDEFINED, 0
+    return cfa, ra, fp
+
+
+def _slot_forms(slot: Slots, has_register_slots: bool) -> Forms:
+    kind = np.where(slot.is_there, RuleKind.OFFSET, RuleKind.UNSPECIFIED).astype(np.uint8)
+    value = np.where(slot.is_there, slot.word, 0)
+    if has_register_slots:
+        is_register = slot.is_there & (value & SLOT_REGISTER_MARK > 0)
+        kind[is_register] = RuleKind.REGISTER
+        value = np.where(is_register, value >> SLOT_REGISTER_SHIFT, value)
+    return Forms(kind, np.zeros(len(kind), np.int64), value)
+
+
+def _pair_forms(pair: Pairs) -> Forms:
+    """Base + offset, or what is in memory there (Recovery Rules)."""
+    is_register, is_memory = pair.control & sframe.CONTROL_REG > 0, pair.control & sframe.CONTROL_DEREF > 0
+    kind = np.select(
+        [~pair.is_there, is_register & is_memory, is_register & (pair.offset == 0), is_register, is_memory],
+        [RuleKind.UNSPECIFIED, RuleKind.EXPRESSION, RuleKind.REGISTER, RuleKind.VAL_EXPRESSION, RuleKind.OFFSET],
+        RuleKind.VAL_OFFSET,
+    ).astype(np.uint8)
+    base = np.where(pair.is_there, pair.control >> sframe.CONTROL_REGISTER_SHIFT, 0)
+    value = np.where(pair.is_there, np.where(kind == RuleKind.REGISTER, base, pair.offset), 0)
+    names_base = (kind == RuleKind.EXPRESSION) | (kind == RuleKind.VAL_EXPRESSION)
+    return Forms(kind, np.where(names_base, base, 0), value)
+
+
+def _rules_of(
+    architecture: Architecture, fp: Forms, ra: Forms
+) -> tuple[NDArray[np.int64], NDArray[np.uint16], RuleForms]:
+    """First rule and rule count of each row, and the rules: one slice for each distinct pair of FP and RA."""
+    columns = ((fp.kind, ra.kind), (fp.base, ra.base), (fp.value, ra.value))
+    of_row, row = numbered(*(column for pair in columns for column in pair))
+    # FP before RA: so they are numbered in every ABI that SFrame has.
+    kind, base, value = (np.stack([of_fp[row], of_ra[row]], axis=1).reshape(-1) for of_fp, of_ra in columns)
+    present = kind != RuleKind.UNSPECIFIED
+    register = np.tile(np.array([architecture.frame_pointer, architecture.return_address], np.uint16), len(row))
+    count = present.reshape(-1, 2).sum(axis=1)
+    first = np.cumsum(count) - count
+    forms = Forms(kind[present].astype(np.uint8), base[present], value[present])
+    return first[of_row].astype(np.int64), count[of_row].astype(np.uint16), RuleForms(register[present], forms)
+
+
+def _fill_gaps(run_rows: NDArray[np.int64], rows: RowColumns) -> tuple[NDArray[np.int64], RowColumns]:
+    """Let every run start at offset 0, with a row without a CFA where its first FRE does not."""
+    first = run_rows[:-1]
+    is_empty = np.diff(run_rows) == 0
+    starts = np.append(rows.offset, np.uint64(0))[first]
+    gaps = np.flatnonzero(is_empty | (starts > 0))
+    if not len(gaps):
+        return run_rows, rows
+    added = np.zeros(len(run_rows), np.int64)
+    added[gaps + 1] = 1
+    # A zero in every column: offset 0, CfaKind.NONE, no rules.
+    filled = RowColumns(*(np.insert(getattr(rows, field.name), first[gaps], 0) for field in fields(RowColumns)))
+    return run_rows + np.cumsum(added), filled

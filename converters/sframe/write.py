@@ -1,0 +1,298 @@
+"""SFrame and the table, both directions: V1 to V3 read, V2 (errata 1) and V3 written (the SFrame Format).
+
+Strategy: rows become words once a run (kernels/sframe/fres.py); each function then takes the segments of its run
+as FDEs: ranges that can be said, split around those that cannot. FDEs with equal segments and start widths
+share one block of FREs. Only the last step, `Encoded.at`, needs the section's address.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ...schemas import sframe
+from ...schemas.derive import bit_position, dtype_of
+from ...schemas.section import BuildError, ByteOrder
+from ...schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION
+from ..arch.table import Architecture
+from ..refusals import Reason, Refusals
+from ..table.model import FunctionColumns, FunctionFlag, UnwindTable
+from ..table.pcmask import split_repetitive
+from .fres import abi_of
+from .write_fres import Blocks, Pieces, Segments, SframeRows, project_rows, share_blocks, split_runs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+Compact = Literal["none", "share", "merge"]
+WRITTEN = (SFRAME_VERSION.V2, SFRAME_VERSION.V3)
+MAX_FUNCTION_SIZE = 0xFFFFFFFF
+MAX_REPETITION = 0xFF
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """A section that lacks only its address.
+
+    An element a range that is said: `function`, the index in the table that it comes from, and where it is,
+    `range_start` and `range_size`. An element an FDE: `start`, absolute, and `fdes`, the record of the version; with
+    `compact="merge"` one may hold several ranges. `fres`, the bytes of the FRE sub-section, hold `num_fres` FREs.
+    """
+
+    architecture: Architecture
+    byte_order: ByteOrder
+    version: SFRAME_VERSION
+    compact: Compact
+    function: NDArray[np.int64]
+    range_start: NDArray[np.uint64]
+    range_size: NDArray[np.uint64]
+    start: NDArray[np.uint64]
+    fdes: NDArray[np.void]
+    fres: NDArray[np.uint8]
+    num_fres: int
+
+    def __len__(self) -> int:
+        """Bytes of the section."""
+        return sframe.HEADER_SIZE + self.fdes.nbytes + self.fres.nbytes
+
+    def at(self, section_address: int) -> bytes:
+        """The section for a virtual address. Raises BuildError where a start is beyond the field's range."""
+        if not 0 <= section_address < 1 << 64:
+            raise BuildError(".sframe", None, "section_address", f"{section_address:#x} is no address")
+        fields = np.arange(len(self.fdes), dtype=np.uint64) * np.uint64(self.fdes.itemsize)
+        fields += np.uint64(section_address + sframe.HEADER_SIZE & 0xFFFFFFFFFFFFFFFF)
+        distance = (self.start - fields).astype(np.int64)
+        name = sframe.START_FIELDS[self.version]
+        limit = np.iinfo(self.fdes.dtype[name]).max
+        far = np.flatnonzero((distance < -limit - 1) | (distance > limit))
+        if len(far):
+            reason = f"{int(self.start[far[0]]):#x} is more than 2 GiB from the section at {section_address:#x}"
+            raise BuildError(".sframe", None, f"FDE[{far[0]}].{name}", reason)
+        self.fdes[name] = distance
+        flags = SFRAME_F.FDE_SORTED | SFRAME_F.FDE_FUNC_START_PCREL
+        return self._header(flags).tobytes() + self.fdes.tobytes() + self.fres.tobytes()
+
+    def without_starts(self) -> bytes:
+        """The section of a relocatable file: a linker sets the starts, from which only then an order follows."""
+        self.fdes[sframe.START_FIELDS[self.version]] = 0
+        return self._header(SFRAME_F.FDE_FUNC_START_PCREL).tobytes() + self.fdes.tobytes() + self.fres.tobytes()
+
+    def _header(self, flags: SFRAME_F) -> NDArray[np.void]:
+        abi = abi_of(self.architecture)
+        header = np.zeros(1, dtype_of(sframe.Header, self.byte_order))
+        header["magic"] = sframe.SFRAME_MAGIC
+        header["version"] = self.version
+        header["flags"] = flags
+        header["abi_arch"] = abi.abi_arch
+        header["cfa_fixed_fp_offset"] = sframe.FIXED_OFFSET_INVALID
+        header["cfa_fixed_ra_offset"] = abi.fixed_ra_offset or sframe.FIXED_OFFSET_INVALID
+        header["num_fdes"] = len(self.fdes)
+        header["num_fres"] = self.num_fres
+        header["fre_len"] = self.fres.nbytes
+        header["freoff"] = self.fdes.nbytes
+        return header
+
+
+def to_sframe(
+    table: UnwindTable,
+    version: int = 2,
+    section_address: int = 0,
+    compact: Compact | None = None,
+    max_rows: int | None = None,
+) -> tuple[bytes, Refusals]:
+    """The table as an `.sframe` section for the virtual address `section_address`, and what could not be said.
+
+    Architecture and byte order are the table's. `compact`: "share", where functions with equal rows name the same
+    FREs; "none"; or "merge", where also neighbours across padding become one FDE of at most `max_rows` FREs, for
+    which the table needs its code. Without one, "share", but "none" where the table is big-endian: libsframe on a
+    host of the other byte order, as most are, refuses a section whose FREs are named twice (so "merge" shares none
+    there). Raises BuildError for an architecture or version that the format does not have, and for a start beyond
+    the field's range.
+    """
+    encoded, refusals = sframe_from_table(table, version, compact, max_rows)
+    return encoded.at(section_address), refusals
+
+
+def sframe_from_table(
+    table: UnwindTable, version: int = 2, compact: Compact | None = None, max_rows: int | None = None
+) -> tuple[Encoded, Refusals]:
+    """As `to_sframe`, but for the address."""
+    is_foreign = table.byte_order == "big"
+    compact = compact or ("none" if is_foreign else "share")
+    if version not in WRITTEN:
+        raise BuildError(".sframe", None, "version", f"version {version} is not written (2 and 3 are)")
+    if compact not in ("none", "share", "merge"):
+        raise BuildError(".sframe", None, "compact", f"{compact!r} is neither 'none', 'share' nor 'merge'")
+    if max_rows is not None and (max_rows < 1 or compact != "merge"):
+        raise BuildError(".sframe", None, "max_rows", f"{max_rows} bounds nothing: it goes with 'merge', from 1 on")
+    if table.functions.section.any():
+        raise BuildError(".sframe", None, "functions", "are of a relocatable file: their addresses are not known yet")
+    whole = split_repetitive(table)
+    wire_version = SFRAME_VERSION(version)
+    rows = project_rows(whole.tables, wire_version)
+    split = split_runs(whole.tables, rows, wire_version)
+    pieces, refusals = _pieces(whole.functions, table.architecture, split)
+    shares = compact == "share" or (compact == "merge" and not is_foreign)
+    laid_out = rows, split, pieces
+    if compact == "merge":
+        from .merge_fdes import DEFAULT_MAX_ROWS, INSTRUCTIONS, grouped
+
+        instructions, bound = INSTRUCTIONS[table.architecture.name], max_rows or DEFAULT_MAX_ROWS
+        refused, functions = refusals.start, whole.functions
+        laid_out = grouped(
+            rows, split, pieces, refused, functions, table.code, instructions, wire_version, bound, shares
+        )
+    encoded = _assemble(table, wire_version, shares, whole.functions, *laid_out)
+    # Parts of one function are that function to whoever asked.
+    parent = whole.parent
+    encoded = replace(
+        encoded,
+        compact=compact,
+        function=parent[pieces.function],
+        range_start=pieces.start,
+        range_size=pieces.size,
+    )
+    return encoded, replace(refusals, function=parent[refusals.function])
+
+
+def _whole_function_reasons(
+    functions: FunctionColumns, architecture: Architecture, split: Segments
+) -> NDArray[np.uint8]:
+    """For each function why none of it can be said, or 0."""
+    reason = np.zeros(len(functions.start), np.uint8)
+    reason[functions.return_column != architecture.return_address] = Reason.RETURN_COLUMN
+    reason[functions.segment != 0] = Reason.SEGMENT
+    reason[functions.size > MAX_FUNCTION_SIZE] = Reason.TOO_LARGE
+    # A block is looked up as a whole: one that has a gap cannot be split around it.
+    refused = np.concatenate([np.zeros(1, np.int64), np.cumsum(split.reason != 0)])
+    has_gap = (refused[split.first[1:]] - refused[split.first[:-1]])[functions.run] > 0
+    reason[(functions.repetition > 0) & (has_gap | (functions.repetition > MAX_REPETITION))] = Reason.REPETITION
+    return reason
+
+
+def _pieces(functions: FunctionColumns, architecture: Architecture, split: Segments) -> tuple[Pieces, Refusals]:
+    """Every function's segments as address ranges, and those that are refused."""
+    whole = _whole_function_reasons(functions, architecture, split)
+    order = np.argsort(functions.start, kind="stable")
+    order = order[functions.size[order] > 0]
+    start, size = functions.start[order], functions.size[order]
+    # What a function leaves over of the ones before it: a PC belongs to the one that starts first.
+    reach = np.maximum.accumulate(np.concatenate([np.zeros(1, np.uint64), start + size]))[:-1]
+    inside = np.minimum(np.maximum(reach, start) - start, size)
+    run = functions.run[order]
+    per_function = np.where(whole[order] > 0, 1, (split.first[1:] - split.first[:-1])[run])
+    owner = np.repeat(np.arange(len(order)), per_function)
+    rank = np.arange(len(owner)) - np.repeat(np.cumsum(per_function) - per_function, per_function)
+    segment = split.first[:-1][run][owner] + rank
+    is_last = rank == per_function[owner] - 1
+    begin = np.where(whole[order][owner] > 0, np.uint64(0), split.start[segment])
+    stop = np.where(is_last, size[owner], split.start[np.where(is_last, segment, segment + 1)])
+    reason = np.where(whole[order][owner] > 0, whole[order][owner], split.reason[segment])
+    overlapped = np.flatnonzero(begin < inside[owner])
+    reason[overlapped] = Reason.OVERLAP
+    said = reason == 0
+    pieces = Pieces(order[owner][said], segment[said], (start[owner] + begin)[said], (stop - begin)[said])
+    refused = ~said
+    return pieces, Refusals(
+        order[owner][refused], (start[owner] + begin)[refused], (start[owner] + stop)[refused], reason[refused]
+    )
+
+
+def _fre_types(pieces: Pieces, repetition: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    """The FRE type of each FDE, by the range that its start addresses cover: the block for PCMASK."""
+    reach = np.where(repetition > 0, repetition.astype(np.uint64), pieces.size)
+    types = np.full(len(reach), SFRAME_FRE_TYPE.ADDR4, np.uint8)
+    types[reach < 1 << 16] = SFRAME_FRE_TYPE.ADDR2
+    types[reach < 1 << 8] = SFRAME_FRE_TYPE.ADDR1
+    types[repetition > 0] = SFRAME_FRE_TYPE.ADDR1
+    return types
+
+
+def _assemble(
+    table: UnwindTable,
+    version: SFRAME_VERSION,
+    shares: bool,
+    functions: FunctionColumns,
+    rows: SframeRows,
+    split: Segments,
+    pieces: Pieces,
+) -> Encoded:
+    repetition = functions.repetition[pieces.function]
+    types = _fre_types(pieces, repetition)
+    widths = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
+    info = types | _flag_bits(functions, pieces, version)
+    info2 = split.is_flex(rows, pieces.segment) * np.uint8(SFRAME_V3_FDE_TYPE.FLEX)
+    is_v3 = version >= SFRAME_VERSION.V3
+    # Attributes are part of a block in version 3: only FDEs that agree in them can share one.
+    group, groups = types.astype(np.int64), len(widths)
+    if is_v3:
+        attributes = repetition.astype(np.int64) << 16 | info2.astype(np.int64) << 8 | info
+        kinds, group = np.unique(attributes, return_inverse=True)
+        group, groups = group.reshape(-1), max(1, len(kinds))
+    key = pieces.segment * groups + group
+    if shares:
+        first, block = _by_first_use(key, len(split.reason) * groups)
+        block = block[key]
+    else:
+        first = block = np.arange(len(key))
+    head = sframe.ATTRIBUTE_SIZE if is_v3 else 0
+    blocks = Blocks(table.byte_order, rows, split, pieces.segment[first], widths[types[first]], group[first], head)
+    kept, place = np.arange(len(first)), np.arange(len(first))
+    if shares:
+        host = share_blocks(blocks)
+        used = host[block]
+        first_use, place = _by_first_use(used, len(host))
+        kept, place = used[first_use], place[host]
+    stored = blocks.select(kept)
+    fdes = np.zeros(len(pieces.start), dtype_of(sframe.FDE_RECORDS[version], table.byte_order))
+    fdes["func_size"] = pieces.size
+    fdes["func_start_fre_off"] = stored.offsets()[place[block]]
+    fres = stored.encode()
+    described = fdes if not is_v3 else np.zeros(len(kept), dtype_of(sframe.FuncDescAttribute, table.byte_order))
+    of = np.arange(len(fdes)) if not is_v3 else first[kept]
+    described["func_num_fres"] = blocks.counts()[block[of]]
+    described["func_info"] = info[of]
+    described["func_rep_size"] = repetition[of]
+    if is_v3:
+        described["func_info2"] = info2[of]
+        raw = described.view(np.uint8).reshape(-1, head)
+        fres[stored.offsets()[:, None] + np.arange(head)] = raw
+    return Encoded(
+        architecture=table.architecture,
+        byte_order=table.byte_order,
+        version=version,
+        compact="share" if shares else "none",
+        function=pieces.function,
+        range_start=pieces.start,
+        range_size=pieces.size,
+        start=pieces.start,
+        fdes=fdes,
+        fres=fres,
+        num_fres=int(stored.counts().sum()),
+    )
+
+
+def _flag_bits(functions: FunctionColumns, pieces: Pieces, version: SFRAME_VERSION) -> NDArray[np.uint8]:
+    """The info word of each FDE but for its FRE type."""
+    record = sframe.FdeInfoV3 if version >= SFRAME_VERSION.V3 else sframe.FdeInfo
+    flags = functions.flags[pieces.function]
+    is_masked = (functions.repetition[pieces.function] > 0).astype(np.uint8) * np.uint8(SFRAME_FDE_TYPE.PCMASK)
+    bits = is_masked << bit_position(record, "fdetype")[0]
+    bits |= (flags & FunctionFlag.PAUTH_B_KEY > 0).astype(np.uint8) << bit_position(record, "pauth_key")[0]
+    if version >= SFRAME_VERSION.V3:
+        bits |= (flags & FunctionFlag.SIGNAL_FRAME > 0).astype(np.uint8) << bit_position(record, "signal_p")[0]
+    return bits.astype(np.uint8)
+
+
+def _by_first_use(numbers: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each number first occurs, in that order, and for each number below `limit` its place in that order."""
+    first_use = np.full(limit, -1, np.int64)
+    # Of several assignments to one element the last stays: going backwards, the first use.
+    first_use[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    first = np.flatnonzero(first_use[numbers] == np.arange(len(numbers)))
+    place = np.zeros(limit, np.int64)
+    place[numbers[first]] = np.arange(len(first))
+    return first, place

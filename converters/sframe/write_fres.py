@@ -1,0 +1,227 @@
+"""Row runs as SFrame frame row entries: the writing half (fre_rows.py reads); calls kernels/sframe.
+
+Strategy: a run becomes segments, a segment with a width of start addresses becomes a block of bytes; equal
+blocks are one. In version 3 a segment with a row that needs it is said in FLEX words as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas import sframe
+from ...schemas.section import ByteOrder
+from ...schemas.sframe import SFRAME_VERSION
+from ..arch.table import Architecture
+from ..kernels import engine, views
+from ..refusals import Reason
+from ..table.distinct import random_keys
+from ..table.model import UnwindTable
+from .flex import forms_of
+from .fres import MAX_FLEX_WORDS, MAX_WORDS, abi_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# What FLEX words may say where others cannot.
+FLEXIBLE = (Reason.CFA_EXPRESSION, Reason.CFA_REGISTER, Reason.RA_RULE, Reason.FP_RULE, Reason.FP_WITHOUT_RA)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SframeRows:
+    """Each row in SFrame: its offset in its function, a reason (0: none), the FRE info byte, three words or six; and
+    whether its words are pairs, as those of its whole segment are."""
+
+    offset: NDArray[np.uint64]
+    reason: NDArray[np.uint8]
+    info: NDArray[np.uint8]
+    words: NDArray[np.int32]
+    is_flex: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segments:
+    """Runs split at what cannot be said; run r has segments first[r] up to first[r + 1]. See kernels/sframe/fres.py."""
+
+    first: NDArray[np.int64]
+    reason: NDArray[np.uint8]
+    start: NDArray[np.uint64]
+    fres: NDArray[np.int64]
+    size: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    def fre_count(self, segment: NDArray[np.int64]) -> NDArray[np.int64]:
+        """FREs of each of some segments."""
+        return np.diff(self.fres, prepend=0)[segment]
+
+    def is_flex(self, rows: SframeRows, segment: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether the words of each of some segments, which have FREs, are pairs."""
+        return rows.is_flex[self.rows[self.fres[segment] - 1]]
+
+
+def _abi_vector(architecture: Architecture, version: SFRAME_VERSION) -> NDArray[np.int64]:
+    """The ABI as kernels/sframe take it. Version 3 has no register slots, and a mark for outermost frames."""
+    abi = abi_of(architecture)
+    is_v3 = version >= SFRAME_VERSION.V3
+    registers = (architecture.stack_pointer, architecture.frame_pointer, architecture.return_address)
+    offsets = (abi.fixed_ra_offset or 0, abi.sp_value_offset, abi.cfa_adjustment, abi.cfa_alignment)
+    # Where RA slots may name registers, an RA that is not saved has a padding word before FP.
+    flags = (abi.has_register_slots and not is_v3, abi.sp_is_saved, abi.has_register_slots, is_v3)
+    return np.array([*registers, *offsets, *flags], np.int64)
+
+
+def project_rows(tables: tuple[UnwindTable, ...], version: SFRAME_VERSION) -> SframeRows:
+    """All rows of some tables of one architecture, behind one another, in SFrame."""
+    found = [_project(table, version) for table in tables]
+    if len(found) == 1:
+        return found[0]
+    width = max(rows.words.shape[1] for rows in found)
+    words = [np.pad(rows.words, ((0, 0), (0, width - rows.words.shape[1]))) for rows in found]
+    columns = ([getattr(rows, name) for rows in found] for name in ("offset", "reason", "info"))
+    return SframeRows(*map(np.concatenate, (*columns, words, [rows.is_flex for rows in found])))
+
+
+def _project(table: UnwindTable, version: SFRAME_VERSION) -> SframeRows:
+    rows, rules = table.rows, table.rules
+    count = len(rows.offset)
+    reason, info = np.empty(count, np.uint8), np.empty(count, np.uint8)
+    words = np.empty((count, MAX_WORDS), np.int32)
+    abi = _abi_vector(table.architecture, version)
+    columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state, rows.first_rule, rows.rule_count)
+    engine.sframe.project.project(
+        *views(abi, *columns, rules.register, rules.kind, rules.value),
+        *views(reason, info, words),
+    )
+    plain = SframeRows(rows.offset, reason, info, words, np.zeros(count, np.bool_))
+    return plain if version < SFRAME_VERSION.V3 else _with_flex(table, plain, abi)
+
+
+def _with_flex(table: UnwindTable, plain: SframeRows, abi: NDArray[np.int64]) -> SframeRows:
+    """The rows in FLEX words, of those runs where fewer rows are refused so; but for segments that need none."""
+    run = np.repeat(np.arange(len(table.run_rows) - 1), np.diff(table.run_rows))
+    tried = np.zeros(len(table.run_rows) - 1, np.bool_)
+    tried[run[np.isin(plain.reason, FLEXIBLE)]] = True
+    if not tried.any():
+        return plain
+    wanted = tried[run].astype(np.uint8)
+    cfa, forms = forms_of(table)
+    rows, rules = table.rows, table.rules
+    reason, info = plain.reason.copy(), plain.info.copy()
+    words = np.zeros((len(reason), MAX_FLEX_WORDS), np.int32)
+    words[:, :MAX_WORDS] = plain.words
+    engine.sframe.project_flex.project(
+        *views(abi, wanted, cfa.kind, cfa.base, cfa.value, rows.ra_state, rows.first_rule, rows.rule_count),
+        *views(rules.register, forms.kind, forms.base, forms.value, reason, info, words),
+    )
+    refused = (np.bincount(run, of > 0, len(tried)) for of in (reason, plain.reason))
+    is_flex = (tried & np.less(*refused))[run]
+    is_flex &= _has_any(plain.reason > 0, _segment_of(run, reason > 0))
+    back = wanted.astype(np.bool_) & ~is_flex
+    # Of two reasons the one that not even pairs overcome.
+    reason[back & (plain.reason == 0)] = 0
+    info[back] = plain.info[back]
+    words[back] = 0
+    words[back, :MAX_WORDS] = plain.words[back]
+    return SframeRows(plain.offset, reason, info, words, is_flex)
+
+
+def _segment_of(run: NDArray[np.int64], is_refused: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """A number for each row, the same for those of one run that nothing between them splits."""
+    starts = np.ones(len(run), np.bool_)
+    starts[1:] = (run[1:] != run[:-1]) | (is_refused[1:] != is_refused[:-1])
+    return np.cumsum(starts) - 1
+
+
+def _has_any(is_there: NDArray[np.bool_], group: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """For each element whether any of its group is there."""
+    return (np.bincount(group, is_there) > 0)[group]
+
+
+def split_runs(tables: tuple[UnwindTable, ...], rows: SframeRows, version: SFRAME_VERSION) -> Segments:
+    """The runs of some tables, numbered on from one to the next, as segments of `project_rows`'s rows."""
+    run_rows = tables[0].run_rows
+    for table in tables[1:]:
+        run_rows = np.concatenate([run_rows, table.run_rows[1:] + run_rows[-1]])
+    count = len(rows.reason)
+    first = np.empty(len(run_rows), np.int64)
+    columns = [np.empty(count, code) for code in ("u1", "u8", "i8", "i8", "i8")]
+    kept = engine.sframe.fres.segments(
+        sframe.MAX_FRES[version], *views(run_rows, rows.offset, rows.reason, rows.info, rows.words, first, *columns)
+    )
+    segments = int(first[-1])
+    reason, start, fres, size = (column[:segments] for column in columns[:4])
+    return Segments(first, reason, start, fres, size, columns[4][:kept])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """FDEs to be, ascending by start: the function and segment each comes from, its address and size."""
+
+    function: NDArray[np.int64]
+    segment: NDArray[np.int64]
+    start: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+
+    @property
+    def end(self) -> NDArray[np.uint64]:
+        """The address behind each."""
+        return self.start + self.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """Blocks to be written: the segment and the width of start addresses of each; `head` bytes before each are left
+    for its attributes, and `group` tells apart which may be one (kernels/sframe/share_blocks.py)."""
+
+    byte_order: ByteOrder
+    rows: SframeRows
+    split: Segments
+    segment: NDArray[np.int64]
+    width: NDArray[np.uint8]
+    group: NDArray[np.int64]
+    head: int
+
+    def select(self, which: NDArray[np.int64]) -> Blocks:
+        """Some of the blocks, in that order."""
+        return replace(self, segment=self.segment[which], width=self.width[which], group=self.group[which])
+
+    def counts(self) -> NDArray[np.int64]:
+        """FREs of each block."""
+        return self.split.fre_count(self.segment)
+
+    def ends(self) -> NDArray[np.int64]:
+        """The offset behind each block."""
+        return np.cumsum(self.head + self.split.size[self.segment] + self.counts() * self.width)
+
+    def offsets(self) -> NDArray[np.int64]:
+        """The offset of each block."""
+        return np.concatenate([np.zeros(1, np.int64), self.ends()])[:-1]
+
+    def encode(self) -> NDArray[np.uint8]:
+        """The bytes of all blocks."""
+        ends = self.ends()
+        out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+        columns = (self.segment, self.width, self.rows.offset, self.rows.info, self.rows.words)
+        engine.sframe.fres.encode(
+            int(self.byte_order == "big"),
+            self.head,
+            *views(*columns, self.split.start, self.split.fres, self.split.rows, out),
+        )
+        return out
+
+
+def share_blocks(blocks: Blocks) -> NDArray[np.int64]:
+    """For each block the one whose bytes it uses: an equal one, one that begins with it (no attributes), or itself."""
+    count = len(blocks.segment)
+    slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int32)
+    marks = np.zeros(len(slots), np.uint8)
+    host = np.empty(count, np.int64)
+    split, rows = blocks.split, blocks.rows
+    engine.sframe.share_blocks.Sharing(
+        *views(blocks.segment, blocks.group, rows.offset, rows.info, rows.words),
+        *views(split.start, split.fres, split.rows),
+        *views(random_keys(rows.words.shape[1] + 2), np.empty(len(split.rows), np.uint32), slots, marks, host),
+    ).share(int(not blocks.head))
+    return host

@@ -1,0 +1,162 @@
+"""The canonical form in which tables are compared: a rule set for each PC range.
+
+Strategy: splitting and merging change functions and rows, never the rules at a PC. Rows become disjoint
+address ranges with the number of a distinct rule set; neighbours with equal sets are one range. A PC that
+two functions claim belongs to the one that starts first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...schemas.section import ParseError
+from ..refusals import Refusals
+from ..rules import CfaKind, RaState
+from .distinct import RowContent, numbered, row_contents
+from .model import CfaRule, FunctionFlag, RegisterRule, UnwindTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# A few bytes can claim four gigabytes of one-byte blocks; the PLT of the largest binaries has 100,000 of 16.
+MAX_RANGES = 1 << 20
+
+
+class RuleSet(NamedTuple):
+    """All that holds at a PC."""
+
+    cfa: CfaRule
+    registers: tuple[RegisterRule, ...]
+    ra_state: RaState
+    return_column: int
+    flags: FunctionFlag
+    args_size: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RulesByPc:
+    """Disjoint ranges, ascending: `section` u32, `start` and `end` u64, and `rules`, an index of `sets`."""
+
+    section: NDArray[np.uint32]
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+    rules: NDArray[np.int64]
+    sets: tuple[RuleSet, ...]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same rules hold at every PC."""
+        if not isinstance(other, RulesByPc):
+            return NotImplemented
+        if len(self.start) != len(other.start):
+            return False
+        numbers = {rule_set: number for number, rule_set in enumerate(self.sets)}
+        theirs = np.array([numbers.get(rule_set, -1) for rule_set in other.sets] or [-1], np.int64)
+        pairs = ((self.section, other.section), (self.start, other.start), (self.end, other.end))
+        same_ranges = all(np.array_equal(ours, others) for ours, others in pairs)
+        return same_ranges and np.array_equal(self.rules, theirs[other.rules])
+
+    def differences(self, other: RulesByPc) -> list[str]:
+        """The first ten ranges that only one of the two has, as sentences."""
+        sides = [{(int(s), int(a), int(b), table.sets[r]) for s, a, b, r in table._ranges()} for table in (self, other)]
+        return [
+            f"{'only the first' if side else 'only the second'}: {start:#x}..{end:#x} {rule_set}"
+            for side, (_, start, end, rule_set) in sorted(
+                [(True, found) for found in sides[0] - sides[1]] + [(False, found) for found in sides[1] - sides[0]],
+                key=lambda item: item[1][:3],
+            )[:10]
+        ]
+
+    def _ranges(self) -> zip[tuple[int, int, int, int]]:
+        return zip(self.section.tolist(), self.start.tolist(), self.end.tolist(), self.rules.tolist(), strict=True)
+
+
+def by_pc(table: UnwindTable, without: Refusals | None = None) -> RulesByPc:
+    """The rules at each PC of a table; `without` the ranges of some refusals, which are of this table."""
+    row_sets, contents = row_contents(table)
+    owner, row, start, end = _ranges(table)
+    functions = table.functions
+    section = functions.section[owner]
+    rules, sets = _with_function(table, row_sets[row], contents, owner)
+    covered = np.array([s.cfa.kind is not CfaKind.NONE or bool(s.registers) for s in sets] or [True])
+    keep = covered[rules] if len(rules) else np.zeros(0, np.bool_)
+    if without is not None and len(without):
+        keep &= ~_is_refused(owner, start, without)
+    section, start, end, rules = section[keep], start[keep], end[keep], rules[keep]
+    is_new = np.ones(len(start), np.bool_)
+    is_new[1:] = (rules[1:] != rules[:-1]) | (start[1:] != end[:-1]) | (section[1:] != section[:-1])
+    is_last = np.append(is_new[1:], True)[: len(start)]
+    return RulesByPc(section[is_new], start[is_new], end[is_last], rules[is_new], sets)
+
+
+def _ranges(
+    table: UnwindTable,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
+    """Function, row, start and end of every range, in order of sections and addresses; disjoint."""
+    functions = table.functions
+    order = np.lexsort((functions.start, functions.section))
+    order = order[functions.size[order] > 0]
+    size, run = functions.size[order], functions.run[order]
+    start, section = functions.start[order], functions.section[order]
+    count = np.diff(table.run_rows)[run]
+    repetition = functions.repetition[order].astype(np.uint64)
+    block = np.where(repetition > 0, repetition, size)
+    blocks = (size // block + (size % block > 0)).astype(np.int64)
+    per_function = count * blocks
+    if per_function[blocks > 1].sum(dtype=np.float64) > MAX_RANGES:
+        raise ParseError(table.source, None, "func_rep_size", f"more than {MAX_RANGES} repetitive blocks to lay out")
+    owner = np.repeat(np.arange(len(order)), per_function)
+    rank = np.arange(len(owner)) - np.repeat(np.cumsum(per_function) - per_function, per_function)
+    row = table.run_rows[:-1][run][owner] + rank % count[owner]
+    base = (rank // count[owner]).astype(np.uint64) * block[owner]
+    # A row behind its function's end, in a last block that is not whole, must not wrap where that end is 2**64.
+    begin = np.minimum(base + table.rows.offset[row], size[owner])
+    is_last = rank % count[owner] == count[owner] - 1
+    following = table.rows.offset[np.where(is_last, row, row + 1)]
+    stop = np.minimum(base + np.where(is_last, block[owner], following), size[owner])
+    taken = np.zeros(len(order), np.uint64)
+    for number in np.unique(section):
+        inside = section == number
+        ends = np.concatenate([np.zeros(1, np.uint64), (start + size)[inside]])
+        taken[inside] = np.maximum.accumulate(ends)[:-1]
+    begin, stop = begin + start[owner], stop + start[owner]
+    begin = np.maximum(begin, taken[owner])
+    keep = begin < stop
+    return order[owner[keep]], row[keep], begin[keep], stop[keep]
+
+
+def _with_function(
+    table: UnwindTable,
+    content: NDArray[np.int64],
+    contents: list[RowContent],
+    owner: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], tuple[RuleSet, ...]]:
+    """Add to each range's content what holds for its whole function."""
+    flags = table.functions.flags[owner] & ~np.uint8(FunctionFlag.HAS_LSDA)
+    columns = (content, table.functions.return_column[owner], flags)
+    number, first = numbered(*columns)
+    distinct = zip(*(column[first].tolist() for column in columns), strict=True)
+    return number, tuple(_rule_set(contents[c], column, flag) for c, column, flag in distinct)
+
+
+def _rule_set(content: RowContent, column: int, flag: int) -> RuleSet:
+    return RuleSet(
+        content.cfa, content.registers, content.ra_state, column, FunctionFlag(flag), args_size=content.args_size
+    )
+
+
+def _is_refused(owner: NDArray[np.int64], start: NDArray[np.uint64], without: Refusals) -> NDArray[np.bool_]:
+    """Which ranges lie in a refusal of their own function; a range of one row lies in one wholly or not at all."""
+    function = np.concatenate([without.function, owner])
+    begin = np.concatenate([without.start, start])
+    is_range = np.arange(len(function)) >= len(without)
+    order = np.lexsort((is_range, begin, function))
+    # For each range the last refusal at or before it.
+    last = np.maximum.accumulate(np.where(is_range[order], -1, np.arange(len(order))))
+    refusal = order[np.maximum(last, 0)]
+    end = without.end[np.minimum(refusal, len(without) - 1)]
+    refused = np.empty(len(order), np.bool_)
+    refused[order] = (last >= 0) & (function[refusal] == function[order]) & (begin[order] < end)
+    return refused[len(without) :]

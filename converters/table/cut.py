@@ -1,0 +1,128 @@
+"""Parts of functions as functions of their own, and tables in which no two functions share a PC.
+
+Strategy: a piece that is a whole function keeps its run, and so does one that begins with a repetition block; of any
+other the rows are copied, counted from the piece's start, behind the table's. Rules are shared as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.section import ParseError
+from .lookup import owners, rows_in_force
+from .model import FunctionColumns, RowColumns, UnwindTable, concatenate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Rows copied, beyond as many as the table has: functions that share a long run may each be cut elsewhere.
+MAX_COPIED = 1 << 20
+
+
+def trimmed(table: UnwindTable) -> UnwindTable:
+    """The table of a linked file with every PC in one function: the one that starts first, as `by_pc` has it.
+
+    A function that begins inside another keeps the PCs behind, with the rules that hold there; one that has no PC for
+    itself gets size 0. Functions keep their indices. Raises ParseError where that needs rows out of proportion.
+    """
+    functions = table.functions
+    owner, begin = owners(table)
+    start, size = functions.start.copy(), np.zeros_like(functions.size)
+    start[owner] = begin
+    size[owner] = functions.size[owner] - (begin - functions.start[owner])
+    if np.array_equal(size, functions.size):
+        return table
+    return pieces_of(table, np.arange(len(table)), start, size)
+
+
+def laid_over(above: UnwindTable, below: UnwindTable) -> UnwindTable:
+    """The functions of a table, and behind them what another one has at PCs where it has none.
+
+    `above` stays as it is. Raises ParseError where that needs rows out of proportion.
+    """
+    owner, begin = owners(above)
+    end = above.functions.start[owner] + above.functions.size[owner]
+    function, start = owners(below)
+    stop = below.functions.start[function] + below.functions.size[function]
+    at = np.unique(np.concatenate([start, stop, begin, end]))
+    place, cover = (np.searchsorted(starts, at, side="right") - 1 for starts in (start, begin))
+    is_free = at >= np.append(end, np.uint64(0))[cover]
+    is_said = at < np.append(stop, np.uint64(0))[place]
+    first = np.flatnonzero(is_free & is_said)
+    if not len(first):
+        return above
+    piece = place[first]
+    # Steps of one function that follow each other are one piece.
+    is_new = np.ones(len(first), np.bool_)
+    is_new[1:] = (np.diff(first) > 1) | (np.diff(piece) > 0)
+    is_last = np.append(is_new[1:], True)
+    begins, ends = at[first[is_new]], at[first[is_last] + 1]
+    pieces = pieces_of(below, function[piece[is_new]], begins, ends - begins)
+    return replace(concatenate(above, pieces), source=f"{above.source} and {below.source}")
+
+
+def without_blocks(table: UnwindTable) -> UnwindTable:
+    """The table with every repetition block laid out as ordinary rows. Raises ParseError where that needs rows out of
+    proportion."""
+    functions = table.functions
+    laid_out = np.flatnonzero((functions.repetition > 0) & (functions.size > 0))
+    if not functions.repetition.any():
+        return table
+    run_rows, rows = _cut_rows(table, laid_out, functions.start[laid_out], functions.size[laid_out])
+    run = functions.run.copy()
+    run[laid_out] = len(table.run_rows) - 1 + np.arange(len(laid_out))
+    functions = replace(functions, run=run, repetition=np.zeros_like(functions.repetition))
+    return replace(table, functions=functions, run_rows=run_rows, rows=rows)
+
+
+def pieces_of(
+    table: UnwindTable, function: NDArray[np.int64], start: NDArray[np.uint64], size: NDArray[np.uint64]
+) -> UnwindTable:
+    """A table whose functions are pieces of the table's: of which one, absolute start, bytes; each lies inside its own.
+
+    The rules at every PC of a piece are those of the whole. Raises ParseError where that needs rows out of proportion.
+    """
+    whole = table.functions
+    skipped = start - whole.start[function]
+    block = whole.repetition[function].astype(np.uint64)
+    # A block that is begun in the middle would be another block to a reader that counts from address 0.
+    keeps_blocks = (block > 0) & (skipped % np.maximum(block, np.uint64(1)) == 0) & (size >= block)
+    is_cut = (size > 0) & (size < whole.size[function]) & ~keeps_blocks
+    cut = np.flatnonzero(is_cut)
+    run_rows, rows = _cut_rows(table, function[cut], start[cut], size[cut])
+    run, repetition = whole.run[function], whole.repetition[function]
+    run[cut] = len(table.run_rows) - 1 + np.arange(len(cut))
+    repetition[cut] = 0
+    columns = FunctionColumns(*(getattr(whole, field.name)[function] for field in fields(FunctionColumns)))
+    functions = replace(columns, start=start, size=size, run=run, repetition=repetition)
+    return replace(table, functions=functions, run_rows=run_rows, rows=rows)
+
+
+def _cut_rows(
+    table: UnwindTable, function: NDArray[np.int64], start: NDArray[np.uint64], size: NDArray[np.uint64]
+) -> tuple[NDArray[np.int64], RowColumns]:
+    """`run_rows` and rows with a run more for each piece; repetition blocks are laid out as ordinary rows."""
+    whole, offset = table.functions, table.rows.offset
+    first_row = table.run_rows[whole.run[function]]
+    count = table.run_rows[whole.run[function] + np.uint32(1)] - first_row
+    block = np.where(whole.repetition[function] > 0, whole.repetition[function], whole.size[function])
+    begin = start - whole.start[function]
+    skipped = begin % block
+    first = rows_in_force(table, function, start) - first_row
+    last = rows_in_force(table, function, start + size - np.uint64(1)) - first_row
+    blocks = (begin + size - np.uint64(1)) // block - begin // block
+    if (blocks * count.astype(np.float64) + (last - first + 1)).sum() > MAX_COPIED + len(offset):
+        raise ParseError(table.source, None, "functions", f"overlap in a way that takes more than {MAX_COPIED} rows")
+    number = blocks.astype(np.int64) * count + last - first + 1
+    owner = np.repeat(np.arange(len(function)), number)
+    rank = np.arange(len(owner)) - np.repeat(np.cumsum(number) - number, number) + first[owner]
+    row = first_row[owner] + rank % count[owner]
+    at = (rank // count[owner]).astype(np.uint64) * block[owner] + offset[row]
+    moved = np.maximum(at, skipped[owner]) - skipped[owner]
+    columns = (getattr(table.rows, field.name) for field in fields(RowColumns))
+    rows = RowColumns(*(np.append(column, column[row]) for column in columns))
+    run_rows = np.concatenate([table.run_rows, table.run_rows[-1] + np.cumsum(number)])
+    return run_rows, replace(rows, offset=np.append(offset, moved))

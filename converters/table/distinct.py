@@ -1,0 +1,184 @@
+"""Equal things get one number: byte ranges, rows, rules; this is how row runs and FRE blocks come to be shared.
+
+Strategy: hash tables in kernels, with keys drawn at random, so that no input can be made to collide.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import ranges
+from ..kernels import engine, views
+from ..rules import CfaKind, RaState, RuleKind
+from .model import CfaRule, RegisterRule, UnwindTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+WITH_EXPRESSION = (RuleKind.EXPRESSION, RuleKind.VAL_EXPRESSION)
+
+
+def with_distinct_expressions(table: UnwindTable) -> UnwindTable:
+    """The same table with every expression once, so that equal rules have equal values."""
+    numbers: dict[bytes, int] = {}
+    number = np.array([numbers.setdefault(one, len(numbers)) for one in table.expressions] or [0], np.int64)
+    if len(numbers) == len(table.expressions):
+        return table
+    is_cfa, is_rule = table.rows.cfa_kind == CfaKind.EXPRESSION, np.isin(table.rules.kind, WITH_EXPRESSION)
+    cfa_offset, value = table.rows.cfa_offset.copy(), table.rules.value.copy()
+    cfa_offset[is_cfa] = number[cfa_offset[is_cfa]]
+    value[is_rule] = number[value[is_rule]]
+    rows, rules = replace(table.rows, cfa_offset=cfa_offset), replace(table.rules, value=value)
+    return replace(table, rows=rows, rules=rules, expressions=tuple(numbers))
+
+
+class RowContent(NamedTuple):
+    """What a row says."""
+
+    cfa: CfaRule
+    registers: tuple[RegisterRule, ...] = ()
+    ra_state: RaState = RaState.PLAIN
+    args_size: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contents:
+    """What rows say, each distinct content once: `number` i64, of each row the number of its content; of each content
+    its CFA rule, the indices of its register rules in `rules`, and the first row that has it, i64."""
+
+    number: NDArray[np.int64]
+    cfa: list[CfaRule]
+    slices: list[tuple[int, ...]]
+    rules: list[RegisterRule]
+    first: NDArray[np.int64]
+
+
+def contents_of(table: UnwindTable) -> Contents:
+    """The contents of a table's rows."""
+    table = with_distinct_expressions(table)
+    slices, of_slice = _rule_slices(table)
+    number, first = _numbers(table, slices)
+    rules, indices = _rules_of(table, of_slice)
+    rows = table.rows
+    known: dict[tuple[int, int, int], CfaRule] = {}
+    cfa = []
+    columns = (column[first].tolist() for column in (rows.cfa_kind, rows.cfa_register, rows.cfa_offset))
+    for row, said in zip(first.tolist(), zip(*columns, strict=True), strict=True):
+        if said not in known:
+            known[said] = table.cfa(row)
+        cfa.append(known[said])
+    return Contents(number, cfa, [indices[one] for one in slices[first].tolist()], rules, first)
+
+
+def row_contents(table: UnwindTable) -> tuple[NDArray[np.int64], list[RowContent]]:
+    """For each row the number of its distinct content, and the contents."""
+    found, rows = contents_of(table), table.rows
+    registers: dict[tuple[int, ...], tuple[RegisterRule, ...]] = {}
+    for one in found.slices:
+        if one not in registers:
+            registers[one] = tuple(found.rules[index] for index in one)
+    columns = (column[found.first].tolist() for column in (rows.ra_state, rows.args_size))
+    contents = [
+        RowContent(cfa, registers[rules], RaState(state), size)
+        for cfa, rules, state, size in zip(found.cfa, found.slices, *columns, strict=True)
+    ]
+    return found.number, contents
+
+
+def content_numbers(table: UnwindTable) -> NDArray[np.int64]:
+    """A number for each row of a table with distinct expressions, equal where all but the offset is."""
+    return _numbers(table, _rule_slices(table)[0])[0]
+
+
+def _numbers(table: UnwindTable, slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A number for each row's content, and the first row of each."""
+    rows, count = table.rows, len(table.rows.offset)
+    slots, number, first = _room(count)
+    columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state, rows.args_size)
+    found = engine.shared.numbering.contents(*views(slices, *columns, random_keys(2), slots, number, first))
+    return number, first[:found]
+
+
+def _rule_slices(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A number for each row's register rules, equal where they are, and the first row of each."""
+    rows, rules = table.rows, table.rules
+    slots, number, first = _room(len(rows.offset))
+    known_count, known_number = np.full(len(rules.kind) + 1, -1, np.int32), np.empty(len(rules.kind) + 1, np.int64)
+    columns = (rows.first_rule, rows.rule_count, rules.register, rules.kind, rules.value)
+    found = engine.shared.numbering.slices(
+        *views(*columns, random_keys(2), slots, known_count, known_number, number, first)
+    )
+    return number, first[:found]
+
+
+def _rules_of(table: UnwindTable, rows: NDArray[np.int64]) -> tuple[list[RegisterRule], list[tuple[int, ...]]]:
+    """The distinct register rules of some rows, and of each row which they are."""
+    first, count = table.rows.first_rule[rows], table.rows.rule_count[rows].astype(np.int64)
+    place, rules = ranges(first, count), table.rules
+    number, one = numbered(rules.register[place], rules.kind[place], rules.value[place])
+    found, ends = number.tolist(), np.cumsum(count)
+    slices = [tuple(found[begin:end]) for begin, end in zip((ends - count).tolist(), ends.tolist(), strict=True)]
+    return [table.rule_slice(index, 1)[0] for index in place[one].tolist()], slices
+
+
+def numbered(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A number for each element of some columns, equal where all of them are, in the order in which they first occur;
+    and the first element of each."""
+    if len(columns) == 1:
+        return _keys(columns[0].astype(np.int64).view(np.uint64))
+    hashes = np.zeros(len(columns[0]), np.uint64)
+    for column, key in zip(columns, random_keys(len(columns)), strict=False):
+        hashes = (hashes ^ column.astype(np.int64).view(np.uint64)) * key
+        hashes ^= hashes >> np.uint64(31)
+    number, first = _keys(hashes)
+    if not all(np.array_equal(column, column[first][number]) for column in columns):
+        # Chance: with other keys it will not be so again.
+        return numbered(*columns)
+    return number, first
+
+
+def _keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    slots, number, first = _room(len(keys))
+    found = engine.shared.numbering.keys(*views(keys), int(random_keys(1)[0]), *views(slots, number, first))
+    return number, first[:found]
+
+
+def _room(count: int) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """A hash table for so many elements, and columns for their numbers and the first of each."""
+    return (
+        np.full(1 << (2 * count + 1).bit_length(), -1, np.int32),
+        np.empty(count, np.int64),
+        np.empty(count, np.int64),
+    )
+
+
+def intern(
+    data: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64], kind: NDArray[np.int64]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Number the byte ranges data[start:end], equal ones (of equal `kind`) alike, and give the first of each number."""
+    count = len(start)
+    slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int32)
+    hashes = np.empty(count, np.uint64)
+    run = np.empty(count, np.uint32)
+    first = np.empty(count, np.int64)
+    base = int(random_keys(1)[0])
+    runs = engine.shared.numbering.intern(
+        *views(data), *views(start, end, kind), base, *views(slots, hashes, run, first)
+    )
+    return run, first[:runs]
+
+
+def random_base() -> int:
+    """A base for hashes below 2**31 that nobody can foresee: no input can be chosen to collide."""
+    return int.from_bytes(os.urandom(3), "little") + (1 << 29)
+
+
+def random_keys(count: int) -> NDArray[np.uint64]:
+    """`count` odd numbers of 64 bits and a `random_base`, for hashes of several columns."""
+    odd = np.frombuffer(os.urandom(8 * count), np.uint64) | np.uint64(1)
+    return np.append(odd, np.uint64(random_base()))

@@ -1,0 +1,190 @@
+"""Several tables as one: what is said twice, and what is said differently.
+
+Strategy: a table becomes steps of addresses, each with the function that has them and the number of a rule set; the
+tables are laid over one another, those given first on top, and the steps that remain are pieces of their functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.section import BuildError, ParseError
+from ..sframe.project import project
+from .by_pc import RuleSet, by_pc
+from .cut import pieces_of
+from .lookup import NOTHING, owners
+from .model import UnwindTable, joined
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Rows of all functions of one table, each function's counted for itself, before their number has to be in proportion.
+FREE_ROWS = 1 << 20
+# Functions share rows: real files have 2 to 5 times as many rows as distinct ones.
+SHARED_ROWS = 16
+# What rules are compared by: all that any version of SFrame keeps.
+COMPARED_VERSION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRange:
+    """PCs from `start` up to `end` that two inputs cover; `first` and `second` are their indices, `first` is kept."""
+
+    start: int
+    end: int
+    first: int
+    second: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedRanges:
+    """Such ranges as columns, ascending: `start` and `end` u64, `first` and `second` i64."""
+
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.start)
+
+    def __getitem__(self, index: int) -> SharedRange:
+        """One of them as an object. Raises IndexError."""
+        return SharedRange(*(int(column[index]) for column in (self.start, self.end, self.first, self.second)))
+
+    @property
+    def bytes(self) -> int:
+        """PCs in all of them, those that three inputs cover counted twice."""
+        return sum((self.end - self.start).tolist())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Merged:
+    """What `merge` made: functions in order of addresses, none of which shares a PC with another."""
+
+    table: UnwindTable
+    duplicates: SharedRanges
+    conflicts: SharedRanges
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """From `start` up to the next one's: the function there and the number of what it says; NOTHING where none is."""
+
+    start: NDArray[np.uint64]
+    function: NDArray[np.int64]
+    rules: NDArray[np.int64]
+
+    def at(self, pc: NDArray[np.uint64]) -> _Steps:
+        """The same, in steps that start elsewhere."""
+        place = np.searchsorted(self.start, pc, side="right") - 1
+        return _Steps(pc, np.append(self.function, NOTHING)[place], np.append(self.rules, NOTHING)[place])
+
+
+def merge(tables: Sequence[UnwindTable], all_rules: bool = False) -> Merged:
+    """The functions of tables of linked code as one table.
+
+    A PC belongs to the first table that has a function there. Ranges that others have, too, are duplicates where the
+    rules of CFA, RA and FP (with `all_rules`, of all registers), the return column and the flags are equal, else
+    conflicts; each table is compared with the one that is kept. Raises BuildError for tables of different architectures
+    or byte orders and for none at all, ParseError where rows are out of proportion.
+    """
+    if not tables:
+        raise BuildError("", None, "", "there is nothing to merge")
+    for table in tables:
+        refuse_mixture(table, tables[0])
+    owner_of = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    numbers: dict[RuleSet, int] = {}
+    merged = _Steps(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    found: list[tuple[NDArray[np.bool_], SharedRanges]] = []
+    functions = 0
+    for index, table in enumerate(tables):
+        steps = _steps(table, functions, numbers, all_rules)
+        functions += len(table)
+        at = np.union1d(merged.start, steps.start)
+        above, below = merged.at(at), steps.at(at)
+        found.append(_shared(above, below, owner_of, index))
+        is_free = above.function == NOTHING
+        merged = _Steps(
+            at, np.where(is_free, below.function, above.function), np.where(is_free, below.rules, above.rules)
+        )
+    is_conflict = np.concatenate([flags for flags, _ in found])
+    ranges = SharedRanges(
+        *(np.concatenate([getattr(one, name) for _, one in found]) for name in ("start", "end", "first", "second"))
+    )
+    return Merged(_table(tables, merged), _select(ranges, ~is_conflict), _select(ranges, is_conflict))
+
+
+def refuse_mixture(table: UnwindTable, first: UnwindTable) -> None:
+    """BuildError where a table is not of the architecture and byte order of the first one."""
+    if (table.architecture, table.byte_order) != (first.architecture, first.byte_order):
+        said, expected = (f"{one.architecture.name}, {one.byte_order}-endian" for one in (table, first))
+        raise BuildError(table.source, None, "architecture", f"is {said}, the first input's {expected}")
+
+
+def _steps(table: UnwindTable, first_function: int, numbers: dict[RuleSet, int], all_rules: bool) -> _Steps:
+    """The table as steps; its functions are numbered from `first_function`, rule sets as and in `numbers`."""
+    functions = table.functions
+    rows = int(np.diff(table.run_rows)[functions.run].sum())
+    limit = max(FREE_ROWS, SHARED_ROWS * (len(table.rows.offset) + len(table)))
+    if rows > limit:
+        raise ParseError(table.source, None, "functions", f"have {rows} rows, more than the {limit} to be compared")
+    if (functions.size > ~functions.start).any():
+        raise ParseError(table.source, None, "functions", "reach past the address space")
+    owner, begin = owners(table)
+    end = functions.start[owner] + functions.size[owner]
+    rules = by_pc(table if all_rules else project(table, COMPARED_VERSION))
+    number = np.array([numbers.setdefault(rule_set, len(numbers)) for rule_set in rules.sets], np.int64)[rules.rules]
+    at = np.unique(np.concatenate([begin, end, rules.start, rules.end]))
+    return _Steps(at, _inside(at, begin, end, owner + first_function), _inside(at, rules.start, rules.end, number))
+
+
+def _inside(
+    at: NDArray[np.uint64], start: NDArray[np.uint64], end: NDArray[np.uint64], value: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The value of the disjoint range that each address lies in, or NOTHING."""
+    place = np.searchsorted(start, at, side="right") - 1
+    ends = np.append(end, np.uint64(0))[place]
+    return np.where(at < ends, np.append(value, NOTHING)[place], NOTHING)
+
+
+def _shared(
+    above: _Steps, below: _Steps, owner_of: NDArray[np.int64], index: int
+) -> tuple[NDArray[np.bool_], SharedRanges]:
+    """Which PCs the table of that index shares with those above it, neighbours as one; and which are conflicts."""
+    is_shared = (above.function != NOTHING) & (below.function != NOTHING)
+    is_conflict = is_shared & (above.rules != below.rules)
+    first = np.where(is_shared, np.append(owner_of, NOTHING)[above.function], NOTHING)
+    # The last step has no function: it only ends the one before.
+    begins, ends = _runs(first * 2 + is_conflict)
+    kept = is_shared[begins]
+    begins, ends = begins[kept], ends[kept]
+    ranges = SharedRanges(above.start[begins], above.start[ends], first[begins], np.full(len(begins), index, np.int64))
+    return is_conflict[begins], ranges
+
+
+def _runs(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where runs of equal neighbours begin, and the places behind them."""
+    changes = np.flatnonzero(np.diff(keys)) + 1
+    begins = np.concatenate([np.zeros(min(1, len(keys)), np.int64), changes])
+    return begins, np.append(begins, len(keys))[1:]
+
+
+def _select(ranges: SharedRanges, which: NDArray[np.bool_]) -> SharedRanges:
+    order = np.lexsort((ranges.second, ranges.start))
+    order = order[which[order]]
+    return SharedRanges(ranges.start[order], ranges.end[order], ranges.first[order], ranges.second[order])
+
+
+def _table(tables: Sequence[UnwindTable], steps: _Steps) -> UnwindTable:
+    """The steps as pieces of the tables' functions."""
+    begins, ends = _runs(steps.function)
+    kept = steps.function[begins] != NOTHING
+    begins, ends = begins[kept], ends[kept]
+    start = steps.start[begins]
+    return pieces_of(joined(tables), steps.function[begins], start, steps.start[ends] - start)

@@ -1,0 +1,54 @@
+"""Row runs cut where functions end, bounded by the size of the section."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.section import ParseError, Section
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# More rows than this for each byte are one, too: SFrame FDEs that name the same FREs from different starts, or
+# cut them at different ends.
+ROWS_PER_BYTE = 4
+
+
+def cut_runs(
+    section: Section,
+    run: NDArray[np.uint32],
+    reach: NDArray[np.uint64],
+    run_rows: NDArray[np.int64],
+    offset: NDArray[np.uint64],
+) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
+    """Give each function that ends before its run does a run of the rows below `reach` (one at least).
+
+    `reach` is in bytes from the function's start, `offset` the rows'. Returns the functions' runs, `run_rows`, and
+    which rows have to be repeated behind the others; raises ParseError where these are out of proportion.
+    """
+    if not len(run):
+        return run, run_rows, np.zeros(0, np.int64)
+    too_long = np.flatnonzero((offset[run_rows[1:] - 1][run] >= reach) & (np.diff(run_rows)[run] > 1))
+    pieces: dict[tuple[int, int], int] = {}
+    taken: list[NDArray[np.int64]] = []
+    left = ROWS_PER_BYTE * len(section)
+    run = run.copy()
+    for function in too_long.tolist():
+        first, last = run_rows[run[function]], run_rows[run[function] + 1]
+        kept = max(1, int(np.searchsorted(offset[first:last], reach[function])))
+        key = (int(run[function]), kept)
+        if key not in pieces:
+            pieces[key] = len(run_rows) - 1 + len(pieces)
+            left -= kept
+            if left < 0:
+                reason = f"more than {ROWS_PER_BYTE} rows for each byte of the section"
+                raise ParseError(section, None, f"FDE[{function}]", reason)
+            taken.append(np.arange(first, first + kept))
+        run[function] = pieces[key]
+    if not taken:
+        return run, run_rows, np.zeros(0, np.int64)
+    run_rows = np.concatenate([run_rows, run_rows[-1] + np.cumsum([len(piece) for piece in taken])])
+    return run, run_rows, np.concatenate(taken)

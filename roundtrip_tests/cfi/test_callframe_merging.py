@@ -1,0 +1,167 @@
+"""Several `.eh_frame` or `.debug_frame` sections as one: whose FDE holds, and what leads where."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unwindkit import BuildError, ParseError, RulesByPc, UnwindTable, by_pc
+from unwindkit.converters.arch.table import ARCHITECTURES
+from unwindkit.converters.cfi.edit.merge import MergedFrames, merged_frames
+from unwindkit.converters.cfi.read import table_from_cfi
+from unwindkit.converters.cfi.write import to_debug_frame, to_eh_frame
+from unwindkit.converters.rules import RuleKind
+from unwindkit.converters.table.by_pc import RuleSet
+from unwindkit.converters.table.merge import SharedRange
+from unwindkit.converters.table.model import RegisterRule
+from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
+from unwindkit.schemas.section import Section
+
+from ..conftest import fewer
+from ..support.handmade import PLAIN_CIE, X86_64_START, eh_frame, octets
+from ..support.made.edited_frames import all_of, eh_frame_of, entries, moved_to, part, read, starts_of
+from ..support.real_files import REAL_FILES
+from ..support.tables import rich_tables
+from .test_callframe_edits import ADDRESS, EVERYWHERE, X86_64, function, table
+
+EITHER = pytest.mark.parametrize("dialect", [EH_FRAME, DEBUG_FRAME], ids=lambda one: one.name)
+
+
+def section_of(some: UnwindTable, dialect: Dialect, address: int) -> Section:
+    data, refusals = to_eh_frame(some, address) if dialect is EH_FRAME else to_debug_frame(some)
+    assert len(refusals) == 0
+    at = address if dialect is EH_FRAME else 0
+    return Section.of(dialect.name, data, at, some.byte_order, some.address_size)
+
+
+def of_tables(*tables: UnwindTable, dialect: Dialect = EH_FRAME) -> MergedFrames:
+    """Tables as sections, each somewhere else, merged."""
+    sections = [section_of(one, dialect, ADDRESS + 0x10000 * index) for index, one in enumerate(tables)]
+    return merged_frames(sections, tables[0].architecture, dialect)
+
+
+def shared(merged: MergedFrames) -> tuple[list[SharedRange], list[SharedRange]]:
+    both = (merged.duplicates, merged.conflicts)
+    duplicates, conflicts = ([found[index] for index in range(len(found))] for found in both)
+    return duplicates, conflicts
+
+
+@pytest.mark.usefixtures("kernels")
+@EITHER
+@pytest.mark.parametrize("name", ["x86_64", "aarch64_be", "mips", "s390x"])
+@fewer(30)
+@given(data=st.data())
+def test_a_table_in_parts_merges_to_itself(name: str, dialect: Dialect, data: st.DataObject) -> None:
+    drawn = data.draw(rich_tables(ARCHITECTURES[name]))
+    first, _ = to_eh_frame(drawn)
+    whole = table_from_cfi(
+        Section.of(".eh_frame", first, 0, drawn.byte_order, drawn.address_size), EH_FRAME, drawn.architecture
+    )
+    of_part = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(whole), max_size=len(whole))), np.int64)
+    merged = of_tables(*(part(whole, of_part == number) for number in range(3)), dialect=dialect)
+    assert by_pc(read(merged.frames)) == by_pc(whole)
+    assert (len(merged.duplicates), len(merged.conflicts), merged.frames.report.dropped) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("path", REAL_FILES, ids=str)
+def test_halves_of_a_real_file(path: str) -> None:
+    section, whole = eh_frame_of(path)
+    parts = [part(whole, slice(first, None, 2)) for first in (0, 1)]
+    sections = [section_of(one, EH_FRAME, section.address + 0x100000 * index) for index, one in enumerate(parts)]
+    merged = merged_frames(sections, whole.architecture)
+    assert all_of([read(merged.frames)]) == all_of([whole])
+    assert all_of([read(merged.frames, section.address + 0x3000)]) == all_of([whole])
+    # One terminator less; the records of the first are as they were.
+    assert len(merged.frames) == sum(map(len, sections)) - 4
+    assert merged.frames.at(section.address).startswith(bytes(sections[0].data)[:-4])
+
+
+def test_a_section_twice_is_the_section_and_unused_cies() -> None:
+    one, two = table(function(0x1000, 8), function(0x2000, 8, 4)), table(function(0x2000, 8, 4))
+    merged = of_tables(one, two)
+    assert shared(merged) == ([SharedRange(0x2000, 0x2008, 0, 1)], [])
+    assert all_of([read(merged.frames)]) == all_of([one])
+    assert merged.frames.report.dropped == 1
+
+
+def test_the_first_one_holds_where_two_contradict() -> None:
+    one, two = table(function(0x1000, 8, 2)), table(function(0x1000, 8, 4), function(0x1008, 8))
+    merged = of_tables(one, two)
+    # Where neither has pushed and where both have they agree.
+    assert shared(merged)[1] == [SharedRange(0x1002, 0x1004, 0, 1)]
+    assert all_of([read(merged.frames)]) == all_of([one, part(two, [1])])
+
+
+def test_rules_of_every_register_are_compared() -> None:
+    one = function(0x1000, 8)
+    rules = (RegisterRule(3, RuleKind.SAME_VALUE), *one.rows[0].registers)
+    other = replace(one, rows=(replace(one.rows[0], registers=rules),))
+    merged = of_tables(table(one), table(other))
+    assert shared(merged) == ([], [SharedRange(0x1000, 0x1008, 0, 1)])
+
+
+def test_what_is_left_of_a_function_stays() -> None:
+    one, two = table(function(0x1008, 8)), table(function(0x1000, 0x20, 4, 0x18))
+    merged = of_tables(one, two)
+    after = read(merged.frames)
+    assert sorted(starts_of(after)) == [0x1000, 0x1008, 0x1010]
+    assert by_pc(part(after, [0])) == by_pc(one)
+    whole = by_pc(two)
+    for start, end in ((0x1000, 0x1008), (0x1010, 0x1020)):
+        for pc in range(start, end):
+            assert rules_at(by_pc(after), pc) == rules_at(whole, pc)
+
+
+def rules_at(rules: RulesByPc, pc: int) -> RuleSet:
+    (which,) = np.flatnonzero((rules.start <= pc) & (pc < rules.end))
+    return rules.sets[rules.rules[which]]
+
+
+def test_an_lsda_keeps_the_start_that_it_counts_from() -> None:
+    start = 0x9028
+    section = Section.of(".eh_frame", EVERYWHERE, ADDRESS)
+    behind = section_of(table(function(start + 0x10, 0x10)), EH_FRAME, ADDRESS + 0x1000)
+    merged = merged_frames([behind, section], X86_64)
+    assert sorted((one.start, one.size, one.lsda) for one in read(merged.frames)) == [
+        (start, 0x10, 0x8031 + 0x2000), (start + 0x10, 0x10, 0), (start + 0x20, 0x20, 0)
+    ]  # fmt: skip
+    before = section_of(table(function(start, 0x10)), EH_FRAME, ADDRESS + 0x1000)
+    with pytest.raises(BuildError, match="the LSDA counts from the start"):
+        merged_frames([before, section], X86_64)
+
+
+def test_terminators_go_and_pointers_across_them_are_right() -> None:
+    cie = eh_frame(PLAIN_CIE + X86_64_START)
+    assert len(cie) == 0x12
+    # Behind a terminator the FDE's pointer stands at 0x1a, without it at 0x16.
+    data = cie + bytes(4) + octets("14000000 1a000000 0010000000000000 0400000000000000") + bytes(8)
+    other = cie + octets("14000000 16000000 0020000000000000 0400000000000000")
+    merged = merged_frames([Section.of(".eh_frame", one) for one in (data, other, b"", bytes(4))], X86_64)
+    without = cie + octets("14000000 16000000 0010000000000000 0400000000000000")
+    assert merged.frames.at(0) == without + other + bytes(4)
+
+
+def test_absolute_cie_pointers_are_of_the_whole() -> None:
+    one, two = table(function(0x1000, 8)), table(function(0x2000, 8))
+    merged = of_tables(one, two, dialect=DEBUG_FRAME)
+    first, second = (section_of(some, DEBUG_FRAME, 0) for some in (one, two))
+    before, after = entries(second, DEBUG_FRAME), entries(moved_to(merged.frames, 0), DEBUG_FRAME)
+    cie, fde = before
+    assert after[cie + len(first)] == before[cie]
+    pointer = len(first).to_bytes(4, "little")
+    assert after[fde + len(first)] == before[fde][:4] + pointer + before[fde][8:]
+
+
+def test_sections_that_do_not_go_together() -> None:
+    one = section_of(table(function(0x1000, 8)), EH_FRAME, ADDRESS)
+    with pytest.raises(BuildError, match="nothing to merge"):
+        merged_frames([], X86_64)
+    with pytest.raises(BuildError, match="byte order"):
+        merged_frames([one, replace(one, byte_order="big")], X86_64)
+    with pytest.raises(ParseError):
+        merged_frames([one, Section.of(".eh_frame", b"\1\0\0\0\0")], X86_64)
+    with pytest.raises(BuildError, match=r"FDE\.initial_location"):
+        merged_frames([one, replace(one, address=1 << 40)], X86_64)

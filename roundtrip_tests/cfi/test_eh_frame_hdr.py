@@ -1,0 +1,268 @@
+"""`.eh_frame_hdr` against `.eh_frame`: right ones in every encoding, and each way of lying, found and named.
+
+Strategy: two FDEs at hand-made addresses, a header whose bytes stand here; then files that linkers made.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unwindkit import FormatError, info
+from unwindkit.converters.cfi.eh_frame_hdr import HdrFindings, HdrProblem, check_eh_frame_hdr
+from unwindkit.schemas import engine, strategies
+from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
+from unwindkit.schemas.pointers import DW_EH_PE
+from unwindkit.schemas.section import ByteOrder, ParseError, Section
+
+from ..support.commands import unwindkit
+from ..support.handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets, place, table_of_bytes
+from ..support.programs.objects import PROGRAM, SUITES, TARGETS, assembled, linked
+from ..support.real_files import REAL_FILES
+from ..support.tiny_elf import CODE, Content, tiny_elf
+
+HDR, FRAME = 0x4000, 0x5000
+# The CIE has 20 bytes, an FDE 24 (its own length with it).
+FRAMES = eh_frame(f"{PLAIN_CIE} {X86_64_START} 0000", Fde(0x1000, 0x40), Fde(0x2000, 0x10))
+FDES = (FRAME + 20, FRAME + 20 + 24)
+RIGHT = ((0x1000, FDES[0]), (0x2000, FDES[1]))
+OMIT = int(DW_EH_PE.omit)
+DATAREL_SDATA4 = DW_EH_PE.datarel | DW_EH_PE.sdata4
+
+
+def checked(data: bytes, frames: bytes = FRAMES) -> HdrFindings:
+    section = Section.of(".eh_frame_hdr", data, HDR)
+    return check_eh_frame_hdr(
+        section, [(Section.of(".eh_frame", frames, FRAME), table_of_bytes(frames, address=FRAME))]
+    )
+
+
+def found(findings: HdrFindings) -> list[tuple[HdrProblem, int, int, int]]:
+    columns = (findings.problem, findings.row, findings.function, findings.address)
+    return [(HdrProblem(one[0]), *one[1:]) for one in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def usual(rows: Sequence[tuple[int, int]], count: int | None = None, pointer: int = FRAME) -> bytes:
+    """As GNU ld writes it: eh_frame_ptr pcrel, the count 4 bytes, the table relative to the section."""
+    head = struct.pack("<BBBBiI", 1, 0x1B, 0x03, 0x3B, pointer - (HDR + 4), len(rows) if count is None else count)
+    return head + b"".join(struct.pack("<ii", start - HDR, fde - HDR) for start, fde in rows)
+
+
+def test_right_header_has_no_findings() -> None:
+    findings = checked(usual(RIGHT))
+    assert (len(findings), findings.rows, findings.sentences()) == (0, 2, ())
+
+
+FIXED = {DW_EH_PE.absptr: "q", DW_EH_PE.udata2: "H", DW_EH_PE.udata4: "I", DW_EH_PE.udata8: "Q"} | {
+    DW_EH_PE.signed: "q",
+    DW_EH_PE.sdata2: "h",
+    DW_EH_PE.sdata4: "i",
+    DW_EH_PE.sdata8: "q",
+}
+
+
+@pytest.mark.parametrize("byte_order", ["little", "big"])
+@pytest.mark.parametrize("application", [DW_EH_PE.absptr, DW_EH_PE.pcrel, DW_EH_PE.textrel, DW_EH_PE.datarel])
+@pytest.mark.parametrize("value_format", FIXED, ids=lambda value_format: value_format.name)
+def test_table_in_every_fixed_encoding(value_format: DW_EH_PE, application: DW_EH_PE, byte_order: ByteOrder) -> None:
+    order = "<" if byte_order == "little" else ">"
+    frames = eh_frame(f"{PLAIN_CIE} {X86_64_START} 0000", Fde(0x6000, 0x40), Fde(0x6100, 9), byte_order=byte_order)
+    data = struct.pack(f"{order}BBBBH", 1, DW_EH_PE.udata2, DW_EH_PE.udata8, value_format | application, FRAME)
+    data += struct.pack(f"{order}Q", 2)
+    code = FIXED[value_format]
+    for value in (0x6000, FDES[0], 0x6100, FDES[1]):
+        base = {DW_EH_PE.pcrel: HDR + len(data), DW_EH_PE.datarel: HDR}.get(application, 0)
+        data += struct.pack(f"{order}{code}", value - base)
+    section = Section.of(".eh_frame_hdr", data, HDR, byte_order)
+    frame = Section.of(".eh_frame", frames, FRAME, byte_order)
+    table = table_of_bytes(frames, address=FRAME, byte_order=byte_order)
+    assert found(check_eh_frame_hdr(section, [(frame, table)])) == []
+    # One byte of the last value spoilt: the check looked at it.
+    spoilt = data[:-1] + bytes([data[-1] ^ 1])
+    assert len(check_eh_frame_hdr(Section.of(".eh_frame_hdr", spoilt, HDR, byte_order), [(frame, table)])) == 1
+
+
+def test_table_of_leb128_numbers() -> None:
+    # 0x1000, 0x5014, 0x2000, 0x502c
+    rows = "8020 94a001 8040 aca001"
+    assert found(checked(octets(f"01 ff 01 01 02 {rows}"))) == []
+    signed = "8020 94a001 80c000 aca001"
+    assert found(checked(octets(f"01 ff 09 09 02 {signed}"))) == []
+
+
+@pytest.mark.parametrize(
+    "data", ["01 ff ff ff", "01 1b ff ff fc0f0000", "01 1b 03 ff fc0f0000 ffffffff", "01 1b ff 3b fc0f0000"]
+)
+def test_omitted_table_promises_nothing(data: str) -> None:
+    findings = checked(octets(data))
+    assert (len(findings), findings.rows) == (0, None)
+
+
+P = HdrProblem
+LIES = [
+    (
+        usual(RIGHT, pointer=FRAME + 4),
+        [(P.WRONG_EH_FRAME, -1, -1, FRAME + 4)],
+        ("eh_frame_ptr leads elsewhere: 0x5004",),
+    ),
+    (usual(RIGHT[:1]), [(P.NO_ROW, -1, 1, 0x2000)], ("1 FDE has no row: 0x2000",)),
+    (usual(()), [(P.NO_ROW, -1, 0, 0x1000), (P.NO_ROW, -1, 1, 0x2000)], ("2 FDEs have no row: 0x1000 first",)),
+    (
+        usual((*RIGHT, (0x3000, FDES[1]))),
+        [(P.NO_FDE, 2, -1, 0x3000)],
+        ("1 row is for a start that no FDE has: 0x3000",),
+    ),
+    (
+        usual((RIGHT[0], (0x2000, FDES[0]))),
+        [(P.WRONG_FDE, 1, -1, 0x2000)],
+        ("1 row names another FDE than the one that starts there: 0x2000",),
+    ),
+    (
+        usual((RIGHT[0], (0x2000, FRAME))),
+        [(P.WRONG_FDE, 1, -1, 0x2000)],
+        ("1 row names another FDE than the one that starts there: 0x2000",),
+    ),
+    (usual(RIGHT[::-1]), [(P.UNSORTED, 1, -1, 0x1000)], ("1 row starts below the one before: 0x1000",)),
+    (usual(RIGHT, 3), [(P.CUT, 2, -1, 0)], ("1 row is counted that the section has no bytes for",)),
+    (
+        usual(RIGHT, 0xFFFFFFFF),
+        [(P.CUT, 2, -1, 0)],
+        ("4,294,967,293 rows are counted that the section has no bytes for",),
+    ),
+    (usual(RIGHT, 1), [(P.NO_ROW, -1, 1, 0x2000)], ("1 FDE has no row: 0x2000",)),
+    (usual(RIGHT)[:-1], [(P.CUT, 1, -1, 0), (P.NO_ROW, -1, 1, 0x2000)], None),
+]
+
+
+@pytest.mark.parametrize(("data", "expected", "sentences"), LIES)
+def test_each_lie_is_found(
+    data: bytes, expected: list[tuple[HdrProblem, int, int, int]], sentences: tuple[str, ...] | None
+) -> None:
+    findings = checked(data)
+    assert found(findings) == expected
+    assert sentences is None or findings.sentences() == sentences
+
+
+def test_fdes_of_one_start_need_one_row() -> None:
+    frames = eh_frame(f"{PLAIN_CIE} {X86_64_START} 0000", Fde(0x1000, 0x40), Fde(0x1000, 0x10))
+    for fde in FDES:
+        assert found(checked(usual([(0x1000, fde)]), frames)) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "record"),
+    [
+        ("02 1b 03 3b", "EhFrameHdrHead.version"),
+        ("01 1b 03 3b 000000", "EhFrameHdrHead.eh_frame_ptr"),
+        ("01 0d 03 3b 00000000", "EhFrameHdrHead.eh_frame_ptr"),
+        ("01 1b 03 3b 00000000 0000", "EhFrameHdrHead.fde_count"),
+        ("01 1b 03 6b 00000000 00000000", "table_enc"),
+        ("01 1b 03 bb 00000000 00000000", "table_enc"),
+        ("01 1b 03 01 00000000 02000000 80", "EhFrameHdr.table"),
+    ],
+)
+def test_header_that_cannot_be_read(data: str, record: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        checked(octets(data))
+    assert (caught.value.section, caught.value.record) == (".eh_frame_hdr", record)
+
+
+@given(header=strategies.eh_frame_hdrs(), spoilt=st.tuples(st.integers(0, 40), st.integers(0, 255)))
+def test_any_header_is_checked_or_refused(header: object, spoilt: tuple[int, int]) -> None:
+    from unwindkit.schemas import engine
+
+    data = bytearray(engine.build(header, "little"))
+    data[spoilt[0] % len(data)] = spoilt[1]
+    try:
+        findings = checked(bytes(data))
+    except FormatError as error:
+        assert error.reason
+    else:
+        assert len(findings.sentences()) <= len(HdrProblem)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", REAL_FILES, ids=str)
+def test_headers_of_real_files_are_right(path: str) -> None:
+    (hdr,) = (section for section in info(path).sections if section.name == ".eh_frame_hdr")
+    assert hdr.functions
+    assert (hdr.fault, hdr.disagreements) == (None, ())
+
+
+@pytest.mark.oracle(*SUITES)
+@pytest.mark.parametrize("name", ["x86_64", "aarch64", "s390x", "riscv64", "x86", "arm", "ppc", "ppc64"])
+def test_headers_that_ld_writes_are_right(tmp_path: Path, name: str) -> None:
+    target = TARGETS[name]
+    path = linked(target, tmp_path / "linked", "--eh-frame-hdr", "-e", "f", assembled(tmp_path, target, PROGRAM))
+    found = {section.name: section for section in info(path).sections}
+    assert found[".eh_frame_hdr"].functions == 3
+    assert found[".eh_frame_hdr"].disagreements == ()
+
+
+def test_info_says_what_disagrees(tmp_path: Path) -> None:
+    # One FDE, at 0x1000, and a header of no rows whose pointer leads to itself.
+    frame = Content(".eh_frame", eh_frame(f"{PLAIN_CIE} {X86_64_START}", Fde(0x1000, 0x40)))
+    hdr = Content(".eh_frame_hdr", octets("01 1b 03 3b fcffffff 00000000"))
+    path = tmp_path / "file"
+    path.write_bytes(tiny_elf(CODE, frame, hdr))
+    lines = unwindkit("info", path).stdout.split("\n")
+    place = lines[3].rpartition(" ")[2]
+    assert lines[3:] == [
+        f".eh_frame_hdr version 1: 12 bytes at {place}",
+        "  0 entries",
+        f"  disagrees with .eh_frame: eh_frame_ptr leads elsewhere: {place}",
+        "  disagrees with .eh_frame: 1 FDE has no row: 0x1000",
+        "",
+    ]
+
+
+def test_header_of_a_broken_eh_frame_is_not_checked(tmp_path: Path) -> None:
+    hdr = Content(".eh_frame_hdr", usual(RIGHT))
+    path = tmp_path / "file"
+    path.write_bytes(tiny_elf(CODE, Content(".eh_frame", b"\x20\0\0\0"), hdr))
+    assert info(path).sections[1].disagreements is None
+
+
+def test_header_without_eh_frame_has_rows_of_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(tiny_elf(CODE, Content(".eh_frame_hdr", octets("01 ff 03 3b 01000000 0000000000000000"))))
+    (hdr,) = info(path).sections
+    assert hdr.disagreements is not None
+    assert hdr.disagreements[0].startswith("1 row is for a start that no FDE has: 0x")
+
+
+# --- hostile input --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize(
+    ("text", "offset", "field"),
+    [
+        ("02 1b 03 3b", 1, "version"),
+        ("01 1b 03", 3, "table_enc"),
+        ("01 0d 03 3b 00000000", 4, "eh_frame_ptr"),
+        ("01 1b 03 3b 0000", 6, "eh_frame_ptr"),
+        ("01 1b 03 3b 00000000 ffffffff 0000000000000000", 20, "table"),  # a count of 2**32 - 1, one row
+        ("01 1b 04 3b 00000000 ffffffffffffffff", 16, "table"),
+        ("01 1b 0b 3b 00000000 ffffffff", 12, "table"),  # a count of -1
+        ("01 1b 01 3b 00000000 ffffffffffffffffff01", 18, "table"),
+        ("01 1b 03 01 00000000 03000000 80", 13, "table"),
+    ],
+)
+def test_broken_eh_frame_hdr(order: ByteOrder, text: str, offset: int, field: str) -> None:
+    section = Section.of(".eh_frame_hdr", octets(text), 0, order)
+    with pytest.raises(ParseError) as caught:
+        engine.parse(EhFrameHdr, section, 0, len(section))
+    assert place(caught.value) == (".eh_frame_hdr", offset, f"EhFrameHdr.{field}")
+
+
+def test_eh_frame_hdr_with_an_omitted_table_and_a_huge_count() -> None:
+    data = octets("01 1b 04 ff 00000000 ffffffffffffffff 00")
+    header, end = engine.parse(EhFrameHdr, Section.of(".eh_frame_hdr", data), 0, len(data))
+    assert (header.fde_count, header.table, header.trailing, end) == ((1 << 64) - 1, (), b"\0", 17)

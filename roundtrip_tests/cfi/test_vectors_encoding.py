@@ -1,0 +1,278 @@
+"""Rows as the bytes of instructions, each by the tables of DWARF5 7.24; whole sections with a comment a field.
+
+Strategy: a round trip says nothing of opcodes that are wrong both ways; here they stand as the text has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from unwindkit import BuildError, ParseError, Reason, Row, UnwindTable, to_debug_frame, to_eh_frame, to_eh_frame_hdr
+from unwindkit.converters.arch.table import ARCHITECTURES
+from unwindkit.converters.rules import CfaKind, RaState, RuleKind
+from unwindkit.converters.table.distinct import row_contents
+from unwindkit.converters.table.model import CfaRule, Function, FunctionFlag, RegisterRule, table_of
+from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Cie, Fde
+from unwindkit.schemas.cfi_sections import parse_section
+from unwindkit.schemas.pointers import DW_EH_PE
+from unwindkit.schemas.section import Section
+
+from ..support.handmade import NO_CFA, at, octets, on, only, row, sp, table_of_bytes
+
+RA = at(16, -8)
+START = row(0, sp(8), RA)
+SAVED = row(1, sp(24), at(3, -16), at(6, -24), RA)
+EXPRESSION = bytes.fromhex("7708 06")  # breg7 8, deref
+
+
+def of(*rows: Row, architecture: str = "x86_64", size: int = 0x2_0000_0000, **fields: int) -> UnwindTable:
+    """One function of these rows, beside another that decides what the CIE begins with: the first row."""
+    column = ARCHITECTURES[architecture].return_address
+    usual = [Function(start, 16, (replace(rows[0], offset=0),), return_column=column) for start in (0x10, 0x20, 0x30)]
+    return table_of(ARCHITECTURES[architecture], [Function(0x1000, size, rows, return_column=column, **fields), *usual])
+
+
+def instructions(table: UnwindTable) -> bytes:
+    """Those of the first function, and of its CIE before a bar; no padding."""
+    data, refusals = to_debug_frame(table)
+    assert len(refusals) == 0
+    section = Section.of(".debug_frame", data, 0, table.byte_order, table.address_size)
+
+    entries = dict(parse_section(section, DEBUG_FRAME))
+    fde = next(one for one in entries.values() if isinstance(one, Fde))
+    cie = entries[fde.cie_pointer]
+    assert isinstance(cie, Cie)
+    return cie.initial_instructions.rstrip(b"\0") + b"|" + fde.instructions.rstrip(b"\0")
+
+
+CASES: dict[str, tuple[tuple[Row, ...], str]] = {
+    # DW_CFA_def_cfa r7 8, DW_CFA_offset r16 1; nothing more
+    "the CIE's row": ((START,), "0c 07 08 90 01 |"),
+    # advance_loc 1, def_cfa_offset 16
+    "an offset": ((START, row(1, sp(16), RA)), "0c 07 08 90 01 | 41 0e 10"),
+    # def_cfa_register r6; def_cfa r3 24
+    "a register": ((START, row(4, on(6, 8), RA)), "0c 07 08 90 01 | 44 0d 06"),
+    "both": ((START, row(4, on(3, 24), RA)), "0c 07 08 90 01 | 44 0c 03 18"),
+    # def_cfa_offset_sf 2, in units of -8
+    "a negative offset": ((START, row(4, sp(-16), RA)), "0c 07 08 90 01 | 44 13 02"),
+    # def_cfa_sf r6 2
+    "a negative one of another register": ((START, row(4, on(6, -16), RA)), "0c 07 08 90 01 | 44 12 06 02"),
+    # def_cfa_expression of 3 bytes
+    "an expression": (
+        (START, Row(4, CfaRule(CfaKind.EXPRESSION, 0, EXPRESSION), (RA,))), "0c 07 08 90 01 | 44 0f 03 7708 06",
+    ),
+    # 63: in the opcode; 64: advance_loc1; 256: advance_loc2; 65536: advance_loc4
+    "advances": (
+        (START, row(63, sp(16), RA), row(127, sp(24), RA), row(383, sp(16), RA), row(65919, sp(24), RA)),
+        "0c 07 08 90 01 | 7f 0e 10  02 40 0e 18  03 0001 0e 10  04 00000100 0e 18",
+    ),
+    # offset r3 2 (0x80 + 3), offset_extended r64 2, offset_extended_sf r3 -1 (above the CFA)
+    "saved registers": (
+        (START, row(4, sp(8), at(3, -16), RA), row(8, sp(8), at(3, 8), RA, at(64, -16))),
+        "0c 07 08 90 01 | 44 83 02  44 11 03 7f 05 40 02",
+    ),
+    # offset_extended_sf r3 -65: GNU_negative_offset_extended would be shorter, but is nobody's standard
+    "far above the CFA": ((START, row(4, sp(8), at(3, 520), RA)), "0c 07 08 90 01 | 44 11 03 bf 7f"),
+    # val_offset r3 2, val_offset_sf r3 -2, register r3 r12
+    "values and registers": (
+        (
+            START,
+            row(1, sp(8), RegisterRule(3, RuleKind.VAL_OFFSET, -16), RA),
+            row(2, sp(8), RegisterRule(3, RuleKind.VAL_OFFSET, 16), RA),
+            row(3, sp(8), RegisterRule(3, RuleKind.REGISTER, 12), RA),
+        ),
+        "0c 07 08 90 01 | 41 14 03 02  41 15 03 7e  41 09 03 0c",
+    ),
+    # undefined r3, same_value r3, expression r3, val_expression r3
+    "the others": (
+        (
+            START,
+            row(1, sp(8), RegisterRule(3, RuleKind.UNDEFINED), RA),
+            row(2, sp(8), RegisterRule(3, RuleKind.SAME_VALUE), RA),
+            row(3, sp(8), RegisterRule(3, RuleKind.EXPRESSION, EXPRESSION), RA),
+            row(4, sp(8), RegisterRule(3, RuleKind.VAL_EXPRESSION, EXPRESSION), RA),
+        ),
+        "0c 07 08 90 01 | 41 07 03  41 08 03  41 10 03 03 770806  41 16 03 03 770806",
+    ),
+    # restore r3 (0xc0 + 3); restore_extended r64
+    "no rule any more": (
+        (START, row(1, sp(8), at(3, -16), RA, at(64, -24)), row(2, sp(16), RA)),
+        "0c 07 08 90 01 | 41 83 02 05 40 03  41 0e 10 c3 06 40",
+    ),
+    # undefined r16; restore r16: the CIE's rule again, in one byte instead of two
+    "the CIE's rule again": (
+        (START, row(1, sp(8), RegisterRule(16, RuleKind.UNDEFINED)), row(2, sp(8), RA)),
+        "0c 07 08 90 01 | 41 07 10  41 d0",
+    ),
+    # remember_state behind the second row; restore_state for the fourth
+    "a row that comes back": (
+        (START, SAVED, row(2, sp(8), RA), replace(SAVED, offset=3)),
+        "0c 07 08 90 01 | 41 0e 18 83 02 86 03 0a  41 0e 08 c3 c6  41 0b",
+    ),
+    # remember_state, def_cfa r7 8; nothing but restore_state leads back to no CFA
+    "a CFA that goes and had not been": ((row(0, NO_CFA), row(1, sp(8)), row(2, NO_CFA)), "| 0a 41 0c 07 08  41 0b"),
+    # GNU_args_size 16, and 0
+    "arguments": (
+        (START, Row(1, sp(8), (RA,), args_size=16), Row(2, sp(8), (RA,))), "0c 07 08 90 01 | 41 2e 10  41 2e 00",
+    ),
+    # r16 has no rule again: a CIE of its own without one
+    "a rule of the CIE's goes": ((START, row(1, sp(8))), "| 0c 07 08 90 01  41 d0"),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("name", CASES)
+def test_rows_as_instructions(name: str) -> None:
+    rows, text = CASES[name]
+    cie, _, fde = text.partition("|")
+    assert instructions(of(*rows)) == octets(cie) + b"|" + octets(fde).rstrip(b"\0")
+
+
+@pytest.mark.usefixtures("kernels")
+def test_signed_return_addresses() -> None:
+    rows = (
+        row(0, on(31, 0)),
+        row(4, on(31, 0), ra_state=RaState.SIGNED),
+        row(8, on(31, 0), ra_state=RaState.SIGNED_WITH_PC),
+        row(12, on(31, 0)),
+    )
+    # def_cfa r31 0, whose last byte is as padding; advances in units of 4; negate_ra_state; the same and
+    # negate_ra_state_with_pc; that again
+    assert instructions(of(*rows, architecture="aarch64")) == octets("0c 1f") + b"|" + octets("41 2d 41 2d 2c 41 2c")
+
+
+@pytest.mark.usefixtures("kernels")
+def test_units_of_one_where_nothing_larger_divides() -> None:
+    table = of(row(0, on(31, 0)), row(6, on(31, 0), at(3, -12)), architecture="aarch64")
+    # A CIE of its own: code_alignment_factor 1, data_alignment_factor -4.
+    assert instructions(table) == octets("0c 1f") + b"|" + octets("46 83 03")
+
+
+def test_a_cfa_that_goes_is_refused() -> None:
+    _, refusals = to_eh_frame(of(START, row(4, NO_CFA, RA), size=16))
+    assert [(one.function, one.start, one.end, one.reason) for one in refusals] == [
+        (0, 0x1000, 0x1010, Reason.RULE_LOST)
+    ]
+
+
+def test_whole_eh_frame() -> None:
+    personality = DW_EH_PE.indirect | DW_EH_PE.pcrel | DW_EH_PE.sdata4
+    function = Function(
+        0x1000, 0x20, (START, row(1, sp(16), RA)), return_column=16,
+        flags=FunctionFlag.HAS_LSDA | FunctionFlag.SIGNAL_FRAME,
+        personality_encoding=personality, personality=0x5000, lsda=0x6000,
+    )  # fmt: skip
+    data, refusals = to_eh_frame(table_of(ARCHITECTURES["x86_64"], [function]), 0x2000)
+    assert len(refusals) == 0
+    assert data.hex(" ") == octets("""
+        1c000000 00000000   # length, CIE id
+        01                  # version
+        7a504c5253 00       # "zPLRS"
+        01 78 10            # code_alignment_factor, data_alignment_factor -8, return_address_register
+        07                  # bytes of augmentation data
+        9b ec2f0000         # P: indirect, pcrel, sdata4; 0x5000 - 0x2014
+        1b 1b               # L, R: pcrel, sdata4
+        0c 07 08  90 01 00  # def_cfa r7 8, offset r16 1, padding
+        14000000 24000000   # length, distance to the CIE
+        d8efffff 20000000   # 0x1000 - 0x2028, size
+        04 cf3f0000         # bytes of augmentation data, LSDA: 0x6000 - 0x2031
+        41 0e 10            # advance_loc 1, def_cfa_offset 16
+        00000000            # terminator
+    """).hex(" ")  # fmt: skip
+
+
+def test_whole_debug_frame_with_a_segment() -> None:
+    function = Function(0x1000, 0x20, (row(0, on(4, 4), at(8, -4)),), return_column=8, segment=0x1234)
+    data, refusals = to_debug_frame(table_of(ARCHITECTURES["x86"], [function]))
+    assert len(refusals) == 0
+    assert data.hex(" ") == octets("""
+        10000000 ffffffff   # length, CIE id
+        04 00 04 02         # version, augmentation "", address_size, segment_selector_size
+        01 7c 08            # code_alignment_factor, data_alignment_factor -4, return_address_register
+        0c 04 04  88 01     # def_cfa r4 4, offset r8 1: to a multiple of four without padding
+        10000000 00000000   # length, CIE_pointer
+        3412                # segment_selector
+        00100000 20000000   # initial_location, address_range
+        0000                # padding
+    """).hex(" ")  # fmt: skip
+
+
+@pytest.mark.parametrize(("others", "cies"), [(2, 1), (30, 2)])
+def test_a_cie_of_their_own_where_that_is_shorter(others: int, cies: int) -> None:
+    """Each function that begins otherwise says so in two bytes, which cost four of its entry."""
+    rest = (row(1, sp(24), RA), row(2, sp(32), RA))
+    usual = [Function(0x40 * index, 0x40, (START, *rest), return_column=16) for index in range(40)]
+    rare = [replace(one, start=one.start + 0x10000, rows=(row(0, sp(16), RA), *rest)) for one in usual[:others]]
+    data, _ = to_eh_frame(table_of(ARCHITECTURES["x86_64"], [*usual, *rare]))
+    entries = [one for _, one in parse_section(Section.of(".eh_frame", data), EH_FRAME)]
+    assert sum(isinstance(one, Cie) for one in entries) == cies
+
+
+def plt(start: int, *rows: Row) -> UnwindTable:
+    return table_of(ARCHITECTURES["x86_64"], [Function(start, 0x40, rows, return_column=16, repetition=16)])
+
+
+def cfas(table: UnwindTable) -> list[CfaRule]:
+    data, refusals = to_eh_frame(table)
+    assert len(refusals) == 0
+    return [one.cfa for one in only(table_of_bytes(data)).rows]
+
+
+LAZY = (row(0, sp(8), RA), row(11, sp(16), RA))
+
+
+def test_repetition_is_the_linkers_expression_where_that_counts_alike() -> None:
+    # breg7 8, breg16 0, lit15, and, lit11, ge, lit3, shl, plus
+    assert cfas(plt(0x1000, *LAZY)) == [CfaRule(CfaKind.EXPRESSION, 0, octets("77 08 80 00 3f 1a 3b 2a 33 24 22"))]
+    # Register 40 needs DW_OP_bregx: 92, its number, the offset.
+    high = plt(0x1000, row(0, on(40, 8), RA), row(11, on(40, 16), RA))
+    assert cfas(high) == [CfaRule(CfaKind.EXPRESSION, 0, octets("92 28 08 80 00 3f 1a 3b 2a 33 24 22"))]
+    # The expression counts from multiples of 16; three times as much is no shift; another register is no sum.
+    rows = [sp(8), sp(16)] * 4
+    assert cfas(plt(0x1008, *LAZY)) == rows
+    assert cfas(plt(0x1000, LAZY[0], row(11, sp(32), RA))) == [sp(8), sp(32)] * 4
+    assert cfas(plt(0x1000, LAZY[0], row(11, on(6, 16), RA))) == [sp(8), on(6, 16)] * 4
+    assert cfas(plt(0x1000, LAZY[0], row(11, sp(16)))) == rows
+    assert cfas(plt(0x1000, *LAZY, row(13, sp(8), RA))) == [sp(8), sp(16), sp(8)] * 4
+
+
+def test_a_size_that_has_no_room_is_refused() -> None:
+    function = Function(0, 1 << 32, (row(0, on(4, 4)),), return_column=8)
+    for encode in (to_eh_frame, to_debug_frame):
+        _, refusals = encode(table_of(ARCHITECTURES["x86"], [function]))
+        assert refusals.reason.tolist() == [Reason.TOO_LARGE]
+
+
+def test_rows_that_differ_in_anything_are_not_one() -> None:
+    rules = [(RA,), (), (at(16, -16),), (at(3, -8),), (RegisterRule(16, RuleKind.VAL_OFFSET, -8),)]
+    rows = [row(0, sp(8), *some) for some in rules]
+    rows += [row(0, cfa, RA) for cfa in (sp(16), on(6, 8), NO_CFA, CfaRule(CfaKind.EXPRESSION, 0, b"\x77\x08"))]
+    rows += [row(0, CfaRule(CfaKind.EXPRESSION, 0, b"\x77\x10"), RA), replace(rows[0], ra_state=RaState.SIGNED)]
+    rows += [replace(rows[0], args_size=16)]
+    twice = [replace(one, offset=offset) for offset, one in enumerate([*rows, *rows])]
+    table = table_of(ARCHITECTURES["aarch64"], [Function(0, 100, tuple(twice))])
+    number, contents = row_contents(table)
+    assert number.tolist() == [*range(len(rows)), *range(len(rows))]
+    assert [one.cfa for one in contents] == [one.cfa for one in rows]
+
+
+def test_header_of_a_section() -> None:
+    """A row for each start, of the function with bytes; sorted whatever the order of entries."""
+    functions = [
+        Function(start, size, (START,), return_column=16) for start, size in ((0x3000, 16), (0x1000, 0), (0x1000, 8))
+    ]
+    functions.append(Function(0x4000, 0, (START,), return_column=16))
+    data, _ = to_eh_frame(table_of(ARCHITECTURES["x86_64"], functions), 0x2000)
+    assert to_eh_frame_hdr(data, 0x2000, 0x5000, "x86_64").hex(" ") == octets("""
+        01 1b 03 3b         # version; eh_frame_ptr pcrel sdata4, fde_count udata4, table datarel sdata4
+        fccfffff 02000000   # 0x2000 - 0x5004; rows
+        00c0ffff 40d0ffff   # 0x1000 - 0x5000; its FDE, the third: 0x2040 - 0x5000
+        00e0ffff 18d0ffff   # 0x3000; the first FDE, behind the CIE
+    """).hex(" ")  # fmt: skip
+    with pytest.raises(BuildError, match="0x1000 is more than 2 GiB from the header at 0x100000000"):
+        to_eh_frame_hdr(data, 0x2000, 1 << 32, "x86_64")
+    with pytest.raises(BuildError, match="'vax' is none of"):
+        to_eh_frame_hdr(data, 0, 0, "vax")
+    with pytest.raises(ParseError):
+        to_eh_frame_hdr(data[:-5], 0, 0, "x86_64")

@@ -1,0 +1,241 @@
+"""`unwindkit sframe` on many files: each on its own, paths kept, one report; and what is said of files beside ELF."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unwindkit import write_sframe_many
+from unwindkit.jobs import batch
+from unwindkit.jobs.batch import Failure, files_and_outputs
+from unwindkit.jobs.sframe_files import write_sframe
+from unwindkit.jobs.sframe_report import SframeReport
+from unwindkit.schemas.section import ParseError
+
+from ..support.commands import DIFFERENT, DONE, WRONG, build_program, refuses, unwindkit
+from ..support.tiny_elf import CFI, CODE, ET_EXEC, ET_REL, Content, patched, tiny_elf
+
+BROKEN_SAYS = ".eh_frame+0x2d (file 0x1ad): entry[2].length: the length reaches past the section's end"
+
+
+@pytest.fixture(name="tree")
+def _tree(tmp_path: Path) -> Path:
+    """A folder with programs, a broken one, an object file, a text, a link to a program and a link to a folder."""
+    tree = tmp_path / "tree"
+    (tree / "lib" / "deep").mkdir(parents=True)
+    program = build_program(tmp_path)
+    for name in ("program", "lib/a", "lib/deep/b"):
+        shutil.copy(program, tree / name)
+    (tree / "lib" / "broken").write_bytes(tiny_elf(CODE, Content(".eh_frame", CFI.data[:-1])))
+    (tree / "lib" / "object").write_bytes(tiny_elf(e_type=ET_REL))
+    (tree / "notes.txt").write_text("no program")
+    (tree / "link").symlink_to("program")
+    (tree / "folder").symlink_to("lib")
+    return tree
+
+
+def written(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("jobs", ["1", "3"])
+def test_a_folder(tree: Path, tmp_path: Path, jobs: str) -> None:
+    out, report = tmp_path / "out", tmp_path / "report.json"
+    done = unwindkit("sframe", tree, "--output-dir", out, "-j", jobs, "--report", report)
+    assert (done.returncode, done.stdout) == (WRONG, "")
+    assert written(out) == ["lib/a", "lib/deep/b", "program"]
+    alone = tmp_path / "alone"
+    assert unwindkit("sframe", tree / "program", "-o", alone).returncode == DONE
+    for name in written(out):
+        assert (out / name).read_bytes() == alone.read_bytes(), "as if written alone"
+        assert subprocess.run([out / name], capture_output=True, text=True, check=True).stdout == "it runs\n"
+    lines = done.stderr.splitlines()
+    assert f"unwindkit: {tree}/lib/broken: {BROKEN_SAYS}" in lines
+    assert f"unwindkit: {tree}/lib/object: e_phnum: is 1: a relocatable file with " in done.stderr
+    assert lines[-1] == "5 files: 3 written, 2 failed"
+    outcomes = json.loads(report.read_text())
+    assert [Path(one["file"]).name for one in outcomes] == ["a", "broken", "b", "object", "program"]
+    assert next(one["error"] for one in outcomes if "error" in one) == BROKEN_SAYS
+    assert [one["sframe_bytes"] > 0 for one in outcomes if "error" not in one] == [True, True, True]
+
+
+def test_exit_codes(tree: Path, tmp_path: Path) -> None:
+    # `_start` is an outermost frame, which version 2 cannot say.
+    for version, code in (("2", DIFFERENT), ("3", DONE)):
+        arguments = (tree / "program", tree / "lib" / "deep", "--output-dir", tmp_path / version, "--strict")
+        done = unwindkit("sframe", *arguments, "--sframe-version", version)
+        assert done.returncode == code, done.stderr
+        assert written(tmp_path / version) == ["b", "program"]
+
+
+def test_wrong_usage(tree: Path, tmp_path: Path) -> None:
+    program, out = tree / "program", tmp_path / "out"
+    for arguments, says in (
+        ((program, program, "-o", out), "many files go with --output-dir"),
+        ((program, program, "--in-place"), "many files go with --output-dir"),
+        ((program, "-o", out, "-j", "2"), "-j goes with --output-dir"),
+        ((program, "--output-dir", out, "-j", "0"), "-j goes with --output-dir"),
+        ((program, "--output-dir", out, "-o", out), "not allowed with argument"),
+        ((program, "--section", out, "--writer", "lief"), "--section writes no ELF file"),
+    ):
+        done = unwindkit("sframe", *arguments)
+        assert (done.returncode, done.stdout) == (WRONG, "")
+        assert says in done.stderr
+        assert not out.exists()
+
+
+def test_files_that_would_become_one_or_overwrite_themselves(tree: Path, tmp_path: Path) -> None:
+    one, two = tree / "program", tree / "lib" / "program"
+    shutil.copy(one, two)
+    says = f"{one} and {two} would both become {tmp_path}/out/program"
+    refuses(tmp_path / "out", "sframe", one, two, "--output-dir", tmp_path / "out", says=says)
+    refuses(tree, "sframe", one, "--output-dir", tree, says=f"{one} would be written over itself")
+    refuses(tree, "sframe", tree, "--output-dir", tree, says=f"{tree}/lib/a would be written over itself")
+    none = tree / "none"
+    done = unwindkit("sframe", none, one, "--output-dir", tmp_path / "out")
+    assert (done.returncode, written(tmp_path / "out")) == (WRONG, ["program"])
+    assert f"unwindkit: {none}: No such file or directory" in done.stderr
+
+
+def test_any_executor(tree: Path, tmp_path: Path) -> None:
+    for name, executor in (("threads", ThreadPoolExecutor(2)), ("here", None)):
+        pairs = files_and_outputs([tree], tmp_path / name)
+        outcomes = list(write_sframe_many(pairs, executor, compact="none", version=3))
+        assert [type(one) for one in outcomes] == [SframeReport, Failure, SframeReport, Failure, SframeReport]
+        assert {(one.version, one.compact) for one in outcomes if isinstance(one, SframeReport)} == {(3, "none")}
+
+
+def kills(source: Path, out: Path, **choices: Any) -> SframeReport:
+    """Some file ends the process that reads it."""
+    if source.name == "broken":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write_sframe(source, out, **choices)
+
+
+@pytest.fixture(name="deadly")
+def _deadly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    import multiprocessing
+
+    monkeypatch.setattr(batch, "write_sframe", kills)
+    forked = multiprocessing.get_context("fork")  # so that the workers have what was put in
+    monkeypatch.setattr(batch, "worker_processes", lambda jobs, files: ProcessPoolExecutor(1, forked))
+    return
+
+
+@pytest.mark.usefixtures("deadly")
+def test_only_the_file_that_kills_its_worker_fails(tree: Path, tmp_path: Path) -> None:
+    pairs = files_and_outputs([tree], tmp_path / "out")
+    with batch.worker_processes(2, 2) as executor:
+        outcomes = list(write_sframe_many(pairs, executor))
+    failures = {Path(one.file).name: one.error for one in outcomes if isinstance(one, Failure)}
+    assert failures.pop("broken") == "the process that read it died"
+    assert list(failures) == ["object"]
+    assert written(tmp_path / "out") == ["lib/a", "lib/deep/b", "program"]
+
+
+def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        list(batch._elf_files(tmp_path / "none"))
+    with pytest.raises(ParseError, match="would both become"):
+        files_and_outputs(["a/x", "b/x"], tmp_path)
+
+
+# --- files that are told apart --------------------------------------------------------------------------------
+
+
+def test_signed_files_are_converted_with_a_warning(tree: Path, tmp_path: Path) -> None:
+    signed = tmp_path / "signed"
+    signed.write_bytes((tree / "program").read_bytes() + b"signature~Module signature appended~\n")
+    signed.chmod(0o755)
+    done = unwindkit("sframe", signed, "-o", tmp_path / "out")
+    warning = f"unwindkit: {signed}: warning: it is signed (appended to the file); the signature is not the result's"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (DONE, warning)
+    done = unwindkit("sframe", signed, "--output-dir", tmp_path / "many")
+    assert warning in done.stderr.splitlines()
+    assert "warning" not in unwindkit("sframe", tree / "program", "-o", tmp_path / "out").stderr
+
+
+def test_an_ima_signature_is_warned_of(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tree / "program"
+    asked: list[str] = []
+
+    def getxattr(handle: int, name: str) -> bytes:
+        asked.append(name)
+        if name == "security.ima":
+            return b"\3\1"
+        raise OSError(61, "No data available")
+
+    monkeypatch.setattr("os.getxattr", getxattr)
+    assert write_sframe(program, tmp_path / "out").warnings == (
+        "it is signed (security.ima); the signature is not the result's",
+    )
+    assert asked == ["security.ima", "security.evm"]
+
+
+def named(name: str, **fields: int) -> bytes:
+    return bytes(tiny_elf(CODE, CFI, Content(name, b"x"), **fields))
+
+
+OTHERS = {
+    "module.ko": (
+        named(".gnu.linkonce.this_module", e_type=ET_REL),
+        "e_type: is a kernel module: its addresses are not known before the link",
+    ),
+    "module.ko.xz": (b"\xfd7zXZ\0\0\4" + bytes(600), "not an ELF file but xz-compressed: unpack it first"),
+    "module.ko.zst": (b"\x28\xb5\x2f\xfd" + bytes(600), "not an ELF file but zstd-compressed: unpack it first"),
+    "program.gz": (b"\x1f\x8b\x08" + bytes(600), "not an ELF file but gzip-compressed: unpack it first"),
+    "bzImage": (b"MZ" + bytes(0x200) + b"HdrS" + bytes(100), "not an ELF file but a compressed kernel image (bzImage)"),
+    "Image": (b"MZ" + bytes(54) + b"ARM\x64" + bytes(100), "not an ELF file but a kernel image without ELF headers"),
+    "libx.a": (b"!<arch>\n" + bytes(60), "archive+0x42: ar_fmag: 0000 is not 600a"),
+    "thin.a": (
+        b"!<thin>\n" + bytes(60),
+        "magic: is a thin archive: its members are files of their own, to be given instead",
+    ),
+    "x32": (
+        b"\x7fELF\1\1\1" + bytes(9) + b"\2\0\x3e\0\1\0\0\0" + bytes(28),
+        "e_machine: is x32, x86-64 code in ELF32, which is not supported",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_kinds_are_named(name: str, tmp_path: Path) -> None:
+    data, says = OTHERS[name]
+    path = tmp_path / name
+    path.write_bytes(data)
+    refuses(path, "sframe", path, "-o", tmp_path / "out", says=says)
+
+
+def test_a_kernel_image_gets_no_segment(tree: Path, tmp_path: Path) -> None:
+    image, raw = tmp_path / "vmlinux", tmp_path / "raw"
+    raw.write_bytes(b"x" * 8)
+    subprocess.run(["objcopy", "--add-section", f"__ksymtab={raw}", tree / "program", image], check=True)
+    says = ".sframe: e_type: is a kernel image: what boots it knows its segments, and nothing would look for one more"
+    refuses(image, "sframe", image, "-o", tmp_path / "out", says=says)
+    assert unwindkit("sframe", image, "--section", tmp_path / "section").returncode == DONE
+
+
+def test_times_are_kept_if_asked_for(tree: Path, tmp_path: Path) -> None:
+    program = tree / "program"
+    os.utime(program, (10**9, 10**9 + 5))
+    for name, options in (("now", ()), ("then", ("--preserve-dates",))):
+        out = tmp_path / name
+        assert unwindkit("sframe", program, "-o", out, *options).returncode == DONE
+        assert unwindkit("remove", out, "-o", tmp_path / f"{name}.without", *options).returncode == DONE
+        for path in (out, tmp_path / f"{name}.without"):
+            assert (path.stat().st_mtime == 10**9 + 5) == (name == "then")
+
+
+def test_patched_machine_is_refused_in_a_batch(tmp_path: Path) -> None:
+    path = tmp_path / "odd"
+    path.write_bytes(patched(tiny_elf(CODE, CFI, e_type=ET_EXEC), e_machine=0x1234))
+    done = unwindkit("sframe", path, "--output-dir", tmp_path / "out")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (WRONG, "1 file: 0 written, 1 failed")

@@ -1,0 +1,298 @@
+"""Relocatable files that lie: every read of relocations and symbols ends in a FormatError with its place.
+
+Strategy: one small object made by hand, of x86-64, RISC-V or MIPS; each case spoils a field or has other relocations.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unwindkit import FormatError, ParseError, info, read_elf
+
+from ..conftest import fewer
+from ..support.handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, place
+from ..support.tiny_elf import ALLOC, CODE, ET_REL, NOBITS, SYMTAB, Content, patched, tiny_elf
+
+RELA, REL, CREL = 4, 9, 0x40000014
+EM_MIPS, EM_RISCV = 8, 243
+TEXT_INDEX, CFI_INDEX, RELA_INDEX, SYMBOLS_INDEX, X_INDEX = 1, 2, 3, 4, 5
+MAX = (1 << 64) - 1
+
+# A CIE of 20 bytes and an FDE of 44, whose initial location follows its length and pointer.
+CFI = eh_frame(f"{PLAIN_CIE} {X86_64_START} 0000", Fde(0, 0x40, "41 0e10" + 17 * " 00"))
+OTHER = Content(".x", b"x")
+FDE_OFFSET, LOCATION = 0x14, 0x1C
+R_64, R_PC32, R_GOTPCREL, R_32 = 1, 2, 9, 10
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """What an Elf64_Sym says of a place."""
+
+    value: int = 0
+    shndx: int = TEXT_INDEX
+
+
+@dataclass(frozen=True, slots=True)
+class Rela:
+    """An Elf64_Rela; symbol 0 is the undefined one."""
+
+    type: int
+    offset: int = LOCATION
+    addend: int = 0
+    symbol: int = 1
+
+
+def symbol_table(*symbols: Symbol) -> bytes:
+    return bytes(24) + b"".join(struct.pack("<IBBHQQ", 0, 0, 0, one.shndx, one.value, 0) for one in symbols)
+
+
+def relocation_table(*relocations: Rela) -> bytes:
+    return b"".join(struct.pack("<QQq", one.offset, one.symbol << 32 | one.type, one.addend) for one in relocations)
+
+
+def tiny_object(
+    relocations: Sequence[Rela] | bytes,
+    symbols: Sequence[Symbol] = (Symbol(),),
+    cfi: bytes = CFI,
+    fifth: Content = OTHER,
+    **header: int,
+) -> bytearray:
+    """Sections: 1 .text of 0x80 bytes, 2 .eh_frame, 3 .rela.eh_frame, 4 .symtab, 5 .x or another, 6 .shstrtab."""
+    table = relocations if isinstance(relocations, bytes) else relocation_table(*relocations)
+    contents = (Content(".rela.eh_frame", table, RELA, 0), Content(".symtab", symbol_table(*symbols), SYMTAB, 0))
+    data = tiny_elf(CODE, Content(".eh_frame", cfi), *contents, fifth, e_type=ET_REL, **header)
+    patched(data, RELA_INDEX, sh_link=SYMBOLS_INDEX, sh_info=CFI_INDEX, sh_entsize=24)
+    return patched(data, SYMBOLS_INDEX, sh_entsize=24)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "object.o"
+
+
+def refused(path: Path, data: bytes) -> ParseError:
+    path.write_bytes(data)
+    with pytest.raises(ParseError) as caught:
+        read_elf(path)
+    return caught.value
+
+
+def test_the_object_itself_is_right(path: Path) -> None:
+    path.write_bytes(tiny_object([Rela(R_64, addend=0x40)]))
+    (function,) = read_elf(path)
+    assert (function.section, function.start, function.size) == (TEXT_INDEX, 0x40, 0x40)
+
+
+@pytest.mark.parametrize("symbol", [Symbol(0, 0), Symbol(7, 0), Symbol(0x10, 0xFFF2)])
+def test_what_another_file_defines_is_in_no_section(path: Path, symbol: Symbol) -> None:
+    path.write_bytes(tiny_object([Rela(R_64, addend=0x40)], [symbol]))
+    (function,) = read_elf(path)
+    assert (function.section, function.start) == (0, 0x40)
+
+
+def test_absolute_symbol_is_in_no_section(path: Path) -> None:
+    path.write_bytes(tiny_object([Rela(R_64)], [Symbol(0xFFFFFFFF80000000, 0xFFF1)]))
+    (function,) = read_elf(path)
+    assert (function.section, function.start) == (0, 0xFFFFFFFF80000000)
+
+
+def test_place_that_a_linker_makes_is_none_yet(path: Path) -> None:
+    # "zPR": the personality is pcrel sdata4, indirect, at 0x12; the routine is in .text.
+    cie = f"01 7a505200 01 78 10  06 9b 00000000 00 {X86_64_START}"
+    for kind, personality in ((R_PC32, 0x20), (R_GOTPCREL, 0)):
+        relocations = [Rela(kind, 0x12, symbol=1), Rela(R_64, 0x24, symbol=2)]
+        cfi = eh_frame(cie, Fde(0, 0x40, "00"))
+        path.write_bytes(tiny_object(relocations, [Symbol(0x20), Symbol()], cfi))
+        (function,) = read_elf(path)
+        assert (function.personality_encoding, function.personality) == (0x9B, personality)
+        assert (function.section, function.start) == (TEXT_INDEX, 0)
+
+
+def test_relocation_that_does_nothing_is_not_looked_at(path: Path) -> None:
+    path.write_bytes(tiny_object([Rela(0, offset=MAX, symbol=77), Rela(R_64)]))
+    assert read_elf(path).function(0).section == TEXT_INDEX
+
+
+# Relocations; of which one, its field and the reason of the error, which is at that record.
+PAST = "reaches past the section's 0x40 bytes"
+TABLES = [
+    ([Rela(R_64, offset=0x39)], 0, "offset", f"R_X86_64_64 at 0x39 {PAST}"),
+    ([Rela(R_64), Rela(R_32, offset=0x3D)], 1, "offset", f"R_X86_64_32 at 0x3d {PAST}"),
+    ([Rela(R_64), Rela(R_32, offset=MAX)], 1, "offset", f"R_X86_64_32 at {MAX:#x} {PAST}"),
+    ([Rela(R_64, offset=1 << 63)], 0, "offset", f"R_X86_64_64 at {1 << 63:#x} {PAST}"),
+    ([Rela(R_64, symbol=2)], 0, "symbol", "2, where there are 2"),
+    ([Rela(R_64, symbol=0xFFFFFFFF)], 0, "symbol", "4294967295, where there are 2"),
+    ([Rela(R_64), Rela(77)], 1, "type", "77 is not known of EM_X86_64"),
+    ([Rela(0xFFFFFFFF)], 0, "type", "4294967295 is not known of EM_X86_64"),
+    ([Rela(R_64), Rela(R_64, addend=1)], 1, "offset", "R_X86_64_64 at 0x1c, which another one sets"),
+    # .text is laid at 0x40000000, .eh_frame behind it at 0x40000100.
+    ([Rela(R_32, addend=1 << 33)], 0, "addend", "R_X86_64_32: 0x240000000 does not fit 32 bits"),
+    ([Rela(R_PC32, addend=-(1 << 32))], 0, "addend", "R_X86_64_PC32: 0xfffffffefffffee4 does not fit 32 bits"),
+]
+
+
+@pytest.mark.parametrize(("relocations", "number", "field", "reason"), TABLES)
+def test_relocation_that_lies(path: Path, relocations: list[Rela], number: int, field: str, reason: str) -> None:
+    error = refused(path, tiny_object(relocations))
+    assert place(error) == (".rela.eh_frame", 24 * number, f"relocation[{number}].{field}")
+    assert error.reason == reason
+
+
+@pytest.mark.parametrize("shndx", [7, 0xFEFF])
+def test_symbol_of_a_section_that_is_not_there(path: Path, shndx: int) -> None:
+    error = refused(path, tiny_object([Rela(R_64)], [Symbol(0, shndx)]))
+    assert place(error) == (".rela.eh_frame", 0, "relocation[0].symbol")
+    assert error.reason == f"is of section {shndx}, where there are 7"
+
+
+def test_large_section_index_without_its_table(path: Path) -> None:
+    error = refused(path, tiny_object([Rela(R_64)], [Symbol(0, 0xFFFF)]))
+    assert (place(error), error.reason) == (
+        (".symtab", None, "st_shndx"),
+        "is SHN_XINDEX without SHT_SYMTAB_SHNDX",
+    )
+
+
+COMPACT = "is SHT_CREL, compact relocations, which are not supported"
+FAR = "reaches to 0x10000000018 in a file of 0x415 bytes"
+LARGE = "section headers"
+HEADERS = [
+    (RELA_INDEX, {"sh_entsize": 0}, ".rela.eh_frame", "sh_entsize", "0 bytes, where a record has 24"),
+    (RELA_INDEX, {"sh_entsize": 16}, ".rela.eh_frame", "sh_entsize", "16 bytes, where a record has 24"),
+    (RELA_INDEX, {"sh_type": REL}, ".rela.eh_frame", "sh_entsize", "24 bytes, where a record has 16"),
+    (RELA_INDEX, {"sh_size": 25}, ".rela.eh_frame", "sh_size", "25 bytes are no number of 24"),
+    (RELA_INDEX, {"sh_size": 1 << 40}, "", LARGE, "the relocations are larger than the file"),
+    (RELA_INDEX, {"sh_offset": 1 << 40}, ".rela.eh_frame", "sh_size", FAR),
+    (RELA_INDEX, {"sh_link": 0}, ".rela.eh_frame", "sh_link", "0 is no symbol table"),
+    (RELA_INDEX, {"sh_link": RELA_INDEX}, ".rela.eh_frame", "sh_link", "3 is no symbol table"),
+    (RELA_INDEX, {"sh_link": 77}, ".rela.eh_frame", "sh_link", "77 is no symbol table"),
+    (RELA_INDEX, {"sh_type": CREL}, ".rela.eh_frame", "sh_type", COMPACT),
+    (SYMBOLS_INDEX, {"sh_entsize": 16}, ".symtab", "sh_entsize", "16 bytes, where a record has 24"),
+    (SYMBOLS_INDEX, {"sh_size": 47}, ".symtab", "sh_size", "47 bytes are no number of 24"),
+    (SYMBOLS_INDEX, {"sh_size": 24}, ".rela.eh_frame", "relocation[0].symbol", "1, where there are 1"),
+    (TEXT_INDEX, {"sh_type": NOBITS, "sh_size": MAX}, "", LARGE, "the sections are larger than the address space"),
+]
+
+
+@pytest.mark.parametrize(("index", "fields", "section", "record", "reason"), HEADERS)
+def test_section_header_that_lies(
+    path: Path, index: int, fields: dict[str, int], section: str, record: str, reason: str
+) -> None:
+    error = refused(path, patched(tiny_object([Rela(R_64)]), index, **fields))
+    assert (error.section, error.record, error.reason) == (section, record, reason)
+
+
+def test_table_that_relocates_itself_ends(path: Path) -> None:
+    data = patched(tiny_object([Rela(R_64)]), RELA_INDEX, sh_info=RELA_INDEX)
+    path.write_bytes(data)
+    assert read_elf(path).function(0).section == 0
+
+
+def test_start_between_sections_is_refused(path: Path) -> None:
+    error = refused(path, tiny_object([Rela(R_64, addend=0x81)]))
+    assert place(error) == (".eh_frame", FDE_OFFSET, "FDE[0].initial_location")
+    assert error.reason == "lies in no section of the file"
+
+
+@pytest.mark.filterwarnings("error")
+def test_sections_with_lying_sizes_and_addresses(path: Path) -> None:
+    data = patched(tiny_object([Rela(R_64, addend=0x10)]), X_INDEX, sh_addr=0x40000010, sh_size=MAX)
+    for flags in (ALLOC, 0):
+        path.write_bytes(patched(data, X_INDEX, sh_flags=flags))
+        assert read_elf(path).function(0).start == 0x10
+
+
+def test_end_of_a_section_is_in_it(path: Path) -> None:
+    path.write_bytes(tiny_object([Rela(R_64, addend=0x80)]))
+    assert read_elf(path).function(0).start == 0x80
+
+
+SET_ULEB, SUB_ULEB = 60, 61
+PAIRS = [
+    ([Rela(SET_ULEB)], "type", "R_RISCV_SET_ULEB128 at 0x1c has not one partner there"),
+    ([Rela(SUB_ULEB)], "type", "R_RISCV_SUB_ULEB128 at 0x1c has not one partner there"),
+    (
+        [Rela(SET_ULEB), Rela(SUB_ULEB, offset=0x1D)],
+        "type",
+        "R_RISCV_SET_ULEB128 at 0x1c has not one partner there",
+    ),
+    ([Rela(SET_ULEB), Rela(SET_ULEB), Rela(SUB_ULEB)], "type", "R_RISCV_SET_ULEB128 at 0x1c has not one partner there"),
+    ([Rela(SET_ULEB, addend=128), Rela(SUB_ULEB)], "addend", "the difference does not fit the number's bytes"),
+    ([Rela(SET_ULEB), Rela(SUB_ULEB, addend=1)], "addend", "the difference does not fit the number's bytes"),
+    ([Rela(SET_ULEB, offset=0x40), Rela(SUB_ULEB, offset=0x40)], "offset", "reaches past the section's end"),
+    ([Rela(SET_ULEB, offset=0x3F), Rela(SUB_ULEB, offset=0x3F)], "offset", "reaches past the section's end"),
+    ([Rela(SET_ULEB, offset=0x31), Rela(SUB_ULEB, offset=0x31)], "addend", "the difference does not fit"),
+]
+
+
+@pytest.mark.parametrize(("relocations", "field", "reason"), PAIRS)
+def test_uleb128_pair_that_is_none(path: Path, relocations: list[Rela], field: str, reason: str) -> None:
+    cfi = CFI[:0x31] + b"\x80" * 15
+    error = refused(path, tiny_object(relocations, cfi=cfi.ljust(64, b"\x80"), e_machine=EM_RISCV))
+    assert (error.section, error.record) == (".rela.eh_frame", f"relocation[0].{field}")
+    assert reason in error.reason
+
+
+def test_several_relocations_in_one_of_mips(path: Path) -> None:
+    # n64: the symbol, a special symbol, three types from the last to the first.
+    for several in (b"\0\0\2\x12", b"\0\2\0\x12", b"\1\0\0\x12"):
+        table = struct.pack("<QI", LOCATION, 1) + several + bytes(8)
+        error = refused(path, tiny_object(table, e_machine=EM_MIPS))
+        assert place(error) == (".rela.eh_frame", 0, "relocation[0].type2")
+    path.write_bytes(tiny_object(struct.pack("<QI", LOCATION, 1) + b"\0\0\0\x12" + bytes(8), e_machine=EM_MIPS))
+    assert read_elf(path).function(0).section == TEXT_INDEX
+
+
+def test_many_sections_that_share_their_bytes(path: Path) -> None:
+    data = tiny_elf(CODE, *[Content(".eh_frame", CFI)] * 2, Content(".x", bytes(64)), e_type=ET_REL)
+    for index in (2, 3):
+        patched(data, index, sh_offset=0, sh_size=len(data) - 1)
+    error = refused(path, data)
+    assert (error.record, error.reason) == ("section headers", "2 sections are larger than the file")
+
+
+def test_many_sections_with_relocations_take_no_square(path: Path) -> None:
+    count = 3000
+    names = b"\0.eh_frame\0.rela\0.symtab\0"
+    contents = [names, CFI, relocation_table(Rela(R_64, symbol=0)), symbol_table()]
+    offsets = [64 + sum(map(len, contents[:index])) for index in range(4)]
+    headers = [bytes(64), struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, offsets[0], len(names), 0, 0, 1, 0)]
+    headers.append(struct.pack("<IIQQQQIIQQ", 17, SYMTAB, 0, 0, offsets[3], 24, 0, 0, 1, 24))
+    for index in range(count):
+        headers.append(struct.pack("<IIQQQQIIQQ", 1, 1, ALLOC, 0, offsets[1], len(CFI), 0, 0, 1, 0))
+        headers.append(struct.pack("<IIQQQQIIQQ", 11, RELA, 0, 0, offsets[2], 24, 2, 3 + 2 * index, 8, 24))
+    end = 64 + sum(map(len, contents))
+    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
+    file = struct.pack("<HHIQQQIHHHHHH", ET_REL, 62, 1, 0, 0, end, 0, 64, 56, 0, 64, len(headers), 1)
+    path.write_bytes(ident + file + b"".join(contents) + b"".join(headers))
+    before = time.monotonic()
+    assert len(read_elf(path)) == count
+    assert time.monotonic() - before < 30
+
+
+@fewer(2)
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 1 << 12), st.integers(0, 255)), min_size=1, max_size=4),
+    machine=st.sampled_from([62, EM_RISCV, EM_MIPS]),
+)
+def test_damaged_objects_end_in_a_table_or_a_format_error(
+    tmp_path: Path, changes: list[tuple[int, int]], machine: int
+) -> None:
+    data = tiny_object([Rela(2), Rela(SET_ULEB), Rela(SUB_ULEB), Rela(35), Rela(18)], e_machine=machine)
+    for offset, byte in changes:
+        data[offset % len(data)] = byte
+    damaged = tmp_path / "damaged.o"
+    damaged.write_bytes(data)
+    for read in (read_elf, info, lambda path: read_elf(path, "all")):
+        try:
+            read(damaged)
+        except FormatError as error:
+            assert error.reason

@@ -1,0 +1,68 @@
+"""Tables that are put to an assembler as directives, and read again: GNU as and ld 2.47, llvm-mc 22 for MIPS.
+
+Strategy: linked by a script with the section at the address that the text names, so that everything is where it was.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from unwindkit import Function, Refusals, UnwindTable, read_elf, to_directives
+from unwindkit.converters.elf.image import open_elf
+from unwindkit.converters.table.model import FunctionColumns, table_of
+
+from ..oracles import run_oracle
+from ..programs.objects import TARGETS, Target, linked
+
+SCRIPT = "SECTIONS {{ .unwound {address} : {{ *(.unwound) }} .eh_frame : {{ *(.eh_frame) }} }}"
+# What a table keeps of a function beside its rows.
+KEPT = ("start", "size", "section", "return_column", "flags", "personality_encoding", "personality", "lsda")
+
+
+def target_of(table: UnwindTable) -> Target:
+    """What assembles for a table."""
+    is_little = table.architecture.name == "mips64" and table.byte_order == "little"
+    return TARGETS["mips64 little-endian" if is_little else table.architecture.name]
+
+
+def again(folder: Path, table: UnwindTable) -> tuple[UnwindTable, Refusals]:
+    """A table, assembled and read, and what it could not say: linked where it has addresses and there is a linker."""
+    text, refusals = to_directives(table)
+    if not text:
+        return table_of(table.architecture, [], table.byte_order), refusals
+    target = target_of(table)
+    source, made = folder / "again.s", folder / "again.o"
+    source.write_bytes(text)
+    run_oracle(target.program, *target.options, "--fatal-warnings", source, "-o", made, suite=target.suite)
+    if table.functions.section.any():
+        return _in_its_sections(made), refusals
+    address = re.findall(r"^/\* \.unwound: address (0x[0-9a-f]+) \*/$", text.decode(), re.MULTILINE)
+    if target.linker is not None:
+        script = folder / "again.ld"
+        script.write_text(SCRIPT.format(address=address[0]))
+        return read_elf(linked(target, folder / "again", "-T", script, made)), refusals
+    back = read_elf(made)
+    start = back.functions.start + np.uint64(int(address[0], 16))
+    return replace(back, functions=replace(back.functions, start=start, section=back.functions.section * 0)), refusals
+
+
+def _in_its_sections(made: Path) -> UnwindTable:
+    """The table of an object, whose sections are called `.unwound.N`, with N as their numbers."""
+    back, sections = read_elf(made), open_elf(made).sections
+    numbers = [int(sections[index].name.removeprefix(".unwound.")) for index in back.functions.section.tolist()]
+    return replace(back, functions=replace(back.functions, section=np.array(numbers, np.uint32)))
+
+
+def without_rows(table: UnwindTable) -> list[tuple[int, ...]]:
+    """What a table keeps of its functions beside rows, in order of sections and addresses."""
+    columns: FunctionColumns = table.functions
+    return sorted(zip(*(getattr(columns, name).tolist() for name in KEPT), strict=True))
+
+
+def in_order(table: UnwindTable) -> list[Function]:
+    """Functions with their rows, in order of sections and addresses, without where they were read."""
+    found = (replace(function, origin=0) for function in table)
+    return sorted(found, key=lambda function: (function.section, function.start, function.size))

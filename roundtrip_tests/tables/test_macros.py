@@ -1,0 +1,225 @@
+"""Macro information as columns: what the kernel reads is what the reference engine reads; written back; what is wrong.
+
+Strategy: hypothesis draws whole sections for both engines to read; each rule of DWARF4 6.3 has bytes of its own that
+break it alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unwindkit.converters.elf.image import open_elf
+from unwindkit.converters.macro.check import MacroProblem, check_macros
+from unwindkit.converters.macro.strings import macro_sources
+from unwindkit.converters.macro.table import Macros, read_macros, write_macros
+from unwindkit.schemas import strategies
+from unwindkit.schemas.macros import (
+    MACRO_SECTIONS,
+    MacroEntry,
+    MacroUnit,
+    Operand,
+    build_macros,
+    parse_macros,
+    standard_operands,
+)
+from unwindkit.schemas.section import ByteOrder, Section
+from unwindkit.schemas.wire import Leb128, leb_size
+
+from ..conftest import engine_in_use, fewer
+from ..support.handmade import octets
+from ..support.programs.debug_programs import EVERY_VARIANT, Variant, built
+from .test_vectors_macros import MACINFO, MACRO, VENDORS_BIG_64
+
+orders = st.sampled_from(["little", "big"])
+engines = st.sampled_from(["pure", "compiled"])
+
+
+def section(data: str | bytes, name: str = ".debug_macro", order: ByteOrder = "little") -> Section:
+    return Section.of(name, octets(data) if isinstance(data, str) else data, 0, order)
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def test_columns_of_macinfo(kernels: str) -> None:
+    table = read_macros(section(MACINFO, ".debug_macinfo"))
+    assert (table.unit_offset.tolist(), table.first.tolist()) == ([0, 21], [0, 5, 5])
+    assert table.opcode.tolist() == [1, 3, 2, 4, 0xFF]
+    assert table.line.tolist() == [0, 0, 5, 0, 0]
+    assert table.value.tolist() == [0, 1, 0, 0, 7]
+    assert [table.text_of(index) for index in range(5)] == [b"A 1", b"", b"A", b"", b"xy"]
+    assert table.offset.tolist() == [0, 6, 10, 14, 15]
+
+
+def test_columns_of_every_opcode(kernels: str) -> None:
+    table = read_macros(section(MACRO + MACRO))
+    assert (table.version.tolist(), table.line_offset.tolist()) == ([5, 5], [0x3344] * 2)
+    assert table.opcode.tolist() == [*range(1, 13)] * 2
+    assert table.line[:12].tolist() == [1, 2, 0, 0, 3, 4, 0, 5, 6, 0, 7, 8]
+    assert table.value[12:].tolist() == [0, 0, 1, 0, 0x5678, 0x5678, 9, 0x11, 0x12, 0x13, 2, 0x103]
+
+
+def test_columns_of_described_opcodes(kernels: str) -> None:
+    table = read_macros(section(VENDORS_BIG_64, order="big"))
+    assert table.is_described(np.arange(3)).tolist() == [True, True, False]
+    assert [table.text_of(index) for index in range(2)] == [b"", octets("07 02aabb 0000000000000123")]
+    assert (table.line.tolist(), table.value.tolist()) == ([0, 0, 1], [0, 0, 0x456])
+
+
+def matches(table: Macros, index: int, entry: MacroEntry, unit: MacroUnit) -> bool:
+    """Whether a row of the columns says what an entry of the reference engine says."""
+    operands = standard_operands(0 if unit.header is None else unit.header.version).get(entry.opcode)
+    if operands is None:
+        return bool(table.opcode[index] == entry.opcode)
+    for operand, value in zip(operands, entry.operands, strict=True):
+        if operand in (Operand.TEXT, Operand.VENDOR_TEXT):
+            found: object = table.text_of(index)
+        else:
+            found = int((table.line if operand is Operand.LINE else table.value)[index])
+        if found != (value if isinstance(value, bytes) else int(value)):
+            return False
+    return bool(table.opcode[index] == entry.opcode)
+
+
+def shortest(unit: MacroUnit) -> MacroUnit:
+    """The unit with no padded number where the standards define operands."""
+
+    def cut(value: object) -> object:
+        return Leb128(value.value, leb_size(value.value, signed=False)) if isinstance(value, Leb128) else value
+
+    known = standard_operands(0 if unit.header is None else unit.header.version)
+    entries = (
+        MacroEntry(one.opcode, tuple(map(cut, one.operands)) if one.opcode in known else one.operands)
+        for one in unit.entries
+    )
+    return MacroUnit(unit.header, tuple(entries))
+
+
+@pytest.mark.parametrize("name", MACRO_SECTIONS)
+@fewer(5)
+@given(order=orders, engine=engines, data=st.data())
+def test_units_as_the_reference_engine_reads_them(
+    name: str, order: ByteOrder, engine: str, data: st.DataObject
+) -> None:
+    units = data.draw(st.lists(strategies.macro_units(MACRO_SECTIONS[name]), max_size=3))
+    built_bytes = build_macros(tuple(units), order)
+    with engine_in_use(engine):
+        table = read_macros(section(built_bytes, name, order))
+        written = write_macros(table)
+    assert np.diff(table.first).tolist() == [len(unit.entries) for unit in units]
+    entries = [(entry, unit) for unit in units for entry in unit.entries]
+    assert all(matches(table, index, *one) for index, one in enumerate(entries))
+    assert written == build_macros(tuple(map(shortest, units)), order)
+
+
+@EVERY_VARIANT
+def test_sections_of_gcc_are_written_as_they_were(variant: Variant, debug_folder: Path) -> None:
+    """Law 2, on the wire and for columns; and nothing is wrong with them."""
+    image = open_elf(built(debug_folder, variant)[1])
+    strings = next((image.contents(one) for one in image.named(".debug_str")), None)
+    found = [image.contents(header) for name in MACRO_SECTIONS for header in image.named(name)]
+    assert found
+    for one in found:
+        units = parse_macros(one, MACRO_SECTIONS[one.name])
+        assert build_macros(units, one.byte_order) == bytes(one.data)
+        table = read_macros(one)
+        assert len(table) == sum(len(unit.entries) for unit in units) > 300
+        assert write_macros(table) == bytes(one.data)
+        assert check_macros(one, macro_sources(strings)).sentences() == ()
+
+
+# --- what is wrong ----------------------------------------------------------------------------------------------------
+
+BASE, END = "03 00 01 ", "04 "
+
+
+def entry(kind: int, line: int, text: str) -> str:
+    return f"{kind:02x} {line:02x} {text.encode().hex()}00 "
+
+
+A = entry(1, 3, "A 1")
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem", "offset"),
+    [
+        (A, MacroProblem.NO_BASE, 0),
+        ("03 01 01 " + END, MacroProblem.BASE_LINE, 0),
+        (BASE + END + "03 00 02 " + END, MacroProblem.SEVERAL_BASES, 4),
+        (A + BASE + END, MacroProblem.COMMAND_LINE, 0),
+        (BASE + END + entry(1, 0, "A 1"), MacroProblem.BEHIND_BASE, 4),
+        (BASE + END + END, MacroProblem.NOT_BEGUN, 4),
+        (END + BASE + END, MacroProblem.NOT_BEGUN, 0),
+        (BASE + "03 01 02 " + END, MacroProblem.NOT_ENDED, 0),
+        (BASE + entry(1, 0, "A 1") + END, MacroProblem.NO_LINE, 3),
+        (BASE + A + entry(2, 2, "A") + END, MacroProblem.DESCENDS, 9),
+        (BASE + A + "03 02 02 " + END + END, MacroProblem.DESCENDS, 9),
+        (BASE + A + "03 04 02 " + entry(1, 1, "B ") + END + entry(1, 3, "C ") + END, MacroProblem.DESCENDS, 18),
+        (BASE + entry(1, 3, "1A 1") + END, MacroProblem.NAME, 3),
+        (BASE + entry(1, 3, "") + END, MacroProblem.NAME, 3),
+        (BASE + entry(2, 3, "A 1") + END, MacroProblem.NAME, 3),
+        (BASE + entry(2, 3, "") + END, MacroProblem.NAME, 3),
+        (BASE + entry(1, 3, "A") + END, MacroProblem.SPACE, 3),
+        (BASE + entry(1, 3, "A  1") + END, MacroProblem.SPACE, 3),
+        (BASE + entry(1, 3, "A=1") + END, MacroProblem.SPACE, 3),
+        (BASE + entry(1, 3, "A(x)x") + END, MacroProblem.SPACE, 3),
+        (BASE + entry(1, 3, "A(x)") + END, MacroProblem.SPACE, 3),
+        (BASE + entry(1, 3, "A(x, y) x") + END, MacroProblem.PARAMETERS, 3),
+        (BASE + entry(1, 3, "A(x") + END, MacroProblem.PARAMETERS, 3),
+    ],
+)
+def test_each_rule_of_macinfo(entries: str, problem: MacroProblem, offset: int) -> None:
+    right = BASE + A + END + "00 "
+    for before, after in (("", ""), (right, right)):
+        found = check_macros(section(before + entries + "00" + after, ".debug_macinfo"))
+        assert [MacroProblem(number) for number in found.problem] == [problem]
+        assert found.of(problem) == [offset + len(octets(before))]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        "",
+        entry(1, 0, "A 1") + entry(2, 0, "A") + BASE + END,
+        BASE + entry(1, 1, "A ") + entry(1, 1, "B(x,y,...) x") + entry(1, 2, "_$\u00e4()  ".rstrip() + " ") + END,
+        BASE + "03 05 02 " + entry(1, 1, "A 1") + END + "03 06 03 " + entry(1, 1, "B 1") + END + entry(2, 7, "A") + END,
+        # A file that the command line includes.
+        BASE + "03 00 02 " + A + END + END,
+        "ff 07 787900 " + BASE + END,
+    ],
+)
+def test_what_is_right_in_macinfo(entries: str) -> None:
+    assert check_macros(section(entries + "00", ".debug_macinfo")).sentences() == ()
+
+
+def imports(*targets: int) -> str:
+    """Units of 9 bytes that each import another."""
+    return "".join(f"0500 00 07 {target.to_bytes(4, 'little').hex()} 00 " for target in targets)
+
+
+def test_imports() -> None:
+    """Units at 0, 9, 18, 27 and 36: 0 imports 9, which imports 18, which imports 9; 27 leads there; 36 nowhere."""
+    found = check_macros(section(imports(9, 18, 9, 0, 37)))
+    assert found.of(MacroProblem.CYCLE) == [9 + 3, 18 + 3]
+    assert found.of(MacroProblem.NO_UNIT) == [36 + 3]
+    assert len(found) == 3
+    assert check_macros(section(imports(0))).of(MacroProblem.CYCLE) == [3]
+    assert len(check_macros(section(imports(9, 18) + "0500 00 00"))) == 0
+
+
+def test_texts_in_debug_str() -> None:
+    unit = "0500 00 05 01 00000000 05 01 04000000 06 01 07000000 05 01 0a000000 00"
+    sources = macro_sources(Section.of(".debug_str", b"A 1\0B2\0C\0D "))
+    found = check_macros(section(unit), sources)
+    assert found.of(MacroProblem.SPACE) == [3 + 6]
+    assert found.of(MacroProblem.NO_STRING) == [3 + 18]
+    assert len(found) == 2
+
+
+def test_entries_outside_of_files_are_right_where_a_unit_is_to_be_imported() -> None:
+    assert len(check_macros(section("0500 00 " + A + A + "00"))) == 0
+    assert check_macros(section("0500 00 " + A + entry(1, 2, "B ") + "00")).of(MacroProblem.DESCENDS) == [3 + 6]

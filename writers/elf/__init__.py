@@ -1,0 +1,1 @@
+"""ELF files with sections added, replaced and removed."""

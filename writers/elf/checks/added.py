@@ -1,0 +1,339 @@
+"""The check of a file that got a loaded section: what was there stays where and what it was, the new one is right.
+
+Strategy: both files are read with pyelftools alone and compared table by table; no code is shared with a writer, so
+that no fault of one can hide here. Sections are compared by index, because symbols hold indices; equal bytes of
+.symtab, .dynsym, .dynamic, .rela.*, .gnu.version* and notes say that symbols, dependencies, relocations, versions and
+the build id are as before. Declared changes, all others are faults: in the ELF header e_phoff, e_shoff, e_phnum and
+e_shnum; the program header table's place, and the length of the PT_LOAD that holds it; sh_name, .shstrtab, the place
+in the file of what is not loaded; the bytes of a replaced section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.constants import P_FLAGS, SH_FLAGS
+from elftools.elf.enums import ENUM_P_TYPE_BASE, ENUM_SH_TYPE_BASE
+
+from .compare import (
+    KEPT_HEADER_FIELDS,
+    ElfTables,
+    changed,
+    difference,
+    difference_outside,
+    is_zero_outside,
+    mode_faults,
+    read_elf_tables,
+    type_name,
+)
+from .moved import Moves, moves_of
+
+MIN_PAGE, MAX_PAGE = 0x1000, 0x10000  # smallest and largest page of the machines that run ELF64
+# ELF64: e_phoff and e_shoff, e_phnum, e_shnum.
+CHANGED_HEADER_BYTES = ((32, 48), (56, 58), (60, 62))
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedSection:
+    """The section that the result must have, whole: its bytes at `address`, and what its two headers must say.
+
+    `moved` are the indices of other loaded sections that are declared to have another address than they had.
+    """
+
+    name: str
+    section_type: int
+    segment_type: int
+    address: int
+    data: bytes
+    alignment: int
+    moved: tuple[int, ...] = ()
+
+
+def check_added(before: Path, after: Path, expected: ExpectedSection) -> tuple[str, ...]:
+    """Every fault of `after` as the file `before` with one loaded section added or replaced, a sentence each."""
+    try:
+        with before.open("rb") as first, after.open("rb") as second:
+            faults = [*mode_faults(before, after)]
+            old, new = read_elf_tables(first), read_elf_tables(second)
+            faults += _header_faults(old, new)
+            if lost := [index for index in expected.moved if index >= min(len(old.sections), len(new.sections))]:
+                return (*faults, f"section {lost[0]} was to move and is missing")
+            others, new_others = _others(old, expected), _others(new, expected)
+            moves = moves_of(old, new, expected.moved, others, len(new_others))
+            faults += moves.faults
+            faults += _section_faults(old, new, expected, moves)
+            faults += _segment_faults(old, new, expected, moves)
+            faults += _program_header_faults(old, new)
+            faults += _layout_faults(old, new)
+            faults += _new_section_faults(new, expected)
+            faults += _trailer_faults(old, new)
+    except ELFError as fault:
+        return (f"the result cannot be read: {fault}",)
+    return tuple(faults)
+
+
+def _header_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
+    for field in KEPT_HEADER_FIELDS:
+        yield from changed("ELF header", field, old.header, new.header)
+
+
+def _others(elf: ElfTables, expected: ExpectedSection) -> list[Mapping[str, Any]]:
+    """The program headers that are neither PT_LOAD nor PT_PHDR, nor name the section."""
+    own = ("PT_LOAD", "PT_PHDR", type_name(ENUM_P_TYPE_BASE, expected.segment_type))
+    return [segment for segment in elf.segments if segment["p_type"] not in own]
+
+
+def _section_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection, moves: Moves) -> Iterator[str]:
+    """Each section at its index with its header and bytes; a replaced one is the new section or an unused header."""
+    for index, (name, _) in enumerate(old.sections):
+        if index >= len(new.sections):
+            yield f"section [{index}] {name}: is missing"
+            continue
+        new_name, new_header = new.sections[index]
+        if name == expected.name:
+            if new_name != name and new_header["sh_type"] != "SHT_NULL":
+                yield f"section [{index}] {name}: was replaced by {new_name}"
+        elif new_name != name:
+            yield f"section [{index}] {name}: is now {new_name}"
+        elif index not in moves.indices:
+            yield from _kept_section_faults(old, new, index, moves)
+    names = new.sections[new.header["e_shstrndx"]][1]
+    names_end = names["sh_offset"] + names["sh_size"]
+    if names_end > len(new.data) or new.data[names_end - 1] != 0:
+        yield "the section names do not end with their table"
+    added = [name for name, _ in new.sections[len(old.sections) :]]
+    if added != [] and (added != [expected.name] or any(name == expected.name for name, _ in old.sections)):
+        yield f"unexpected sections at the end of the table: {', '.join(added)}"
+
+
+def _kept_section_faults(old: ElfTables, new: ElfTables, index: int, moves: Moves) -> Iterator[str]:
+    (name, header), (_, new_header) = old.sections[index], new.sections[index]
+    title = f"section [{index}] {name}"
+    holds_names = index == old.header["e_shstrndx"]
+    is_loaded = bool(header["sh_flags"] & SH_FLAGS.SHF_ALLOC)
+    changing = {"sh_name", *([] if is_loaded else ["sh_offset"]), *(["sh_size"] if holds_names else [])}
+    for field in header:
+        if index == 0 or field not in changing:
+            yield from changed(title, field, header, new_header)
+    # Section names are compared one by one; but some linkers keep the symbols' names in the same table.
+    if holds_names and not any(one["sh_link"] == index for _, one in old.sections):
+        return
+    if header["sh_type"] != "SHT_NOBITS":
+        start, size = header["sh_offset"], header["sh_size"]
+        if start == new_header["sh_offset"]:
+            found = difference_outside(old.data, new.data, start, start + size, moves.ranges)
+            place = None if found is None else found - start
+        else:
+            place = difference(old.data, start, new.data, new_header["sh_offset"], size)
+        if place is not None:
+            entry = f", in entry {place // header['sh_entsize']}" if header["sh_entsize"] else ""
+            yield f"{title}: bytes differ from {place:#x} on{entry}"
+
+
+def _segment_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection, moves: Moves) -> Iterator[str]:
+    """Each program header as it was, but PT_PHDR, the one that names the section, and the longer PT_LOAD."""
+    others, new_others = moves.segments, _others(new, expected)
+    if len(others) != len(new_others):
+        yield f"{len(new_others)} program headers beside PT_LOAD, PT_PHDR and the section's, there were {len(others)}"
+    for one, other in zip(others, new_others, strict=False):
+        title = f"{one['p_type']} at {one['p_vaddr']:#x}"
+        for field in one:
+            yield from changed(title, field, one, other)
+        if one == {**other} and not _is_in(one, moves.ranges):
+            yield from _segment_bytes_faults(title, one, old, new, expected, moves)
+    new_loads = {segment["p_vaddr"]: segment for segment in new.of_type("PT_LOAD")}
+    for load in old.of_type("PT_LOAD"):
+        title = f"PT_LOAD at {load['p_vaddr']:#x}"
+        new_load = new_loads.pop(load["p_vaddr"], None)
+        if new_load is None:
+            yield f"{title}: is missing"
+            continue
+        for field in ("p_offset", "p_paddr", "p_flags", "p_align"):
+            yield from changed(title, field, load, new_load)
+        yield from _length_faults(title, load, new_load, new, expected)
+        yield from _segment_bytes_faults(title, load, old, new, expected, moves)
+    for load in new_loads.values():
+        yield from _new_load_faults(load, new, expected, moves)
+    if late := _late(new) - _late(old):
+        yield f"{late.pop()} comes after a PT_LOAD"
+
+
+def _late(elf: ElfTables) -> set[str]:
+    """What the gABI wants before any PT_LOAD and is behind one."""
+    kinds = [one["p_type"] for one in elf.segments]
+    return {"PT_PHDR", "PT_INTERP"} & set(kinds[kinds.index("PT_LOAD") :]) if "PT_LOAD" in kinds else set()
+
+
+def _new_load_faults(load: Mapping[str, Any], new: ElfTables, expected: ExpectedSection, moves: Moves) -> Iterator[str]:
+    title, size = f"new PT_LOAD at {load['p_vaddr']:#x}", load["p_filesz"]
+    ends = (expected.address + len(expected.data) - _shift(load), new.table_range()[1])
+    if not _maps(load, expected) or load["p_offset"] + size not in ends:
+        yield f"{title}: does not hold {expected.name}, or more than that and the program headers"
+    own = [new.table_range(), *((one["sh_offset"], one["sh_offset"] + one["sh_size"]) for one in _inside(new, moves))]
+    section_start = expected.address - _shift(load)
+    if not is_zero_outside(new.data, load["p_offset"], section_start, own):
+        yield f"{title}: holds bytes of nothing before {expected.name}"
+    wanted = {"p_flags": P_FLAGS.PF_R, "p_paddr": load["p_vaddr"], "p_memsz": size}
+    for field in wanted:
+        yield from changed(title, field, wanted, load, "should be")
+
+
+def _inside(new: ElfTables, moves: Moves) -> Iterator[Mapping[str, Any]]:
+    return (new.sections[index][1] for index in moves.indices)
+
+
+def _length_faults(
+    title: str, load: Mapping[str, Any], new_load: Mapping[str, Any], new: ElfTables, expected: ExpectedSection
+) -> Iterator[str]:
+    growth = new_load["p_filesz"] - load["p_filesz"]
+    if growth == 0 and new_load["p_memsz"] == load["p_memsz"]:
+        return
+    start, end = new.table_range()
+    file_end = load["p_offset"] + load["p_filesz"]
+    for_table = file_end <= start and end <= file_end + growth
+    for_section = _maps(new_load, expected)
+    was_full = load["p_filesz"] == load["p_memsz"] and new_load["p_filesz"] == new_load["p_memsz"]
+    if growth < 0 or not was_full or not (for_table or for_section):
+        sizes = f"p_filesz {new_load['p_filesz']:#x} and p_memsz {new_load['p_memsz']:#x}"
+        yield f"{title}: {sizes} hold more or less than before"
+
+
+def _is_in(segment: Mapping[str, Any], ranges: Iterable[tuple[int, int]]) -> bool:
+    start, end = segment["p_offset"], segment["p_offset"] + segment["p_filesz"]
+    return any(low <= start < high or low < end <= high for low, high in ranges)
+
+
+def _segment_bytes_faults(
+    title: str, segment: Mapping[str, Any], old: ElfTables, new: ElfTables, expected: ExpectedSection, moves: Moves
+) -> Iterator[str]:
+    """Compare what the file had for `segment`, but for the declared bytes; both files have it at the same offset."""
+    skipped = [*CHANGED_HEADER_BYTES, *moves.ranges]
+    for elf in (old, new):
+        for name, header in elf.sections:
+            if name == expected.name and header["sh_type"] != "SHT_NOBITS":
+                skipped.append((header["sh_offset"], header["sh_offset"] + header["sh_size"]))
+    start, end = segment["p_offset"], segment["p_offset"] + segment["p_filesz"]
+    place = difference_outside(old.data, new.data, start, end, skipped)
+    if place is not None:
+        yield f"{title}: the file's bytes differ at {place:#x}"
+
+
+def _program_header_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
+    start, end = new.table_range()
+    holder = _load_at(new, start, end)
+    if holder is None:
+        if _load_at(old, *old.table_range()):
+            yield "the program header table is in no PT_LOAD"
+        return
+    # Kernels before 5.18 give AT_PHDR as e_phoff plus this difference of the first PT_LOAD.
+    if _shift(holder) != _shift(new.of_type("PT_LOAD")[0]):
+        yield "the program header table's PT_LOAD has another p_vaddr - p_offset than the first one"
+    tables, old_tables = new.of_type("PT_PHDR"), old.of_type("PT_PHDR")
+    if len(tables) != len(old_tables):
+        yield f"there are {len(tables)} PT_PHDR, there were {len(old_tables)}"
+    vaddr, size = start + _shift(holder), end - start
+    moved = {"p_offset": start, "p_vaddr": vaddr, "p_paddr": vaddr, "p_filesz": size, "p_memsz": size}
+    for old_table, table in zip(old_tables, tables, strict=False):
+        wanted = {**old_table, **moved}
+        for field in wanted:
+            yield from changed("PT_PHDR", field, wanted, table, "should be")
+
+
+def _layout_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
+    """What the kernel and ld.so ask of PT_LOADs: order, no overlap, congruence, whole pages."""
+    loads, known = new.of_type("PT_LOAD"), {load["p_vaddr"] for load in old.of_type("PT_LOAD")}
+    for load in loads:
+        title, align = f"PT_LOAD at {load['p_vaddr']:#x}", max(load["p_align"], 1)
+        if load["p_vaddr"] % align != load["p_offset"] % align:
+            yield f"{title}: p_vaddr and p_offset {load['p_offset']:#x} differ modulo p_align {align:#x}"
+        if load["p_offset"] + load["p_filesz"] > len(new.data):
+            yield f"{title}: ends past the file"
+        # glibc's dlopen refuses it: "ELF load command alignment not page-aligned".
+        if load["p_vaddr"] not in known and (align < MIN_PAGE or align & (align - 1)):
+            yield f"{title}: p_align {align:#x} is no page size"
+    old_pairs = pairwise(old.of_type("PT_LOAD"))
+    sharing = {(one["p_vaddr"], two["p_vaddr"]) for one, two in old_pairs if _share_page(one, two)}
+    for one, two in pairwise(loads):
+        pair = one["p_vaddr"], two["p_vaddr"]
+        if pair[0] + one["p_memsz"] > pair[1]:
+            yield f"PT_LOADs at {pair[0]:#x} and {pair[1]:#x} overlap or are not in order"
+        # With equal differences the page shows the same bytes of the file, whichever mapping wins.
+        elif _share_page(one, two) and _shift(one) != _shift(two) and pair not in sharing:
+            yield f"PT_LOADs at {pair[0]:#x} and {pair[1]:#x} share a page"
+
+
+def _new_section_faults(new: ElfTables, expected: ExpectedSection) -> Iterator[str]:
+    title, size = f"the new {expected.name}", len(expected.data)
+    found = [header for name, header in new.sections if name == expected.name]
+    named = new.of_type(type_name(ENUM_P_TYPE_BASE, expected.segment_type))
+    if len(found) != 1 or len(named) != 1:
+        yield f"{title}: there are {len(found)} sections and {len(named)} segments for it, not one each"
+        return
+    [header], [segment] = found, named
+    start, end = header["sh_offset"], header["sh_offset"] + size
+    wanted = {"sh_type": type_name(ENUM_SH_TYPE_BASE, expected.section_type), "sh_flags": SH_FLAGS.SHF_ALLOC}
+    wanted |= {"sh_addr": expected.address, "sh_size": size, "sh_addralign": expected.alignment}
+    wanted |= {"sh_link": 0, "sh_info": 0, "sh_entsize": 0}
+    for field in wanted:
+        yield from changed(title, field, wanted, header, "should be")
+    wanted = {"p_offset": start, "p_vaddr": expected.address, "p_paddr": expected.address, "p_filesz": size}
+    wanted |= {"p_memsz": size, "p_flags": P_FLAGS.PF_R, "p_align": expected.alignment}
+    for field in wanted:
+        yield from changed(f"{title}: its segment", field, wanted, segment, "should be")
+    if expected.address % expected.alignment:
+        yield f"{title}: {expected.address:#x} is not aligned to {expected.alignment}"
+    if new.data[start:end] != expected.data:
+        yield f"{title}: its bytes at {start:#x} in the file are not those that were given"
+    load = _load_at(new, start, end)
+    if load is None or start + _shift(load) != expected.address:
+        yield f"{title}: no PT_LOAD maps {start:#x} in the file to {expected.address:#x}"
+    elif load["p_flags"] & (P_FLAGS.PF_R | P_FLAGS.PF_W) != P_FLAGS.PF_R:
+        yield f"{title}: its PT_LOAD is not read-only"
+    table_start, table_end = new.table_range()
+    if start < table_end and table_start < end:
+        yield f"{title}: overlaps the program header table"
+    for name, other in new.sections:
+        alone = other is header or not other["sh_flags"] & SH_FLAGS.SHF_ALLOC or other["sh_flags"] & SH_FLAGS.SHF_TLS
+        if not alone and other["sh_addr"] < expected.address + size and expected.address < _section_end(other):
+            yield f"{title}: overlaps {name}"
+
+
+def _trailer_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
+    """What follows all that the tables describe (an archive, a script's data) must still end the file."""
+    tables = ((old.header["e_shoff"], old.header["e_shnum"] * old.header["e_shentsize"]), (old.table_range()[1], 0))
+    ends = [offset + size for offset, size in tables]
+    ends += [one["p_offset"] + one["p_filesz"] for one in old.segments]
+    ends += [one["sh_offset"] + one["sh_size"] for _, one in old.sections if one["sh_type"] != "SHT_NOBITS"]
+    size = len(old.data) - max(ends)
+    if size > 0 and difference(old.data, max(ends), new.data, len(new.data) - size, size) is not None:
+        yield f"the last {size} bytes of the file, which no header describes, are not kept"
+
+
+def _load_at(elf: ElfTables, start: int, end: int) -> Mapping[str, Any] | None:
+    """The PT_LOAD that has these bytes of the file."""
+    loads = elf.of_type("PT_LOAD")
+    return next((one for one in loads if one["p_offset"] <= start and end <= one["p_offset"] + one["p_filesz"]), None)
+
+
+def _shift(load: Mapping[str, Any]) -> int:
+    """What is to be added to an offset in the file to get the virtual address."""
+    return int(load["p_vaddr"] - load["p_offset"])
+
+
+def _section_end(header: Mapping[str, Any]) -> int:
+    return int(header["sh_addr"] + header["sh_size"])
+
+
+def _maps(load: Mapping[str, Any], expected: ExpectedSection) -> bool:
+    start = expected.address - load["p_vaddr"]
+    return bool(0 <= start <= load["p_filesz"] - len(expected.data))
+
+
+def _share_page(one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:
+    page = min(MAX_PAGE, max(MIN_PAGE, one["p_align"], two["p_align"]))
+    return bool((one["p_vaddr"] + one["p_memsz"] - 1) // page >= two["p_vaddr"] // page)

@@ -1,0 +1,1 @@
+"""How a place is made for a section: three engines, one plan."""

@@ -1,0 +1,105 @@
+"""The first engine: lief makes room for one PT_LOAD more, and no address moves.
+
+Strategy: lief (SEGMENT_GAP) puts the program headers into a gap between two PT_LOADs and the section into a PT_LOAD of
+its own at the end. lief chooses the places, moves what is not loaded and renames; whatever else it writes is unreliable
+(.gnu.hash, .bss, sh_info, p_align, section indices), so the loaded bytes and the header tables are written once more
+from the input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import BufferedReader
+from pathlib import Path
+
+from ....schemas.section import BuildError, ParseError
+from ...files import copy_range
+from ..tables import PF, PT, SHF, SectionHeader, Segment, Tables, read_tables
+from .plan import LoadedSection, Plan, page_of
+
+
+def write_by_lief(source: BufferedReader, out_path: Path, before: Tables, section: LoadedSection) -> Plan:
+    """Have lief make room for one PT_LOAD more and move what is not loaded; the loaded bytes are the input's."""
+    page = page_of(before)
+    address, offset = _place_by_lief(source, out_path, section, page)
+    with out_path.open("r+b") as out:
+        try:
+            after = read_tables(out)
+        except ParseError as fault:
+            raise BuildError(section.name, None, fault.record, f"lief's result is no ELF file: {fault}") from fault
+        for load in before.loads:
+            out.seek(load.offset)
+            copy_range(source, out, load.offset, load.filesz)
+    places = {(load.offset, load.vaddr) for load in before.loads}
+    if {(load.offset, load.vaddr) for load in after.loads if load.vaddr != address} != places:
+        raise BuildError(section.name, None, "PT_LOAD", "lief did not keep the loadable segments where they were")
+    added = Segment(PT.LOAD, PF.R, offset, address, address, section.size, section.size, page)
+    last = max(index for index, one in enumerate(before.segments) if one.type == PT.LOAD)
+    segments = (*before.segments[: last + 1], added, *before.segments[last + 1 :])
+    sections, names = _sections_by_lief(before, after, section.name, address)
+    tables = replace(before, phoff=after.phoff, shoff=after.shoff, segments=segments, sections=sections, names=names)
+    return Plan(tables.indices_of(section.name)[0], tables)
+
+
+def _place_by_lief(source: BufferedReader, out_path: Path, section: LoadedSection, page: int) -> tuple[int, int]:
+    """Write `out_path` through lief and return the virtual address and the file offset of the section."""
+    import lief  # costs 275 ms
+
+    try:
+        str(out_path).encode()
+    except UnicodeEncodeError as fault:
+        raise BuildError(section.name, None, "", "the folder's path is not UTF-8, which lief needs") from fault
+    elf = lief.ELF
+    config = elf.ParserConfig()
+    # Without the symbol versions lief drops .gnu.version_r; the rest is never rebuilt and need not be parsed.
+    config.parse_relocations = config.parse_dyn_symbols = config.parse_symtab_symbols = config.parse_notes = False
+    config.page_size = page
+    build = elf.Builder.config_t()
+    for flag in (name for name in dir(build) if not name.startswith("_")):
+        setattr(build, flag, False)
+    source.seek(0)
+    with lief.logging.level_scope(lief.logging.LEVEL.OFF):
+        binary = elf.parse(source, config)
+        if binary is None:
+            raise BuildError(section.name, None, "ELF", "lief cannot read the file")
+        # 0: lief would now shift the whole file instead.
+        if binary.relocate_phdr_table(elf.Binary.PHDR_RELOC.SEGMENT_GAP) == 0:
+            reason = f"no gap between loadable segments has room for twice the {len(binary.segments)} program headers"
+            raise BuildError(section.name, None, "PT_PHDR", f"{reason}, as lief asks; addresses would have to move")
+        wanted = elf.Section(section.name)
+        wanted.flags = int(SHF.ALLOC)
+        wanted.alignment = section.alignment
+        wanted.content = memoryview(bytes(section.size))
+        added = binary.add(wanted, loaded=True)
+        if added is None:
+            raise BuildError(section.name, None, "PT_LOAD", "lief cannot add a loadable segment")
+        binary.write(str(out_path), build)
+    return added.virtual_address, added.file_offset
+
+
+def _sections_by_lief(
+    before: Tables, after: Tables, name: str, address: int
+) -> tuple[tuple[SectionHeader, ...], tuple[bytes, ...]]:
+    """The input's section headers and names, moved as lief moved what is not loaded; the added section is first of
+    its name, or comes last: no index may change, since symbols hold them."""
+    added = next((index for index in after.indices_of(name) if after.sections[index].address == address), None)
+    if added is None:
+        raise BuildError(name, None, "section header", "lief lost the new section")
+    # lief may put .shstrtab last, so by name; equal names keep their order.
+    moved: dict[bytes, list[SectionHeader]] = {found: [] for found in before.names}
+    for index, found in enumerate(after.names):
+        if index != added and found in moved:
+            moved[found].append(after.sections[index])
+    sections = []
+    for index, (old, kept) in enumerate(zip(before.sections, before.names, strict=True)):
+        if not moved[kept]:
+            raise BuildError(name, None, "section header", f"lief lost the section {kept.decode(errors='replace')}")
+        new = moved[kept].pop(0)
+        offset = old.offset if old.is_loaded else new.offset
+        size = new.size if index == before.shstrndx else old.size
+        sections.append(replace(old, name_offset=new.name_offset, offset=offset, size=size))
+    olds = before.indices_of(name)
+    if not olds:
+        return (*sections, after.sections[added]), (*before.names, name.encode())
+    sections[olds[0]] = after.sections[added]
+    return tuple(sections), before.names

@@ -1,0 +1,62 @@
+"""An older section of the name overwritten where it is, if it has room, or can be given it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import BufferedReader
+from pathlib import Path
+
+from ....schemas.section import BuildError
+from ...files import copy_range, size_of
+from ..tables import MIN_PAGE, PF, SHT, Segment, Tables
+from .plan import LoadedSection, Plan, aligned
+
+
+def write_in_place(source: BufferedReader, out_path: Path, before: Tables, section: LoadedSection) -> Plan:
+    """Copy the input, longer by whole pages where an older section ends the last PT_LOAD. BuildError where none can."""
+    if all(segment.type != section.segment_type for segment in before.segments):
+        raise BuildError(section.name, None, "", "no program header names an older one")
+    for index in before.indices_of(section.name):
+        old = before.sections[index]
+        load = next((one for one in before.loads if one.holds(old)), None)
+        if load is None or not old.is_loaded or old.type == SHT.NOBITS or old.address % section.alignment:
+            continue
+        ends = _ends(before, load, index)
+        excess = max(0, section.size - (load.file_end - old.offset if ends else old.size))
+        if load.flags & (PF.R | PF.W) != PF.R or (excess and not ends):
+            continue
+        growth = aligned(excess, MIN_PAGE)  # whole pages: what follows in the file stays aligned
+        with out_path.open("wb") as out:
+            copy_range(source, out, 0, load.file_end)
+            out.seek(growth, 1)
+            copy_range(source, out, load.file_end, size_of(source) - load.file_end)
+            out.truncate(size_of(source) + growth)
+        return Plan(index, _grown(before, load, growth))
+    raise BuildError(section.name, None, "", "no older one has room")
+
+
+def _ends(before: Tables, load: Segment, index: int) -> bool:
+    """Whether the section ends `load`, and `load` the address space: what is behind it then is unused."""
+    old = before.sections[index]
+    behind = (one for place, one in enumerate(before.sections) if place != index and one.is_loaded)
+    return (
+        load.memsz == load.filesz
+        and all(one.vaddr <= load.vaddr for one in before.loads)
+        and not any(one.filesz and one.offset >= load.file_end for one in before.segments)
+        and not any(old.address <= one.address < load.vaddr + load.memsz for one in behind)
+        and not any(old.offset <= table < load.file_end for table in (before.phoff, before.shoff))
+    )
+
+
+def _grown(before: Tables, load: Segment, growth: int) -> Tables:
+    """The tables when `growth` bytes are put in behind `load`."""
+    grown = replace(load, filesz=load.filesz + growth, memsz=load.memsz + growth)
+    return replace(
+        before,
+        shoff=before.shoff + (growth if before.shoff >= load.file_end else 0),
+        segments=tuple(grown if one == load else one for one in before.segments),
+        sections=tuple(
+            replace(one, offset=one.offset + growth) if not one.is_loaded and one.offset >= load.file_end else one
+            for one in before.sections
+        ),
+    )

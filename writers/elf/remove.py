@@ -1,0 +1,116 @@
+"""A loaded section taken out of an ELF64 executable or shared library: nothing moves, nothing else changes.
+
+Strategy: the section's bytes become zero, the segments that name it go, and so does a PT_LOAD that holds nothing else
+(what adding leaves). Its header becomes an unused one, or goes where it is the last: symbols hold indices. The result
+is compared with the input byte for byte before it is renamed into place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from io import BufferedReader
+from pathlib import Path
+
+from ...schemas.section import BuildError, ParseError
+from ..files import copy_range, rewriting, size_of, take_owner_and_mode, take_times
+from .checks.removed import check_removed
+from .tables import (
+    HEADER_SIZE,
+    NULL_SECTION,
+    SECTION_SIZE,
+    SEGMENT_SIZE,
+    SHT,
+    SectionHeader,
+    Tables,
+    around_program_headers,
+    bytes_at,
+    is_alone,
+    packed_segments,
+    put,
+    read_tables,
+    refuse_unsuitable,
+    write_tables,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveReport:
+    """What was taken out: the sizes in bytes of the sections, in the order of their headers, and the segments."""
+
+    removed: tuple[int, ...]
+    segments: int
+
+
+def remove_sections(
+    path: Path, out_path: Path, name: str, segment_type: int, preserve_dates: bool = False
+) -> RemoveReport:
+    """Write `path` without any section of that name, and without segments of that type, to `out_path`.
+
+    `out_path` may be `path`; links in it are followed. Raises ParseError where there is nothing to take out or the
+    input is not whole ELF, BuildError where the result is not what it should be; `out_path` is then as it was.
+    """
+    with path.open("rb") as source:
+        before = read_tables(source)
+        refuse_unsuitable(before, size_of(source), name)
+        gone = _indices_of(before, _names_of(name))
+        if not gone and all(one.type != segment_type for one in before.segments):
+            raise ParseError(name, None, "", "the file has no such section")
+        after = _with_old_table(source, _without(before, gone, segment_type))
+        with rewriting(out_path) as temporary:
+            with temporary.open("w+b") as out:
+                copy_range(source, out, 0, size_of(source))
+                out.truncate(size_of(source))
+                for old in _stored(before, gone):
+                    put(out, old.offset, bytes(old.size))
+                put(out, before.phoff, bytes(len(before.segments) * SEGMENT_SIZE))
+                put(out, before.shoff, bytes(len(before.sections) * SECTION_SIZE))
+                write_tables(source, out, after)
+                if _table_end(before) == size_of(source):
+                    out.truncate(_table_end(after))  # else the lost header would be data that nothing describes
+                take_owner_and_mode(source, out)
+            if faults := check_removed(path, temporary, name, segment_type):
+                raise BuildError(name, None, "check", f"faults found: {'; '.join(faults)}")
+            if preserve_dates:
+                take_times(source, temporary)
+    sizes = tuple(before.sections[index].size for index in before.indices_of(name))
+    return RemoveReport(sizes, len(before.segments) - len(after.segments))
+
+
+def _names_of(name: str) -> tuple[str, ...]:
+    """The section and what `ld --emit-relocs` keeps for it: relocations of a section that is gone end objcopy."""
+    return name, f".rela{name}", f".rel{name}"
+
+
+def _table_end(tables: Tables) -> int:
+    return tables.shoff + len(tables.sections) * SECTION_SIZE
+
+
+def _indices_of(before: Tables, names: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(sorted(index for name in names for index in before.indices_of(name)))
+
+
+def _stored(before: Tables, gone: tuple[int, ...]) -> Iterator[SectionHeader]:
+    return (before.sections[index] for index in gone if before.sections[index].type != SHT.NOBITS)
+
+
+def _without(before: Tables, gone: tuple[int, ...], segment_type: int) -> Tables:
+    alone = [load for load in before.loads if any(is_alone(before, load, index) for index in gone)]
+    segments = [one for one in before.segments if one.type != segment_type and one not in alone]
+    sections = [NULL_SECTION if index in gone else one for index, one in enumerate(before.sections)]
+    if gone and gone[-1] == len(sections) - 1:
+        sections.pop()
+    tables = replace(before, segments=tuple(segments), sections=tuple(sections))
+    return replace(tables, segments=around_program_headers(segments, before.phoff))
+
+
+def _with_old_table(source: BufferedReader, tables: Tables) -> Tables:
+    """The program header table where it was, if it had been moved into a PT_LOAD that has nothing else now: what
+    stands right behind the file header is then still the table that is to be."""
+    moved = next((one for one in tables.loads if one.offset == tables.phoff > HEADER_SIZE), None)
+    if moved is None or any(one.is_loaded and one.size and moved.holds(one) for one in tables.sections):
+        return tables
+    segments = [one for one in tables.segments if one != moved]
+    back = replace(tables, phoff=HEADER_SIZE, segments=around_program_headers(segments, HEADER_SIZE))
+    stored = packed_segments(back)
+    return back if bytes_at(source, "e_phoff", HEADER_SIZE, len(stored)) == stored else tables

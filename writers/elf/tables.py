@@ -1,0 +1,320 @@
+"""The two header tables of an ELF64 file, as a writer needs them: read exactly, refused where they lie.
+
+Strategy: plain structs. pyelftools and lief both read more than this and can write none of it back as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import astuple, dataclass, replace
+from enum import IntEnum, IntFlag
+from io import BufferedReader
+from typing import Any, BinaryIO
+
+from ...schemas.section import BuildError, ParseError
+
+
+# ELF64 (gABI: ELF Header, Section Header Table, Program Header). Values that are used here, names as there.
+class ET(IntEnum):
+    """Object file types."""
+
+    REL = 1
+    EXEC = 2
+    DYN = 3
+    CORE = 4
+
+
+class PT(IntEnum):
+    """Segment types."""
+
+    NULL = 0
+    LOAD = 1
+    DYNAMIC = 2
+    INTERP = 3
+    NOTE = 4
+    PHDR = 6
+    GNU_PROPERTY = 0x6474E553
+
+
+class PF(IntFlag):
+    """Segment flags."""
+
+    W = 2
+    R = 4
+
+
+class SHT(IntEnum):
+    """Section types."""
+
+    NULL = 0
+    SYMTAB = 2
+    STRTAB = 3
+    RELA = 4
+    HASH = 5
+    NOTE = 7
+    NOBITS = 8
+    REL = 9
+    DYNSYM = 11
+    GROUP = 17
+    SYMTAB_SHNDX = 18
+    CREL = 0x40000014
+    GNU_HASH = 0x6FFFFFF6
+
+
+class SHF(IntFlag):
+    """Section flags."""
+
+    WRITE = 1
+    ALLOC = 2
+    EXECINSTR = 4
+    INFO_LINK = 0x40
+
+
+class DT(IntEnum):
+    """Tags of dynamic entries."""
+
+    HASH = 4
+    SYMTAB = 6
+    GNU_HASH = 0x6FFFFEF5
+
+
+# The dynamic entry through which alone a section of that type is found.
+POINTED_AT = {SHT.HASH: DT.HASH, SHT.GNU_HASH: DT.GNU_HASH, SHT.DYNSYM: DT.SYMTAB}
+ELFCLASS32, ELFCLASS64 = 1, 2
+BYTE_ORDER = {1: "<", 2: ">"}  # ELFDATA2LSB, ELFDATA2MSB
+PN_XNUM = 0xFFFF
+MAX_SECTIONS = 0xFF00  # SHN_LORESERVE: from here on, indices have other meanings
+SHN_XINDEX = 0xFFFF
+MIN_PAGE, MAX_PAGE = 0x1000, 0x10000  # of all machines that run ELF64
+ADDRESS_LIMIT = 1 << 63
+# Sections of Linux images alone (include/asm-generic/vmlinux.lds.h).
+KERNEL_SECTIONS = {b"__ksymtab", b"__param", b".data..percpu", b".init.text"}
+UNSUITABLE_TYPES = {
+    ET.REL: "is a relocatable file (ET_REL), which nothing loads: link it first",
+    ET.CORE: "is a core file (ET_CORE)",
+}
+HEADER, SEGMENT, SECTION, DYNAMIC = "16sHHIQQQIHHHHHH", "IIQQQQQQ", "IIQQQQIIQQ", "qQ"
+HEADER_SIZE, SEGMENT_SIZE, SECTION_SIZE, DYNAMIC_SIZE = (
+    struct.calcsize("<" + fields) for fields in (HEADER, SEGMENT, SECTION, DYNAMIC)
+)
+SYMBOL = "IBBHQQ"  # st_name, st_info, st_other, st_shndx, st_value, st_size
+SYMBOL_VALUE_OFFSET = 8
+STT_SECTION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A program header; fields as Elf64_Phdr's without p_."""
+
+    type: int
+    flags: int
+    offset: int
+    vaddr: int
+    paddr: int
+    filesz: int
+    memsz: int
+    align: int
+
+    @property
+    def file_end(self) -> int:
+        """The file offset behind its bytes."""
+        return self.offset + self.filesz
+
+    def holds(self, section: SectionHeader) -> bool:
+        """Whether the section lies whole in the segment, at the same place in memory and in the file."""
+        start = section.address - self.vaddr
+        return 0 <= start <= self.filesz - section.size and start == section.offset - self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class SectionHeader:
+    """A section header; fields as Elf64_Shdr's without sh_, spelled out."""
+
+    name_offset: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    addralign: int
+    entsize: int
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is in memory (SHF_ALLOC)."""
+        return bool(self.flags & SHF.ALLOC)
+
+
+NULL_SECTION = SectionHeader(0, SHT.NULL, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The two header tables of a file and where they are; `names` go with `sections`, `order` is struct's."""
+
+    order: str
+    phoff: int
+    shoff: int
+    shstrndx: int
+    segments: tuple[Segment, ...]
+    sections: tuple[SectionHeader, ...]
+    names: tuple[bytes, ...]
+
+    @property
+    def loads(self) -> tuple[Segment, ...]:
+        """The loadable segments."""
+        return tuple(segment for segment in self.segments if segment.type == PT.LOAD)
+
+    def indices_of(self, name: str) -> tuple[int, ...]:
+        """The sections of that name."""
+        return tuple(index for index, found in enumerate(self.names) if found == name.encode())
+
+
+def read_tables(file: BinaryIO) -> Tables:
+    """The tables; ParseError where they leave the file, BuildError for what is not ELF64 or has no such tables."""
+    order, header = _file_header(file)
+    _, elf_type, _, _, _, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, shstrndx = header
+    if elf_type not in (ET.EXEC, ET.DYN):
+        reason = UNSUITABLE_TYPES.get(elf_type, f"is {elf_type:#x}, neither an executable nor a shared library")
+        raise BuildError("", None, "e_type", reason)
+    if not (phoff and phnum and shoff):
+        raise BuildError("", None, "e_shoff", "the file has no section header table, or no program header table")
+    if phnum == PN_XNUM or shnum == 0:
+        raise BuildError("", None, "e_shnum", "the file has more headers than its ELF header can count")
+    if (phentsize, shentsize) != (SEGMENT_SIZE, SECTION_SIZE) or shstrndx >= shnum:
+        raise ParseError("", None, "e_shentsize", "the sizes of headers, or e_shstrndx, cannot be right")
+    segments = struct.iter_unpack(order + SEGMENT, bytes_at(file, "e_phoff", phoff, phnum * SEGMENT_SIZE))
+    found = tuple(Segment(*fields) for fields in segments)
+    return Tables(order, phoff, shoff, shstrndx, found, *_sections(file, order, shoff, shnum, shstrndx))
+
+
+def read_object_tables(file: BinaryIO) -> Tables:
+    """The section headers of a relocatable file, however many; errors as `read_tables`."""
+    order, header = _file_header(file)
+    _, elf_type, _, _, _, _, shoff, _, _, _, phnum, shentsize, shnum, shstrndx = header
+    if elf_type != ET.REL:
+        raise BuildError("", None, "e_type", f"is {elf_type:#x}, not a relocatable file")
+    if phnum:
+        raise BuildError("", None, "e_phnum", f"is {phnum}: a relocatable file with program headers is not written")
+    if not shoff:
+        raise BuildError("", None, "e_shoff", "the file has no section header table")
+    if shentsize != SECTION_SIZE:
+        raise ParseError("", None, "e_shentsize", f"{shentsize} bytes, where a header has {SECTION_SIZE}")
+    first = SectionHeader(*struct.unpack(order + SECTION, bytes_at(file, "e_shoff", shoff, SECTION_SIZE)))
+    # gABI: what the ELF header cannot count is in the first section header.
+    shnum = shnum or first.size
+    shstrndx = first.link if shstrndx == SHN_XINDEX else shstrndx
+    if shstrndx >= shnum:
+        raise ParseError("", None, "e_shstrndx", f"is {shstrndx}, where there are {shnum} sections")
+    return Tables(order, 0, shoff, shstrndx, (), *_sections(file, order, shoff, shnum, shstrndx))
+
+
+def _file_header(file: BinaryIO) -> tuple[str, tuple[Any, ...]]:
+    """The byte order as struct's, and the fields of Elf64_Ehdr."""
+    file.seek(0)
+    if file.read(4) != b"\x7fELF":
+        raise ParseError("", None, "e_ident", "is not an ELF file")
+    ident = bytes_at(file, "e_ident", 0, 16)
+    if ident[4] == ELFCLASS32:
+        raise BuildError("", None, "e_ident", "is ELF32; a loaded section can be added to ELF64 only")
+    if ident[4] != ELFCLASS64 or ident[5] not in BYTE_ORDER:
+        raise ParseError(
+            "", None, "e_ident", f"has class {ident[4]} and byte order {ident[5]}, which ELF does not define"
+        )
+    order = BYTE_ORDER[ident[5]]
+    return order, struct.unpack(order + HEADER, bytes_at(file, "e_ident", 0, HEADER_SIZE))
+
+
+def _sections(
+    file: BinaryIO, order: str, shoff: int, shnum: int, shstrndx: int
+) -> tuple[tuple[SectionHeader, ...], tuple[bytes, ...]]:
+    """The section headers and their names."""
+    raw = struct.iter_unpack(order + SECTION, bytes_at(file, "e_shoff", shoff, shnum * SECTION_SIZE))
+    sections = tuple(SectionHeader(*fields) for fields in raw)
+    text = bytes_at(file, "e_shstrndx", sections[shstrndx].offset, sections[shstrndx].size)
+    names = tuple(text[one.name_offset : max(0, text.find(b"\0", one.name_offset))] for one in sections)
+    return sections, names
+
+
+def refuse_unsuitable(before: Tables, file_size: int, name: str) -> None:
+    """BuildError for a file with nothing to load; ParseError for headers that leave the file, which kill lief."""
+    if not before.loads:
+        raise BuildError(name, None, "PT_LOAD", "the file has no loadable segment")
+    if KERNEL_SECTIONS & set(before.names):
+        reason = "is a kernel image: what boots it knows its segments, and nothing would look for one more"
+        raise BuildError(name, None, "e_type", reason)
+    if any(one.type == SHT.NOBITS and one.flags & SHF.EXECINSTR for one in before.sections):
+        raise BuildError(name, None, "sh_type", "the code has no bytes: this is a separate debug file")
+    for index, segment in enumerate(before.segments):
+        if segment.file_end > file_size or segment.vaddr + segment.memsz > ADDRESS_LIMIT:
+            raise ParseError("", None, f"program header[{index}]", "leaves the file or the address space")
+        if segment.type == PT.LOAD and segment.filesz > segment.memsz:
+            raise ParseError("", None, f"program header[{index}]", "has a p_filesz above its p_memsz")
+    for index, one in enumerate(before.sections):
+        # The first header's too: lief reads what it names, though it names nothing.
+        stored = 0 if one.type == SHT.NOBITS else one.size
+        if (stored and one.offset + stored > file_size) or one.address + one.size > ADDRESS_LIMIT:
+            raise ParseError("", None, f"section header[{index}]", "leaves the file or the address space")
+        if one.link >= len(before.sections):
+            raise ParseError("", None, f"section header[{index}]", f"has sh_link {one.link}, which is no section")
+
+
+def bytes_at(file: BinaryIO, record: str, offset: int, size: int) -> bytes:
+    """`size` bytes at a file offset; ParseError, naming `record`, where the file ends before."""
+    end = file.seek(0, os.SEEK_END)
+    if offset + size > end:
+        raise ParseError("", None, record, f"{offset:#x} to {offset + size:#x} leaves the file, which ends at {end:#x}")
+    file.seek(offset)
+    return file.read(size)
+
+
+def write_tables(source: BufferedReader, out: BinaryIO, tables: Tables) -> None:
+    """Write the two tables, and the file header of `source` with their places and counts."""
+    header = list(struct.unpack(tables.order + HEADER, bytes_at(source, "e_ident", 0, HEADER_SIZE)))
+    header[5:7] = tables.phoff, tables.shoff
+    header[10], header[12] = len(tables.segments), len(tables.sections)
+    put(out, 0, struct.pack(tables.order + HEADER, *header))
+    put(out, tables.phoff, packed_segments(tables))
+    put(out, tables.shoff, b"".join(struct.pack(tables.order + SECTION, *astuple(one)) for one in tables.sections))
+
+
+def packed_segments(tables: Tables) -> bytes:
+    """The program header table as stored."""
+    return b"".join(struct.pack(tables.order + SEGMENT, *astuple(one)) for one in tables.segments)
+
+
+def put(file: BinaryIO, offset: int, data: bytes) -> None:
+    """Write at a file offset."""
+    file.seek(offset)
+    file.write(data)
+
+
+def around_program_headers(segments: list[Segment], phoff: int) -> tuple[Segment, ...]:
+    """Segments such that PT_PHDR is the program header table and a PT_LOAD holds it: lengthened if it ends before."""
+    size = len(segments) * SEGMENT_SIZE
+    before = [one for one in segments if one.type == PT.LOAD and one.offset <= phoff]
+    if not before:  # The headers are not loaded, nor is there a PT_PHDR.
+        return tuple(segments)
+    holder = max(before, key=lambda one: one.offset)
+    longer = max(holder.filesz, phoff + size - holder.offset)
+    if longer > holder.filesz:
+        segments[segments.index(holder)] = replace(holder, filesz=longer, memsz=longer)
+    vaddr = phoff + holder.vaddr - holder.offset
+    table = {"offset": phoff, "vaddr": vaddr, "paddr": vaddr, "filesz": size, "memsz": size}
+    return tuple(replace(one, **table) if one.type == PT.PHDR else one for one in segments)
+
+
+def is_alone(before: Tables, load: Segment, index: int) -> bool:
+    """Whether `load` holds that section and nothing else, and is the last one: what `write_section` leaves."""
+    others = (one for place, one in enumerate(before.sections) if place != index and one.is_loaded)
+    return (
+        load.vaddr == before.sections[index].address
+        and load.memsz == load.filesz
+        and all(one.vaddr <= load.vaddr for one in before.loads)
+        and not any(one.filesz and one.offset >= load.file_end for one in before.segments)
+        and not any(load.vaddr <= one.address < load.vaddr + load.memsz for one in others)
+        and not any(load.offset <= table < load.file_end for table in (before.phoff, before.shoff))
+    )
