@@ -58,7 +58,7 @@ def stage() -> list[Extension]:
 
 def _extension(source: Path) -> Extension:
     name = ".".join(source.relative_to(STAGE).with_suffix("").parts)
-    return Extension(name, [str(source)], optional=True, extra_compile_args=COMPILE, extra_link_args=LINK)
+    return Extension(name, [str(source)], extra_compile_args=COMPILE, extra_link_args=LINK)
 
 
 class BuildExtensions(build_ext):
@@ -90,6 +90,8 @@ if __name__ == "__main__":
     extensions = cythonize(
         stage(), include_path=[str(STAGE)], nthreads=cores, shared_utility_qualified_name=CYTHON_RUNTIME
     )
+    for extension in extensions:
+        extension.optional = True  # cythonize drops this
     setup(
         ext_modules=extensions,
         cmdclass={"build": Build, "build_ext": BuildExtensions},
