@@ -86,7 +86,7 @@ def with_tables(text: str) -> str:
 def main() -> int:
     """Write, or compare."""
     stale = []
-    for page in sorted(Path(__file__).parent.glob("*.md")):
+    for page in sorted(Path(__file__).parent.rglob("*.md")):
         text = page.read_text(encoding="utf-8")
         fresh = with_tables(text)
         if fresh != text:

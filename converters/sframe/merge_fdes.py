@@ -22,7 +22,7 @@ from .write_fres import Pieces, Segments, SframeRows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Look-up time against size was measured (docs/sframe.md): beyond this the section hardly shrinks.
+# Look-up time against size was measured (docs/formats/sframe.md): beyond this the section hardly shrinks.
 DEFAULT_MAX_ROWS = 128
 # Neighbours that one group may have. The program takes this many steps a range.
 WINDOW = 64

@@ -1,4 +1,4 @@
-"""Where `unwindkit dump --frames` and `--frames-interp` are not readelf 2.47's text, as docs/command-dump.md lists it.
+"""Where `unwindkit dump --frames` and `--frames-interp` are not readelf 2.47's text, as docs/commands/dump.md lists it.
 
 Strategy: what readelf takes for something else is held against what it prints of a section that says the same in a way
 that it knows; what we refuse has its place and reason.

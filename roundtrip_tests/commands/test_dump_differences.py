@@ -1,4 +1,4 @@
-"""Where `unwindkit dump --sframe` is not readelf 2.47's text: each difference that docs/command-dump.md lists, shown.
+"""Where `unwindkit dump --sframe` is not readelf 2.47's text: each difference that docs/commands/dump.md lists, shown.
 
 Strategy: what readelf refuses is held against what it prints of the same functions in a section that it takes; what we
 refuse has its place and reason.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -111,3 +112,20 @@ def test_the_public_names_are_there() -> None:
 
     assert [name for name in unwindkit.__all__ if not hasattr(unwindkit, name)] == []
     assert unwindkit.FormatError.__mro__[1] is Exception
+
+
+def test_links_of_the_manual_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    links = [
+        (page, link) for page in pages for link in re.findall(r"\]\(([^)\s:#]+)[)#]", page.read_text(encoding="utf-8"))
+    ]
+    assert len(links) > 60
+    assert [(str(page), link) for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_modules_that_the_manual_names_exist() -> None:
+    named = re.compile(r"(?<![\w/])(?:schemas|converters|writers|package|roundtrip_tests|docs)/[\w/]+\.(?:py|md)\b")
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    paths = {path for page in pages for path in named.findall(page.read_text(encoding="utf-8"))}
+    assert len(paths) > 10
+    assert sorted(path for path in paths if not (ROOT / path).exists()) == []

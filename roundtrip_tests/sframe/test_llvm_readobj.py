@@ -181,7 +181,7 @@ def test_the_text_of_a_section_made_by_hand_is_taken_apart_whole(tmp_path: Path)
 
 
 def test_faults_of_llvm_readobj(tmp_path: Path) -> None:
-    """docs/sframe.md lists them; one that is mended is to be taken off there."""
+    """docs/formats/sframe.md lists them; one that is mended is to be taken off there."""
     section = tmp_path / "section"
     wrapped_section(section, SECTION, 0, MACHINES["x86_64"], "little")
     said = run_oracle(LLVM_READOBJ, "--sframe", "--elf-output-style=JSON", section, suite=SUITE)

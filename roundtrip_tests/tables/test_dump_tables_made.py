@@ -1,5 +1,5 @@
 """Look-up tables and macros made by hand, shown to us and to readelf 2.47; and what the two differ in, as
-docs/command-dump.md lists it.
+docs/commands/dump.md lists it.
 
 Strategy: sections whose every byte stands here, in a file of any machine; a difference is held against what readelf
 prints of what says the same in a way that it knows, or against the text's own words.

@@ -2,7 +2,7 @@
 
 Strategy: every use is tried on the original first, and what fails there says nothing. A result, and each copy of it
 that a tool makes, must do what the original does, and still have the section's bytes where a PT_LOAD maps them.
-`python -m roundtrip_tests.elf_matrix` prints the table of `docs/writing-elf.md`, as Markdown.
+`python -m roundtrip_tests.support.made.elf_matrix` prints the table of `docs/writing-elf.md`, as Markdown.
 """
 
 from __future__ import annotations
