@@ -1,22 +1,137 @@
-"""NumPy idioms, once each."""
+"""NumPy idioms, once each: groups behind offsets, runs of equal neighbours, look-ups with a default, integers in bytes.
+
+Strategy: groups of items are stored one after the other; n counts make n + 1 starts, and group i is the items
+starts[i] up to starts[i + 1].
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..schemas.section import ByteOrder
+
+Item = TypeVar("Item", bound=np.generic)
+
+
+def starts_of(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each group of `counts` items starts, and where the last one ends: one element more than groups."""
+    return starts_of_ends(np.cumsum(counts))
+
+
+def starts_of_ends(ends: NDArray[Any]) -> NDArray[np.int64]:
+    """As `starts_of`, for groups given by where each one ends."""
+    starts = np.zeros(len(ends) + 1, np.int64)
+    starts[1:] = ends
+    return starts
+
+
+def group_numbers(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """For each item of groups of `counts` items the number of its group: 0, 0, 0, 1, 1, ..."""
+    return np.repeat(np.arange(len(counts)), counts)
+
 
 def ranges(begin: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """begin[0] up to begin[0] + count[0], begin[1] up to ..., behind one another."""
+    """begin[0] up to begin[0] + count[0], then begin[1] up to begin[1] + count[1], and so on."""
     return np.repeat(begin - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
 
 
+def ranks(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each item of groups of `counts` items its index within its group: 0, 1, 2, 0, 1, ..."""
+    return ranges(np.zeros_like(counts), counts)
+
+
+def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which elements start a run: the first one, and those that differ from the one before in any of the columns."""
+    is_start = np.zeros(len(columns[0]), np.bool_)
+    is_start[:1] = True
+    for column in columns:
+        is_start[1:] |= column[1:] != column[:-1]
+    return is_start
+
+
+def range_run_starts(start: NDArray[Any], end: NDArray[Any], *columns: NDArray[Any]) -> NDArray[np.bool_]:
+    """As `run_starts`, for ascending ranges: one that does not start at the end of the one before starts a run, too."""
+    is_start = run_starts(*columns) if columns else np.arange(len(start)) == 0
+    is_start[1:] |= start[1:] != end[:-1]
+    return is_start
+
+
+def run_ends(is_start: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which elements end a run, from which ones start one."""
+    return np.append(is_start[1:], True)[: len(is_start)]
+
+
 def renumbered(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The different ones of some numbers from 0 on, ascending; and for each number its index among them."""
+    """The distinct ones of some numbers that are at least 0, ascending; and for each number its index among them."""
     is_used = np.zeros(int(numbers.max(initial=-1)) + 1, np.bool_)
     is_used[numbers] = True
     return np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[numbers]
+
+
+def values_at(values: NDArray[Item], index: NDArray[Any], default: int) -> NDArray[Item]:
+    """values[index], and `default` where the index is -1 or one past the last value."""
+    found: NDArray[Item] = np.append(values, values.dtype.type(default))[index]
+    return found
+
+
+def last_at_or_before(
+    ascending: NDArray[np.uint64], begin: NDArray[np.int64], end: NDArray[np.int64], wanted: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """For each wanted value the index of the last one at or before it in ascending[begin:end]; begin - 1 for none.
+
+    A bisection, all of them in step. (np.searchsorted searches one range only.)
+    """
+    low, high = begin.astype(np.int64), end.astype(np.int64)
+    while len(open_ones := np.flatnonzero(low < high)):
+        middle = (low[open_ones] + high[open_ones]) >> 1
+        is_before = ascending[middle] <= wanted[open_ones]
+        low[open_ones[is_before]] = middle[is_before] + 1
+        high[open_ones[~is_before]] = middle[~is_before]
+    return low - 1
+
+
+def furthest_before(ends: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """For each element the greatest one before it; 0 for the first."""
+    return np.maximum.accumulate(np.concatenate([np.zeros(1, np.uint64), ends]))[:-1]
+
+
+def integers_at(
+    data: NDArray[np.uint8], offset: NDArray[np.int64], size: int, order: ByteOrder, signed: bool = False
+) -> NDArray[np.uint64]:
+    """The integers of `size` bytes at some offsets of `data`, modulo 2**64: signed ones are extended to 64 bits."""
+    stored = data[_places(offset, size, order)].astype(np.uint64)
+    values: NDArray[np.uint64] = np.bitwise_or.reduce(stored << np.arange(0, 8 * size, 8, dtype=np.uint64), axis=1)
+    return sign_extended(values, 8 * size) if signed else values
+
+
+def sign_extended(values: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+    """Signed integers of `bits` bits as such of 64 bits, modulo 2**64."""
+    sign = np.uint64(1 << bits - 1)
+    return (values ^ sign) - sign
+
+
+def put_integers(
+    data: NDArray[np.uint8],
+    offset: NDArray[np.int64],
+    values: NDArray[np.int64] | NDArray[np.uint64],
+    size: int,
+    order: ByteOrder,
+) -> None:
+    """Store the low `size` bytes of each value in `data` at its offset."""
+    data[_places(offset, size, order)] = values.astype("<u8").view(np.uint8).reshape(len(values), 8)[:, :size]
+
+
+def _places(offset: NDArray[np.int64], size: int, order: ByteOrder) -> NDArray[np.int64]:
+    """Where the bytes of integers are, the least significant one first: one row per integer."""
+    step = np.arange(size) if order == "little" else np.arange(size)[::-1]
+    return offset[:, None] + step
+
+
+def hash_slots(keys: int) -> NDArray[np.int32]:
+    """The empty slots (-1) of a hash table for so many keys, as kernels take it: a power of two, at most half full."""
+    return np.full(1 << (2 * keys + 1).bit_length(), -1, np.int32)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .section import ByteOrder
+from .section import ByteOrder, order_code
 from .wire import Bits, Given, Integer, Nested, When, bit_widths, fields_of
 
 
@@ -19,7 +19,7 @@ from .wire import Bits, Given, Integer, Nested, When, bit_widths, fields_of
 def dtype_of(cls: type, order: ByteOrder) -> np.dtype[np.void]:
     """The packed NumPy dtype of a record of integers and bit fields; a `Bits` field is one u1 column."""
     columns: list[tuple[str, object]] = []
-    prefix = "<" if order == "little" else ">"
+    prefix = order_code(order)
     for field in fields_of(cls):
         match field.kind:
             case Integer(size=size, signed=signed):

@@ -12,6 +12,11 @@ from typing import Literal
 ByteOrder = Literal["little", "big"]
 
 
+def order_code(order: ByteOrder) -> str:
+    """What a byte order is called in the type codes of NumPy and of struct."""
+    return "<" if order == "little" else ">"
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """The bytes of one section and where they stand.
