@@ -1,7 +1,7 @@
 """Call frame information: CIE, FDE, and the whole instruction set (DWARF5 6.4 and 7.24; LSB Core, .eh_frame).
 
-Strategy: `.debug_frame` and `.eh_frame` differ by data, a `Dialect`. `INSTRUCTIONS` is the one operand
-table: construct, the row kernel, the encoder, the strategies and the manual all read it.
+Strategy: `.debug_frame` and `.eh_frame` differ only in a `Dialect`. `INSTRUCTIONS` is the only operand
+table: construct, the row kernel, the encoder, the strategies and the manual all use it.
 An entry is kept as stored: its instructions as bytes, its addresses as encoded.
 """
 
@@ -35,7 +35,7 @@ from .wire import (
 
 
 class DW_CFA(IntEnum):
-    """Call frame instruction opcodes (DWARF5 table 7.29, and the vendors' in use)."""
+    """Call frame instruction opcodes (DWARF5 table 7.29, and the vendor opcodes in use)."""
 
     advance_loc = 0x40
     offset = 0x80
@@ -65,23 +65,23 @@ class DW_CFA(IntEnum):
     val_expression = 0x16
     MIPS_advance_loc8 = 0x1D
     AARCH64_negate_ra_state_with_pc = 0x2C
-    # One number, two names: the architecture tells which (GNU_window_save on SPARC).
+    # One number with two names; the architecture decides which (GNU_window_save on SPARC).
     AARCH64_negate_ra_state = 0x2D
     GNU_window_save = 0x2D
     GNU_args_size = 0x2E
     GNU_negative_offset_extended = 0x2F
 
 
-# Between these the numbers are the vendors' (DWARF5 7.24, table 7.29).
+# Opcodes in this range belong to vendors (DWARF5 7.24, table 7.29).
 LO_USER, HI_USER = 0x1C, 0x3F
 
-# The three opcodes whose operand lies in their low six bits (DWARF5 7.24).
+# Three opcodes have an operand in their low six bits (DWARF5 7.24).
 PRIMARY_MASK = 0xC0
 INLINE_MASK = 0x3F
 
 
 class Operand(IntEnum):
-    """How one operand of a call frame instruction is stored and what its number counts."""
+    """How an operand of a call frame instruction is stored, and its unit."""
 
     NONE = 0
     INLINE_DELTA = 1  # low six bits, in code_alignment_factor units
@@ -104,7 +104,7 @@ class Effect(IntEnum):
     """What an instruction does to the row under construction (DWARF5 6.4.2)."""
 
     NOTHING = 0
-    ADVANCE = 1  # a new row, the operand further on
+    ADVANCE = 1  # a new row, at the current location plus the operand
     SET_LOCATION = 2  # a new row at an address
     CFA = 3  # register and offset
     CFA_REGISTER = 4  # the offset stays
@@ -117,12 +117,12 @@ class Effect(IntEnum):
     REGISTER = 11
     EXPRESSION = 12
     VAL_EXPRESSION = 13
-    RESTORE = 14  # what the CIE's initial instructions gave
+    RESTORE = 14  # the rule set by the CIE's initial instructions
     REMEMBER_STATE = 15
     RESTORE_STATE = 16
     NEGATE_RA_STATE = 17
     NEGATE_RA_STATE_WITH_PC = 18
-    ARGS_SIZE = 19  # bytes of arguments on the stack; no rule, so no state remembers it (libgcc, unwind-dw2.c)
+    ARGS_SIZE = 19  # bytes of arguments on the stack; not a rule, so remember_state ignores it (libgcc, unwind-dw2.c)
     UNKNOWN = 255
 
 
@@ -134,7 +134,7 @@ class InstructionSpec:
     operands: tuple[Operand, ...] = ()
 
 
-# To add an instruction: its number above and its row here; a new effect also needs an arm in the row kernel.
+# To add an instruction, add its number above and its row here; a new effect also needs a case in the row kernel.
 INSTRUCTIONS: dict[DW_CFA, InstructionSpec] = {
     DW_CFA.advance_loc: InstructionSpec(Effect.ADVANCE, (Operand.INLINE_DELTA,)),
     DW_CFA.offset: InstructionSpec(Effect.OFFSET, (Operand.INLINE_REGISTER, Operand.FACTORED_OFFSET)),
@@ -171,7 +171,7 @@ INSTRUCTIONS: dict[DW_CFA, InstructionSpec] = {
     ),
 }
 
-# How each operand is stored. The inline ones have no bytes of their own.
+# How each operand is stored. Inline operands are part of the opcode byte.
 OPERAND_KINDS: dict[Operand, Kind] = {
     Operand.DELTA1: Integer(1),
     Operand.DELTA2: Integer(2),
@@ -200,10 +200,10 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a section tells a CIE from an FDE and where an FDE's CIE is.
+    """How a section distinguishes a CIE from an FDE, and where an FDE's CIE is.
 
-    `cie_ids` by DWARF format; `id_size` is the width of the id and of the CIE pointer (None: a section
-    offset); `relative` says that the pointer counts back from its own field.
+    `cie_ids` is by DWARF format; `id_size` is the width of the id and of the CIE pointer (None: that of a
+    section offset); if `relative`, the pointer is the distance back from its own field.
     """
 
     name: str
@@ -213,7 +213,7 @@ class Dialect:
     versions: tuple[int, ...]
 
     def size_of_id(self, dwarf_format: DwarfFormat) -> int:
-        """Bytes of the id field of an entry."""
+        """The size in bytes of an entry's id field."""
         return self.id_size or dwarf_format
 
     def cie_offset(self, field_offset: int, cie_pointer: int) -> int:
@@ -221,7 +221,7 @@ class Dialect:
         return field_offset - cie_pointer if self.relative else cie_pointer
 
 
-# LSB Core 10.6.1: the id is 4 bytes and 0. LLVM reads it so for a 64-bit length too; readelf 2.47 takes 8 bytes then.
+# LSB Core 10.6.1: the id is 4 bytes and 0. LLVM reads 4 bytes after a 64-bit length too; readelf 2.47 reads 8.
 EH_FRAME = Dialect(
     ".eh_frame", {DwarfFormat.DWARF32: 0, DwarfFormat.DWARF64: 0}, id_size=4, relative=True, versions=(1, 3, 4)
 )
@@ -236,18 +236,18 @@ DEBUG_FRAME = Dialect(
 
 
 def _is_augmented(this: Any) -> bool:
-    """Whether augmentation data with a length follows (LSB Core 10.6.1.1.1: 'z' comes first)."""
+    """Whether augmentation data with a length follows: the first letter is 'z' (LSB Core 10.6.1.1.1)."""
     return bool(this.augmentation[:1] == b"z")
 
 
 def _address_size(this: Any) -> int:
-    """Bytes of an address in a CIE: its own field, from version 4 on."""
+    """The caller's address size in bytes; the CIE's own, from version 4 on, is a later field."""
     return int(this._params.address_size)
 
 
 @record
 class Cie:
-    """Common Information Entry (DWARF5 6.4.1; LSB Core 10.6.1.1), behind its length and id."""
+    """Common Information Entry (DWARF5 6.4.1; LSB Core 10.6.1.1), after its length and id."""
 
     dwarf_format: DwarfFormat = wire(Given(lambda this: this._params.dwarf_format), "32- or 64-bit DWARF")
     version: int = wire(Integer(1, allowed=(1, 3, 4)), "1 in .eh_frame and DWARF 2, 3 in DWARF 3, 4 in DWARF 4 and 5")
@@ -268,32 +268,32 @@ class Cie:
         Either(lambda this: this.version == 1, U8, ULEB), "column of the return address; one byte in version 1"
     )
     augmentation_data: LebBlock | None = wire(When(Block(), _is_augmented), "length and data, for augmentation 'z'")
-    initial_instructions: bytes = wire(Rest(), "instructions that make the first row, DW_CFA_nop padding with them")
+    initial_instructions: bytes = wire(Rest(), "instructions that make the first row, including DW_CFA_nop padding")
 
 
-# What has neither data nor a meaning beyond what is read anyway: gcc 2's pointer is a field; ARM's compiler marks
-# sections in which the CFA's offsets are right.
+# Augmentations without 'z' that need nothing more: the pointer of gcc 2's "eh" is a field; ARM's compiler marks
+# sections with correct CFA offsets.
 KNOWN_AUGMENTATIONS = (b"", b"eh", b"armcc+")
 
 
 def is_readable(augmentation: bytes) -> bool:
-    """Whether the fields behind an augmentation can be found: all letters known, or 'z' first, whose data is sized."""
+    """Whether the fields after an augmentation can be found: it is known, or starts with 'z' and has a size."""
     return augmentation[:1] == b"z" or augmentation in KNOWN_AUGMENTATIONS
 
 
 @record
 class OpaqueCie:
-    """A CIE with an augmentation that nobody here knows: only what is before it can be read (DWARF5 6.4.1)."""
+    """A CIE with an unknown augmentation: only the fields before it can be read (DWARF5 6.4.1)."""
 
     dwarf_format: DwarfFormat = wire(Given(lambda this: this._params.dwarf_format), "32- or 64-bit DWARF")
     version: int = wire(Integer(1, allowed=(1, 3, 4)), "as a CIE's")
     augmentation: bytes = wire(NulTerminated(), "what extends this CIE and its FDEs; NUL-terminated")
-    rest: bytes = wire(Rest(), "bytes that only who knows the augmentation can read")
+    rest: bytes = wire(Rest(), "bytes whose meaning depends on the augmentation")
 
 
 @record
 class Fde:
-    """Frame Description Entry (DWARF5 6.4.1; LSB Core 10.6.1.2), behind its length and CIE pointer.
+    """Frame Description Entry (DWARF5 6.4.1; LSB Core 10.6.1.2), after its length and CIE pointer.
 
     Parsing and building take `cie_format`, the `FdeFormat` that its CIE prescribes.
     """
@@ -305,7 +305,7 @@ class Fde:
             Variable(lambda this: this._params.cie_format.segment_selector_size),
             lambda this: this._params.cie_format.segment_selector_size > 0,
         ),
-        "segment of the initial location, where the CIE gives it a size",
+        "segment of the initial location, if the CIE gives selectors a size",
     )
     initial_location: int | Leb128 = wire(
         Pointer(lambda this: this._params.cie_format.address_encoding), "first address covered, as stored"
@@ -316,7 +316,7 @@ class Fde:
     augmentation_data: LebBlock | None = wire(
         When(Block(), lambda this: this._params.cie_format.is_augmented), "length and data, for augmentation 'z'"
     )
-    instructions: bytes = wire(Rest(), "call frame instructions, DW_CFA_nop padding with them")
+    instructions: bytes = wire(Rest(), "call frame instructions, including DW_CFA_nop padding")
 
 
 @record
@@ -329,7 +329,7 @@ Entry = Cie | OpaqueCie | Fde | Terminator
 
 @record
 class LsdaPointer:
-    """What augmentation 'L' puts into an FDE's augmentation data."""
+    """The part of an FDE's augmentation data for 'L'."""
 
     lsda: int | Leb128 | None = wire(
         Pointer(lambda this: this._params.lsda_encoding), "language-specific data, as stored"
@@ -338,7 +338,7 @@ class LsdaPointer:
 
 @record
 class PersonalityPointer:
-    """What augmentation 'P' puts into a CIE's augmentation data."""
+    """The part of a CIE's augmentation data for 'P'."""
 
     encoding: int = wire(U8, "DW_EH_PE byte of the pointer")
     personality: int | Leb128 | None = wire(Pointer(lambda this: this.encoding), "personality routine, as stored")
@@ -346,7 +346,7 @@ class PersonalityPointer:
 
 @dataclass(frozen=True, slots=True)
 class FdeFormat:
-    """What a CIE says of the layout of its FDEs. Sizes in bytes; encodings are DW_EH_PE bytes."""
+    """The layout that a CIE prescribes for its FDEs. Sizes are in bytes; encodings are DW_EH_PE bytes."""
 
     address_size: int
     segment_selector_size: int = 0

@@ -1,8 +1,8 @@
 """`.eh_frame` and `.debug_frame` as entries: whole sections parsed and built by the reference engine.
 
-Strategy: an entry is an initial length, an id, and a body. The id tells a CIE from an FDE; the FDE's CIE
-tells its layout, so CIEs are parsed where an FDE first points to them. Instructions are parsed apart,
-so that an opcode nobody knows does not keep an entry from being read.
+Strategy: an entry is an initial length, an id, and a body. The id distinguishes a CIE from an FDE. An FDE's
+layout depends on its CIE, so a CIE is also parsed when an FDE first points to it. Instructions are parsed
+separately, so that an entry with an unknown opcode can still be read.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .cfi import (
 )
 from .pointers import DW_EH_PE, is_known
 from .section import BuildError, ByteOrder, ParseError, Section
-from .wire import DwarfFormat, LebBlock
+from .wire import INITIAL_LENGTH_SIZES, DwarfFormat, LebBlock
 
 
 @dataclass(frozen=True, slots=True)
 class EntryBounds:
-    """Where the parts of an entry stand, in section offsets; `entry_id` is the id or CIE pointer as stored."""
+    """The section offsets of an entry's parts; `entry_id` is the id or CIE pointer as stored."""
 
     dwarf_format: DwarfFormat
     id_offset: int
@@ -49,10 +49,10 @@ class EntryBounds:
 
 @dataclass(frozen=True, slots=True)
 class Augmentation:
-    """A CIE's augmentation, read as far as its letters are known (LSB Core 10.6.1.1.1; 'B' and 'G' of AArch64).
+    """A CIE's augmentation, up to the first unknown letter (LSB Core 10.6.1.1.1; 'B' and 'G' of AArch64).
 
-    Encodings are DW_EH_PE bytes, omit where the letter is absent. `personality_offset` is the section
-    offset of the stored personality (of its first byte), which DW_EH_PE_pcrel counts from.
+    Encodings are DW_EH_PE bytes, DW_EH_PE_omit if the letter is absent. `personality_offset` is the section
+    offset of the stored personality's first byte, which DW_EH_PE_pcrel is relative to.
     """
 
     fde_encoding: int = DW_EH_PE.absptr
@@ -81,10 +81,10 @@ def parse_bounds(section: Section, offset: int, dialect: Dialect, record: str) -
 def parse_cie(
     section: Section, offset: int, dialect: Dialect, record: str = "CIE", known_only: bool = True
 ) -> Cie | OpaqueCie:
-    """Parse the CIE at `offset` bytes into `section`, as far as its augmentation is known; else, if not `known_only`,
-    as if it had none.
+    """Parse the CIE at `offset` bytes into `section`.
 
-    Raises ParseError where no CIE is there.
+    One with an unknown augmentation becomes an `OpaqueCie` or, unless `known_only`, is parsed as if it had no
+    augmentation. Raises ParseError if no CIE is there.
     """
     bounds = parse_bounds(section, offset, dialect, record)
     if bounds is None or bounds.entry_id != dialect.cie_ids[bounds.dwarf_format]:
@@ -98,18 +98,18 @@ def parse_cie(
 
 
 def parse_augmentation(cie: Cie, section: Section, offset: int, record: str = "CIE") -> Augmentation:
-    """What the augmentation of the CIE at section offset `offset` says.
+    """Read the augmentation of the CIE at section offset `offset`.
 
-    Letters behind an unknown one are not read, as nothing tells how much data the unknown one has.
+    Letters after an unknown one are not read, since the size of the unknown one's data is unknown too.
     """
     if cie.augmentation_data is None:
         return Augmentation()
     values: dict[str, Any] = {}
-    # The data ends right before the instructions, whose end is the entry's.
+    # The data ends where the instructions start, and those end where the entry does.
     start = _end_of(section, offset) - len(cie.initial_instructions) - len(cie.augmentation_data.data)
     at, end = start, start + len(cie.augmentation_data.data)
     for index, letter in enumerate(cie.augmentation[1:], 1):
-        # Data for one letter twice would have two meanings, and reading it again and again costs a square.
+        # Two values for one letter would contradict each other, and repeated reading takes quadratic time.
         if letter in cie.augmentation[1:index]:
             raise ParseError(
                 section, offset, f"{record}.augmentation", f"{cie.augmentation!r}: {chr(letter)!r} occurs twice"
@@ -146,7 +146,7 @@ def parse_augmentation(cie: Cie, section: Section, offset: int, record: str = "C
 
 
 def _end_of(section: Section, offset: int) -> int:
-    """The section offset behind the entry at `offset`."""
+    """The section offset after the entry at `offset`."""
     _, length, start = engine.parse_initial_length(section, offset, "CIE")
     return start + length
 
@@ -166,7 +166,7 @@ def fde_format_at(section: Section, cie_offset: int, dialect: Dialect, record: s
     """The `FdeFormat` of the CIE at `cie_offset`."""
     cie = parse_cie(section, cie_offset, dialect, record)
     if isinstance(cie, OpaqueCie):
-        # DWARF5 6.4.1: then initial_location and address_range can be read, and nothing behind them.
+        # DWARF5 6.4.1: then initial_location and address_range can be read, and nothing after them.
         return FdeFormat(section.address_size)
     return fde_format(cie, parse_augmentation(cie, section, cie_offset, record), section)
 
@@ -209,8 +209,8 @@ def _parse_fde(section: Section, bounds: EntryBounds, cie_format: FdeFormat, rec
 def build_entry(entry: Entry, dialect: Dialect, order: ByteOrder, cie_format: FdeFormat, address: int = 0) -> bytes:
     """The bytes of one entry with its length and id.
 
-    `cie_format` is what the FDE's CIE prescribes (for a CIE, only its address size counts); `address` is
-    where the entry will stand, for DW_EH_PE_aligned.
+    `cie_format` is the layout that the FDE's CIE prescribes (of which a CIE uses only the address size);
+    `address` is the entry's future address, for DW_EH_PE_aligned.
     """
     if isinstance(entry, Terminator):
         return bytes(4)
@@ -218,12 +218,11 @@ def build_entry(entry: Entry, dialect: Dialect, order: ByteOrder, cie_format: Fd
     entry_id = entry.cie_pointer if isinstance(entry, Fde) else dialect.cie_ids[entry.dwarf_format]
     if entry_id >= 1 << 8 * size:
         raise BuildError(dialect.name, None, "cie_pointer", f"{entry_id:#x} does not fit {size} bytes")
-    head = 4 if entry.dwarf_format is DwarfFormat.DWARF32 else 12
     body = engine.build(
         entry,
         order,
         address_size=cie_format.address_size,
-        address=address + head + size,
+        address=address + INITIAL_LENGTH_SIZES[entry.dwarf_format] + size,
         cie_format=cie_format,
         dwarf_format=entry.dwarf_format,
         cie_pointer=entry_id,
@@ -234,16 +233,16 @@ def build_entry(entry: Entry, dialect: Dialect, order: ByteOrder, cie_format: Fd
 
 
 def build_section(entries: tuple[tuple[int, Entry], ...], dialect: Dialect, like: Section) -> bytes:
-    """The bytes of entries that keep the offsets they were parsed with. Address size and byte order are `like`'s."""
+    """The bytes of entries at the offsets they were parsed from, with the address size and byte order of `like`."""
     formats: dict[int, FdeFormat] = {}
     plain = FdeFormat(like.address_size)
     data = bytearray()
     for offset, entry in entries:
         if offset != len(data):
-            raise BuildError(like, len(data), "entry", f"the next entry stands at {offset:#x}")
+            raise BuildError(like, len(data), "entry", f"expected at {offset:#x}")
         layout = plain
         if isinstance(entry, Fde):
-            field_offset = offset + (4 if entry.dwarf_format is DwarfFormat.DWARF32 else 12)
+            field_offset = offset + INITIAL_LENGTH_SIZES[entry.dwarf_format]
             target = dialect.cie_offset(field_offset, entry.cie_pointer)
             if target not in formats:
                 formats[target] = fde_format_at(like, target, dialect, "cie_pointer")
@@ -264,7 +263,7 @@ def parse_lsda(fde: Fde, section: Section, data_offset: int, layout: FdeFormat) 
 def parse_instructions(
     section: Section, start: int, end: int, address_encoding: int = DW_EH_PE.absptr, record: str = "instructions"
 ) -> tuple[Instruction, ...]:
-    """The instructions between two section offsets. Raises ParseError at an unknown opcode or a cut operand."""
+    """The instructions between two section offsets. Raises ParseError at an unknown opcode or a truncated operand."""
     found: list[Instruction] = []
     stream = io.BytesIO(section.data[start:end])
     params = {"address_encoding": address_encoding}
@@ -296,7 +295,7 @@ def build_instructions(
     address_size: int = 8,
     address_encoding: int = DW_EH_PE.absptr,
 ) -> bytes:
-    """The bytes of call frame instructions; raises BuildError where an operand does not fit."""
+    """The bytes of call frame instructions. Raises BuildError if an operand does not fit."""
     data = bytearray()
     for index, instruction in enumerate(instructions):
         name = f"instructions[{index}]"

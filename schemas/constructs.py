@@ -1,6 +1,6 @@
-"""Constructs of the kinds that construct itself has not: lengths in front of bytes, lists without a count, tuples.
+"""Constructs for the kinds that construct lacks: length-prefixed bytes, lists without a count, tuples.
 
-Strategy: each parses from and builds into the stream, bounded by what is left of it. `engine` makes them.
+Strategy: each parses from and builds into the stream, and never reads past its end. `engine` instantiates them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ValuesUntilZero(construct.Construct):
 
 
 class ListOfEntries(construct.Construct):
-    """Tuples of one value of each kind, both as the context tells, which is asked once."""
+    """Tuples of one value of each kind. The kinds and the count depend on the context and are computed once."""
 
     def __init__(
         self,
@@ -73,26 +73,26 @@ class ListOfEntries(construct.Construct):
         self.count = count
         self.construct_of = construct_of
 
-    def _asked(self, context: Any, path: str) -> tuple[list[construct.Construct], int]:
+    def _layout(self, context: Any, path: str) -> tuple[list[construct.Construct], int]:
         try:
             count = self.count(context)
             kinds = self.kinds(context) if count else ()
         except ValueError as error:
             raise construct.RangeError(str(error), path=path) from error
         if count and not kinds:
-            # Any number of entries would take no byte.
+            # Any number of entries would take no bytes.
             raise construct.RangeError("entries without a format", path=path)
         return [self.construct_of(kind) for kind in kinds], count
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
-        constructs, count = self._asked(context, path)
+        constructs, count = self._layout(context, path)
         found: list[tuple[Any, ...]] = []
         while len(found) < count:
             found.append(tuple([one._parsereport(stream, context, path) for one in constructs]))
         return tuple(found)
 
     def _build(self, entries: tuple[Any, ...], stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
-        constructs, count = self._asked(context, path)
+        constructs, count = self._layout(context, path)
         if len(entries) != count:
             raise construct.RangeError(f"{len(entries)} entries, {count} counted", path=path)
         for values in entries:

@@ -1,6 +1,6 @@
 """The root entry of a compilation unit of DWARF 5: header, abbreviation, and values (DWARF5 7.5).
 
-Strategy: just what is needed to find one attribute's value; the tree of entries is pyelftools' work.
+Strategy: only what finding one attribute's value requires; pyelftools reads trees of entries.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from .wire import SLEB, U8, U16, ULEB, Block, DwarfFormat, Given, Integer, Kind,
 
 
 class DW_UT(IntEnum):
-    """Kinds of units whose headers end with the abbreviations' offset (DWARF5 table 7.2)."""
+    """Unit types whose headers end with the abbreviations' offset (DWARF5 table 7.2)."""
 
     compile = 0x01
     partial = 0x03
 
 
 class DW_AT(IntEnum):
-    """Attributes of a root entry that lead to other sections (DWARF5 table 7.5)."""
+    """Attributes of a root entry that refer to other sections (DWARF5 table 7.5)."""
 
     str_offsets_base = 0x72
     macros = 0x79
 
 
 IMPLICIT_CONST = 0x21
-# Forms of root entries beside those of FORM_KINDS (DWARF5 table 7.6): addrx, exprloc, loclistx, rnglistx, addrx1 to 4.
+# More forms of root entries than FORM_KINDS has (DWARF5 table 7.6): addrx, exprloc, loclistx, rnglistx, addrx1 to 4.
 _ROOT_KINDS: dict[int, Kind] = {
     **{int(form): kind for form, kind in FORM_KINDS.items()},
     **dict.fromkeys((0x1B, 0x22, 0x23), ULEB),
@@ -42,14 +42,14 @@ _ROOT_KINDS: dict[int, Kind] = {
 }
 _ADDR, _NO_BYTES = 0x01, (0x19, IMPLICIT_CONST)
 
-# A root is described by one of the first abbreviations, and has few values.
+# Limits: one of the first abbreviations describes the root, and it has few values.
 MAX_ABBREVIATIONS = 8
 MAX_BYTES = 4096
 
 
 @record
 class UnitHeader:
-    """The header of a compilation unit of DWARF 5, behind its length."""
+    """The header of a compilation unit of DWARF 5, after its length."""
 
     dwarf_format: DwarfFormat = wire(Given(lambda this: this._params.dwarf_format), "32- or 64-bit DWARF")
     version: int = wire(Integer(2, allowed=(5,)), "5")
@@ -60,16 +60,16 @@ class UnitHeader:
 
 @record
 class Abbreviation:
-    """What stands before the attributes of an abbreviation."""
+    """The fields of an abbreviation before its attributes."""
 
     code: Leb128 = wire(ULEB, "its number")
     tag: Leb128 = wire(ULEB, "DW_TAG")
-    has_children: int = wire(U8, "whether entries follow that are below one of it")
+    has_children: int = wire(U8, "whether its entries have children")
 
 
 @record
 class AttributeSpecification:
-    """An attribute of an abbreviation; the last has no name and no form."""
+    """An attribute of an abbreviation; the last one's name and form are 0."""
 
     name: Leb128 = wire(ULEB, "DW_AT")
     form: Leb128 = wire(ULEB, "DW_FORM")
@@ -79,9 +79,9 @@ class AttributeSpecification:
 def parse_root(
     debug_info: Section, debug_abbrev: Section, start: int, end: int, dwarf_format: DwarfFormat
 ) -> dict[int, Any]:
-    """The values of the root entry of a unit, by DW_AT, as far as forms are known; `start` is behind its length.
+    """The values of a unit's root entry by DW_AT, up to the first unknown form. `start` is the offset after its length.
 
-    Raises ParseError for what is no compilation unit of DWARF 5, or whose root is not found.
+    Raises ParseError if it is not a compilation unit of DWARF 5, or its abbreviation is not found.
     """
     params: dict[str, Any] = {"dwarf_format": dwarf_format}
     reach = min(end, start + MAX_BYTES)
@@ -104,7 +104,7 @@ def _value(kind: Kind, section: Section, stream: io.BytesIO, start: int, params:
 
 
 def _attributes(section: Section, offset: int, code: int) -> list[tuple[int, int]]:
-    """Name and form of each attribute of the abbreviation with that code, one of the first. Raises ParseError."""
+    """Name and form of each attribute of the abbreviation with that code. Raises ParseError."""
     stream = io.BytesIO(section.data[offset : offset + MAX_BYTES])
     for _ in range(MAX_ABBREVIATIONS):
         at = offset + stream.tell()
@@ -119,4 +119,4 @@ def _attributes(section: Section, offset: int, code: int) -> list[tuple[int, int
             found.append((int(one.name), int(one.form)))
         if int(head.code) == code:
             return found
-    raise ParseError(section, offset, "abbreviation", f"{code} is none of the first")
+    raise ParseError(section, offset, "abbreviation", f"no abbreviation {code} among the first {MAX_ABBREVIATIONS}")

@@ -1,6 +1,6 @@
-"""What follows from a declaration besides parsing: NumPy dtypes for records of fixed size, masks for bit fields.
+"""What is derived from a declaration besides parsing: NumPy dtypes of fixed-size records, masks of bit fields.
 
-Strategy: the bulk engine reads and writes columns of the same declared fields, never a second layout.
+Strategy: the bulk engine reads and writes columns of the declared fields, so that each layout exists once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def bit_position(cls: type, name: str) -> tuple[int, int]:
 
 
 class Place(NamedTuple):
-    """Where an integer field stands, in bytes from its record's start."""
+    """The place of an integer field. `offset` is in bytes from its record's start."""
 
     offset: int
     size: int
@@ -53,9 +53,9 @@ class Place(NamedTuple):
 
 
 def leading_places(cls: type, known: dict[str, Any], **params: Any) -> tuple[dict[str, Place], int]:
-    """The integer fields at a record's start, up to the first field of another kind, and the bytes that they take.
+    """The integer fields at a record's start, up to the first field of another kind, and their total size in bytes.
 
-    `known` are the values of fields that others depend on; `params` is as for parsing.
+    `known` has the values of fields that others depend on; `params` is as for parsing.
     """
     this = SimpleNamespace(_params=SimpleNamespace(**params), **known)
     places: dict[str, Place] = {}

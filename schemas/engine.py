@@ -1,7 +1,7 @@
 """The reference engine: construct parses and builds any declared record (slow, exact).
 
-Strategy: `struct_of` turns a declaration into a construct Struct once a byte order; `parse` and `build`
-wrap it and turn every complaint of construct into a ParseError or BuildError that names the field.
+Strategy: `struct_of` turns a declaration into a construct Struct, once per byte order; `parse` and `build`
+wrap it and turn every error of construct into a ParseError or BuildError that names the field.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .constructs import ListOfEntries, SizedBytes, ValuesUntilZero
 from .pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_SIZES, is_known, is_signed, value_format
 from .section import BuildError, ByteOrder, ParseError, Section
 from .wire import (
+    INITIAL_LENGTH_SIZES,
     LENGTH_DWARF64,
     LENGTH_RESERVED,
     Bits,
@@ -48,11 +49,11 @@ from .wire import (
 
 R = TypeVar("R")
 
-# A LEB128 may be padded, but its value has to be an address or an offset.
+# A LEB128 may be padded, but its value must fit an address or an offset.
 LEB_BITS = 64
 LEB_GROUPS = 10
 
-# A text is read in pieces, each twice the one before: many short ones of a large section cost no square.
+# A string is read in chunks of doubling size, so that many short strings in a large section take linear time.
 FIRST_READ = 64
 
 
@@ -68,8 +69,8 @@ class _Leb(construct.Construct):
         padding = set()
         while True:
             byte = construct.stream_read(stream, 1, path)[0]
-            # Ten groups hold 64 bits; what follows may only repeat the sign, and is not shifted in: a
-            # megabyte of padding costs a megabyte, not its square.
+            # Ten groups hold 64 bits; further ones may only repeat the sign and are not shifted in, so
+            # that padding takes linear time.
             if size < LEB_GROUPS:
                 value |= (byte & 0x7F) << 7 * size
             else:
@@ -103,7 +104,7 @@ class _Block(construct.Construct):
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> LebBlock:
         length = _Leb(signed=False)._parse(stream, context, path)
-        # Checked first: construct would ask the stream for any number of bytes.
+        # Checked first: construct would request any number of bytes from the stream.
         left = len(stream.getbuffer()) - stream.tell()
         if length.value > left:
             raise construct.StreamError(f"a block of {length.value} bytes, where {left} are left", path=path)
@@ -116,7 +117,7 @@ class _Block(construct.Construct):
 
 
 class _NulTerminated(construct.Construct):
-    """Bytes up to a zero byte; construct's own costs the square of their number."""
+    """Bytes up to a zero byte; construct's own takes quadratic time."""
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> bytes:
         start, parts, size = stream.tell(), [], FIRST_READ
@@ -159,7 +160,7 @@ class _Pointer(construct.Construct):
         return construct.BytesInteger(size or context._params.address_size, signed, swapped=self.order == "little")
 
     def _padding(self, stream: io.BytesIO, context: Any) -> int:
-        """Bytes up to the next aligned address, for DW_EH_PE_aligned (the value then counts from there)."""
+        """Padding up to the next aligned address, where a DW_EH_PE_aligned value is stored."""
         if self.kind.always_unsigned or self.kind.encoding(context) & APPLICATION_MASK != DW_EH_PE.aligned:
             return 0
         return int(-(context._params.address + stream.tell()) % context._params.address_size)
@@ -286,7 +287,7 @@ def _(kind: Pointer, order: ByteOrder) -> construct.Construct:
 
 @cache
 def _cached_construct(_: str, kind: Kind, order: ByteOrder) -> construct.Construct:
-    """A kind's construct, made once. Kinds are tuples, equal where their fields are: the name of the type tells."""
+    """A kind's construct, made once. Kinds are tuples, equal if their fields are; the type's name tells them apart."""
     return _construct_of(kind, order)
 
 
@@ -294,7 +295,7 @@ _STRUCTS: dict[tuple[type, ByteOrder], construct.Construct] = {}
 
 
 def struct_of(cls: type, order: ByteOrder) -> construct.Construct:
-    """The construct of a declared record, made once a byte order."""
+    """The construct of a declared record, made once per byte order."""
     found = _STRUCTS.get((cls, order))
     if found is None:
         fields_in_order = (field.name / _construct_of(field.kind, order) for field in fields_of(cls))
@@ -302,18 +303,18 @@ def struct_of(cls: type, order: ByteOrder) -> construct.Construct:
     return found
 
 
-def _complaint(error: construct.ConstructError, record: str) -> tuple[str, str]:
-    """Record path and reason out of construct's message ("Error in path (parsing) -> version\\n...")."""
+def _path_and_reason(error: construct.ConstructError, record: str) -> tuple[str, str]:
+    """Record path and reason from construct's message ("Error in path (parsing) -> version\\n...")."""
     path = (error.path or "").partition(" -> ")[2].replace(" -> ", ".")
     reason = str(error.args[0] if error.args else error).splitlines()[-1]
     return f"{record}.{path}" if path else record, reason
 
 
 def parse(cls: type[R], section: Section, offset: int, end: int, record: str = "", **params: Any) -> tuple[R, int]:
-    """Parse the `cls` that starts `offset` bytes into `section` and may reach to `end`.
+    """Parse the `cls` that starts `offset` bytes into `section` and ends at `end` or before.
 
-    Returns it and the offset behind it. `params` is what the declaration asks for by `this._params`;
-    raises ParseError.
+    Returns it and the offset after it. `params` are the parameters that the declaration reads from `this._params`.
+    Raises ParseError.
     """
     return parse_stream(cls, section, io.BytesIO(section.data[offset:end]), offset, record, **params)
 
@@ -321,14 +322,17 @@ def parse(cls: type[R], section: Section, offset: int, end: int, record: str = "
 def parse_stream(
     cls: type[R], section: Section, stream: io.BytesIO, offset: int, record: str = "", **params: Any
 ) -> tuple[R, int]:
-    """As `parse`, where `stream` stands, a copy of the section from `offset` on: for many records of one copy."""
+    """As `parse`, from the current position of `stream`, which has the section's bytes from `offset` on.
+
+    Parsing many records from one stream copies the bytes once.
+    """
     return _parse(struct_of(cls, section.byte_order), section, stream, offset, record or cls.__name__, params)
 
 
 def parse_value(
     kind: Kind, section: Section, stream: io.BytesIO, offset: int, record: str, **params: Any
 ) -> tuple[Any, int]:
-    """Parse one value of a kind, such as an operand, which errors call `record`.value; else as `parse_stream`."""
+    """As `parse_stream`, for one value of a kind, such as an operand. Errors call it `record`.value."""
     subcon = _cached_construct(type(kind).__name__, kind, section.byte_order)
     return _parse(subcon, section, stream, offset, f"{record}.value", params)
 
@@ -345,7 +349,7 @@ def _parse(
     try:
         value = subcon.parse_stream(stream, **params)
     except construct.ConstructError as error:
-        raise ParseError(section, offset + stream.tell(), *_complaint(error, record)) from error
+        raise ParseError(section, offset + stream.tell(), *_path_and_reason(error, record)) from error
     return value, offset + stream.tell()
 
 
@@ -355,7 +359,7 @@ def build(value: Any, byte_order: ByteOrder = "little", record: str = "", **para
 
 
 def build_value(kind: Kind, value: Any, byte_order: ByteOrder, record: str, **params: Any) -> bytes:
-    """The bytes of one value of a kind; else as `build`. Errors call it `record`.value."""
+    """As `build`, for one value of a kind. Errors call it `record`.value."""
     return _build(_cached_construct(type(kind).__name__, kind, byte_order), value, f"{record}.value", params)
 
 
@@ -364,7 +368,7 @@ def _build(subcon: construct.Construct, value: Any, record: str, params: dict[st
     try:
         data: bytes = subcon.build(value, **params)
     except (construct.ConstructError, TypeError) as error:
-        place = _complaint(error, record) if isinstance(error, construct.ConstructError) else (record, str(error))
+        place = _path_and_reason(error, record) if isinstance(error, construct.ConstructError) else (record, str(error))
         raise BuildError("", None, *place) from error
     return data
 
@@ -372,9 +376,9 @@ def _build(subcon: construct.Construct, value: Any, record: str, params: dict[st
 def parse_records(
     section: Section, parse_one: Callable[[Section, int, int], tuple[R, int]], offset: int = 0
 ) -> Iterator[tuple[int, R]]:
-    """Parse records one behind the other up to the section's end; yields each with its offset.
+    """Parse consecutive records up to the section's end; yield each with its offset.
 
-    `parse_one(section, offset, index)` returns the record and the offset behind it, which has to lie ahead.
+    `parse_one(section, offset, index)` returns the record and the offset after it, which must be larger.
     """
     index = 0
     while offset < len(section):
@@ -387,19 +391,23 @@ def parse_records(
 
 
 def parse_initial_length(section: Section, offset: int, record: str) -> tuple[DwarfFormat, int, int]:
-    """The format, the length, and the offset behind the length (DWARF5 7.4). The bytes counted lie in the section."""
+    """The format, the length, and the offset after the length field (DWARF5 7.4).
+
+    Raises ParseError also where the length reaches past the section's end.
+    """
     data, order = section.data, section.byte_order
     if offset + 4 > len(data):
         raise ParseError(section, offset, f"{record}.length", f"{len(data) - offset} bytes are left, 4 are needed")
     length = int.from_bytes(data[offset : offset + 4], order)
-    start, dwarf_format = offset + 4, DwarfFormat.DWARF32
+    dwarf_format = DwarfFormat.DWARF32
     if length == LENGTH_DWARF64:
         if offset + 12 > len(data):
             raise ParseError(section, offset, f"{record}.length", f"{len(data) - offset} bytes are left, 12 are needed")
         length = int.from_bytes(data[offset + 4 : offset + 12], order)
-        start, dwarf_format = offset + 12, DwarfFormat.DWARF64
+        dwarf_format = DwarfFormat.DWARF64
     elif length >= LENGTH_RESERVED:
         raise ParseError(section, offset, f"{record}.length", f"{length:#x} is a reserved initial length")
+    start = offset + INITIAL_LENGTH_SIZES[dwarf_format]
     if length > len(data) - start:
         reason = f"{length:#x} bytes reach past the section's end at {len(data):#x}"
         raise ParseError(section, offset, f"{record}.length", reason)
@@ -407,7 +415,7 @@ def parse_initial_length(section: Section, offset: int, record: str) -> tuple[Dw
 
 
 def build_initial_length(dwarf_format: DwarfFormat, length: int, byte_order: ByteOrder) -> bytes:
-    """An initial length; raises BuildError where 32 bits cannot hold it."""
+    """An initial length; raises BuildError if it does not fit 32-bit DWARF."""
     if dwarf_format is DwarfFormat.DWARF64:
         return LENGTH_DWARF64.to_bytes(4, byte_order) + length.to_bytes(8, byte_order)
     if length >= LENGTH_RESERVED:

@@ -1,7 +1,7 @@
 """DWARF expressions: the operations and how their operands are stored (DWARF5 2.5 and 7.7.1).
 
-Strategy: one table of operations; the reference engine parses and builds them by it. Families of 32
-(`lit`, `reg`, `breg`) stand in it once, by their first opcode.
+Strategy: one table of operations, by which the reference engine parses and builds them. Each of the families
+`lit`, `reg` and `breg` of 32 opcodes has one row, with its first opcode.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ OPERATIONS: dict[int, tuple[str, tuple[Kind, ...]]] = {
     0xA9: ("reinterpret", (ULEB,)),
 }  # fmt: skip
 
-# Those of vendors, and what DWARF 5 has a block with a one-byte length in: no type's is larger than one byte of a
-# LEB128 tells. None has a meaning in call frame information; a dump names them.
+# Vendor operations, and DW_OP_const_type, whose block has a one-byte length: no type is so large that an LEB128 length
+# would differ. None has a meaning in call frame information; dumps name them.
 VENDOR_OPERATIONS: dict[int, tuple[str, tuple[Kind, ...]]] = {
     0xA4: ("const_type", (ULEB, Block())),
     0xE0: ("GNU_push_tls_address", ()),
@@ -138,9 +138,9 @@ FAMILY_SIZE = 32
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation; `name` without DW_OP_, of a family with its number (`breg7`). `operands` as stored.
+    """One operation. `name` has no DW_OP_, and the number in a family (`breg7`); `operands` are as stored.
 
-    `offset` is that of its opcode in the expression, `end` that behind its operands, which branches count from.
+    `offset` is that of its opcode in the expression, `end` the one after its operands, which branches are relative to.
     """
 
     name: str
@@ -149,7 +149,7 @@ class Operation:
     end: int = 0
 
     def __str__(self) -> str:
-        """As an assembler listing has it."""
+        """As in an assembler listing."""
         values = (
             operand.data.hex() if isinstance(operand, LebBlock) else str(int(operand)) for operand in self.operands
         )
@@ -158,7 +158,7 @@ class Operation:
 
 @cache
 def _by_opcode() -> dict[int, tuple[str, tuple[Kind, ...]]]:
-    """Every opcode, families laid out."""
+    """Every opcode, including each member of a family."""
     found = OPERATIONS | VENDOR_OPERATIONS
     for first, (name, operands) in FAMILIES.items():
         found |= {first + number: (f"{name}{number}", operands) for number in range(FAMILY_SIZE)}
@@ -176,7 +176,7 @@ def is_operation(opcode: int) -> bool:
 
 
 def parse_expression(expression: Section, offset_size: int = 4) -> tuple[Operation, ...]:
-    """The operations of an expression. Raises ParseError at an unknown opcode or a cut operand."""
+    """The operations of an expression. Raises ParseError at an unknown opcode or a truncated operand."""
     found: list[Operation] = []
     stream = io.BytesIO(expression.data)
     at = 0
@@ -189,7 +189,7 @@ def parse_expression(expression: Section, offset_size: int = 4) -> tuple[Operati
 def parse_operation(
     expression: Section, stream: io.BytesIO, offset: int, record: str, offset_size: int = 4
 ) -> Operation:
-    """The operation at `offset`; `stream` is over the expression's bytes. Raises as `parse_expression`."""
+    """The operation at `offset`; `stream` has the expression's bytes. Raises as `parse_expression` does."""
     opcode = expression.data[offset]
     if opcode not in _by_opcode():
         raise ParseError(expression, offset, record, f"the opcode {opcode:#04x} is not defined")

@@ -1,7 +1,7 @@
-"""Attribute forms that stand outside `.debug_info`: how a value of each is stored (DWARF5 7.5.6, table 7.6).
+"""Attribute forms used outside `.debug_info`: how a value of each is stored (DWARF5 7.5.6, table 7.6).
 
-Strategy: `FORM_KINDS` is the one table. The reference engine parses and builds by it, the kernels' storage codes and
-the strategies follow from it. Forms that need a unit of `.debug_info` to be read are not here.
+Strategy: `FORM_KINDS` is the only table. The reference engine parses and builds by it; the kernels' storage codes and
+the strategies are derived from it. Forms whose values need a unit of `.debug_info` are absent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class DW_FORM(IntEnum):
     strx4 = 0x28
 
 
-# The offset of another section: its size is that of the DWARF format.
+# An offset into another section; the DWARF format decides its size.
 SECTION_OFFSET = Variable(lambda this: int(this._params.dwarf_format))
 
 FORM_KINDS: dict[DW_FORM, Kind] = {

@@ -1,8 +1,8 @@
 """Line number programs: the header of versions 2 to 5 and the instruction set (DWARF5 6.2 and 7.22).
 
-Strategy: `STANDARD` and `EXTENDED` are the one operand table: construct, the line kernel, the encoder, the strategies
-and the manual all read it. Versions differ by which fields are there. Directory and file entries of version 5 are
-tuples of values of forms, as the header's formats say; those of earlier versions have the one format of `FileName`.
+Strategy: `STANDARD` and `EXTENDED` are the only operand tables: construct, the line kernel, the encoder, the strategies
+and the manual all use them. Versions differ in which fields are present. Directory and file entries of version 5 are
+tuples of form values, as the header's formats declare; file entries of earlier versions are `FileName` records.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class DW_LNE(IntEnum):
     end_sequence = 1
     set_address = 2
     define_file = 3  # up to version 4
-    set_discriminator = 4  # from version 4 on; GNU and LLVM write it into earlier ones too
+    set_discriminator = 4  # from version 4 on; GNU and LLVM write it in earlier versions too
 
 
 class DW_LNCT(IntEnum):
-    """What a value of a directory or file entry says (DWARF5 table 7.27, and LLVM's in use)."""
+    """The content of a value of a directory or file entry (DWARF5 table 7.27, and LLVM's in use)."""
 
     path = 1
     directory_index = 2
@@ -72,7 +72,7 @@ class DW_LNCT(IntEnum):
     LLVM_source = 0x2001
 
 
-# Between these the numbers are the vendors' (DWARF5 tables 7.26 and 7.27).
+# Numbers in these ranges belong to vendors (DWARF5 tables 7.26 and 7.27).
 LNE_LO_USER, LNE_HI_USER = 0x80, 0xFF
 LNCT_LO_USER, LNCT_HI_USER = 0x2000, 0x3FFF
 
@@ -81,16 +81,16 @@ EXTENDED_OPCODE = 0
 
 
 class LineOperand(IntEnum):
-    """How one operand of a line number instruction is stored and what it says."""
+    """What an operand of a line number instruction is; `LINE_OPERAND_KINDS` has how it is stored."""
 
     NONE = 0
     OPERATION_ADVANCE = 1
     LINE_ADVANCE = 2
     FILE = 3
     COLUMN = 4
-    FIXED_ADVANCE = 5  # bytes, not in units of minimum_instruction_length
+    FIXED_ADVANCE = 5  # in bytes, not in units of minimum_instruction_length
     ISA = 6
-    ADDRESS = 7  # all bytes that the instruction has
+    ADDRESS = 7  # all remaining bytes of the instruction
     FILE_NAME = 8
     DISCRIMINATOR = 9
 
@@ -108,9 +108,9 @@ class RowFlag(IntFlag):
 class LineEffect(IntEnum):
     """What an instruction does to the registers of the state machine (DWARF5 6.2.5)."""
 
-    NOTHING = 0  # an opcode that nobody knows
-    SPECIAL = 1  # line and operation advance, and a row
-    COPY = 2  # a row
+    NOTHING = 0  # an unknown opcode
+    SPECIAL = 1  # advances the line and the operation, and appends a row
+    COPY = 2  # appends a row
     ADVANCE_PC = 3
     ADVANCE_LINE = 4
     SET_FILE = 5
@@ -122,7 +122,7 @@ class LineEffect(IntEnum):
     SET_PROLOGUE_END = 11
     SET_EPILOGUE_BEGIN = 12
     SET_ISA = 13
-    END_SEQUENCE = 14  # a row, and the registers as at a sequence's beginning
+    END_SEQUENCE = 14  # appends a row and resets the registers
     SET_ADDRESS = 15
     DEFINE_FILE = 16
     SET_DISCRIMINATOR = 17
@@ -136,7 +136,7 @@ class LineInstructionSpec:
     operand: LineOperand = LineOperand.NONE
 
 
-# To add an instruction: its number above and its row here; a new effect also needs an arm in the line kernel.
+# To add an instruction, add its number above and its row here; a new effect also needs a case in the line kernel.
 STANDARD: dict[DW_LNS, LineInstructionSpec] = {
     DW_LNS.copy: LineInstructionSpec(LineEffect.COPY),
     DW_LNS.advance_pc: LineInstructionSpec(LineEffect.ADVANCE_PC, LineOperand.OPERATION_ADVANCE),
@@ -151,7 +151,7 @@ STANDARD: dict[DW_LNS, LineInstructionSpec] = {
     DW_LNS.set_epilogue_begin: LineInstructionSpec(LineEffect.SET_EPILOGUE_BEGIN),
     DW_LNS.set_isa: LineInstructionSpec(LineEffect.SET_ISA, LineOperand.ISA),
 }
-# The standard_opcode_lengths that a header has which knows them all.
+# The standard_opcode_lengths of a header that knows all standard opcodes.
 STANDARD_OPCODE_LENGTHS = tuple(int(spec.operand is not LineOperand.NONE) for spec in STANDARD.values())
 EXTENDED: dict[DW_LNE, LineInstructionSpec] = {
     DW_LNE.end_sequence: LineInstructionSpec(LineEffect.END_SEQUENCE),
@@ -167,11 +167,11 @@ class FileName:
 
     path: bytes = wire(NulTerminated(), "full or relative; NUL-terminated")
     directory_index: Leb128 = wire(ULEB, "of include_directories from 1 on; 0 is the compilation's directory")
-    timestamp: Leb128 = wire(ULEB, "time of the last modification, 0 where it is not known")
-    size: Leb128 = wire(ULEB, "bytes of the file, 0 where they are not known")
+    timestamp: Leb128 = wire(ULEB, "time of the last modification, 0 if unknown")
+    size: Leb128 = wire(ULEB, "bytes of the file, 0 if unknown")
 
 
-# How each operand is stored; an address takes what is left of its instruction.
+# How each operand is stored; an address takes the remaining bytes of its instruction.
 LINE_OPERAND_KINDS: dict[LineOperand, Kind] = {
     LineOperand.OPERATION_ADVANCE: ULEB,
     LineOperand.LINE_ADVANCE: SLEB,
@@ -185,12 +185,12 @@ LINE_OPERAND_KINDS: dict[LineOperand, Kind] = {
 }
 
 VERSIONS = (2, 3, 4, 5)
-# What the text gives no meaning to at 0: quotients are by them, or nothing would ever advance.
+# For fields in which 0 has no meaning: it would be a divisor, or nothing would ever advance.
 _NOT_ZERO = tuple(range(1, 256))
 
 
 def _has_formats(this: Any) -> bool:
-    """Whether entries have formats (from version 5 on)."""
+    """Whether entries have formats: from version 5 on."""
     return bool(this._params.version >= 5)
 
 
@@ -200,7 +200,7 @@ def _has_no_formats(this: Any) -> bool:
 
 @record
 class LineUnitHead:
-    """What stands before header_length, behind unit_length (DWARF5 6.2.4)."""
+    """The fields between unit_length and header_length (DWARF5 6.2.4)."""
 
     dwarf_format: DwarfFormat = wire(Given(lambda this: this._params.dwarf_format), "32- or 64-bit DWARF")
     version: int = wire(Integer(2, allowed=VERSIONS), "of the line number information: 2 to 5")
@@ -209,20 +209,20 @@ class LineUnitHead:
     )
     segment_selector_size: int | None = wire(
         When(Integer(1, allowed=(0, 1, 2, 4, 8)), lambda this: this.version >= 5),
-        "bytes of a segment selector, from version 5 on; no instruction has one",
+        "bytes of a segment selector, from version 5 on; no instruction uses it",
     )
 
 
 @record
 class EntryFormat:
-    """What one value of each entry says, and how it is stored (DWARF5 6.2.4.1)."""
+    """The content and the form of one value of each entry (DWARF5 6.2.4.1)."""
 
     content_type: Leb128 = wire(ULEB, "`DW_LNCT`, or a vendor's")
     form: Leb128 = wire(ULEB, "`DW_FORM`")
 
 
 def _kinds_of(formats: tuple[EntryFormat, ...]) -> tuple[Kind, ...]:
-    """The kinds of an entry's values; ValueError where a form is not known, so that nothing tells how long it is."""
+    """The kinds of an entry's values. Raises ValueError at an unknown form, since its size is unknown too."""
     return tuple(FORM_KINDS[DW_FORM(int(entry_format.form))] for entry_format in formats)
 
 
@@ -231,32 +231,32 @@ Values = tuple[Any, ...]
 
 @record
 class LineProgramHeader:
-    """The header behind header_length, up to the program (DWARF5 6.2.4). Parsing and building take `version`."""
+    """The header between header_length and the program (DWARF5 6.2.4). Parsing and building take `version`."""
 
     minimum_instruction_length: int = wire(Integer(1, allowed=_NOT_ZERO), "bytes; unit of address advances")
     maximum_operations_per_instruction: int | None = wire(
         When(Integer(1, allowed=_NOT_ZERO), lambda this: this._params.version >= 4),
-        "1 but for VLIW architectures, from version 4 on",
+        "1 except on VLIW architectures; from version 4 on",
     )
-    default_is_stmt: int = wire(U8, "is_stmt at the beginning of each sequence; true if not 0")
-    line_base: int = wire(I8, "what a special opcode adds to the line at least")
-    line_range: int = wire(Integer(1, allowed=_NOT_ZERO), "how many line advances special opcodes have")
+    default_is_stmt: int = wire(U8, "is_stmt at the start of each sequence; true if not 0")
+    line_base: int = wire(I8, "the least that a special opcode adds to the line")
+    line_range: int = wire(Integer(1, allowed=_NOT_ZERO), "number of different line advances of special opcodes")
     opcode_base: int = wire(Integer(1, allowed=_NOT_ZERO), "the first special opcode")
     standard_opcode_lengths: tuple[int, ...] = wire(
-        Many(U8, lambda this: this.opcode_base - 1), "LEB128 operands of each standard opcode, from 1 on"
+        Many(U8, lambda this: this.opcode_base - 1), "number of LEB128 operands of each standard opcode, from 1 on"
     )
     include_directories: tuple[bytes, ...] | None = wire(
         When(UntilZero(NulTerminated()), _has_no_formats),
-        "paths, a zero byte behind them; up to version 4",
+        "paths, then a zero byte; up to version 4",
         default=None,
     )
     file_names: tuple[FileName, ...] | None = wire(
         When(UntilZero(Nested(FileName)), _has_no_formats),
-        "`FileName`s, a zero byte behind them; up to version 4",
+        "`FileName`s, then a zero byte; up to version 4",
         default=None,
     )
     directory_entry_format_count: int | None = wire(
-        When(U8, _has_formats), "values of a directory; from version 5 on", default=None
+        When(U8, _has_formats), "number of values of a directory; from version 5 on", default=None
     )
     directory_entry_format: tuple[EntryFormat, ...] | None = wire(
         When(Many(Nested(EntryFormat), lambda this: this.directory_entry_format_count), _has_formats),
@@ -273,7 +273,7 @@ class LineProgramHeader:
         default=None,
     )
     file_name_entry_format_count: int | None = wire(
-        When(U8, _has_formats), "values of a file; from version 5 on", default=None
+        When(U8, _has_formats), "number of values of a file; from version 5 on", default=None
     )
     file_name_entry_format: tuple[EntryFormat, ...] | None = wire(
         When(Many(Nested(EntryFormat), lambda this: this.file_name_entry_format_count), _has_formats),
@@ -289,7 +289,7 @@ class LineProgramHeader:
         "values of each, the primary source file first; from version 5 on (the text calls it file_names too)",
         default=None,
     )
-    padding: bytes = wire(Rest(), "what header_length counts beyond", default=b"")
+    padding: bytes = wire(Rest(), "the bytes that header_length counts after these fields", default=b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +303,10 @@ class LineUnit:
 
 @dataclass(frozen=True, slots=True)
 class LineInstruction:
-    """A special or standard instruction. `operands` are as stored; of an opcode that nobody knows as many LEB128 as the
-    header says."""
+    """A special or standard instruction. `operands` are as stored.
+
+    An unknown opcode has as many LEB128 operands as the header says.
+    """
 
     opcode: int
     operands: tuple[int | Leb128, ...] = ()
@@ -312,8 +314,11 @@ class LineInstruction:
 
 @dataclass(frozen=True, slots=True)
 class ExtendedInstruction:
-    """An extended instruction. `length_size` is the width of its length in bytes; `operands` has an address's bytes or
-    one value, nothing of an opcode that nobody knows; `rest` is what the length counts beyond."""
+    """An extended instruction. `length_size` is the width of its length in bytes.
+
+    `operands` has an address's bytes or one value; it is empty for an unknown opcode. `rest` has the bytes that the
+    length counts after them.
+    """
 
     opcode: int
     operands: tuple[bytes | Leb128 | FileName, ...] = ()

@@ -1,7 +1,7 @@
 """`.debug_line` by the reference engine: whole sections, and the instructions of a program, parsed and built.
 
-Strategy: a unit is an initial length, a head, the length of the header, the header, and a program up to the unit's end.
-Instructions are parsed apart, by the operand table; the lengths between are computed when building.
+Strategy: a unit is an initial length, a head, header_length, the header, and a program up to the unit's end.
+Instructions are parsed separately, by the operand table. Lengths are not kept, but computed when building.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAME = ".debug_line"
 
 
 def parse_unit(section: Section, offset: int, name: str = "unit") -> tuple[LineUnit, int]:
-    """The unit at `offset` bytes into the section, and the offset behind it. Raises ParseError."""
+    """The unit at `offset` bytes into the section, and the offset after it. Raises ParseError."""
     dwarf_format, length, start = engine.parse_initial_length(section, offset, name)
     end = start + length
     head, at = engine.parse(LineUnitHead, section, start, end, name, dwarf_format=dwarf_format)
@@ -42,7 +42,7 @@ def parse_unit(section: Section, offset: int, name: str = "unit") -> tuple[LineU
 
 
 def _program_start(section: Section, at: int, end: int, dwarf_format: DwarfFormat, name: str) -> int:
-    """The section offset of the program, which header_length at `at` says."""
+    """The section offset of the program, from the header_length at `at`."""
     start = at + dwarf_format
     if start > end:
         raise ParseError(section, at, f"{name}.header_length", f"{end - at} bytes are left, {dwarf_format:d} needed")
@@ -64,7 +64,7 @@ def build_unit(unit: LineUnit, byte_order: ByteOrder = "little") -> bytes:
 
 
 def parse_line_section(section: Section) -> tuple[LineUnit, ...]:
-    """All units of a `.debug_line`, which follow one another. Raises ParseError."""
+    """All units of a `.debug_line`. Raises ParseError."""
 
     def parse_one(section: Section, offset: int, index: int) -> tuple[LineUnit, int]:
         return parse_unit(section, offset, f"unit[{index}]")
@@ -73,14 +73,14 @@ def parse_line_section(section: Section) -> tuple[LineUnit, ...]:
 
 
 def build_line_section(units: tuple[LineUnit, ...], byte_order: ByteOrder = "little") -> bytes:
-    """The bytes of units behind one another. Raises BuildError."""
+    """The bytes of consecutive units. Raises BuildError."""
     return b"".join(build_unit(unit, byte_order) for unit in units)
 
 
 def parse_program(
     section: Section, start: int, end: int, header: LineProgramHeader, name: str = "program"
 ) -> tuple[tuple[int, LineInstruction | ExtendedInstruction], ...]:
-    """The instructions between two section offsets, each with its own. Raises ParseError at a cut one."""
+    """The instructions between two section offsets, each with its offset. Raises ParseError at a truncated one."""
     found: list[tuple[int, LineInstruction | ExtendedInstruction]] = []
     offset = start
     while offset < end:
@@ -88,23 +88,24 @@ def parse_program(
         where = f"{name}[{len(found)}]"
         instruction: LineInstruction | ExtendedInstruction
         if opcode == EXTENDED_OPCODE:
-            instruction, behind = _parse_extended(section, offset + 1, end, where)
+            instruction, next_offset = _parse_extended(section, offset + 1, end, where)
         else:
             values: list[Any] = []
-            behind = offset + 1
+            next_offset = offset + 1
             for kind in operand_kinds(opcode, header):
-                value, behind = _parse_value(kind, section, behind, end, where)
+                value, next_offset = _parse_value(kind, section, next_offset, end, where)
                 values.append(value)
             instruction = LineInstruction(opcode, tuple(values))
         found.append((offset, instruction))
-        offset = behind
+        offset = next_offset
     return tuple(found)
 
 
 def operand_kinds(opcode: int, header: LineProgramHeader) -> tuple[Kind, ...]:
     """The kinds of the operands of a special or standard opcode.
 
-    Those of a known one are the text's, whatever the header says; of others the header counts the LEB128.
+    A known opcode has those of the specification, whatever the header says; for others, the header has the number of
+    LEB128 operands.
     """
     if opcode >= header.opcode_base:
         return ()
@@ -115,7 +116,7 @@ def operand_kinds(opcode: int, header: LineProgramHeader) -> tuple[Kind, ...]:
 
 
 def _parse_value(kind: Kind, section: Section, offset: int, end: int, name: str) -> tuple[Any, int]:
-    # No operand but a file's name is longer, padded LEB128 apart: few bytes are copied for it.
+    # Only a file's name or a padded LEB128 may be longer than 64 bytes, so that few bytes are copied.
     for reach in (min(end, offset + 64), end):
         stream = io.BytesIO(section.data[offset:reach])
         try:
@@ -127,7 +128,7 @@ def _parse_value(kind: Kind, section: Section, offset: int, end: int, name: str)
 
 
 def _parse_extended(section: Section, offset: int, end: int, name: str) -> tuple[ExtendedInstruction, int]:
-    """The instruction whose length is at `offset`, and the offset behind it."""
+    """The instruction whose length is at `offset`, and the offset after it."""
     length: Leb128
     length, start = _parse_value(ULEB, section, offset, end, f"{name}.length")
     if length.value > end - start:
@@ -146,7 +147,7 @@ def _parse_extended(section: Section, offset: int, end: int, name: str) -> tuple
 
 
 def build_program(program: Program, header: LineProgramHeader, byte_order: ByteOrder = "little") -> bytes:
-    """The bytes of instructions; raises BuildError where an operand does not fit."""
+    """The bytes of instructions. Raises BuildError if an operand does not fit."""
     data = bytearray()
     for index, instruction in enumerate(program):
         name = f"program[{index}]"

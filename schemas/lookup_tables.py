@@ -1,7 +1,7 @@
 """`.debug_aranges`, `.debug_pubnames`, `.debug_pubtypes` and GNU's `.debug_gnu_` ones: look-up tables (DWARF4 6.1).
 
-Strategy: a section is sets, one behind the other, each an initial length, a header and what it counts. Lengths are not
-kept: they follow from the rest. What may stand behind the last set are zeros, which linkers pad with.
+Strategy: a section is a sequence of sets, each an initial length, a header and its entries. Lengths are not kept,
+but computed when building. Only zeros, which linkers pad with, may follow the last set.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .wire import (
     wire,
 )
 
-# DWARF 2 to 5 all say 2; readers take 3, which some producers wrote with DWARF 3.
+# DWARF 2 to 5 all specify 2; readers accept 3, which some producers wrote with DWARF 3.
 VERSIONS = (2, 3)
 ARANGES = ".debug_aranges"
-# Sections of names, and whether each name has a byte that says what it is.
+# Sections of names, and whether each name has an attributes byte.
 NAME_SECTIONS = {
     ".debug_pubnames": False,
     ".debug_gnu_pubnames": True,
@@ -41,13 +41,13 @@ NAME_SECTIONS = {
 
 @record
 class AddressRangesHeader:
-    """The header of a set of address ranges (DWARF4 6.1.2), behind its length."""
+    """The header of a set of address ranges (DWARF4 6.1.2), after its length."""
 
     dwarf_format: DwarfFormat = wire(Given(lambda this: this._params.dwarf_format), "32- or 64-bit DWARF")
-    version: int = wire(Integer(2, allowed=VERSIONS), "2, which is no version of DWARF")
+    version: int = wire(Integer(2, allowed=VERSIONS), "2; not the version of DWARF")
     debug_info_offset: int = wire(SECTION_OFFSET, "of the compilation unit's header, in .debug_info")
     address_size: int = wire(Integer(1, allowed=(1, 2, 4, 8)), "bytes of an address")
-    segment_size: int = wire(Integer(1, allowed=(0, 1, 2, 4, 8)), "bytes of a segment selector; 0: there are none")
+    segment_size: int = wire(Integer(1, allowed=(0, 1, 2, 4, 8)), "bytes of a segment selector; 0: none")
 
 
 @record
@@ -56,7 +56,7 @@ class AddressRange:
 
     segment: int | None = wire(
         When(Variable(lambda this: this._params.segment_size), lambda this: this._params.segment_size > 0),
-        "the segment selector, where the header gives it a size",
+        "the segment selector, if the header gives it a size",
     )
     address: int = wire(Variable(lambda this: this._params.address_size), "first address")
     length: int = wire(Variable(lambda this: this._params.address_size), "bytes covered")
@@ -64,9 +64,9 @@ class AddressRange:
 
 @dataclass(frozen=True, slots=True)
 class AddressRangeSet:
-    """One set. `padding` stands before the ranges, `trailing` is what is left over for less than a range.
+    """One set. `padding` precedes the ranges; `trailing` are the last bytes, if too few for a range.
 
-    `ranges` are all that there are, with the terminator.
+    `ranges` includes the terminator.
     """
 
     header: AddressRangesHeader
@@ -77,16 +77,16 @@ class AddressRangeSet:
 
 @record
 class NamesHeader:
-    """The header of a set of names (DWARF4 6.1.1), behind its length."""
+    """The header of a set of names (DWARF4 6.1.1), after its length."""
 
     dwarf_format: DwarfFormat = wire(Given(lambda this: this._params.dwarf_format), "32- or 64-bit DWARF")
-    version: int = wire(Integer(2, allowed=VERSIONS), "2, which is no version of DWARF")
+    version: int = wire(Integer(2, allowed=VERSIONS), "2; not the version of DWARF")
     debug_info_offset: int = wire(SECTION_OFFSET, "of the compilation unit's header, in .debug_info")
-    debug_info_length: int = wire(SECTION_OFFSET, "bytes of the unit, its length with it")
+    debug_info_length: int = wire(SECTION_OFFSET, "size of the unit in bytes, including its length")
 
 
 class SymbolKind(IntEnum):
-    """What a name is of (GDB, Index Section Format)."""
+    """The kind of symbol that a name belongs to (GDB, Index Section Format)."""
 
     NONE = 0
     TYPE = 1
@@ -97,7 +97,7 @@ class SymbolKind(IntEnum):
 
 @record
 class SymbolAttributes:
-    """The top byte of a word in .gdb_index, whose low 24 bits are there a unit's number."""
+    """The top byte of a word in .gdb_index, where the low 24 bits are a unit's number."""
 
     is_static: int = wire(BitField(1), "1: static, 0: global")
     kind: int = wire(BitField(3), "1 type, 2 variable, 3 function, 4 other")
@@ -108,16 +108,16 @@ class SymbolAttributes:
 class Name:
     """A name. An offset of 0 alone ends the set."""
 
-    offset: int = wire(SECTION_OFFSET, "of the debugging information entry, from its unit's header on")
+    offset: int = wire(SECTION_OFFSET, "of the debugging information entry, from its unit's header")
     attributes: SymbolAttributes | None = wire(
-        When(Bits(SymbolAttributes), lambda this: this._params.is_gnu), "what it is of, in the .debug_gnu_ sections"
+        When(Bits(SymbolAttributes), lambda this: this._params.is_gnu), "kind of symbol, in the .debug_gnu_ sections"
     )
-    name: bytes = wire(NulTerminated(), "qualified as the language has it")
+    name: bytes = wire(NulTerminated(), "qualified as in the source language")
 
 
 @dataclass(frozen=True, slots=True)
 class NameSet:
-    """One set. `is_terminated`: an offset of 0 follows the names; `trailing` are bytes behind it, in the set."""
+    """One set. `is_terminated`: an offset of 0 follows the names; `trailing` are the bytes after it, in the set."""
 
     header: NamesHeader
     names: tuple[Name, ...]
@@ -128,7 +128,7 @@ class NameSet:
 def range_padding(header_end: int, header: AddressRangesHeader) -> int:
     """Bytes before the ranges, which start at a multiple of their size from the set's start (DWARF4 7.20).
 
-    `header_end` counts from the set's start.
+    `header_end` is relative to the set's start.
     """
     return -header_end % range_size(header)
 
@@ -187,7 +187,7 @@ def _with_length(dwarf_format: DwarfFormat, body: bytes, byte_order: ByteOrder) 
 
 
 def parse_names(section: Section, is_gnu: bool) -> tuple[NameSet, ...]:
-    """The sets of a section of names; `is_gnu` as NAME_SECTIONS has it (law 2: `build_names` gives the bytes back)."""
+    """The sets of a section of names; `is_gnu` as in NAME_SECTIONS (law 2: `build_names` gives the bytes back)."""
     sets = []
     for _, name, dwarf_format, start, end in _bounds(section, "set"):
         header, at = engine.parse(NamesHeader, section, start, end, name, dwarf_format=dwarf_format)

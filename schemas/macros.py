@@ -1,8 +1,8 @@
-"""Macro information: `.debug_macinfo` (DWARF4 6.3) and `.debug_macro` (DWARF5 6.3; version 4 is GNU's of before).
+"""Macro information: `.debug_macinfo` (DWARF4 6.3) and `.debug_macro` (DWARF5 6.3; version 4 is GNU's predecessor).
 
-Strategy: a unit is entries up to an opcode of 0; in `.debug_macro` a header comes first. `MACINFO_OPERANDS` and
-`MACRO_OPERANDS` are the operand tables of the two: construct, the kernel, the printers, the strategies and the manual
-read them. A header may describe more opcodes by the forms of their operands.
+Strategy: a unit is entries up to an opcode of 0, preceded by a header in `.debug_macro`. `MACINFO_OPERANDS` and
+`MACRO_OPERANDS` are their operand tables: construct, the kernel, the printers, the strategies and the manual use
+them. A header may describe further opcodes by the forms of their operands.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class DW_MACINFO(IntEnum):
 
 
 class DW_MACRO(IntEnum):
-    """Entry types of `.debug_macro` (DWARF5 7.23); up to 0x0a GNU's version 4 has them, with names of its own."""
+    """Entry types of `.debug_macro` (DWARF5 7.23). GNU's version 4 has those up to 0x0a, under other names."""
 
     define = 0x01
     undef = 0x02
@@ -73,14 +73,14 @@ class Operand(IntEnum):
 
     LINE = 1  # of the directive, in the file that is open
     FILE = 2  # an index into the file names of the line number table
-    TEXT = 3  # a macro's name, for a definition with its parameters and its body
-    STRP = 4  # such a text, at an offset into .debug_str
-    SUP_STRP = 5  # into the .debug_str of the supplementary file
-    STRX = 6  # by an index into .debug_str_offsets
-    UNIT = 7  # an offset into this section, of the unit that is to stand here
-    SUP_UNIT = 8  # into the .debug_macro of the supplementary file
-    CONSTANT = 9  # whatever the vendor says
-    VENDOR_TEXT = 10  # whatever the vendor says
+    TEXT = 3  # a macro's name; in a definition also its parameters and body
+    STRP = 4  # an offset of such a text in .debug_str
+    SUP_STRP = 5  # its offset in the .debug_str of the supplementary file
+    STRX = 6  # its index in .debug_str_offsets
+    UNIT = 7  # the offset in this section of the unit to import
+    SUP_UNIT = 8  # its offset in the .debug_macro of the supplementary file
+    CONSTANT = 9  # vendor-defined
+    VENDOR_TEXT = 10  # vendor-defined
 
 
 OPERAND_KINDS: dict[Operand, Kind] = {
@@ -96,7 +96,7 @@ OPERAND_KINDS: dict[Operand, Kind] = {
     Operand.VENDOR_TEXT: NulTerminated(),
 }
 
-# To add an entry type: its number above and its row here; what it says is printed by its operands.
+# To add an entry type, add its number above and its row here; its operands decide how it is printed.
 MACINFO_OPERANDS: dict[DW_MACINFO, tuple[Operand, ...]] = {
     DW_MACINFO.define: (Operand.LINE, Operand.TEXT),
     DW_MACINFO.undef: (Operand.LINE, Operand.TEXT),
@@ -125,11 +125,11 @@ VERSIONS = (4, 5)
 
 @record
 class MacroFlags:
-    """What a header of `.debug_macro` has (DWARF5 6.3.1)."""
+    """The flags of a `.debug_macro` header (DWARF5 6.3.1)."""
 
     reserved: int = wire(BitField(5), "0")
     opcode_operands_table: int = wire(BitField(1), "1: opcodes are described")
-    debug_line_offset: int = wire(BitField(1), "1: there is the field of that name")
+    debug_line_offset: int = wire(BitField(1), "1: the field of that name is present")
     offset_size: int = wire(BitField(1), "1: section offsets have 8 bytes, 0: 4")
 
 
@@ -138,12 +138,12 @@ class OpcodeOperands:
     """One opcode as a header describes it."""
 
     opcode: int = wire(U8, "the opcode")
-    operand_count: Leb128 = wire(ULEB, "how many operands it has")
+    operand_count: Leb128 = wire(ULEB, "number of operands")
     forms: tuple[int, ...] = wire(Many(U8, lambda this: int(this.operand_count)), "DW_FORM of each operand")
 
 
 def _offset_size(this: Any) -> DwarfFormat:
-    """Bytes of a section offset, as a header's flags say."""
+    """The size of a section offset, from the header's flags."""
     return DwarfFormat.DWARF64 if this.flags.offset_size else DwarfFormat.DWARF32
 
 
@@ -151,32 +151,32 @@ def _offset_size(this: Any) -> DwarfFormat:
 class MacroHeader:
     """The header of a unit in `.debug_macro` (DWARF5 6.3.1)."""
 
-    version: int = wire(Integer(2, allowed=VERSIONS), "5, or 4: GNU's extension to DWARF 4")
+    version: int = wire(Integer(2, allowed=VERSIONS), "5, or 4 for GNU's extension to DWARF 4")
     flags: MacroFlags = wire(Bits(MacroFlags), "which fields follow, and the size of offsets")
     debug_line_offset: int | None = wire(
         When(Variable(_offset_size), lambda this: this.flags.debug_line_offset),
         "of the line number program, in .debug_line",
     )
     opcode_operands_count: int | None = wire(
-        When(U8, lambda this: this.flags.opcode_operands_table), "how many opcodes are described"
+        When(U8, lambda this: this.flags.opcode_operands_table), "number of described opcodes"
     )
     opcode_operands: tuple[OpcodeOperands, ...] | None = wire(
         When(
             Many(Nested(OpcodeOperands), lambda this: this.opcode_operands_count),
             lambda this: this.flags.opcode_operands_table,
         ),
-        "the opcodes that are described, the vendors' ones at least",
+        "the described opcodes, at least those of vendors",
     )
 
     @property
     def dwarf_format(self) -> DwarfFormat:
-        """The size of offsets as a format."""
+        """The DWARF format with that size of offsets."""
         return _offset_size(self)
 
 
 @dataclass(frozen=True, slots=True)
 class MacroEntry:
-    """One entry; operands as stored: int, `Leb128`, bytes, or what a form is."""
+    """One entry. `operands` are as stored: int, `Leb128`, bytes, or a form's value."""
 
     opcode: int
     operands: tuple[Any, ...] = ()
@@ -184,7 +184,7 @@ class MacroEntry:
 
 @dataclass(frozen=True, slots=True)
 class MacroUnit:
-    """Entries up to the next opcode of 0. `header` is None in `.debug_macinfo`."""
+    """Entries up to an opcode of 0. `header` is None in `.debug_macinfo`."""
 
     header: MacroHeader | None
     entries: tuple[MacroEntry, ...]
@@ -192,7 +192,7 @@ class MacroUnit:
 
 @cache
 def standard_operands(version: int) -> dict[int, tuple[Operand, ...]]:
-    """The operands of each opcode that a version defines; 0 stands for `.debug_macinfo`, which has none."""
+    """The operands of each opcode that a version defines; version 0 is `.debug_macinfo`, which has no versions."""
     if not version:
         return {int(opcode): operands for opcode, operands in MACINFO_OPERANDS.items()}
     return {
@@ -201,9 +201,9 @@ def standard_operands(version: int) -> dict[int, tuple[Operand, ...]]:
 
 
 def kinds_of(header: MacroHeader | None) -> dict[int, tuple[Kind, ...]]:
-    """How the operands of each opcode of a unit are stored. Raises ValueError at a form that is none."""
+    """How the operands of each opcode of a unit are stored. Raises ValueError at an undefined form."""
     described = {} if header is None else {one.opcode: one.forms for one in header.opcode_operands or ()}
-    # What a standard defines may be described too (DWARF5 6.3.1), and is what the standard says.
+    # A header may describe standard opcodes too (DWARF5 6.3.1), but cannot change them.
     standard = standard_operands(0 if header is None else header.version)
     return {opcode: tuple(FORM_KINDS[DW_FORM(form)] for form in forms) for opcode, forms in described.items()} | {
         opcode: tuple(OPERAND_KINDS[one] for one in operands) for opcode, operands in standard.items()
@@ -250,7 +250,7 @@ def parse_macros(section: Section, has_headers: bool) -> tuple[MacroUnit, ...]:
 
 
 def build_macros(units: tuple[MacroUnit, ...], byte_order: ByteOrder) -> bytes:
-    """The bytes of units behind one another. Raises BuildError."""
+    """The bytes of consecutive units. Raises BuildError."""
     data = bytearray()
     for index, unit in enumerate(units):
         name = f"unit[{index}]"

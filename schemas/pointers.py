@@ -1,7 +1,7 @@
 """DW_EH_PE: how `.eh_frame` and `.eh_frame_hdr` encode addresses (LSB Core, Exception Frames; DWARF extensions).
 
 Strategy: an encoding byte is a format (low four bits), an application (bits 4 to 6) and a flag (bit 7).
-The stored value stays apart from what it means: `resolve` and `store` go from one to the other.
+The stored value is kept separate from its meaning: `resolve` and `store` convert between the two.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class DW_EH_PE(IntEnum):
-    """Formats, applications, the indirection flag and the mark for an absent value."""
+    """Formats, applications, the indirection flag and the value for an absent pointer."""
 
     absptr = 0x00
     uleb128 = 0x01
@@ -42,7 +42,7 @@ APPLICATIONS = (
     DW_EH_PE.absptr, DW_EH_PE.pcrel, DW_EH_PE.textrel, DW_EH_PE.datarel, DW_EH_PE.funcrel, DW_EH_PE.aligned,
 )  # fmt: skip
 
-# Bytes that each format takes: 0 a target address, None a LEB128.
+# The size of each format in bytes; 0: the size of a target address, None: a LEB128.
 FORMAT_SIZES: dict[DW_EH_PE, int | None] = {
     DW_EH_PE.absptr: 0,
     DW_EH_PE.uleb128: None,
@@ -58,14 +58,14 @@ FORMAT_SIZES: dict[DW_EH_PE, int | None] = {
 
 
 def is_known(encoding: int) -> bool:
-    """Whether an encoding byte has a format and an application that the text defines."""
+    """Whether the format and the application of an encoding byte are defined."""
     if encoding == DW_EH_PE.omit:
         return True
     return encoding & FORMAT_MASK in FORMAT_SIZES and encoding & APPLICATION_MASK in APPLICATIONS
 
 
 def value_format(encoding: int) -> DW_EH_PE:
-    """The format of an encoding byte. DW_EH_PE_aligned is an address whatever the low bits say."""
+    """The format of an encoding byte. DW_EH_PE_aligned is an address whatever the low bits are."""
     if encoding & APPLICATION_MASK == DW_EH_PE.aligned:
         return DW_EH_PE.absptr
     return DW_EH_PE(encoding & FORMAT_MASK)
@@ -78,7 +78,7 @@ def is_signed(encoding: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PointerBases:
-    """What a stored value may be relative to: virtual addresses. `text` and `data` default to 0, as in readelf."""
+    """The virtual addresses that a stored value may be relative to. `text` and `data` default to 0, as in readelf."""
 
     text: int = 0
     data: int = 0
@@ -89,7 +89,7 @@ NO_BASES = PointerBases()
 
 
 def base_of(encoding: int, place: int, bases: PointerBases) -> int:
-    """The address that a stored value counts from. `place` is the address of the value's first byte."""
+    """The address that a stored value is relative to. `place` is the address of the value's first byte."""
     match encoding & APPLICATION_MASK:
         case DW_EH_PE.pcrel:
             return place
@@ -104,15 +104,15 @@ def base_of(encoding: int, place: int, bases: PointerBases) -> int:
 
 
 def resolve(stored: int, encoding: int, place: int, bases: PointerBases, address_size: int) -> int:
-    """The address that a stored value stands for, modulo the address size (in bytes).
+    """The address that a stored value encodes, modulo the address size (in bytes).
 
-    With DW_EH_PE_indirect it is the address of the cell that holds the address.
+    With DW_EH_PE_indirect, it is the address of the memory that holds the address.
     """
     return stored + base_of(encoding, place, bases) & (1 << 8 * address_size) - 1
 
 
 def store(address: int, encoding: int, place: int, bases: PointerBases, address_size: int) -> int:
-    """The value to store for `address`; the inverse of `resolve`. Signed formats get the nearer of the two ways."""
+    """The value to store for `address`; the inverse of `resolve`. Signed formats get the value that is nearer to 0."""
     modulus = 1 << 8 * address_size
     value = (address - base_of(encoding, place, bases)) % modulus
     if is_signed(encoding) and value >= modulus // 2:

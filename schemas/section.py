@@ -1,7 +1,7 @@
-"""A section's bytes with their place, and the errors that name a place in them.
+"""A section's bytes with their addresses and offsets, and the errors that name a place in them.
 
-Strategy: every reader is handed a `Section`, so that an error can say where it is without anyone
-passing file offsets along. `FormatError` is the only exception that bad input causes.
+Strategy: every reader is given a `Section`, so that an error can name its place without file offsets
+being passed along. `FormatError` is the only exception that bad input causes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ def order_code(order: ByteOrder) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The bytes of one section and where they stand.
+    """The bytes of one section and where they are.
 
-    `address` is the virtual address of the first byte; `file_offset` is counted in the ELF file and
-    None for bytes that come from elsewhere (a decompressed section, a buffer); `address_size` is in bytes.
+    `address` is the virtual address of the first byte; `file_offset` is relative to the ELF file, and
+    None for bytes from elsewhere (a decompressed section, a buffer); `address_size` is in bytes.
     """
 
     name: str
@@ -46,10 +46,10 @@ class Section:
 class FormatError(Exception):
     """Bad input, or a value that a format cannot hold.
 
-    `section` is its name ("" where the fault lies outside any), `offset` counts bytes from the section's
-    start (None where no byte is at fault), `record` is the path to the field (`FDE[12].cie_pointer`),
-    `reason` one sentence. Shown as `.eh_frame+0x1c8 (file 0x21c8): FDE[12].cie_pointer: points to ...`.
-    `file` is its name where a job reads several, else "".
+    `section` is its name ("" if the error is outside any section), `offset` is in bytes from the section's
+    start (None if no byte is at fault), `record` is the path to the field (`FDE[12].cie_pointer`), `reason`
+    is one sentence. Printed as `.eh_frame+0x1c8 (file 0x21c8): FDE[12].cie_pointer: points to ...`.
+    `file` is the file's name where a job reads several, else "".
     """
 
     def __init__(self, section: Section | str, offset: int | None, record: str, reason: str) -> None:
@@ -74,7 +74,7 @@ class FormatError(Exception):
 
 
 class ParseError(FormatError):
-    """The bytes are not what the format says."""
+    """The bytes do not follow the format."""
 
 
 class BuildError(FormatError):

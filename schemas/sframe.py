@@ -1,7 +1,7 @@
 """SFrame V1, V2 (errata 1) and V3: header, function descriptor entries, frame row entries (the SFrame Format).
 
-Strategy: every field, flag and bit of the text, each once. The section is three tiles behind one another;
-`SframeSection` keeps what lies between them, so that any section that parses builds back to its bytes.
+Strategy: every field, flag and bit of the specification is declared once. A section is header, FDEs and FREs;
+`SframeSection` keeps the bytes between them, so that any section that parses builds back to its bytes.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class SFRAME_BASE_REG(IntEnum):
     SP = 1
 
 
-# An RA offset that says "not saved" (SFRAME_FRE_RA_OFFSET_INVALID), and the header's "not fixed".
+# An RA offset for "not saved" (SFRAME_FRE_RA_OFFSET_INVALID), and the header's for "not fixed".
 RA_OFFSET_INVALID = 0
 FIXED_OFFSET_INVALID = 0
 
@@ -116,7 +116,7 @@ FRE_OFFSET_SIZES = {SFRAME_FRE_OFFSET.SIZE_1B: 1, SFRAME_FRE_OFFSET.SIZE_2B: 2, 
 
 @record
 class Preamble:
-    """The part that no version changes (SFrame Preamble)."""
+    """The fields that are the same in every version (SFrame Preamble)."""
 
     magic: int = wire(Integer(2, allowed=(SFRAME_MAGIC,)), "0xdee2; tells the byte order")
     version: int = wire(Integer(1, allowed=tuple(SFRAME_VERSION)), "version of the section")
@@ -125,7 +125,7 @@ class Preamble:
 
 @record
 class Header:
-    """What applies to the whole section (SFrame Header)."""
+    """The header of the section (SFrame Header)."""
 
     magic: int = wire(Integer(2, allowed=(SFRAME_MAGIC,)), "0xdee2; tells the byte order")
     version: int = wire(Integer(1, allowed=tuple(SFRAME_VERSION)), "version of the section, `SFRAME_VERSION`")
@@ -133,7 +133,7 @@ class Header:
     abi_arch: int = wire(Integer(1, allowed=tuple(SFRAME_ABI)), "ABI and byte order, `SFRAME_ABI`")
     cfa_fixed_fp_offset: int = wire(I8, "fixed offset of FP from the CFA; 0: none")
     cfa_fixed_ra_offset: int = wire(I8, "fixed offset of RA from the CFA; 0: none")
-    auxhdr_len: int = wire(U8, "bytes of the auxiliary header behind this one")
+    auxhdr_len: int = wire(U8, "bytes of the auxiliary header after this one")
     num_fdes: int = wire(U32, "function descriptor entries")
     num_fres: int = wire(U32, "frame row entries")
     fre_len: int = wire(U32, "bytes of the FRE sub-section")
@@ -228,7 +228,7 @@ def _start_size(this: Any) -> int:
 
 
 def _offset_size(this: Any) -> int:
-    # 3 is no size: no bytes, which construct refuses with the field's path.
+    # 3 is not a size; construct refuses a width of 0 bytes with the field's path.
     return FRE_OFFSET_SIZES.get(this.info.fre_offset_size, 0)
 
 
@@ -240,7 +240,7 @@ class FrameRowEntry:
     info: FreInfo = wire(Bits(FreInfo), "the FRE info word")
     offsets: tuple[int, ...] = wire(
         Many(Variable(_offset_size, signed=True), lambda this: this.info.fre_offset_count),
-        "CFA offset, then RA and FP as the ABI says; FLEX: control and offset of each",
+        "CFA offset, then RA and FP as the ABI defines; FLEX: control and offset of each",
     )
 
 
@@ -255,20 +255,21 @@ START_FIELDS: dict[SFRAME_VERSION, str] = {version: fields_of(entry)[0].name for
 ATTRIBUTE_SIZE = fixed_size(FuncDescAttribute)
 FDE_SIZES = {version: fixed_size(entry) for version, entry in FDE_RECORDS.items()}
 
-# FREs of one function: what its count holds.
+# The most FREs that a function's count can hold.
 MAX_FRES = {version: U16.limits[1] if version == SFRAME_VERSION.V3 else U32.limits[1] for version in SFRAME_VERSION}
 
-# V1 has no func_rep_size: its only writer, GNU ld 2.40, means the entries of AMD64's .plt (libsframe 2.40: "the pltN
-# entry stub is 16 bytes").
+# V1 has no func_rep_size: its only writer, GNU ld 2.40, uses PCMASK for the entries of AMD64's .plt, of 16 bytes
+# (libsframe 2.40: "the pltN entry stub is 16 bytes").
 V1_REPETITION = 16
 
 
-# The control word of a pair (Flexible FDE Type Interpretation): `reg_p`, the base is a register, else the CFA;
-# `deref_p`, the value is in memory at base + offset, else it is base + offset; from bit 3 on the DWARF register number.
+# The control word of a pair (Flexible FDE Type Interpretation): if `reg_p`, the base is a register, else the CFA; if
+# `deref_p`, the value is in memory at base + offset, else it is base + offset. The bits from 3 up are the DWARF
+# register number.
 CONTROL_REG = 1 << 0
 CONTROL_DEREF = 1 << 1
 CONTROL_REGISTER_SHIFT = 3
-# That of an entity that has no rule; no other word follows for it.
+# The control word of an entity without a rule; no offset follows it.
 PADDING_WORD = 0
 
 
@@ -286,7 +287,7 @@ def _fdes_end(this: Any) -> int:
 
 @record
 class SframeSection:
-    """A whole section: header, FDE and FRE sub-sections, and any bytes between and behind them."""
+    """A whole section: header, FDE and FRE sub-sections, and any bytes between and after them."""
 
     header: Header = wire(Nested(Header), "the header")
     auxiliary_header: bytes = wire(Sized(lambda this: this.header.auxhdr_len), "ABI-specific")
@@ -305,4 +306,4 @@ class SframeSection:
     )
     before_fres: bytes = wire(Sized(lambda this: this.header.freoff - _fdes_end(this)), "bytes between the two")
     fres: bytes = wire(Sized(lambda this: this.header.fre_len), "the FRE sub-section")
-    trailing: bytes = wire(Rest(), "bytes behind it")
+    trailing: bytes = wire(Rest(), "bytes after it")

@@ -1,6 +1,6 @@
 """What the SFrame text prescribes for each ABI (ABI/arch-specific Definition).
 
-Strategy: one row an ABI; readers and writers differ by these values, never by an architecture's name.
+Strategy: one row per ABI; readers and writers depend on these values, never on an architecture's name.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class SFRAME_ABI(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SframeAbi:
-    """One ABI. Offsets in bytes from the CFA; a `fixed_ra_offset` of None: tracked row by row.
+    """One ABI. Offsets are in bytes from the CFA; if `fixed_ra_offset` is None, each row tracks RA.
 
-    `sp_value_offset` is the caller's SP, from the CFA. A stored CFA offset is (offset - `cfa_adjustment`) /
+    The caller's SP is the CFA plus `sp_value_offset`. A stored CFA offset is (offset - `cfa_adjustment`) /
     `cfa_alignment`. `has_register_slots`: an RA or FP word may name a register. `sp_is_saved`: functions save
-    the SP with other registers; what they save is that same value. `signs_return_addresses`: an FRE may say so.
+    the SP with other registers, with that same value. `signs_return_addresses`: an FRE can mark RA as signed.
     """
 
     abi_arch: SFRAME_ABI
@@ -40,7 +40,7 @@ class SframeAbi:
     signs_return_addresses: bool = False
 
 
-# An RA or FP word of an ABI that has register slots: a DWARF number, and a mark that it is no offset
+# An RA or FP word of an ABI with register slots: a DWARF register number, and the bit that marks it as one
 # (SFRAME_V2_S390X_OFFSET_ENCODE_REGNUM).
 SLOT_REGISTER_SHIFT = 1
 SLOT_REGISTER_MARK = 1

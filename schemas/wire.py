@@ -1,9 +1,9 @@
-"""The words in which a record is declared: a frozen dataclass whose fields name their kind on the wire.
+"""How a record is declared: as a frozen dataclass whose fields name their kind on the wire.
 
 Strategy: a declaration is data. `engine` makes a construct parser and builder of it, `derive` a NumPy
 dtype, `strategies` a hypothesis strategy, and the manual its field tables. Nothing here reads a byte.
-Functions given to a kind (`size`, `when`) get construct's context: earlier fields as attributes, and
-what the caller passed in as `this._params`.
+Functions given to a kind (`size`, `condition`) get construct's context: earlier fields as attributes, and
+the caller's parameters as `this._params`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Depends = Callable[[Any], Any]
 
 
 class Integer(NamedTuple):
-    """A fixed-width integer in the section's byte order. `size` in bytes; `allowed` empty: any value."""
+    """A fixed-width integer in the section's byte order. `size` in bytes; An empty `allowed` allows any value."""
 
     size: int
     signed: bool = False
@@ -33,7 +33,7 @@ class Integer(NamedTuple):
 
 
 class Bits(NamedTuple):
-    """One byte that is a record of bit fields; `record`'s fields are declared from bit 7 down to bit 0."""
+    """One byte of bit fields; the fields of `record` are declared from bit 7 down to bit 0."""
 
     record: type
 
@@ -45,7 +45,7 @@ class BitField(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """An integer whose width the context tells: `size(this)` is 1, 2, 4 or 8 bytes."""
+    """An integer whose width depends on the context: `size(this)` is 1, 2, 4 or 8 bytes."""
 
     size: Depends
     signed: bool = False
@@ -72,7 +72,7 @@ class Block(NamedTuple):
 
 
 class SizedBlock(NamedTuple):
-    """A length of `size` bytes, then as many bytes: held as bytes."""
+    """A length of `size` bytes, then that many bytes: held as bytes."""
 
     size: int
 
@@ -95,7 +95,7 @@ class Many(NamedTuple):
 
 
 class UntilZero(NamedTuple):
-    """Values of one kind up to a zero byte, held as a tuple. No value starts with one."""
+    """Values of one kind up to a zero byte, held as a tuple. No value starts with a zero byte."""
 
     kind: Kind
 
@@ -103,7 +103,7 @@ class UntilZero(NamedTuple):
 class Entries(NamedTuple):
     """`count(this)` tuples of one value of each of `kinds(this)`, held as a tuple.
 
-    Where there is an entry there is at least one kind; `kinds` raises ValueError where there is no telling.
+    If there are entries, there is at least one kind; `kinds` raises ValueError if a kind is unknown.
     """
 
     kinds: Depends
@@ -126,7 +126,7 @@ class Either(NamedTuple):
 
 
 class Given(NamedTuple):
-    """No bytes: something the reader knew before (`value(this)`), kept because the record means nothing without it."""
+    """No bytes: a value the reader knew before, `value(this)`, kept because the record has no meaning without it."""
 
     value: Depends
 
@@ -170,7 +170,7 @@ ULEB, SLEB = Leb(signed=False), Leb(signed=True)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Leb128:
-    """A LEB128 number and the bytes it takes on the wire, which padding (`80 80 00`) makes more than needed."""
+    """A LEB128 number and its width on the wire in bytes, which padding (`80 80 00`) may increase."""
 
     value: int
     size: int
@@ -188,7 +188,7 @@ class LebBlock:
 
 
 def leb_size(value: int, *, signed: bool) -> int:
-    """Bytes that the shortest LEB128 of `value` takes."""
+    """Size in bytes of the shortest LEB128 of `value`."""
     bits = (value if value >= 0 else ~value).bit_length() + signed
     return max(1, -(-bits // 7))
 
@@ -215,13 +215,15 @@ class DwarfFormat(IntEnum):
     DWARF64 = 8
 
 
-# An initial length at or above the first is no length; the last announces 64-bit DWARF (DWARF5 7.4).
+# Initial lengths from LENGTH_RESERVED on are reserved; LENGTH_DWARF64 announces 64-bit DWARF (DWARF5 7.4).
 LENGTH_RESERVED = 0xFFFFFFF0
 LENGTH_DWARF64 = 0xFFFFFFFF
+# The size of an initial length in bytes.
+INITIAL_LENGTH_SIZES = {DwarfFormat.DWARF32: 4, DwarfFormat.DWARF64: 12}
 
 
 def wire(kind: Kind, doc: str, *, default: Any = dataclasses.MISSING) -> Any:
-    """Declare a field: its kind on the wire and the sentence that the manual prints."""
+    """Declare a field: its kind on the wire and its description in the manual."""
     return dataclasses.field(default=default, metadata={"kind": kind, "doc": doc})
 
 
@@ -252,7 +254,7 @@ def bit_widths(cls: type) -> dict[str, int]:
 
 
 def fixed_size(cls: type) -> int:
-    """Bytes of a record that is made of integers, bit fields and such records alone."""
+    """Size in bytes of a record that consists of integers, bit fields and other such records."""
     size = 0
     for field in fields_of(cls):
         match field.kind:

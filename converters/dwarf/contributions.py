@@ -15,6 +15,7 @@ import numpy as np
 
 from ...schemas.section import BuildError, ByteOrder, ParseError, Section
 from ...schemas.wire import (
+    INITIAL_LENGTH_SIZES,
     LENGTH_DWARF64,
     LENGTH_RESERVED,
     DwarfFormat,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Bytes of an initial length, by format.
-LENGTH_BYTES = {DwarfFormat.DWARF32: 4, DwarfFormat.DWARF64: 12}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class Sets:
     @property
     def dwarf_format(self) -> NDArray[np.uint8]:
         """4 or 8, the size of a section offset."""
-        return np.where(self.body - self.offset == LENGTH_BYTES[DwarfFormat.DWARF64], 8, 4).astype(np.uint8)
+        return np.where(self.body - self.offset == INITIAL_LENGTH_SIZES[DwarfFormat.DWARF64], 8, 4).astype(np.uint8)
 
 
 def scan_sets(section: Section, record: str = "set") -> Sets:

@@ -13,10 +13,9 @@ import numpy as np
 
 from ...schemas.lookup_tables import ARANGES, AddressRange, AddressRangesHeader
 from ...schemas.section import ByteOrder, Section
-from ...schemas.wire import DwarfFormat
+from ...schemas.wire import INITIAL_LENGTH_SIZES, DwarfFormat
 from ..arrays import ranges
 from ..dwarf.contributions import (
-    LENGTH_BYTES,
     Sets,
     by_format,
     filled,
@@ -149,7 +148,7 @@ def _layout(header: dict[str, U64], first: I64, dwarf_format: U8) -> tuple[Sets,
     sizes = {one: row_dtype(AddressRangesHeader, "little", dwarf_format=one).itemsize for one in DwarfFormat}
     length_size, head = np.zeros(len(dwarf_format), np.int64), np.zeros(len(dwarf_format), np.int64)
     for one, which in by_format(dwarf_format):
-        length_size[which], head[which] = LENGTH_BYTES[one], LENGTH_BYTES[one] + sizes[one]
+        length_size[which], head[which] = INITIAL_LENGTH_SIZES[one], INITIAL_LENGTH_SIZES[one] + sizes[one]
     size = _range_size(header["address_size"], header["segment_size"])
     begin: I64 = head + -head % size
     whole: I64 = begin + (first[1:] - first[:-1]) * size

@@ -13,9 +13,9 @@ import numpy as np
 from ...schemas.derive import bit_position
 from ...schemas.lookup_tables import NAME_SECTIONS, NamesHeader, SymbolAttributes
 from ...schemas.section import BuildError, ByteOrder, Section
-from ...schemas.wire import DwarfFormat
+from ...schemas.wire import INITIAL_LENGTH_SIZES, DwarfFormat
 from ..bulk_text import Pool
-from ..dwarf.contributions import LENGTH_BYTES, Sets, by_format, read_headers, row_dtype, scan_sets, write_headers
+from ..dwarf.contributions import Sets, by_format, read_headers, row_dtype, scan_sets, write_headers
 from ..findings import Findings, Problem, findings
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
@@ -154,8 +154,8 @@ def _layout(table: Names) -> tuple[Sets, I64]:
     dwarf_format = table.sets.dwarf_format
     length_size, head = np.zeros(len(dwarf_format), np.int64), np.zeros(len(dwarf_format), np.int64)
     for one, which in by_format(dwarf_format):
-        length_size[which] = LENGTH_BYTES[one]
-        head[which] = LENGTH_BYTES[one] + row_dtype(NamesHeader, "little", dwarf_format=one).itemsize
+        length_size[which] = INITIAL_LENGTH_SIZES[one]
+        head[which] = INITIAL_LENGTH_SIZES[one] + row_dtype(NamesHeader, "little", dwarf_format=one).itemsize
     offset_size = dwarf_format.astype(np.int64)
     size = table.text_size + offset_size[table.set] + table.has_attributes + 1
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])[table.first]

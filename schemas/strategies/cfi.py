@@ -27,7 +27,7 @@ from ..cfi import (
 from ..eh_frame_hdr import EhFrameHdr
 from ..pointers import DW_EH_PE, FORMAT_SIZES, is_signed, value_format
 from ..section import ByteOrder, Section
-from ..wire import DwarfFormat, LebBlock, NulTerminated, leb_block, sleb, uleb
+from ..wire import INITIAL_LENGTH_SIZES, DwarfFormat, LebBlock, NulTerminated, leb_block, sleb, uleb
 from .declarations import pointer_encodings, records, values_of
 
 
@@ -116,7 +116,7 @@ def cfi_entries(
         section = Section.of(dialect.name, bytes(data), address, byte_order, address_size)
         layout = cfi_sections.fde_format_at(section, cie_offset, dialect, "CIE")
         for _ in range(draw(st.integers(0, 3))):
-            field = len(data) + (4 if dwarf_format is DwarfFormat.DWARF32 else 12)
+            field = len(data) + INITIAL_LENGTH_SIZES[dwarf_format]
             back = field - cie_offset if dialect.relative else cie_offset
             put(draw(fdes(layout, dwarf_format, back)), layout)
         if dialect.relative and draw(st.booleans()):
