@@ -22,7 +22,7 @@ PACKAGE = "unwindkit.converters.kernels"
 # Cython's memoryview code, once instead of in every kernel.
 CYTHON_RUNTIME = f"{PACKAGE}._cyutility"
 STAGE = Path("build/stage")
-COMPILE = ["-O2", "-g0"] if os.name == "posix" else []
+COMPILE = ["-O3", "-g0"] if os.name == "posix" else []
 LINK = ["-Wl,-s"] if sys.platform == "linux" else []  # no symbol table: nobody debugs what is installed
 
 
