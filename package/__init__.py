@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .jobs.breakpad import store_breakpad, write_breakpad
     from .jobs.convert import convert
     from .jobs.edit import edit_frames
-    from .jobs.eh_frame_files import convert_frames
     from .jobs.info import info
     from .jobs.merge import merge_sframe
     from .jobs.sframe_files import remove_sframe, write_sframe
@@ -57,7 +56,6 @@ _HOMES = {
     "UnwindTable": "converters.table.model",
     "by_pc": "converters.table.by_pc",
     "convert": "jobs.convert",
-    "convert_frames": "jobs.eh_frame_files",
     "edit_frames": "jobs.edit",
     "directives_of": "converters.assembler.write",
     "find_fres": "converters.sframe.lookup",
@@ -107,7 +105,6 @@ __all__ = [
     "UnwindTable",
     "by_pc",
     "convert",
-    "convert_frames",
     "directives_of",
     "edit_frames",
     "find_fres",

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from ..converters.refusals import RefusedCount
-    from ..jobs.convert import ConvertReport
-    from ..jobs.merge import MergeReport
+    from ..jobs.report import SframeFigures
 
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -93,10 +92,14 @@ def refused_lines(refused: dict[str, RefusedCount]) -> list[str]:
     ]
 
 
-def sframe_text(report: ConvertReport | MergeReport) -> str:
+def place_text(address: int | None) -> str:
+    return "" if address is None else f" at {address:#x}"
+
+
+def sframe_text(figures: SframeFigures, address: int | None) -> str:
     return (
-        f".sframe version {report.version}: {report.sframe_bytes:,} bytes at {report.address:#x} "
-        f"({count_text(report.fdes, 'FDE')}, {count_text(report.fres, 'FRE')})"
+        f".sframe version {figures.version}: {figures.sframe_bytes:,} bytes{place_text(address)} "
+        f"({count_text(figures.fdes, 'FDE')}, {count_text(figures.fres, 'FRE')})"
     )
 
 

@@ -13,6 +13,7 @@ from .common import (
     add_choices,
     add_writer,
     count_text,
+    place_text,
     refuse_the_input,
     refused_lines,
     sframe_text,
@@ -21,7 +22,6 @@ from .common import (
 
 if TYPE_CHECKING:
     from ..jobs.convert import ConvertReport
-    from ..jobs.eh_frame_files import FramesConvertReport
     from .common import Commands
 
 
@@ -61,53 +61,36 @@ def run(options: argparse.Namespace) -> int:
     from ..jobs.convert import convert
 
     refuse_the_input(options, options.output)
-    if options.to != "sframe":
-        return _convert_frames(options)
-    report = convert(
-        *(options.file, options.output, options.sframe_version or 2, options.source),
-        *(options.address, options.to_address),
-        compact=options.compact,
-        section_only=options.section,
-        architecture=options.arch,
-        writer=options.writer,
-    )
-    print(_convert_text(report), file=sys.stderr)
-    return DIFFERENT if options.strict and report.refused else DONE
-
-
-def _convert_frames(options: argparse.Namespace) -> int:
-    from ..jobs.eh_frame_files import convert_frames
-
-    if options.compact is not None or options.sframe_version is not None:
+    if options.to != "sframe" and (options.compact is not None or options.sframe_version is not None):
         options.command.error("--compact and --sframe-version go with --to sframe")
-    report = convert_frames(
-        *(options.file, options.output, options.to, options.source, options.address, options.to_address),
-        section_only=options.section,
+    report = convert(
+        options.file,
+        options.output,
+        options.to,
+        source=options.source,
+        address=options.address,
         architecture=options.arch,
+        to_address=options.to_address,
+        section_only=options.section,
         writer=options.writer,
+        version=options.sframe_version,
+        compact=options.compact,
     )
-    print(_frames_text(report), file=sys.stderr)
+    print(_text(report), file=sys.stderr)
     return DIFFERENT if options.strict and report.refused else DONE
 
 
-def _frames_text(report: FramesConvertReport) -> str:
-    refused = sum(count.ranges for count in report.refused.values())
-    place = "" if report.address is None else f" at {report.address:#x}"
-    header = "" if not report.header_address else f", .eh_frame_hdr at {report.header_address:#x}"
-    lines = [
-        f"{report.output}: {count_text(report.functions, 'function')}: {report.functions - refused:,} converted, "
-        f"{refused:,} not",
-        f"  {report.to}: {report.written:,} bytes{place}{header}; from {report.source_bytes:,} of {report.source}",
-    ]
-    lines += writer_lines(report.writer, report.moved, report.passed_over)
-    return "\n".join(lines + refused_lines(report.refused))
-
-
-def _convert_text(report: ConvertReport) -> str:
+def _text(report: ConvertReport) -> str:
     version = f" version {report.source_version}" if report.source_version else ""
+    header = "" if not report.header_address else f", .eh_frame_hdr at {report.header_address:#x}"
+    if report.sframe is not None:
+        written = sframe_text(report.sframe, report.address)
+    else:
+        written = f"{report.to}: {report.written:,} bytes{place_text(report.address)}"
     lines = [
         f"{report.output}: {count_text(report.functions, 'function')}: {report.converted:,} converted, "
         f"{report.partial:,} in part, {report.functions - report.converted - report.partial:,} not",
-        f"  {sframe_text(report)}; from {report.source_bytes:,} of {report.source}{version}",
+        f"  {written}{header}; from {report.source_bytes:,} of {report.source}{version}",
     ]
+    lines += writer_lines(report.writer, report.moved, report.passed_over)
     return "\n".join(lines + refused_lines(report.refused))

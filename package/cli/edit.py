@@ -18,7 +18,7 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    from ..jobs.edit import EditFileReport
+    from ..jobs.edit import EditReport
     from .common import Commands
 
 
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     return DIFFERENT if options.strict and report.refused else DONE
 
 
-def _text(report: EditFileReport) -> str:
+def _text(report: EditReport) -> str:
     done = f"{report.dropped:,} dropped, {report.replaced:,} replaced, {report.added:,} added"
     size = f"{report.bytes_before:,} bytes, now {report.bytes_after:,} at {report.address:#x}"
     lines = [f"{report.output}: {count_text(report.functions, 'function')}: {done}", f"  .eh_frame had {size}"]

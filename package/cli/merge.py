@@ -57,7 +57,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _merge_text(report: MergeReport) -> str:
-    lines = [f"{report.output}: {count_text(report.functions, 'function')}", f"  {sframe_text(report)}"]
+    lines = [
+        f"{report.output}: {count_text(report.functions, 'function')}",
+        f"  {sframe_text(report, report.address)}",
+    ]
     if report.duplicates:
         lines.append(f"  said twice: {count_text(report.duplicates, 'range')}, {report.duplicate_bytes:,} bytes")
     if report.conflicts:

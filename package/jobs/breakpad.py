@@ -10,27 +10,24 @@ from typing import BinaryIO
 
 from ..converters.elf.image import open_elf
 from ..converters.files.symbol_file import SymbolFile, symbol_file
-from ..converters.refusals import RefusedCount, count_reasons
+from ..converters.refusals import count_reasons
 from . import StrPath
+from .report import FileReport
 
 
-@dataclass(frozen=True, slots=True)
-class BreakpadReport:
+@dataclass(frozen=True, kw_only=True)
+class BreakpadReport(FileReport):
     """What `write_breakpad` did.
 
     `name` and `id` are the module's. `functions` have call frame information in the sections that `source` names;
-    `refused` counts, by the name of the `Reason`, ranges of them without STACK CFI. `publics` counts PUBLIC records;
-    `outside` what was left out because it lies outside every PT_LOAD. `size` is the symbol file's in bytes. `is_new`:
-    it was not in the store before.
+    `refused` are ranges of them without STACK CFI. `publics` counts PUBLIC records; `outside`, what was left out
+    because it lies outside every PT_LOAD. `size` is the symbol file's in bytes. `is_new`: it was not in the store
+    before.
     """
 
-    file: str
-    output: str
     name: str
     id: str
-    functions: int
     source: str
-    refused: dict[str, RefusedCount]
     publics: int
     outside: int
     size: int

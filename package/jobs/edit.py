@@ -17,13 +17,14 @@ from ..converters.elf.admission import section_of_image, supported_architecture
 from ..converters.elf.image import ElfImage, open_elf
 from ..converters.elf.symbols import addresses_of_names
 from ..converters.files.read_elf import table_of_image
-from ..converters.refusals import RefusedCount, count_reasons
+from ..converters.refusals import count_reasons
 from ..converters.table.model import FunctionColumns, UnwindTable
 from ..schemas.cfi import EH_FRAME
 from ..schemas.pointers import PointerBases
 from ..schemas.section import BuildError, ParseError
 from . import StrPath
 from .eh_frame_files import frames_for
+from .report import FileReport, Placement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,31 +32,21 @@ if TYPE_CHECKING:
     from ..writers.elf.add import Writer
 
 
-@dataclass(frozen=True, slots=True)
-class EditFileReport:
+@dataclass(frozen=True, kw_only=True)
+class EditReport(Placement, FileReport):
     """What `edit_frames` did. Sizes in bytes.
 
-    `functions` are those of the result; `dropped`, `replaced` and `added` count FDEs. `refused` counts by the name of
-    the `Reason` what could not be said; `conflicts` ranges of which both files of a merge say different things.
-    `writer` says how room was made, `passed_over` why not otherwise; `moved` are other sections that have another
-    address now.
+    `functions` are those of the result; `dropped`, `replaced` and `added` count FDEs. `conflicts` counts ranges that
+    both files of a merge cover with different rows.
     """
 
-    file: str
-    output: str
-    functions: int
     dropped: int
     replaced: int
     added: int
     conflicts: int
-    refused: dict[str, RefusedCount]
     bytes_before: int
     bytes_after: int
-    address: int
     header_address: int
-    writer: str
-    moved: tuple[str, ...]
-    passed_over: dict[str, str]
 
 
 def edit_frames(
@@ -67,7 +58,7 @@ def edit_frames(
     merge: StrPath | None = None,
     writer: Writer = "auto",
     preserve_dates: bool = False,
-) -> EditFileReport:
+) -> EditReport:
     """Write `path` with its `.eh_frame` edited in place of records, and the header made anew, to `out_path`.
 
     Functions are named by symbol (all local ones of a name) or by a PC. Those of `drop` go. The functions of the call
@@ -93,7 +84,7 @@ def edit_frames(
     frames = frames_for(edited, table_of_image(image, EH_FRAME.name), section.address)
     written = write_frames(Path(path), Path(out_path), frames, writer, preserve_dates)
     report = edited.report
-    return EditFileReport(
+    return EditReport(
         file=os.fspath(path),
         output=os.fspath(out_path),
         functions=len(records.functions.start) - report.dropped + report.added,

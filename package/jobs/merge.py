@@ -8,40 +8,34 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..converters.refusals import RefusedCount, count_reasons
+from ..converters.refusals import count_reasons
 from ..converters.sframe.write import Compact, sframe_from_table
 from ..converters.table.merge import SharedRange, SharedRanges, merge, refuse_mixture
 from ..schemas.section import BuildError, FormatError
 from ..writers.files import write_bytes
 from . import StrPath
+from .report import Report, SframeFigures, sframe_figures
 from .sources import read_source
 
 SHOWN_CONFLICTS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class MergeReport:
+@dataclass(frozen=True, kw_only=True)
+class MergeReport(SframeFigures, Report):
     """What `merge_sframe` did. Sizes in bytes.
 
-    `functions` are those of the result; `duplicates` and `conflicts` count ranges that two inputs cover, where they say
-    the same and where they do not; `first_conflicts` are the ten at the lowest addresses.
+    `functions` are those of the result, a section for the virtual address `address`. `duplicates` and `conflicts` count
+    ranges that two inputs cover, with equal rows and with different ones; `first_conflicts` are the ten at the lowest
+    addresses.
     """
 
     files: tuple[str, ...]
-    output: str
-    version: int
-    compact: str
-    functions: int
-    refused: dict[str, RefusedCount]
+    address: int
     duplicates: int
     duplicate_bytes: int
     conflicts: int
     conflict_bytes: int
     first_conflicts: tuple[SharedRange, ...]
-    sframe_bytes: int
-    fdes: int
-    fres: int
-    address: int
 
 
 def merge_sframe(
@@ -72,8 +66,6 @@ def merge_sframe(
     return MergeReport(
         files=tuple(os.fspath(path) for path, _ in places),
         output=os.fspath(out_path),
-        version=int(encoded.version),
-        compact=encoded.compact,
         functions=len(merged.table),
         refused=count_reasons(refusals),
         duplicates=len(merged.duplicates),
@@ -81,10 +73,8 @@ def merge_sframe(
         conflicts=len(merged.conflicts),
         conflict_bytes=merged.conflicts.bytes,
         first_conflicts=_first(merged.conflicts),
-        sframe_bytes=len(encoded),
-        fdes=len(encoded.fdes),
-        fres=encoded.num_fres,
         address=address,
+        **sframe_figures(encoded),
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from unwindkit import BuildError, ParseError, by_pc, convert_frames, read_elf
+from unwindkit import BuildError, ParseError, by_pc, convert, read_elf
 from unwindkit.converters.cfi.eh_frame_hdr import check_eh_frame_hdr
 from unwindkit.converters.cfi.write import frames_from_table
 from unwindkit.converters.elf.image import open_elf
@@ -231,9 +231,9 @@ def test_again_it_stays_where_it_is(folder: Path, tmp_path: Path) -> None:
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
     report = rewritten(original, first, IN_NEW_SEGMENT)
     assert first.read_bytes() != original.read_bytes()
-    again = convert_frames(first, second)
+    again = convert(first, second, "eh_frame")
     assert (again.writer, again.address, again.header_address) == (IN_PLACE, report.address, report.header_address)
-    convert_frames(second, third)
+    convert(second, third, "eh_frame")
     assert third.read_bytes() == second.read_bytes()
     assert prints(third) == EXPECTED_OUTPUT
     assert out_in_place(first, tmp_path) == second.read_bytes()
@@ -242,7 +242,7 @@ def test_again_it_stays_where_it_is(folder: Path, tmp_path: Path) -> None:
 def out_in_place(path: Path, folder: Path) -> bytes:
     """The same through the file's own name."""
     copy = Path(shutil.copy(path, folder / "copy"))
-    convert_frames(copy, copy)
+    convert(copy, copy, "eh_frame")
     return copy.read_bytes()
 
 
@@ -258,10 +258,10 @@ def elf_with(folder: Path, *contents: Content) -> Path:
 def test_files_without_frames_are_refused(tmp_path: Path) -> None:
     path = elf_with(tmp_path)
     with pytest.raises(ParseError, match="has no call frame information"):
-        convert_frames(path, tmp_path / "out")
+        convert(path, tmp_path / "out", "eh_frame")
     path = elf_with(tmp_path, CFI, CFI)
     with pytest.raises(ParseError, match=r"\.eh_frame: the file has 2 sections of that name"):
-        convert_frames(path, tmp_path / "out")
+        convert(path, tmp_path / "out", "eh_frame")
     assert not (tmp_path / "out").exists()
 
 
@@ -270,17 +270,17 @@ def test_a_header_that_nothing_names(folder: Path, tmp_path: Path) -> None:
     named = segment_at(original, "PT_GNU_EH_FRAME")
     path = patched(original, tmp_path / "unnamed", (named, "I", PT_GNU_SFRAME))
     with pytest.raises(BuildError, match="PT_GNU_EH_FRAME: the file has none"):
-        convert_frames(path, tmp_path / "out")
+        convert(path, tmp_path / "out", "eh_frame")
     path = patched(original, tmp_path / "elsewhere", (named + 16, "Q", 0x40))
     with pytest.raises(BuildError, match="does not name the one section"):
-        convert_frames(path, tmp_path / "out")
+        convert(path, tmp_path / "out", "eh_frame")
 
 
 def test_writable_frames_are_refused(folder: Path, tmp_path: Path) -> None:
     original = compiled.build(folder, FLAGS["O2"])
     path = patched(original, tmp_path / "writable", (section_at(original, FRAMES) + 8, "Q", 3))
     with pytest.raises(BuildError, match="is writable"):
-        convert_frames(path, tmp_path / "out")
+        convert(path, tmp_path / "out", "eh_frame")
 
 
 DAMAGE = {

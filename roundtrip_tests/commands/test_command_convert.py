@@ -61,7 +61,7 @@ def _folder(tmp_path: Path) -> Path:
 
 def converted(folder: Path, data: bytes, version: int, address: int, to_address: int) -> bytes:
     (folder / "in").write_bytes(data)
-    unwindkit.convert(folder / "in", folder / "out", version, address=address, to_address=to_address)
+    unwindkit.convert(folder / "in", folder / "out", "sframe", version=version, address=address, to_address=to_address)
     return (folder / "out").read_bytes()
 
 
@@ -122,7 +122,7 @@ def test_functions_that_overlap_lose_nothing(folder: Path) -> None:
     second = octets("d00f0000 30000000 00000000 02000000 00 00 0000")  # 0x1000 once more, longer
     data = V2[:8] + octets("02000000 02000000 06000000 00000000 28000000") + V2[28:48] + second + V2[48:]
     (folder / "in").write_bytes(data)
-    report = unwindkit.convert(folder / "in", folder / "out")
+    report = unwindkit.convert(folder / "in", folder / "out", "sframe")
     assert (report.functions, report.converted, report.refused) == (2, 2, {})
     table = from_sframe((folder / "out").read_bytes())
     assert [(one.start, one.size) for one in table] == [(0x1000, 0x20), (0x1020, 0x10)]
@@ -280,7 +280,7 @@ def test_wrong_usage(folder: Path, arguments: list[str], monkeypatch: pytest.Mon
 def test_the_library_refuses_a_source_that_is_none(folder: Path) -> None:
     for source in (*(f".{name}" for name in SOURCES), "text"):
         with pytest.raises(BuildError, match="is none of sframe, eh_frame, debug_frame"):
-            unwindkit.convert(folder / "v2", folder / "out", source=source)
+            unwindkit.convert(folder / "v2", folder / "out", "sframe", source=source)
 
 
 # --- merge ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import unwindkit
 from unwindkit import BuildError, by_pc, from_sframe, read_elf, to_eh_frame, write_sframe
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.cfi.read import table_from_cfi
-from unwindkit.jobs.eh_frame_files import FramesFormat
+from unwindkit.jobs.convert import Target
 from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import Section
 
@@ -34,7 +34,7 @@ def test_into_a_copy_of_the_file(copy: Path) -> None:
     count = len(read_elf(copy))
     assert (done.returncode, done.stdout) == (DONE, "")
     first, second, third = done.stderr.splitlines()
-    assert first == f"{out}: {count} functions: {count} converted, 0 not"
+    assert first == f"{out}: {count} functions: {count} converted, 0 in part, 0 not"
     assert second.startswith("  eh_frame: ")
     assert third == "  written: in place"
     assert by_pc(read_elf(out)) == by_pc(read_elf(copy))
@@ -105,7 +105,7 @@ def test_strict_and_refusals(tmp_path: Path) -> None:
     raw = ("convert", tmp_path / "in", tmp_path / "out", "--to", "eh_frame", "--from", "eh_frame", "--arch", "x86_64")
     done = run(*raw)
     assert done.returncode == DONE
-    assert "1 function: 0 converted, 1 not" in done.stderr
+    assert "1 function: 0 converted, 0 in part, 1 not" in done.stderr
     assert "  refused: 1 range, 16 bytes: of the function only its addresses are known" in done.stderr
     assert run(*raw, "--strict").returncode == DIFFERENT
 
@@ -156,4 +156,4 @@ def test_elf_files_that_are_refused(copy: Path) -> None:
 
 def test_a_format_that_is_none(copy: Path) -> None:
     with pytest.raises(BuildError, match="'dwarf' is none of eh_frame, debug_frame, directives, breakpad"):
-        unwindkit.convert_frames(copy, copy.with_name("out"), to=cast(FramesFormat, "dwarf"))
+        unwindkit.convert(copy, copy.with_name("out"), cast(Target, "dwarf"))

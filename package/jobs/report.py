@@ -1,0 +1,98 @@
+"""What the reports of jobs have in common.
+
+Strategy: a report is flat, as JSON shows it, and inherits the groups of fields that apply to its job. No slots: Python
+cannot combine slotted classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+
+from ..converters.refusals import Refusals, RefusedCount
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..converters.sframe.write import Encoded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What every job reports: the `output` written; `functions`, those it has read; `refused`, by the name of the
+    `Reason`, the PC ranges that the result leaves out. All sizes are bytes."""
+
+    output: str
+    functions: int
+    refused: dict[str, RefusedCount]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileReport(Report):
+    """A job on one `file`."""
+
+    file: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """How many functions are in the result whole (`converted`), and how many without some of their rows (`partial`)."""
+
+    converted: int
+    partial: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where the section is now. `writer` is how space was made for it in an ELF file, None where the section was
+    written alone; `passed_over` says, by their names, why preferred ways were not taken; `moved` are other sections
+    that have another address now (`WriteReport`)."""
+
+    address: int | None
+    writer: str | None = None
+    moved: tuple[str, ...] = ()
+    passed_over: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SframeFigures:
+    """An `.sframe` that was written: its version, `compact` mode, size, and the number of FDEs and FREs."""
+
+    version: int
+    compact: str
+    sframe_bytes: int
+    fdes: int
+    fres: int
+
+
+class _Figures(TypedDict):
+    version: int
+    compact: str
+    sframe_bytes: int
+    fdes: int
+    fres: int
+
+
+class _Coverage(TypedDict):
+    converted: int
+    partial: int
+
+
+def sframe_figures(encoded: Encoded) -> _Figures:
+    """The fields of SframeFigures."""
+    return {
+        "version": int(encoded.version),
+        "compact": encoded.compact,
+        "sframe_bytes": len(encoded),
+        "fdes": len(encoded.fdes),
+        "fres": encoded.num_fres,
+    }
+
+
+def coverage(is_written: NDArray[np.bool_], refusals: Refusals) -> _Coverage:
+    """The fields of Coverage; `is_written` tells, for each function, whether any of it is in the result."""
+    is_refused = np.zeros(len(is_written), np.bool_)
+    is_refused[refusals.function] = True
+    return {"converted": int((is_written & ~is_refused).sum()), "partial": int((is_written & is_refused).sum())}
