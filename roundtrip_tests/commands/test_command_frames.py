@@ -155,5 +155,5 @@ def test_elf_files_that_are_refused(copy: Path) -> None:
 
 
 def test_a_format_that_is_none(copy: Path) -> None:
-    with pytest.raises(BuildError, match="'dwarf' is none of eh_frame, debug_frame, directives, breakpad"):
+    with pytest.raises(BuildError, match="'dwarf' is not one of sframe, eh_frame, debug_frame, directives, breakpad"):
         unwindkit.convert(copy, copy.with_name("out"), cast(Target, "dwarf"))
