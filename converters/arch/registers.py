@@ -1,8 +1,8 @@
 """What registers are called, by DWARF number: GNU readelf 2.47's names by ELF machine, Breakpad's by architecture.
 
 Strategy: runs of consecutive numbers, each its first number and its names; `a0..a7` is short for eight of them.
-Machines whose registers readelf has no names for (ARM, MIPS, PowerPC) are not listed: theirs are `r` and the number, as
-are s390's general ones. Breakpad's names are those of its dump_syms; for s390x and PowerPC, which it does not write,
+A register without a name is `r` and its number in readelf: all those of ARM, MIPS, PowerPC and SPARC, and s390's
+general ones. Breakpad's names are those of its dump_syms; for s390x and PowerPC, which it does not write,
 those of the assemblers.
 """
 
@@ -12,9 +12,11 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+RegisterNames = tuple[tuple[int, str], ...]
+
 # psABI of i386 (2.4.2) and x86-64 (3.6.2), AADWARF64 4.1, s390 psABI 1.2.1.4, LoongArch psABI, RISC-V DWARF
 # specification 2; from 0x1000 on the control and status registers of RISC-V.
-_READELF_RUNS: dict[str, tuple[tuple[int, str], ...]] = {
+READELF_NAMES: dict[str, RegisterNames | None] = {
     "EM_386": (
         (0, "eax ecx edx ebx esp ebp esi edi eip eflags"),
         (11, "st0..st7"),
@@ -28,11 +30,15 @@ _READELF_RUNS: dict[str, tuple[tuple[int, str], ...]] = {
         (62, "tr ldtr mxcsr fcw fsw xmm16..xmm31"),
         (118, "k0..k7 bnd0..bnd3"),
     ),
+    "EM_ARM": None,
     "EM_AARCH64": (
         (0, "x0..x30 sp"),
         (33, "elr"),
         (46, "vg ffr p0..p15 v0..v31 z0..z31"),
     ),
+    "EM_MIPS": None,
+    "EM_PPC": None,
+    "EM_PPC64": None,
     "EM_S390": (
         (16, "f0 f2 f4 f6 f1 f3 f5 f7 f8 f10 f12 f14 f9 f11 f13 f15 cr0..cr15 a0..a15 pswm pswa"),
         (68, "v16 v18 v20 v22 v17 v19 v21 v23 v24 v26 v28 v30 v25 v27 v29 v31"),
@@ -119,43 +125,30 @@ _READELF_RUNS: dict[str, tuple[tuple[int, str], ...]] = {
         (0x1f11, "mvendorid marchid mimpid mhartid mconfigptr"),
         (0x1fb0, "mtopi"),
     ),
+    "EM_SPARCV9": None,
 }  # fmt: skip
 
-_BREAKPAD_X86 = (
+BREAKPAD_X86: RegisterNames = (
     (0, "$eax $ecx $edx $ebx $esp $ebp $esi $edi $eip $eflags"),
     (11, "$st0..$st7"),
     (21, "$xmm0..$xmm7 $mm0..$mm7"),
 )
-_BREAKPAD_X86_64 = (
+BREAKPAD_X86_64: RegisterNames = (
     (0, "$rax $rdx $rcx $rbx $rsi $rdi $rbp $rsp $r8..$r15 $rip $xmm0..$xmm15 $st0..$st7 $mm0..$mm7 $rflags"),
     (50, "$es $cs $ss $ds $fs $gs"),
     (58, "$fs.base $gs.base"),
 )
-_BREAKPAD_ARM = ((0, "r0..r12 sp lr pc"), (64, "s0..s31"), (256, "d0..d31"))
-_BREAKPAD_AARCH64 = ((0, "x0..x30 sp"), (64, "v0..v31"))
-_BREAKPAD_MIPS = (
+BREAKPAD_ARM: RegisterNames = ((0, "r0..r12 sp lr pc"), (64, "s0..s31"), (256, "d0..d31"))
+BREAKPAD_AARCH64: RegisterNames = ((0, "x0..x30 sp"), (64, "v0..v31"))
+BREAKPAD_MIPS: RegisterNames = (
     (0, "$zero $at $v0 $v1 $a0..$a3 $t0..$t7 $s0..$s7 $t8 $t9 $k0 $k1 $gp $sp $fp $ra"),
     (32, "$f0..$f31"),
 )
-_BREAKPAD_PPC = ((0, "r0..r31 f0..f31"), (65, "lr ctr"), (68, "cr0..cr7"), (77, "v0..v31"))
-_BREAKPAD_RISCV = (
+BREAKPAD_PPC: RegisterNames = ((0, "r0..r31 f0..f31"), (65, "lr ctr"), (68, "cr0..cr7"), (77, "v0..v31"))
+BREAKPAD_RISCV: RegisterNames = (
     (0, "zero ra sp gp tp t0..t2 s0 s1 a0..a7 s2..s11 t3..t6 ft0..ft7 fs0 fs1 fa0..fa7 fs2..fs11 ft8..ft11"),
 )
-_BREAKPAD_S390 = ((0, "%r0..%r15 %f0 %f2 %f4 %f6 %f1 %f3 %f5 %f7 %f8 %f10 %f12 %f14 %f9 %f11 %f13 %f15"),)
-_BREAKPAD_RUNS = {
-    "x86": _BREAKPAD_X86,
-    "x86_64": _BREAKPAD_X86_64,
-    "arm": _BREAKPAD_ARM,
-    "aarch64": _BREAKPAD_AARCH64,
-    "aarch64_be": _BREAKPAD_AARCH64,
-    "mips": _BREAKPAD_MIPS,
-    "mips64": _BREAKPAD_MIPS,
-    "ppc": _BREAKPAD_PPC,
-    "ppc64": _BREAKPAD_PPC,
-    "riscv32": _BREAKPAD_RISCV,
-    "riscv64": _BREAKPAD_RISCV,
-    "s390x": _BREAKPAD_S390,
-}
+BREAKPAD_S390: RegisterNames = ((0, "%r0..%r15 %f0 %f2 %f4 %f6 %f1 %f3 %f5 %f7 %f8 %f10 %f12 %f14 %f9 %f11 %f13 %f15"),)
 
 # Control and status registers without a name are called by their number in RISC-V's own space.
 _RISCV_CSRS = range(0x1000, 0x2000)
@@ -176,22 +169,11 @@ def register_text(machine: str, number: int) -> str:
 def _names(machine: str) -> dict[int, str]:
     """Every name of a machine's registers, by number."""
     found = {number: f"csr{number - _RISCV_CSRS.start}" for number in _RISCV_CSRS} if machine == "EM_RISCV" else {}
-    return found | numbered_names(_READELF_RUNS.get(machine, ()))
+    return found | numbered_names(READELF_NAMES.get(machine) or ())
 
 
 @cache
-def breakpad_names(architecture: str) -> dict[int, str]:
-    """The names of an architecture's registers by DWARF number; others have none."""
-    return numbered_names(_BREAKPAD_RUNS[architecture])
-
-
-@cache
-def numbers_of_names(architecture: str) -> dict[str, int]:
-    """The DWARF numbers of an architecture's registers by name."""
-    return {name: number for number, name in breakpad_names(architecture).items()}
-
-
-def numbered_names(runs: tuple[tuple[int, str], ...]) -> dict[int, str]:
+def numbered_names(runs: RegisterNames) -> dict[int, str]:
     """The names of runs of consecutive numbers, by number."""
     return {number: name for first, names in runs for number, name in enumerate(_spelled_out(names), first)}
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+from ...schemas.section import ParseError
+
 
 class Operation(IntEnum):
     """What is done with the field at the place; the value is S + A, or S + A - P."""
@@ -20,8 +22,9 @@ class Operation(IntEnum):
     ADD = 4
     SUBTRACT = 5
     SET_ULEB128 = 6  # with its partner: the difference, in the bytes that the number has
-    SUBTRACT_ULEB128 = 7
-    LINKER = 8  # a place that the linker makes: no address yet, so 0 takes that of S + A
+    ADD_ULEB128 = 7  # likewise, added to what the number is
+    SUBTRACT_ULEB128 = 8
+    LINKER = 9  # a place that the linker makes: no address yet, so 0 takes that of S + A
 
 
 class Formula(NamedTuple):
@@ -36,8 +39,8 @@ NOTHING = Formula(Operation.NOTHING)
 ABS8, ABS16, ABS32, ABS64 = (Formula(Operation.SET, bits) for bits in (8, 16, 32, 64))
 PC8, PC16, PC32, PC64 = (Formula(Operation.SET, bits, is_pcrel=True) for bits in (8, 16, 32, 64))
 SET6, SET8, SET16, SET32 = (Formula(Operation.SET_PART, bits) for bits in (6, 8, 16, 32))
-ADD8, ADD16, ADD32, ADD64 = (Formula(Operation.ADD, bits) for bits in (8, 16, 32, 64))
-SUB6, SUB8, SUB16, SUB32, SUB64 = (Formula(Operation.SUBTRACT, bits) for bits in (6, 8, 16, 32, 64))
+ADD6, ADD8, ADD16, ADD24, ADD32, ADD64 = (Formula(Operation.ADD, bits) for bits in (6, 8, 16, 24, 32, 64))
+SUB6, SUB8, SUB16, SUB24, SUB32, SUB64 = (Formula(Operation.SUBTRACT, bits) for bits in (6, 8, 16, 24, 32, 64))
 LINK32, LINK64 = (Formula(Operation.LINKER, bits) for bits in (32, 64))
 PC_LINK32, PC_LINK64 = (Formula(Operation.LINKER, bits, is_pcrel=True) for bits in (32, 64))
 
@@ -201,6 +204,52 @@ _S390: RelocationTypes = {
     53: ("R_390_TLS_LDO64", ABS64),
 }
 
+_LOONGARCH: RelocationTypes = {
+    0: ("R_LARCH_NONE", NOTHING),
+    1: ("R_LARCH_32", ABS32),
+    2: ("R_LARCH_64", ABS64),
+    8: ("R_LARCH_TLS_DTPREL32", ABS32),
+    9: ("R_LARCH_TLS_DTPREL64", ABS64),
+    47: ("R_LARCH_ADD8", ADD8),
+    48: ("R_LARCH_ADD16", ADD16),
+    49: ("R_LARCH_ADD24", ADD24),
+    50: ("R_LARCH_ADD32", ADD32),
+    51: ("R_LARCH_ADD64", ADD64),
+    52: ("R_LARCH_SUB8", SUB8),
+    53: ("R_LARCH_SUB16", SUB16),
+    54: ("R_LARCH_SUB24", SUB24),
+    55: ("R_LARCH_SUB32", SUB32),
+    56: ("R_LARCH_SUB64", SUB64),
+    99: ("R_LARCH_32_PCREL", PC32),
+    100: ("R_LARCH_RELAX", NOTHING),
+    102: ("R_LARCH_ALIGN", NOTHING),
+    105: ("R_LARCH_ADD6", ADD6),
+    106: ("R_LARCH_SUB6", SUB6),
+    107: ("R_LARCH_ADD_ULEB128", Formula(Operation.ADD_ULEB128)),
+    108: ("R_LARCH_SUB_ULEB128", Formula(Operation.SUBTRACT_ULEB128)),
+    109: ("R_LARCH_64_PCREL", PC64),
+}
+
+_SPARCV9: RelocationTypes = {
+    0: ("R_SPARC_NONE", NOTHING),
+    1: ("R_SPARC_8", ABS8),
+    2: ("R_SPARC_16", ABS16),
+    3: ("R_SPARC_32", ABS32),
+    4: ("R_SPARC_DISP8", PC8),
+    5: ("R_SPARC_DISP16", PC16),
+    6: ("R_SPARC_DISP32", PC32),
+    23: ("R_SPARC_UA32", ABS32),
+    24: ("R_SPARC_PLT32", ABS32),
+    27: ("R_SPARC_PCPLT32", PC32),
+    32: ("R_SPARC_64", ABS64),
+    46: ("R_SPARC_DISP64", PC64),
+    47: ("R_SPARC_PLT64", ABS64),
+    54: ("R_SPARC_UA64", ABS64),
+    55: ("R_SPARC_UA16", ABS16),
+    76: ("R_SPARC_TLS_DTPOFF32", ABS32),
+    77: ("R_SPARC_TLS_DTPOFF64", ABS64),
+}
+
 RELOCATION_TYPES: dict[str, RelocationTypes] = {
     "EM_386": _I386,
     "EM_X86_64": _X86_64,
@@ -211,11 +260,25 @@ RELOCATION_TYPES: dict[str, RelocationTypes] = {
     "EM_PPC64": _PPC64,
     "EM_RISCV": _RISCV,
     "EM_S390": _S390,
+    "EM_LOONGARCH": _LOONGARCH,
+    "EM_SPARCV9": _SPARCV9,
 }
+
+
+def relocation_types(machine: str) -> RelocationTypes:
+    """The types of a machine. Raises ParseError where they are not known."""
+    if machine not in RELOCATION_TYPES:
+        raise ParseError("", None, "e_machine", f"the relocation types of {machine} are not supported")
+    return RELOCATION_TYPES[machine]
+
+
+def has_n64_records(machine: str, address_size: int) -> bool:
+    """Whether a record has three types in a row after its symbol, each a field (the MIPS 64-bit ELF format, 2.9)."""
+    return machine == "EM_MIPS" and address_size == 8
 
 
 def pcrel_type(machine: str, bits: int) -> int:
     """The number of the machine's plain relocation that sets a field of 32 or 64 bits to S + A - P."""
     plain = {32: PC32, 64: PC64}[bits]
     # A second one of that formula is for what a linker may lead through a PLT.
-    return next(number for number, (_, formula) in RELOCATION_TYPES[machine].items() if formula == plain)
+    return next(number for number, (_, formula) in relocation_types(machine).items() if formula == plain)

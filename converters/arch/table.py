@@ -1,24 +1,31 @@
-"""The architectures, as data: names, ELF machines, the registers that unwinding is about, SFrame's ABI.
+"""The architectures, as data: names, ELF machines, the registers that unwinding is about, and what each format needs.
 
-Strategy: one row an architecture; whoever needs a register number or a machine looks it up here.
+Strategy: one row per architecture with every field given, None where the architecture has no such thing. readelf's
+register names and the relocation types are by ELF machine, in registers.py and relocations.py, because `dump` also
+reads files of machines without a row here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from ...schemas.section import ByteOrder
+from ...schemas.section import BuildError, ByteOrder
 from ...schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS, SframeAbi
+from ..kernels.sframe.protocol import PaddingCode
+from . import plt_stubs, registers
+from .plt_stubs import Stubs
+from .registers import RegisterNames, numbered_names
 
 
 @dataclass(frozen=True, slots=True)
 class AssemblerCfi:
-    """What GNU as lays down for call frame information (gas/config/tc-*.h: DWARF2_LINE_MIN_INSN_LENGTH,
+    """The call frame information that GNU as writes (gas/config/tc-*.h: DWARF2_LINE_MIN_INSN_LENGTH,
     DWARF2_CIE_DATA_ALIGNMENT, tc_cfi_frame_initial_instructions, CFI_DIFF_EXPR_OK).
 
-    The factors are its CIEs'. Where `.cfi_startproc` stands the CFA is the stack pointer + `cfa_offset`, and the return
+    The factors are those of its CIEs. At `.cfi_startproc` the CFA is the stack pointer + `cfa_offset`, and the return
     address is saved `ra_offset` bytes from the CFA (None: it has no rule). `pc_relative` tells whether pointers to
-    personality and LSDA may count from their place.
+    personality and LSDA may be relative to their own place.
     """
 
     code_alignment_factor: int
@@ -28,12 +35,15 @@ class AssemblerCfi:
     pc_relative: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
     """One architecture. Registers are DWARF numbers; `address_size` in bytes; `byte_order` the usual one.
 
-    `breakpad_module` is its name in Breakpad's MODULE records. `program_counter` is what an expression calls the PC,
-    where it can. `instruction_unit`: every instruction's size in bytes is a multiple of it.
+    `program_counter` is the PC's number in expressions (None: it has none). `instruction_unit`: every instruction's
+    size in bytes is a multiple of it. `marks_code`: bit 0 of a function symbol's value marks an instruction set and is
+    not part of the address. `breakpad_module` is the name in MODULE records, `breakpad_registers` are the names in
+    STACK CFI records (None: Breakpad has none). `plt_stubs` returns the known entries of PLT sections (None: none are
+    known). `padding_code` is the instruction set whose padding the kernels know (None: not known, so no merging).
     """
 
     name: str
@@ -43,11 +53,15 @@ class Architecture:
     stack_pointer: int
     frame_pointer: int
     return_address: int
+    program_counter: int | None
+    instruction_unit: int
+    marks_code: bool
     assembler: AssemblerCfi
-    breakpad_module: str
-    program_counter: int | None = None
-    sframe: SframeAbi | None = None
-    instruction_unit: int = 4
+    sframe: SframeAbi | None
+    breakpad_module: str | None
+    breakpad_registers: RegisterNames | None = field(repr=False)
+    plt_stubs: Callable[[], Stubs] | None = field(repr=False)
+    padding_code: PaddingCode | None
 
     @property
     def signs_return_addresses(self) -> bool:
@@ -58,29 +72,107 @@ class Architecture:
 ARCHITECTURES: dict[str, Architecture] = {
     architecture.name: architecture
     for architecture in (
-        Architecture("x86", "EM_386", 4, "little", 4, 5, 8, AssemblerCfi(1, -4, 4, -4), "x86", instruction_unit=1),
         Architecture(
-            "x86_64", "EM_X86_64", 8, "little", 7, 6, 16, AssemblerCfi(1, -8, 8, -8), "x86_64", program_counter=16,
-            sframe=SFRAME_ABIS[SFRAME_ABI.AMD64_ENDIAN_LITTLE], instruction_unit=1,
+            name="x86", machine="EM_386", address_size=4, byte_order="little",
+            stack_pointer=4, frame_pointer=5, return_address=8, program_counter=None,
+            instruction_unit=1, marks_code=False, assembler=AssemblerCfi(1, -4, 4, -4),
+            breakpad_module="x86", breakpad_registers=registers.BREAKPAD_X86,
+            sframe=None, plt_stubs=None, padding_code=None,
         ),
-        Architecture("arm", "EM_ARM", 4, "little", 13, 11, 14, AssemblerCfi(2, -4), "arm", instruction_unit=2),
         Architecture(
-            "aarch64", "EM_AARCH64", 8, "little", 31, 29, 30, AssemblerCfi(4, -8), "arm64",
+            name="x86_64", machine="EM_X86_64", address_size=8, byte_order="little",
+            stack_pointer=7, frame_pointer=6, return_address=16, program_counter=16,
+            instruction_unit=1, marks_code=False, assembler=AssemblerCfi(1, -8, 8, -8),
+            breakpad_module="x86_64", breakpad_registers=registers.BREAKPAD_X86_64,
+            sframe=SFRAME_ABIS[SFRAME_ABI.AMD64_ENDIAN_LITTLE],
+            plt_stubs=plt_stubs.x86_64, padding_code=PaddingCode.X86_64,
+        ),
+        Architecture(
+            name="arm", machine="EM_ARM", address_size=4, byte_order="little",
+            stack_pointer=13, frame_pointer=11, return_address=14, program_counter=None,
+            instruction_unit=2, marks_code=True, assembler=AssemblerCfi(2, -4),
+            breakpad_module="arm", breakpad_registers=registers.BREAKPAD_ARM,
+            sframe=None, plt_stubs=None, padding_code=None,
+        ),
+        Architecture(
+            name="aarch64", machine="EM_AARCH64", address_size=8, byte_order="little",
+            stack_pointer=31, frame_pointer=29, return_address=30, program_counter=None,
+            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8),
+            breakpad_module="arm64", breakpad_registers=registers.BREAKPAD_AARCH64,
             sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_LITTLE],
+            plt_stubs=plt_stubs.aarch64, padding_code=PaddingCode.AARCH64,
         ),
         Architecture(
-            "aarch64_be", "EM_AARCH64", 8, "big", 31, 29, 30, AssemblerCfi(4, -8), "arm64",
+            name="aarch64_be", machine="EM_AARCH64", address_size=8, byte_order="big",
+            stack_pointer=31, frame_pointer=29, return_address=30, program_counter=None,
+            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8),
+            breakpad_module="arm64", breakpad_registers=registers.BREAKPAD_AARCH64,
             sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_BIG],
+            plt_stubs=plt_stubs.aarch64, padding_code=PaddingCode.AARCH64,
         ),
-        Architecture("mips", "EM_MIPS", 4, "big", 29, 30, 31, AssemblerCfi(1, -4, pc_relative=False), "mips"),
-        Architecture("mips64", "EM_MIPS", 8, "big", 29, 30, 31, AssemblerCfi(1, -4, pc_relative=False), "mips"),
-        Architecture("ppc", "EM_PPC", 4, "big", 1, 31, 65, AssemblerCfi(4, -4), "ppc"),
-        Architecture("ppc64", "EM_PPC64", 8, "little", 1, 31, 65, AssemblerCfi(4, -8), "ppc64"),
-        Architecture("riscv32", "EM_RISCV", 4, "little", 2, 8, 1, AssemblerCfi(1, -4), "riscv", instruction_unit=2),
-        Architecture("riscv64", "EM_RISCV", 8, "little", 2, 8, 1, AssemblerCfi(1, -4), "riscv64", instruction_unit=2),
         Architecture(
-            "s390x", "EM_S390", 8, "big", 15, 11, 14, AssemblerCfi(1, -8, 160), "s390x",
-            sframe=SFRAME_ABIS[SFRAME_ABI.S390X_ENDIAN_BIG], instruction_unit=2,
+            name="mips", machine="EM_MIPS", address_size=4, byte_order="big",
+            stack_pointer=29, frame_pointer=30, return_address=31, program_counter=None,
+            instruction_unit=4, marks_code=True, assembler=AssemblerCfi(1, -4, pc_relative=False),
+            breakpad_module="mips", breakpad_registers=registers.BREAKPAD_MIPS,
+            sframe=None, plt_stubs=None, padding_code=None,
+        ),
+        Architecture(
+            name="mips64", machine="EM_MIPS", address_size=8, byte_order="big",
+            stack_pointer=29, frame_pointer=30, return_address=31, program_counter=None,
+            instruction_unit=4, marks_code=True, assembler=AssemblerCfi(1, -4, pc_relative=False),
+            breakpad_module="mips", breakpad_registers=registers.BREAKPAD_MIPS,
+            sframe=None, plt_stubs=None, padding_code=None,
+        ),
+        Architecture(
+            name="ppc", machine="EM_PPC", address_size=4, byte_order="big",
+            stack_pointer=1, frame_pointer=31, return_address=65, program_counter=None,
+            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -4),
+            breakpad_module="ppc", breakpad_registers=registers.BREAKPAD_PPC,
+            sframe=None, plt_stubs=None, padding_code=None,
+        ),
+        Architecture(
+            name="ppc64", machine="EM_PPC64", address_size=8, byte_order="little",
+            stack_pointer=1, frame_pointer=31, return_address=65, program_counter=None,
+            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8),
+            breakpad_module="ppc64", breakpad_registers=registers.BREAKPAD_PPC,
+            sframe=None, plt_stubs=None, padding_code=None,
+        ),
+        Architecture(
+            name="riscv32", machine="EM_RISCV", address_size=4, byte_order="little",
+            stack_pointer=2, frame_pointer=8, return_address=1, program_counter=None,
+            instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -4),
+            breakpad_module="riscv", breakpad_registers=registers.BREAKPAD_RISCV,
+            sframe=None, plt_stubs=None, padding_code=None,
+        ),
+        Architecture(
+            name="riscv64", machine="EM_RISCV", address_size=8, byte_order="little",
+            stack_pointer=2, frame_pointer=8, return_address=1, program_counter=None,
+            instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -4),
+            breakpad_module="riscv64", breakpad_registers=registers.BREAKPAD_RISCV,
+            sframe=None, plt_stubs=None, padding_code=None,
+        ),
+        Architecture(
+            name="s390x", machine="EM_S390", address_size=8, byte_order="big",
+            stack_pointer=15, frame_pointer=11, return_address=14, program_counter=None,
+            instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -8, 160),
+            breakpad_module="s390x", breakpad_registers=registers.BREAKPAD_S390,
+            sframe=SFRAME_ABIS[SFRAME_ABI.S390X_ENDIAN_BIG],
+            plt_stubs=plt_stubs.s390x, padding_code=PaddingCode.S390X,
+        ),
+        Architecture(
+            name="loongarch64", machine="EM_LOONGARCH", address_size=8, byte_order="little",
+            stack_pointer=3, frame_pointer=22, return_address=1, program_counter=None,
+            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(1, -8),
+            breakpad_module=None, breakpad_registers=None,
+            sframe=None, plt_stubs=None, padding_code=None,
+        ),
+        Architecture(
+            name="sparc64", machine="EM_SPARCV9", address_size=8, byte_order="big",
+            stack_pointer=14, frame_pointer=30, return_address=15, program_counter=None,
+            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, 2047),
+            breakpad_module="sparcv9", breakpad_registers=None,
+            sframe=None, plt_stubs=None, padding_code=None,
         ),
     )
 }  # fmt: skip
@@ -90,6 +182,13 @@ def architecture_of(machine: str, address_size: int, byte_order: ByteOrder) -> A
     """The architecture of an ELF file; None where it is none of ours. Only AArch64's name tells the byte order."""
     found = [a for a in ARCHITECTURES.values() if a.machine == machine and a.address_size == address_size]
     return next((a for a in found if a.byte_order == byte_order), found[0] if found else None)
+
+
+def breakpad_names(architecture: Architecture) -> dict[int, str]:
+    """Breakpad's names of the registers, by DWARF number. Raises BuildError where it has none."""
+    if architecture.breakpad_registers is None:
+        raise BuildError("STACK CFI", None, "registers", f"Breakpad has no register names for {architecture.name}")
+    return numbered_names(architecture.breakpad_registers)
 
 
 def architecture_of_abi(abi_arch: int) -> Architecture:

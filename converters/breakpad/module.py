@@ -7,6 +7,7 @@ import struct
 import numpy as np
 
 from ...schemas.breakpad import InfoCodeId, Module
+from ...schemas.section import BuildError
 from ..elf.admission import supported_architecture
 from ..elf.identity import build_id, module_name
 from ..elf.image import ElfImage
@@ -21,15 +22,23 @@ def module_of(image: ElfImage) -> tuple[Module, InfoCodeId | None]:
     """The records that a symbol file begins with: MODULE, and INFO CODE_ID where there is a build id.
 
     The id is the build id's first 16 bytes as a GUID, whose first three numbers are written most significant byte
-    first, and the age 0; without a build id a hash of `.text`. Raises ParseError.
+    first, and the age 0; without a build id a hash of `.text`. Raises ParseError, and BuildError where Breakpad has no
+    name for the architecture.
     """
     found = build_id(image)
     identifier = (found or _code_hash(image))[:GUID_SIZE].ljust(GUID_SIZE, b"\0")
     first, second, third = struct.unpack("<IHH", identifier[:8])
     guid = f"{first:08X}{second:04X}{third:04X}{identifier[8:].hex().upper()}"
-    architecture = supported_architecture(image)
-    module = Module("Linux", architecture.breakpad_module, guid + AGE, module_name(image))
+    module = Module("Linux", _architecture(image), guid + AGE, module_name(image))
     return module, InfoCodeId(found.hex().upper(), None) if found else None
+
+
+def _architecture(image: ElfImage) -> str:
+    """Breakpad's name of the file's architecture."""
+    architecture = supported_architecture(image)
+    if architecture.breakpad_module is None:
+        raise BuildError("MODULE", None, "architecture", f"Breakpad has no name for {architecture.name}")
+    return architecture.breakpad_module
 
 
 def _code_hash(image: ElfImage) -> bytes:

@@ -15,7 +15,7 @@ import numpy as np
 from elftools.elf.constants import SH_FLAGS, SHN_INDICES
 
 from ...schemas.section import ParseError, Section
-from ..arch.relocations import RELOCATION_TYPES, Operation, RelocationTypes
+from ..arch.relocations import Operation, RelocationTypes, has_n64_records, relocation_types
 from .image import ElfImage, ElfSection
 from .symbols import records_of, symbols_of
 
@@ -142,9 +142,15 @@ class _Relocations:
     value: U64
     has_addend: bool
 
-    def select(self, operation: Operation, bits: int) -> _Relocations:
-        """Those that do one thing with fields of one size."""
-        which = np.flatnonzero((self.operation == operation) & (self.bits == bits))
+    def select(self, bits: int, *operations: Operation) -> _Relocations:
+        """Those that do one of some operations with fields of one size."""
+        return self._take(np.flatnonzero(np.isin(self.operation, operations) & (self.bits == bits)))
+
+    def by_place(self) -> _Relocations:
+        """All of them in the order of their places."""
+        return self._take(np.argsort(self.place, kind="stable"))
+
+    def _take(self, which: NDArray[np.int64]) -> _Relocations:
         names = ("number", "place", "type", "operation", "bits", "is_pcrel", "value")
         return replace(self, **{name: getattr(self, name)[which] for name in names})
 
@@ -169,7 +175,7 @@ class _Formulas:
 
 @cache
 def _formulas(machine: str) -> _Formulas:
-    types = RELOCATION_TYPES[machine]
+    types = relocation_types(machine)
     size = max(types) + 2
     columns = _Formulas(np.zeros(size, np.uint8), np.zeros(size, np.uint8), np.zeros(size, np.bool_))
     for number, (_, formula) in types.items():
@@ -193,7 +199,7 @@ def _fields(image: ElfImage, header: ElfSection, table: Section) -> _Fields:
     """Take the records of REL or RELA apart."""
     is_rela, word = header.type == "SHT_RELA", image.address_size
     order = "<" if image.byte_order == "little" else ">"
-    is_n64 = image.machine == "EM_MIPS" and word == 8
+    is_n64 = has_n64_records(str(image.machine), word)
     # n64: three types in a row and a symbol before them, which makes r_info another number in little-endian files.
     info = (
         [("symbol", f"{order}u4"), ("special", "u1"), ("type3", "u1"), ("type2", "u1"), ("type", "u1")]
@@ -232,7 +238,7 @@ def _relocations(laid: LaidOut, header: ElfSection, size: int) -> _Relocations:
     found = _Relocations(
         table=table,
         entry_size=fields.entry_size,
-        types=RELOCATION_TYPES[machine],
+        types=relocation_types(machine),
         number=number,
         place=np.minimum(fields.offset[number], np.uint64(size)).astype(np.int64),
         type=fields.type[number],
@@ -292,13 +298,13 @@ def _apply(relocations: _Relocations, data: U8, section: Section) -> None:
     steps = [(Operation.SET, bits) for bits in (64, 32, 16, 8)]
     steps += [(Operation.LINKER, bits) for bits in (64, 32)]
     for operation, bits in steps:
-        _set(relocations.select(operation, bits), data, section, bits)
+        _set(relocations.select(bits, operation), data, section, bits)
     for bits in (32, 16, 8, 6):
-        chosen = relocations.select(Operation.SET_PART, bits)
+        chosen = relocations.select(bits, Operation.SET_PART)
         _write(data, chosen.place, chosen.value, bits, section)
     for operation in (Operation.ADD, Operation.SUBTRACT):
-        for bits in (64, 32, 16, 8, 6):
-            _add(relocations.select(operation, bits), data, section, bits, operation is Operation.SUBTRACT)
+        for bits in (64, 32, 24, 16, 8, 6):
+            _add(relocations.select(bits, operation), data, section, bits, operation is Operation.SUBTRACT)
     _set_uleb128(relocations, data)
 
 
@@ -356,25 +362,50 @@ def _write(data: U8, place: NDArray[np.int64], value: U64, bits: int, section: S
 
 def _set_uleb128(relocations: _Relocations, data: U8) -> None:
     """Differences of two symbols into unsigned LEB128 numbers, which keep their sizes (RISC-V psABI: always a pair)."""
-    pair = [relocations.select(kind, 0) for kind in (Operation.SET_ULEB128, Operation.SUBTRACT_ULEB128)]
-    by_place = [np.argsort(one.place, kind="stable") for one in pair]
-    minuend, subtrahend = (one.place[order] for one, order in zip(pair, by_place, strict=True))
-    alone = np.setxor1d(minuend, subtrahend)
-    twice = minuend[1:][minuend[1:] == minuend[:-1]]
-    for place in np.concatenate([alone, twice, subtrahend[1:][subtrahend[1:] == subtrahend[:-1]]])[:1]:
-        one = next(one for one in pair if place in one.place)
+    minuends, subtrahends = (
+        relocations.select(0, *operations).by_place()
+        for operations in ((Operation.SET_ULEB128, Operation.ADD_ULEB128), (Operation.SUBTRACT_ULEB128,))
+    )
+    _refuse_single(minuends, subtrahends)
+    place, size = minuends.place, _uleb128_sizes(minuends, data)
+    value = minuends.value - subtrahends.value
+    is_added = minuends.operation == Operation.ADD_ULEB128
+    for group in range(LEB_GROUPS):
+        here = np.flatnonzero(is_added & (size > group))
+        value[here] += (data[place[here] + group] & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * group)
+    for group in range(LEB_GROUPS):
+        here = np.flatnonzero(size > group)
+        byte = data[place[here] + group]
+        data[place[here] + group] = byte & 0x80 | (value[here] & np.uint64(0x7F)).astype(np.uint8)
+        value[here] >>= np.uint64(7)
+    for wrong in np.flatnonzero(value)[:1]:
+        _refuse_difference(minuends, wrong)
+
+
+def _refuse_single(minuends: _Relocations, subtrahends: _Relocations) -> None:
+    """ParseError for a relocation of a pair that has not exactly one partner at its place; both are by place."""
+    single = np.setxor1d(minuends.place, subtrahends.place)
+    repeated = (one.place[1:][one.place[1:] == one.place[:-1]] for one in (minuends, subtrahends))
+    for place in np.concatenate([single, *repeated])[:1]:
+        one = next(one for one in (minuends, subtrahends) if place in one.place)
         index = int(np.flatnonzero(one.place == place)[0])
         one.refuse(index, "type", f"{one.name(index)} at {int(place):#x} has not one partner there")
-    value = pair[0].value[by_place[0]] - pair[1].value[by_place[1]]
-    place, open_ones = minuend.copy(), np.arange(len(minuend))
+
+
+def _uleb128_sizes(relocations: _Relocations, data: U8) -> NDArray[np.int64]:
+    """The bytes of the LEB128 number at each place. Raises ParseError for one that is too long."""
+    size = np.zeros(len(relocations.place), np.int64)
+    open_ones = np.arange(len(size))
     for _ in range(LEB_GROUPS):
-        for wrong in open_ones[place[open_ones] >= len(data)][:1]:
-            pair[0].refuse(int(by_place[0][wrong]), "offset", "the LEB128 there reaches past the section's end")
-        byte = data[place[open_ones]]
-        data[place[open_ones]] = byte & 0x80 | (value[open_ones] & np.uint64(0x7F)).astype(np.uint8)
-        value[open_ones] >>= np.uint64(7)
-        open_ones = open_ones[byte >= 0x80]
-        place[open_ones] += 1
-    for wrong in np.concatenate([open_ones, np.flatnonzero(value)])[:1]:
-        index = int(by_place[0][wrong])
-        pair[0].refuse(index, "addend", f"{pair[0].name(index)}: the difference does not fit the number's bytes")
+        place = relocations.place[open_ones] + size[open_ones]
+        for wrong in open_ones[place >= len(data)][:1]:
+            relocations.refuse(wrong, "offset", "the LEB128 there reaches past the section's end")
+        size[open_ones] += 1
+        open_ones = open_ones[data[place] >= 0x80]
+    for wrong in open_ones[:1]:
+        _refuse_difference(relocations, wrong)
+    return size
+
+
+def _refuse_difference(minuends: _Relocations, index: int) -> NoReturn:
+    minuends.refuse(index, "addend", f"{minuends.name(index)}: the difference does not fit the number's bytes")

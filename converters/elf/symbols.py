@@ -24,8 +24,6 @@ TABLES = ("SHT_SYMTAB", "SHT_DYNSYM")
 _FUNCTION_TYPES = [ENUM_ST_INFO_TYPE[name] for name in ("STT_FUNC", "STT_LOOS")]  # the second: STT_GNU_IFUNC
 _CODE_TYPES = [ENUM_ST_INFO_TYPE["STT_NOTYPE"], *_FUNCTION_TYPES]
 _TYPE_MASK = 0xF
-# Bit 0 of a function's value is no part of its address: it tells Thumb code, and MIPS16.
-_MARKED = ("EM_ARM", "EM_MIPS")
 
 
 def records_of(table: Section, header: ElfSection, layout: np.dtype[np.void]) -> NDArray[np.void]:
@@ -118,7 +116,7 @@ def _places(strings: bytes, name: str) -> list[int]:
 def _addresses_of(image: ElfImage, symbols: NDArray[np.void]) -> NDArray[np.uint64]:
     """The addresses of code that symbols stand for."""
     value = symbols["value"].astype(np.uint64)
-    if image.machine not in _MARKED:
+    if image.architecture is None or not image.architecture.marks_code:
         return value
     is_function = symbols["info"] & _TYPE_MASK == ENUM_ST_INFO_TYPE["STT_FUNC"]
     return np.where(is_function, value & ~np.uint64(1), value)

@@ -16,6 +16,7 @@ from ...schemas.derive import bit_position
 from ...schemas.section import Section
 from ...schemas.sframe import SFRAME_VERSION
 from ..kernels import engine, views
+from ..kernels.sframe.protocol import PaddingCode
 from ..table.model import FunctionColumns, FunctionFlag
 from .write_fres import Pieces, Segments, SframeRows
 
@@ -33,8 +34,6 @@ SCALE = 1024
 # Each pass knows which blocks the one before left for others to share.
 PASSES = 3
 
-INSTRUCTIONS = {"x86_64": 1, "aarch64": 2, "aarch64_be": 2, "s390x": 3}  # as kernels/sframe/merge_fdes.py numbers them
-
 
 def grouped(
     rows: SframeRows,
@@ -43,7 +42,7 @@ def grouped(
     refused: NDArray[np.uint64],
     functions: FunctionColumns,
     code: tuple[Section, ...],
-    instructions: int,
+    padding: PaddingCode,
     version: SFRAME_VERSION,
     max_rows: int,
     shares: bool,
@@ -59,7 +58,7 @@ def grouped(
     fre_size = _fre_sizes(rows, split)
     total = np.concatenate([np.zeros(1, np.int64), np.cumsum(fre_size)])
     size = total[first + count] - total[first]
-    joins = _joins(split.is_flex(rows, pieces.segment), pieces, refused, functions, code, instructions)
+    joins = _joins(split.is_flex(rows, pieces.segment), pieces, refused, functions, code, padding)
     repeats = joins & _same_rows(rows, split.rows[np.roll(first + count - 1, 1)], split.rows[first])
     repeated = np.where(repeats, fre_size[first], 0)
     begin = _choose(version, max_rows, pieces, joins, count, size, repeated, shares)
@@ -89,7 +88,7 @@ def _joins(
     refused: NDArray[np.uint64],
     functions: FunctionColumns,
     code: tuple[Section, ...],
-    instructions: int,
+    padding: PaddingCode,
 ) -> NDArray[np.bool_]:
     """Which pieces may be in one FDE with the one before: both ordinary, only padding between, nothing refused."""
     marks = np.uint8(FunctionFlag.SIGNAL_FRAME | FunctionFlag.PAUTH_B_KEY)
@@ -103,12 +102,12 @@ def _joins(
     between = (np.searchsorted(np.sort(refused), bound) for bound in (gap_start, gap_end))
     joins[1:] &= np.equal(*between)
     asked = np.flatnonzero(joins[1:] & (gap_end > gap_start))
-    joins[asked + 1] = _is_padding(gap_start[asked], gap_end[asked], code, instructions)
+    joins[asked + 1] = _is_padding(gap_start[asked], gap_end[asked], code, padding)
     return joins
 
 
 def _is_padding(
-    start: NDArray[np.uint64], end: NDArray[np.uint64], code: tuple[Section, ...], instructions: int
+    start: NDArray[np.uint64], end: NDArray[np.uint64], code: tuple[Section, ...], padding: PaddingCode
 ) -> NDArray[np.bool_]:
     """Whether each range of addresses holds nothing but nops, traps and zeros, in one of the code sections."""
     found = np.zeros(len(start), np.bool_)
@@ -119,7 +118,7 @@ def _is_padding(
             is_padding = np.zeros(len(here), np.uint8)
             bounds = ((bound[here] - first).astype(np.int64) for bound in (start, end))
             data = np.frombuffer(section.data, np.uint8)
-            engine.sframe.merge_fdes.padding(instructions, *views(data, *bounds, is_padding))
+            engine.sframe.merge_fdes.padding(padding, *views(data, *bounds, is_padding))
             found[here] = is_padding > 0
     return found
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+    from ..kernels.sframe.protocol import PaddingCode
+
 Compact = Literal["none", "share", "merge"]
 WRITTEN = (SFRAME_VERSION.V2, SFRAME_VERSION.V3)
 MAX_FUNCTION_SIZE = 0xFFFFFFFF
@@ -138,13 +140,11 @@ def sframe_from_table(
     shares = compact == "share" or (compact == "merge" and not is_foreign)
     laid_out = rows, split, pieces
     if compact == "merge":
-        from .merge_fdes import DEFAULT_MAX_ROWS, INSTRUCTIONS, grouped
+        from .merge_fdes import DEFAULT_MAX_ROWS, grouped
 
-        instructions, bound = INSTRUCTIONS[table.architecture.name], max_rows or DEFAULT_MAX_ROWS
+        padding, bound = _padding_code(table.architecture), max_rows or DEFAULT_MAX_ROWS
         refused, functions = refusals.start, whole.functions
-        laid_out = grouped(
-            rows, split, pieces, refused, functions, table.code, instructions, wire_version, bound, shares
-        )
+        laid_out = grouped(rows, split, pieces, refused, functions, table.code, padding, wire_version, bound, shares)
     encoded = _assemble(table, wire_version, shares, whole.functions, *laid_out)
     # Parts of one function are that function to whoever asked.
     parent = whole.parent
@@ -156,6 +156,14 @@ def sframe_from_table(
         range_size=pieces.size,
     )
     return encoded, replace(refusals, function=parent[refusals.function])
+
+
+def _padding_code(architecture: Architecture) -> PaddingCode:
+    """The instruction set whose padding FDEs may be merged across. Raises BuildError where it is not known."""
+    if architecture.padding_code is None:
+        reason = f"'merge' needs to know the padding between functions, which is not known for {architecture.name}"
+        raise BuildError(".sframe", None, "compact", reason)
+    return architecture.padding_code
 
 
 def _whole_function_reasons(

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from unwindkit import read_elf
-from unwindkit.converters.arch.registers import breakpad_names
-from unwindkit.converters.arch.table import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES, breakpad_names
 from unwindkit.converters.rules import RuleKind
 
 from ..support.programs.objects import SUITES, TARGETS, Target, assembled
@@ -34,7 +33,7 @@ def in_assembler(target: Target, name: str) -> str:
 def test_an_assembler_gives_each_name_its_number(target: Target, tmp_path: Path) -> None:
     names = {
         number: in_assembler(target, name)
-        for number, name in breakpad_names(target.name).items()
+        for number, name in breakpad_names(ARCHITECTURES[target.name]).items()
         if not re.match(NO_NAMES.get(target.name, "none"), name)
     }
     body = "".join(f" .cfi_startproc\n @\n .cfi_same_value {name}\n @\n .cfi_endproc\n" for name in names.values())
@@ -47,11 +46,11 @@ def test_an_assembler_gives_each_name_its_number(target: Target, tmp_path: Path)
 def test_where_registers_begin_that_no_directive_names() -> None:
     """DWARF for the Arm 64-bit Architecture, 4.1: V0 is 64; MIPS' ABI: the floating-point registers follow 31."""
     for name in ("aarch64", "aarch64_be"):
-        assert [breakpad_names(name)[number] for number in (31, 64, 95)] == ["sp", "v0", "v31"]
-        assert not {63, 96} & set(breakpad_names(name))
+        assert [breakpad_names(ARCHITECTURES[name])[number] for number in (31, 64, 95)] == ["sp", "v0", "v31"]
+        assert not {63, 96} & set(breakpad_names(ARCHITECTURES[name]))
     for name in ("mips", "mips64"):
-        assert [breakpad_names(name)[number] for number in (31, 32, 63)] == ["$ra", "$f0", "$f31"]
-        assert 64 not in breakpad_names(name)
+        assert [breakpad_names(ARCHITECTURES[name])[number] for number in (31, 32, 63)] == ["$ra", "$f0", "$f31"]
+        assert 64 not in breakpad_names(ARCHITECTURES[name])
 
 
 SP_FP_RA = {
@@ -73,4 +72,4 @@ SP_FP_RA = {
 def test_stack_pointer_frame_pointer_and_return_address_by_name() -> None:
     for name, architecture in ARCHITECTURES.items():
         numbers = (architecture.stack_pointer, architecture.frame_pointer, architecture.return_address)
-        assert " ".join(breakpad_names(name)[number] for number in numbers) == SP_FP_RA[name]
+        assert " ".join(breakpad_names(ARCHITECTURES[name])[number] for number in numbers) == SP_FP_RA[name]

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 from unwindkit import BuildError, Reason, Row, UnwindTable, read_elf
-from unwindkit.converters.arch.registers import breakpad_names
-from unwindkit.converters.arch.table import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES, breakpad_names
 from unwindkit.converters.breakpad.postfix.from_dwarf import postfix_of
 from unwindkit.converters.breakpad.stack_cfi.write import stack_cfi_from_table, to_stack_cfi
 from unwindkit.converters.dwarf import expressions
@@ -36,7 +35,7 @@ def agrees(text: str, frames: list[Frame], table: UnwindTable) -> int:
     """How many rows of readelf's were compared, each with the rules in force there."""
     found = sorted(ranges(text), key=lambda one: one.start)
     starts = [one.start for one in found]
-    names = breakpad_names(table.architecture.name)
+    names = breakpad_names(table.architecture)
     numbers = {name: number for number, name in names.items()}
     functions = table.functions
     columns = dict(zip(functions.start.tolist(), functions.return_column.tolist(), strict=True))
@@ -229,9 +228,9 @@ TRANSLATED = [
 def test_translated_expressions_give_the_same_value(said: str, starts_with_cfa: bool) -> None:
     expression = octets(said)
     if not starts_with_cfa and said == "12 23 08":
-        assert postfix_of(expression, breakpad_names("x86_64"), "little", 8, starts_with_cfa) is None
+        assert postfix_of(expression, breakpad_names(ARCHITECTURES["x86_64"]), "little", 8, starts_with_cfa) is None
         return
-    words = postfix_of(expression, breakpad_names("x86_64"), "little", 8, starts_with_cfa)
+    words = postfix_of(expression, breakpad_names(ARCHITECTURES["x86_64"]), "little", 8, starts_with_cfa)
     assert words is not None
     mask = (1 << 64) - 1
     draw = random.Random(said)
@@ -247,7 +246,9 @@ def test_translated_expressions_give_the_same_value(said: str, starts_with_cfa: 
         expected = expressions.evaluate(
             operations, registers.__getitem__, lambda address, _: read(address), 8, cfa if starts_with_cfa else None
         )
-        variables = {name: registers[number] for number, name in breakpad_names("x86_64").items() if number < 17}
+        variables = {
+            name: registers[number] for number, name in breakpad_names(ARCHITECTURES["x86_64"]).items() if number < 17
+        }
         assert value_of(words, mask, variables | {".cfa": cfa}, read) == expected, words
 
 
@@ -267,7 +268,7 @@ def test_translated_expressions_give_the_same_value(said: str, starts_with_cfa: 
     ],
 )
 def test_expressions_that_the_language_cannot_say(said: str) -> None:
-    assert postfix_of(octets(said), breakpad_names("x86_64"), "little", 8, starts_with_cfa=False) is None
+    assert postfix_of(octets(said), breakpad_names(ARCHITECTURES["x86_64"]), "little", 8, starts_with_cfa=False) is None
 
 
 def test_every_address_is_in_the_range_of_its_function() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from unwindkit import UnwindTable, read_elf, to_stack_cfi
-from unwindkit.converters.arch.registers import breakpad_names
+from unwindkit.converters.arch.table import breakpad_names
 from unwindkit.converters.rules import CfaKind, RuleKind
 
 from ..cfi.test_cfi_reading import libc
@@ -53,7 +53,7 @@ def values(table: UnwindTable, said: set[Said], words: set[tuple[str, str]]) -> 
     """What the rules give in a hundred random states: by the bytes, and by the words; with the register's name."""
     size = table.architecture.address_size
     mask = (1 << 8 * size) - 1
-    names = breakpad_names(table.architecture.name)
+    names = breakpad_names(table.architecture)
     column = table.architecture.return_address
     draw = random.Random("values")
     states = [([draw.getrandbits(8 * size) for _ in range(17)], draw.getrandbits(8 * size)) for _ in range(100)]

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, DrawFn, SearchStrategy
 from unwindkit import FormatError, by_pc, read_elf
-from unwindkit.converters.arch.registers import breakpad_names
-from unwindkit.converters.arch.table import ARCHITECTURES, Architecture
+from unwindkit.converters.arch.table import ARCHITECTURES, Architecture, breakpad_names
 from unwindkit.converters.breakpad.stack_cfi.read import from_stack_cfi
 from unwindkit.converters.breakpad.stack_cfi.write import lines_of, stack_cfi_from_table, to_stack_cfi
 from unwindkit.converters.rules import CfaKind, RuleKind
@@ -37,7 +36,7 @@ def rules_of(register: int, named: list[int]) -> SearchStrategy[RegisterRule]:
 @st.composite
 def sayable_tables(draw: DrawFn, architecture: Architecture) -> UnwindTable:
     """Tables whose every rule the language has words for, functions apart or not, runs shared or not."""
-    named = sorted(breakpad_names(architecture.name))
+    named = sorted(breakpad_names(architecture))
     column = architecture.return_address
     returns = st.one_of(rules_of(column, named), st.just(RegisterRule(column, RuleKind.UNDEFINED)))
     pool = []

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from unwindkit import ParseError, by_pc, from_sframe, read_elf, to_sframe
-from unwindkit.converters.arch.registers import breakpad_names
+from unwindkit.converters.arch.table import ARCHITECTURES, breakpad_names
 from unwindkit.converters.breakpad.postfix.to_dwarf import PostfixError, expression_of
 from unwindkit.converters.breakpad.stack_cfi.read import from_stack_cfi
 from unwindkit.converters.breakpad.stack_cfi.write import to_stack_cfi
@@ -93,7 +93,7 @@ def test_lines_without_a_cfa_say_the_rest() -> None:
 def project(table: UnwindTable) -> UnwindTable:
     """What STACK CFI keeps of a table: rules of registers with a name that are no "same value"; no marks."""
     rules, rows = table.rules, table.rows
-    names = breakpad_names(table.architecture.name)
+    names = breakpad_names(table.architecture)
     column = table.architecture.return_address
     is_lost = (rules.kind == RuleKind.UNDEFINED) & (rules.register != column)
     kept = np.isin(rules.register, [*names, column]) & (rules.kind != RuleKind.SAME_VALUE) & ~is_lost
@@ -156,7 +156,7 @@ WORDS = [
 
 @pytest.mark.parametrize("words", WORDS)
 def test_translated_expressions_give_the_same_value(words: str) -> None:
-    names = breakpad_names("x86_64")
+    names = breakpad_names(ARCHITECTURES["x86_64"])
     numbers = {name: number for number, name in names.items()}
     operations = expressions.parse(expression_of(words.split(), numbers, "little", 8, starts_with_cfa=True))
     mask, draw = (1 << 64) - 1, random.Random(words)
@@ -188,7 +188,7 @@ def test_translated_expressions_give_the_same_value(words: str) -> None:
     ],
 )
 def test_expressions_that_are_none(words: str, says: str) -> None:
-    numbers = {name: number for number, name in breakpad_names("x86_64").items()}
+    numbers = {name: number for number, name in breakpad_names(ARCHITECTURES["x86_64"]).items()}
     with pytest.raises(PostfixError, match=says):
         expression_of(words.split(), numbers, "little", 8, starts_with_cfa=True)
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from unwindkit import Row, UnwindTable, to_stack_cfi
-from unwindkit.converters.arch.registers import breakpad_names
-from unwindkit.converters.arch.table import ARCHITECTURES
+from unwindkit.converters.arch.table import ARCHITECTURES, breakpad_names
 from unwindkit.converters.rules import RuleKind
 from unwindkit.converters.table.model import CfaRule, Function, RegisterRule, table_of
 
@@ -59,7 +58,7 @@ def walked(architecture: str, folder: Path, table: UnwindTable, **registers: int
 def saved_by(architecture: str) -> tuple[RegisterRule, ...]:
     """Every kept register and the return address, from the top of the frame down."""
     arch = ARCHITECTURES[architecture]
-    numbers = {name.removeprefix("$"): number for number, name in breakpad_names(architecture).items()}
+    numbers = {name.removeprefix("$"): number for number, name in breakpad_names(ARCHITECTURES[architecture]).items()}
     registers = [arch.return_address, *(numbers[name] for name in KEPT[architecture])]
     rules = (at(register, -arch.address_size * (index + 1)) for index, register in enumerate(registers))
     return tuple(sorted(rules, key=lambda rule: rule.register))

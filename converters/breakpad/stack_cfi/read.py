@@ -17,8 +17,7 @@ from ....schemas.breakpad_files import build_record, parse_record
 from ....schemas.pointers import DW_EH_PE
 from ....schemas.section import ParseError
 from ....schemas.text_records import Number, Record, Rule, bytes_from, parts_of
-from ...arch.registers import breakpad_names, numbers_of_names
-from ...arch.table import ARCHITECTURES, Architecture
+from ...arch.table import ARCHITECTURES, Architecture, breakpad_names
 from ...arrays import ranges
 from ...kernels import engine, views
 from ...kernels.breakpad.protocol import LineKind
@@ -42,10 +41,11 @@ def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> Unwin
     """The table of the STACK CFI lines of a text, which may be a whole symbol file: other lines are passed over.
 
     Addresses count from `load_address`. A register without a rule, or whose rule is itself, has none in the table.
-    Raises ParseError, whose record names the line.
+    Raises ParseError, whose record names the line, and BuildError where Breakpad has no names for the registers.
     """
     if arch not in ARCHITECTURES:
         raise ParseError(SOURCE, None, "arch", f"{arch!r} is none of {', '.join(ARCHITECTURES)}")
+    registers = {name: number for number, name in breakpad_names(ARCHITECTURES[arch]).items()}
     lines = stack_lines(bytes_from(text) if isinstance(text, str) else text)
     wrong = _misplaced(lines)
     sound = lines if wrong is None else lines.until(wrong[0])
@@ -54,7 +54,7 @@ def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> Unwin
     offset = sound.address - np.repeat(sound.address[first], count)
     pairs = np.column_stack([offset.view(np.int64), sound.text]).view(np.uint8).reshape(-1)
     run, one = intern(pairs, 16 * first, 16 * (first + count), np.zeros(len(first), np.int64))
-    states = _States(ARCHITECTURES[arch], lines.texts)
+    states = _States(ARCHITECTURES[arch], lines.texts, registers)
     line = ranges(first[one], count[one])
     state = _states_behind(states, sound, first[one], count[one])[line]
     if wrong is not None:
@@ -111,6 +111,7 @@ class _LineError(Exception):
 @dataclass(slots=True)
 class _States:
     """What holds after lines: rules by name, numbered; `steps` leads from a state (NOTHING: none) by a text's number.
+    `registers` are the registers' numbers by name.
 
     `rows` has two of each state: with `.ra` as the architecture's return address, and in a column of its own, where
     that register has a rule, too.
@@ -118,6 +119,7 @@ class _States:
 
     architecture: Architecture
     texts: list[tuple[Rule, ...]]
+    registers: dict[str, int]
     steps: dict[tuple[int, int], int] = field(default_factory=dict)
     numbers: dict[tuple[tuple[str, str], ...], int] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
@@ -126,7 +128,7 @@ class _States:
     @property
     def own_column(self) -> int:
         """A column for the return address above all that have names."""
-        return max(breakpad_names(self.architecture.name)) + 1
+        return max(self.registers.values()) + 1
 
     def after(self, state: int, text: int, line: int) -> int:
         """The state behind a line, whose number is for errors. Raises ParseError."""
@@ -146,11 +148,11 @@ class _States:
 
     def need_own_column(self) -> NDArray[np.bool_]:
         """Of which states the return address and the register that usually has it are said apart."""
-        usual = breakpad_names(self.architecture.name).get(self.architecture.return_address)
-        return np.array([usual in rules for rules in self.rules], np.bool_)
+        usual = {name for name, number in self.registers.items() if number == self.architecture.return_address}
+        return np.array([not usual.isdisjoint(rules) for rules in self.rules], np.bool_)
 
     def _row(self, rules: dict[str, str], ra_column: int) -> Row:
-        architecture, numbers = self.architecture, numbers_of_names(self.architecture.name)
+        architecture, numbers = self.architecture, self.registers
         cfa = CfaRule(CfaKind.NONE)
         registers: dict[int, RegisterRule] = {}
         for name, rule in rules.items():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED
-from ...arch.registers import breakpad_names
+from ...arch.table import breakpad_names
 from ...refusals import Reason
 from ...rules import CfaKind, RuleKind
 from ...table.distinct import Contents
@@ -52,7 +52,7 @@ class Language:
         self.architecture = table.architecture
         self.byte_order = table.byte_order
         self.contents = contents
-        self.names = breakpad_names(table.architecture.name)
+        self.names = breakpad_names(table.architecture)
         # Of every return column the entries of all rules, and how a row without a rule for it begins.
         self._entries: dict[int, list[_Entry | Reason | None]] = {}
         self._cfas: dict[CfaRule, str | Reason] = {}

@@ -12,10 +12,10 @@ try:
 except ImportError:
     from .. import cython_shim as cython
 
-# Instruction sets, as the caller says them.
-X86_64 = cython.declare(cython.int, 1)
-AARCH64 = cython.declare(cython.int, 2)
-S390X = cython.declare(cython.int, 3)
+from .protocol import PaddingCode
+
+X86_64 = cython.declare(cython.int, int(PaddingCode.X86_64))
+AARCH64 = cython.declare(cython.int, int(PaddingCode.AARCH64))
 
 AARCH64_NOP = cython.declare(cython.ulonglong, 0xD503201F)
 
