@@ -240,7 +240,6 @@ _SPARCV9: RelocationTypes = {
     6: ("R_SPARC_DISP32", PC32),
     23: ("R_SPARC_UA32", ABS32),
     24: ("R_SPARC_PLT32", ABS32),
-    27: ("R_SPARC_PCPLT32", PC32),
     32: ("R_SPARC_64", ABS64),
     46: ("R_SPARC_DISP64", PC64),
     47: ("R_SPARC_PLT64", ABS64),

@@ -26,7 +26,6 @@ from .write_fres import Blocks, Pieces, Segments, SframeRows, project_rows, shar
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
     from ..kernels.sframe.protocol import PaddingCode
 
 Compact = Literal["none", "share", "merge"]

@@ -126,6 +126,8 @@ def test_architectures_have_breakpads_names() -> None:
         "riscv32": "riscv",
         "riscv64": "riscv64",
         "s390x": "s390x",
+        "loongarch64": None,
+        "sparc64": "sparcv9",
     }
     assert {name: architecture.breakpad_module for name, architecture in ARCHITECTURES.items()} == names
 

@@ -45,16 +45,19 @@ def gas_archive(release: str) -> str:
 
 
 # Of the names of binutils' programs for what SFrame has no ABI for.
-CROSS = ("riscv64-linux-gnu", "arm-linux-gnueabihf", "i686-linux-gnu", "powerpc-linux-gnu", "powerpc64le-linux-gnu")
-# Fetched for architectures that are not read yet.
-CROSS_UNREAD = ("loongarch64-linux-gnu", "sparc64-linux-gnu")
+CROSS = (
+    *("riscv64-linux-gnu", "arm-linux-gnueabihf", "i686-linux-gnu", "powerpc-linux-gnu", "powerpc64le-linux-gnu"),
+    *("loongarch64-linux-gnu", "sparc64-linux-gnu"),
+)
 # The C library, and what it is linked from.
 LIBC_FILES = ("usr/lib/*-linux-gnu*/libc.so.6", "usr/lib/*-linux-gnu*/libc.a")
 # The C library, by architecture: what call frame information is dumped of. Before trixie it is not in /usr.
 FRAME_SUITES = {
     **{f"sid-{name}": ("usr/lib/*-linux-*/libc.so.6",) for name in (
-        "amd64", "arm64", "armhf", "i386", "ppc64el", "riscv64", "s390x"
+        "amd64", "arm64", "armhf", "i386", "loong64", "ppc64el", "riscv64", "s390x"
     )},
+    # From a package for cross compilers: SPARC is not one of sid's architectures.
+    "sid-sparc64": ("usr/sparc64-linux-gnu/lib/libc.so.6",),
     "bookworm-mips64el": ("lib/*-linux-*/libc.so.6",),
 }  # fmt: skip
 
@@ -72,9 +75,8 @@ SUITES = FRAME_SUITES | {
     "sid-llvm": ("usr/bin/llvm-readobj-22", "usr/bin/llvm-dwarfdump-22", "usr/bin/llvm-mc-22"),
     # What libc6-dbg unpacks to.
     "bookworm-dbg": ("usr/lib/debug/.build-id/*/*.debug",),
-    "forky-cross": tuple(f"usr/bin/{name}-{program}" for name in (*CROSS, *CROSS_UNREAD) for program in ("as", "ld")),
+    "forky-cross": tuple(f"usr/bin/{name}-{program}" for name in CROSS for program in ("as", "ld")),
     **dict.fromkeys(("sid-armhf", "sid-i386", "sid-loong64", "sid-ppc64el", "sid-riscv64"), LIBC_FILES),
-    # From a package for cross compilers: SPARC is not one of sid's architectures.
     "sid-sparc64": ("usr/sparc64-linux-gnu/lib/libc.so.6", "usr/sparc64-linux-gnu/lib/libc.a"),
     # Before trixie, the C library is not in /usr.
     "bookworm-mips64el": ("lib/*-linux-gnuabi64/libc.so.6", "usr/lib/*-linux-gnuabi64/libc.a"),

@@ -47,6 +47,8 @@ TARGETS = {
     "arm": _gnu("arm", "forky-cross", "arm-linux-gnueabihf-"),
     "ppc": _gnu("ppc", "forky-cross", "powerpc-linux-gnu-"),
     "ppc64": _gnu("ppc64", "forky-cross", "powerpc64le-linux-gnu-"),
+    "loongarch64": _gnu("loongarch64", "forky-cross", "loongarch64-linux-gnu-"),
+    "sparc64": _gnu("sparc64", "forky-cross", "sparc64-linux-gnu-"),
     "aarch64_be": _llvm("aarch64_be", "aarch64_be-linux-gnu"),
     "ppc64 big-endian": _llvm("ppc64", "powerpc64-linux-gnu"),
     "mips": _llvm("mips", "mips-linux-gnu"),

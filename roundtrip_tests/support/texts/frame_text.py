@@ -33,7 +33,7 @@ _TITLE = re.compile(
     r'(\S+) \S+ \S+ (?:CIE "(.*)" cf=\d+ df=-?\d+ ra=(\d+)|FDE cie=(\S+) pc=(?:\w+:)?([0-9a-f]+)\.\.([0-9a-f]+))'
 )
 _CELL = re.compile(r"\S+(?: \([^)]*\))?")
-_NAME = re.compile(r"\br(\d+) \((\w+)\)")
+_NAME = re.compile(r"\br(\d+) \((\$?\w+)\)")
 
 
 def readelf_frames(path: Path, section: str) -> list[Frame]:
@@ -93,7 +93,7 @@ def _parser(numbers: dict[str, int], return_column: int, heading: str) -> Callab
     def parse(text: str) -> Rules:
         cfa, *cells = _cells(text)
         # A negative offset may be printed `r7+-8`.
-        if base := re.fullmatch(r"([a-z]\w*?)\+?(-?\d+|(?<=-)\d+)", cfa):
+        if base := re.fullmatch(r"(\$?[a-z]\w*?)\+?(-?\d+|(?<=-)\d+)", cfa):
             cfa = f"r{number(base[1])}{int(base[2]):+d}"
         rules = {}
         for column, cell in zip(columns, cells, strict=True):
