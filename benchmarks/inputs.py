@@ -82,7 +82,7 @@ def find(wanted: Input, fetch: bool) -> Found | Skipped:
             return Skipped(wanted.name, f"package {wanted.package} is not to be had: {last}")
         path = next(_places(wanted), None)
     if path is None and wanted.suite:
-        return Skipped(wanted.name, f"no {wanted.patterns[0]} in {ORACLES / wanted.suite} (see docs/testing.md)")
+        return Skipped(wanted.name, f"no {wanted.patterns[0]} in {ORACLES / wanted.suite} (.ci/oracles fetches it)")
     if path is None:
         where = f"not on this machine; package {wanted.package}" if wanted.package else f"no {wanted.command} on PATH"
         return Skipped(wanted.name, where + (" is fetched with --fetch" if wanted.package and not fetch else ""))

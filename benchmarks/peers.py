@@ -24,7 +24,7 @@ def readelf_of_oracles() -> Program | Skipped:
     loader = next(root.glob("usr/lib/*-linux-gnu/ld*.so.?"), None)
     path = root / "usr/bin/readelf"
     if loader is None or not path.exists():
-        reason = "no usr/bin/readelf with its loader in forky of UNWINDKIT_ORACLES or .oracles (see docs/testing.md)"
+        reason = "no usr/bin/readelf with its loader in forky of UNWINDKIT_ORACLES or .oracles (.ci/oracles fetches it)"
         return Skipped(READELF, reason)
     command = (str(loader), "--library-path", str(loader.parent), "--argv0", str(path), str(path))
     return _versioned(Program(READELF, (*command, *_ROWS)), *command, "--version")

@@ -46,7 +46,7 @@ def dump_syms() -> Program | Skipped:
     folder = ORACLES / _PACKAGE
     path = folder / "bin/linux-x64" / DUMP_SYMS
     if not path.exists():
-        return Skipped(DUMP_SYMS, f"no {_PACKAGE} in UNWINDKIT_ORACLES or .oracles (see docs/testing.md)")
+        return Skipped(DUMP_SYMS, f"no {_PACKAGE} in UNWINDKIT_ORACLES or .oracles (.ci/oracles fetches it)")
     version = json.loads((folder / "package.json").read_text())["version"]
     return Program(DUMP_SYMS, (str(path),), version=f"of minidump {version}")
 
