@@ -69,7 +69,7 @@ def test_binutils_of_another_version_is_not_the_oracle(monkeypatch: pytest.Monke
 
 
 def test_every_suite_is_one_that_the_script_fetches() -> None:
-    script = Path(__file__).parents[1] / ".ci/oracles"
+    script = Path(__file__).parents[2] / ".ci/oracles"
     done = subprocess.run([script, "--list"], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == oracles.SUITES.keys()
 
