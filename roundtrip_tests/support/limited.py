@@ -18,9 +18,9 @@ PRELUDE = """
 import os, resource
 from unwindkit import FormatError, by_pc, find_fres, from_sframe, to_sframe
 from unwindkit.converters.arch.table import ARCHITECTURES
-from unwindkit.converters.callframe import table_from_cfi
-from unwindkit.converters.frame_text import frame_text
-from unwindkit.converters.sframe_text import sframe_plain, sframe_text
+from unwindkit.converters.cfi.dump.readelf import frame_text
+from unwindkit.converters.cfi.read import table_from_cfi
+from unwindkit.converters.sframe.dump import sframe_plain, sframe_text
 from unwindkit.schemas import cfi_sections, engine
 from unwindkit.schemas.cfi import EH_FRAME
 from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
