@@ -165,9 +165,14 @@ def test_killed_at_any_moment_it_leaves_the_old_file_or_the_new_one(built: Built
     folder.mkdir()
     # Appended bytes take their time to be copied and compared.
     old = built(DEBUG).read_bytes() + random.Random(2).randbytes(64 * MEGABYTE)
-    program.write_bytes(old)
+    program.touch()
     program.chmod(0o755)
-    whole, writing = durations(program)
+    measured = []
+    for _ in range(3):
+        program.write_bytes(old)
+        measured.append(durations(program))
+    # The shortest: with the time of a run that the machine was busy in, most kills would come after the end.
+    whole, writing = map(min, zip(*measured, strict=True))
     new = program.read_bytes()
     assert ".sframe" in dict(headers(program)[1])
     assert run(program, "operand")[0] == 3
