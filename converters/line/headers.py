@@ -1,7 +1,8 @@
 """The headers of a `.debug_line` as columns: fixed fields, directories and files, value by value.
 
-Strategy: initial lengths are walked; the fields at a header's start stand where the declaration has them, so that all
-units of one version and format are read at once; a kernel walks the tables of directories and files by their forms.
+Strategy: initial lengths are walked one by one. The leading fields of a header have fixed offsets by declaration, so
+all units of one version and DWARF format are read at once. A kernel walks the tables of directories and files by their
+forms.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ...schemas.forms import DW_FORM, FORM_KINDS
 from ...schemas.line import DW_LNCT, VERSIONS, FileName, LineProgramHeader, LineUnitHead
 from ...schemas.section import ParseError, Section
 from ...schemas.wire import Block, DwarfFormat, Integer, SizedBlock, fields_of
+from ..arrays import integers_at
 from ..kernels import engine, views
 from ..kernels.calls import form_storages, reader_of, refuse
 from ..kernels.line.protocol import UnitField
@@ -28,14 +30,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MD5_SIZE = 16
-# A byte counts them.
+# directory_entry_format_count and file_name_entry_format_count are one byte.
 MAX_FORMATS = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LineHeads:
-    """The units of a section. `fields` i64 has a row of `UnitField`s a unit, for kernels; `offset` i64 is where units
-    start, `version`, `is_64`, `segment_selector_size` and `header_length` are as stored."""
+class LineHeaders:
+    """The units of a section. `fields` i64 has a row of `UnitField`s for each unit, for kernels; `offset` i64 is the
+    section offset of each unit; `version`, `is_64`, `segment_selector_size` and `header_length` are as stored."""
 
     section: Section
     fields: NDArray[np.int64]
@@ -46,48 +48,49 @@ class LineHeads:
     header_length: NDArray[np.int64]
 
     def field(self, name: UnitField) -> NDArray[np.int64]:
-        """One field of all units."""
+        """One field, by unit."""
         return self.fields[:, name]
 
     def __len__(self) -> int:
         return len(self.offset)
 
 
-def line_heads(section: Section) -> LineHeads:
+def read_line_headers(section: Section) -> LineHeaders:
     """Read the fixed part of all headers. Raises ParseError."""
-    # Four numbers a unit, of which a hostile section may have one for each few bytes.
+    # Four numbers per unit in an array, not a list: a hostile section may have a unit every few bytes.
     bounds = array("q")
     offset = 0
     while offset < len(section):
         dwarf_format, length, start = reference.parse_initial_length(section, offset, f"unit[{len(bounds) // 4}]")
         if length == 0:
-            raise ParseError(section, start, f"unit[{len(bounds) // 4}].version", "the unit ends before it")
+            raise ParseError(section, start, f"unit[{len(bounds) // 4}].version", "the unit ends before this field")
         bounds.extend((offset, start, start + length, dwarf_format))
         offset = start + length
     columns = np.array(bounds, np.int64).reshape(-1, 4)
-    heads = LineHeads(
-        section,
-        np.zeros((len(columns), len(UnitField)), np.int64),
-        columns[:, 0].copy(),
-        _versions(section, columns),
-        columns[:, 3] == DwarfFormat.DWARF64,
-        *(np.zeros(len(columns), np.int64) for _ in range(2)),
+    headers = LineHeaders(
+        section=section,
+        fields=np.zeros((len(columns), len(UnitField)), np.int64),
+        offset=columns[:, 0].copy(),
+        version=_versions(section, columns),
+        is_64=columns[:, 3] == DwarfFormat.DWARF64,
+        segment_selector_size=np.zeros(len(columns), np.int64),
+        header_length=np.zeros(len(columns), np.int64),
     )
-    heads.field(UnitField.END)[:] = columns[:, 2]
-    heads.field(UnitField.OFFSET_SIZE)[:] = columns[:, 3]
+    headers.field(UnitField.END)[:] = columns[:, 2]
+    headers.field(UnitField.OFFSET_SIZE)[:] = columns[:, 3]
     for dwarf_format in DwarfFormat:
         for version in VERSIONS:
-            which = np.flatnonzero((heads.version == version) & (columns[:, 3] == dwarf_format))
+            which = np.flatnonzero((headers.version == version) & (columns[:, 3] == dwarf_format))
             if len(which):
-                _read_heads(heads, which, columns[which, 1], version, dwarf_format)
-    return heads
+                _fill_headers(headers, which, columns[which, 1], version, dwarf_format)
+    return headers
 
 
 def _versions(section: Section, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The versions of units. Raises ParseError where one is not known."""
+    """The version of each unit. Raises ParseError if one is unknown."""
     size = leading_places(LineUnitHead, {"version": 0})[0]["version"].size
     start, end = bounds[:, 1], bounds[:, 2]
-    _check(section, start + size <= end, start, "version", "the unit ends before it")
+    _check(section, start + size <= end, start, "version", "the unit ends before this field")
     found = _gather(section, start, Place(0, size, False))
     for unit in np.flatnonzero(~np.isin(found, VERSIONS))[:1]:
         known = f"{VERSIONS[0]} to {VERSIONS[-1]} are known"
@@ -95,23 +98,23 @@ def _versions(section: Section, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def _read_heads(
-    heads: LineHeads, which: NDArray[np.int64], start: NDArray[np.int64], version: int, dwarf_format: DwarfFormat
+def _fill_headers(
+    headers: LineHeaders, which: NDArray[np.int64], start: NDArray[np.int64], version: int, dwarf_format: DwarfFormat
 ) -> None:
-    """Fill in the fields of some units of one version and format, whose lengths end at `start`."""
-    section, end = heads.section, heads.field(UnitField.END)[which]
+    """Fill in the fields of units `which`, all of one version and format; `start` is the offset after unit_length."""
+    section, end = headers.section, headers.field(UnitField.END)[which]
     first, size = leading_places(LineUnitHead, {"version": version})
     second, second_size = leading_places(LineProgramHeader, {}, version=version)
     header = start + size + dwarf_format
-    _check(section, header + second_size <= end, start, "header", "the unit ends inside it", which)
+    _check(section, header + second_size <= end, start, "header", "the unit ends inside the header", which)
     length = _gather(section, start + size, Place(0, dwarf_format, False))
     is_inside = (length >= second_size) & (length <= end - header)
-    _check(section, is_inside, start + size, "header_length", "is not within the unit, or too small", which)
-    heads.header_length[which] = length
+    _check(section, is_inside, start + size, "header_length", "is too small or reaches past the unit", which)
+    headers.header_length[which] = length
     found = {name: _gather(section, start, place) for name, place in first.items()}
     found |= {name: _gather(section, header, place) for name, place in second.items()}
-    _refuse_others(section, which, found, {LineUnitHead: (start, first), LineProgramHeader: (header, second)})
-    heads.segment_selector_size[which] = found.get("segment_selector_size", 0)
+    _refuse_disallowed(section, which, found, {LineUnitHead: (start, first), LineProgramHeader: (header, second)})
+    headers.segment_selector_size[which] = found.get("segment_selector_size", 0)
     values = {
         UnitField.HEADER: header + second_size + found["opcode_base"] - 1,
         UnitField.PROGRAM: header + length,
@@ -126,18 +129,18 @@ def _read_heads(
         UnitField.OPCODE_BASE: found["opcode_base"],
     }
     is_inside = values[UnitField.HEADER] <= values[UnitField.PROGRAM]
-    _check(section, is_inside, header, "standard_opcode_lengths", "they reach past the header", which)
+    _check(section, is_inside, header, "standard_opcode_lengths", "reach past the header", which)
     for name, value in values.items():
-        heads.fields[which, name] = value
+        headers.fields[which, name] = value
 
 
 Starts = dict[type, tuple["NDArray[np.int64]", dict[str, Place]]]
 
 
-def _refuse_others(
+def _refuse_disallowed(
     section: Section, which: NDArray[np.int64], found: dict[str, NDArray[np.int64]], starts: Starts
 ) -> None:
-    """ParseError where a field has a value that its declaration does not allow."""
+    """Raise ParseError if a field has a value that its declaration does not allow."""
     for cls, (start, places) in starts.items():
         for field in fields_of(cls):
             kind = getattr(field.kind, "kind", field.kind)
@@ -157,34 +160,29 @@ def _check(
     reason: str,
     which: NDArray[np.int64] | None = None,
 ) -> None:
-    """ParseError at the first unit where something does not hold."""
+    """Raise ParseError at the first unit for which `is_right` is false."""
     for wrong in np.flatnonzero(~is_right)[:1]:
         unit = wrong if which is None else which[wrong]
         raise ParseError(section, int(offset[wrong]), f"unit[{unit}].{name}", reason)
 
 
 def _gather(section: Section, start: NDArray[np.int64], place: Place) -> NDArray[np.int64]:
-    """An integer at a place behind each start, all inside the section; one of 64 bits is cut to 63, which none is."""
+    """The integer at `place` relative to each start, all inside the section. Unsigned 64-bit values saturate at
+    2**63 - 1, which no valid field reaches."""
     data = np.frombuffer(section.data, np.uint8)
-    step = np.arange(place.size) if section.byte_order == "little" else np.arange(place.size)[::-1]
-    raw = data[(start + place.offset)[:, None] + step].astype(np.uint64)
-    value = np.bitwise_or.reduce(raw << np.arange(0, 8 * place.size, 8, dtype=np.uint64), axis=1)
+    value = integers_at(data, start + place.offset, place.size, section.byte_order, place.signed)
     if place.signed:
-        sign = np.uint64(1) << np.uint64(8 * place.size - 1)
-        value = (value ^ sign) - sign
-    else:
-        value = np.minimum(value, np.uint64((1 << 63) - 1))
-    found: NDArray[np.int64] = value.astype(np.int64)
-    return found
+        return value.view(np.int64)
+    return np.minimum(value, np.uint64((1 << 63) - 1)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PathValues:
-    """Directories and files, value by value. Table 2u of unit u has its directories, 2u + 1 its files.
+    """Directories and files, value by value. Unit u has its directories in table 2u, its files in table 2u + 1.
 
-    Table t starts at section offset `place[t]`, has the formats first_format[t] up to first_format[t + 1], of each its
-    `content` and `form` u64, and as many values an entry, from first_value[t] on: of each its `number` u64 (of a
-    string, a block and 16 bytes, how many bytes it has) and the section offset `start` i64.
+    Table t starts at section offset `place[t]` and has the entry formats first_format[t] up to first_format[t + 1],
+    each with its `content` type and `form`, u64. Its values, one per format and entry, start at first_value[t]: the
+    `number` u64 (for a string, a block or a data16 its size in bytes) and the section offset `start` i64.
     """
 
     place: NDArray[np.int64]
@@ -196,17 +194,17 @@ class PathValues:
     start: NDArray[np.int64]
 
     def format_counts(self) -> NDArray[np.int64]:
-        """Values of an entry, by table."""
+        """The number of values per entry, by table."""
         return np.diff(self.first_format)
 
     def entry_counts(self) -> NDArray[np.int64]:
-        """Entries, by table."""
+        """The number of entries, by table."""
         return np.diff(self.first_value) // np.maximum(self.format_counts(), 1)
 
 
 @cache
 def old_formats() -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
-    """The formats of version 2 to 4, of directories and of files: how many, contents, forms."""
+    """The implied entry formats of versions 2 to 4, directories then files: counts, content types, forms."""
     forms = {kind: form for form, kind in FORM_KINDS.items() if form in (DW_FORM.string, DW_FORM.udata)}
     file = [(int(DW_LNCT[field.name]), int(forms[field.kind])) for field in fields_of(FileName)]
     found = [(int(DW_LNCT.path), int(DW_FORM.string)), *file]
@@ -216,8 +214,8 @@ def old_formats() -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uin
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DefinedFiles:
-    """Files that programs define, an element each: `unit` i64, and the fields of `FileName`, of the path the section
-    offset `start` i64 and the size i64; the others u64."""
+    """Files defined by DW_LNE_define_file: `unit` i64, `start` i64 (section offset of the path), `path_size` i64 in
+    bytes, and the other fields of `FileName`, u64."""
 
     unit: NDArray[np.int64]
     start: NDArray[np.int64]
@@ -227,13 +225,16 @@ class DefinedFiles:
     size: NDArray[np.uint64]
 
     def path(self, section: Section, number: int) -> bytes:
-        """The path of one."""
+        """The path of one file."""
         start = int(self.start[number])
         return bytes(section.data[start : start + int(self.path_size[number])])
 
 
 def defined_files(section: Section, unit: NDArray[np.int64], place: NDArray[np.int64]) -> DefinedFiles:
-    """Those whose operands stand at these section offsets, which a program was run over. Raises ParseError."""
+    """The files whose DW_LNE_define_file operands are at section offsets `place`. Raises ParseError.
+
+    The places must come from running the programs, which checks their bounds.
+    """
     forms = old_formats()[2][1:].astype(np.int64)
     storages = form_storages()[forms]
     number = np.zeros((len(place), len(forms)), np.uint64)
@@ -245,9 +246,9 @@ def defined_files(section: Section, unit: NDArray[np.int64], place: NDArray[np.i
     return DefinedFiles(unit, start[:, 0], number[:, 0].astype(np.int64), *number[:, 1:].T)
 
 
-def path_values(heads: LineHeads) -> PathValues:
+def read_path_values(headers: LineHeaders) -> PathValues:
     """Read the directories and files of all units. Raises ParseError."""
-    reader = reader_of(heads.section)
+    reader = reader_of(headers.section)
     formats = values = tables = 0
     for _ in range(2):
         columns: tuple[NDArray[Any], ...] = (
@@ -257,21 +258,21 @@ def path_values(heads: LineHeads) -> PathValues:
         )
         fixed = (form_storages(), np.zeros(MAX_FORMATS, np.uint8), *old_formats())
         filled = engine.line.path_tables.Tables(*views(*chain(fixed, columns)))
-        done = engine.line.path_tables.read(reader, *views(heads.fields), filled)
+        done = engine.line.path_tables.read(reader, *views(headers.fields), filled)
         if reader.fault:
-            refuse_unit(heads, done // 2, ("directories", "files")[done % 2], reader)
-        # One table more: where the last one ends.
-        formats, values, tables = filled.formats, filled.values, 2 * len(heads) + 1
+            refuse_unit(headers, done // 2, ("directories", "files")[done % 2], reader)
+        # One more table than there are: it holds where the last one ends.
+        formats, values, tables = filled.formats, filled.values, 2 * len(headers) + 1
     return PathValues(columns[0][:-1], *columns[1:])
 
 
-def refuse_unit(heads: LineHeads, unit: int, name: str, reader: Any) -> NoReturn:
-    """Raise what a kernel found in a unit."""
-    refuse(heads.section, f"unit[{unit}].{name}", reader)
+def refuse_unit(headers: LineHeaders, unit: int, name: str, reader: Any) -> NoReturn:
+    """Raise the fault that a kernel found in a unit."""
+    refuse(headers.section, f"unit[{unit}].{name}", reader)
 
 
 def block_at(section: Section, kind: Block | SizedBlock, start: int, size: int) -> bytes:
-    """The bytes of a block of that size, whose length is at `start`."""
+    """The `size` bytes of a block whose length field is at section offset `start`."""
     if isinstance(kind, SizedBlock):
         start += kind.size
     else:

@@ -1,8 +1,9 @@
-"""The line table: the rows that line number programs make, by sequence, with the files that they name.
+"""The line table: the rows of the line number programs, by sequence, and the directories and files they refer to.
 
-Strategy: as `unwind`, everything is columns (NumPy). A *unit* is a contribution to `.debug_line`, of one header; a
-*sequence* is rows of one stretch of addresses, the last of which marks its end. Paths are numbers of a list of
-different strings. `LineRow` and `LineFile` are a view of single ones, for reading, tests and messages.
+Strategy: everything is columns (NumPy), as in the unwind table. A *unit* is one contribution to `.debug_line`, with one
+header; a *sequence* is a run of rows with ascending addresses, whose last row only marks the end. A path is an index
+into `LineTable.strings`. `LineRow` and `LineFile` are an object view of single rows and files, for reading, tests and
+messages.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineUnitColumns:
-    """One element a unit, the fields of its header.
+    """The header fields of each unit.
 
-    `offset` i64, of the unit in its section, for messages; `version` u8; `is_64` bool, 64-bit DWARF; `address_size` u8,
-    the file's up to version 4; `segment_selector_size` u8; `minimum_instruction_length`, `maximum_operations` (1 up to
-    version 3), `default_is_stmt` u8; `line_base` i8; `line_range`, `opcode_base` u8; `opcode_lengths` u8, the
-    standard_opcode_lengths, a row of 255 of which the first opcode_base - 1 count; `directory_contents` and
-    `file_contents` u8, bit n of what their entries say for `DW_LNCT` n; `first_directory` and `first_file` i64, the
-    first of its directories and files: one element more than there are units.
+    `offset` i64, the section offset of the unit, for messages; `version` u8; `is_64` bool, 64-bit DWARF; `address_size`
+    u8, the file's up to version 4; `segment_selector_size` u8; `minimum_instruction_length`, `maximum_operations` (1 up
+    to version 3), `default_is_stmt` u8; `line_base` i8; `line_range`, `opcode_base` u8; `opcode_lengths` u8, the
+    standard_opcode_lengths in a row of 255, of which the first opcode_base - 1 are used; `directory_contents` and
+    `file_contents` u8, with bit n set if the entries have content type n (`DW_LNCT`); `first_directory` and
+    `first_file` i64, the index of the unit's first directory and file, with one more element than there are units.
     """
 
     offset: NDArray[np.int64]
@@ -54,9 +55,10 @@ class LineUnitColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PathColumns:
-    """One element a directory or file; what an entry does not say is 0.
+    """The directories, or the files, of all units; a value that an entry does not have is 0.
 
-    `path` u32, number of the string; `directory_index`, `timestamp`, `size` u64; `md5` u8, a row of 16.
+    `path` u32, the index in `LineTable.strings`; `directory_index`, `timestamp`, `size` (bytes) u64; `md5` u8, a row
+    of 16.
     """
 
     path: NDArray[np.uint32]
@@ -71,10 +73,10 @@ class PathColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineRowColumns:
-    """One element a row: the registers of the state machine (DWARF5 6.2.2).
+    """The registers of the state machine, by row (DWARF5 6.2.2).
 
-    `address` u64; `op_index` u8; `file`, `line`, `column`, `isa`, `discriminator` u32; `flags` u8, `RowFlag`. Of the
-    row that ends a sequence only the address counts.
+    `address` u64; `op_index` u8; `file`, `line`, `column`, `isa`, `discriminator` u32; `flags` u8, `RowFlag`. In the
+    row that ends a sequence only the address is meaningful.
     """
 
     address: NDArray[np.uint64]
@@ -117,10 +119,11 @@ class LineFile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineTable:
-    """All line information of a file. `sequence_unit` u32 and `first_row` i64: sequence s has the rows first_row[s] up
-    to first_row[s + 1]. Sequences are in the section's order, which is that of no address.
+    """All line information of a file.
 
-    `strings` are the different paths; `source` names the section.
+    Sequence s belongs to unit sequence_unit[s] (u32) and has the rows first_row[s] up to first_row[s + 1] (i64).
+    Sequences are in section order, not sorted by address. `strings` are the distinct paths; `source` is the section's
+    name, for messages.
     """
 
     byte_order: ByteOrder
@@ -134,12 +137,12 @@ class LineTable:
     source: str = ".debug_line"
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.rows)
 
     @property
     def unit_count(self) -> int:
-        """How many units there are."""
+        """The number of units."""
         return len(self.units.version)
 
     def row(self, number: int) -> LineRow:
@@ -152,17 +155,17 @@ class LineTable:
         return map(self.row, range(int(self.first_row[number]), int(self.first_row[number + 1])))
 
     def directories_of(self, unit: int) -> tuple[LineFile, ...]:
-        """The directories of a unit, as directory_index counts them from 0 (version 5) or 1."""
+        """The directories of a unit; directory_index numbers them from 0 (version 5) or 1."""
         first = self.units.first_directory
         return self._paths(self.directories, int(first[unit]), int(first[unit + 1]))
 
     def files_of(self, unit: int) -> tuple[LineFile, ...]:
-        """The files of a unit, as the file register counts them from 0 (version 5) or 1."""
+        """The files of a unit; the file register numbers them from 0 (version 5) or 1."""
         first = self.units.first_file
         return self._paths(self.files, int(first[unit]), int(first[unit + 1]))
 
     def _paths(self, columns: PathColumns, begin: int, end: int) -> tuple[LineFile, ...]:
-        """Some directories or files."""
+        """Directories or files `begin` to `end`."""
         return tuple(
             LineFile(**_element(columns, number) | {
                 "path": self.strings[columns.path[number]], "md5": columns.md5[number].tobytes()
@@ -175,24 +178,24 @@ class LineTable:
         return np.repeat(self.sequence_unit.astype(np.int64), np.diff(self.first_row))
 
     def file_numbers(self) -> NDArray[np.int64]:
-        """The number among `files` of each row's file; -1 where its unit has none of that number."""
+        """The index in `files` of each row's file; -1 if its unit has no file of that number."""
         unit = self.row_units()
-        first, behind = self.units.first_file[unit], self.units.first_file[unit + 1]
+        first, end = self.units.first_file[unit], self.units.first_file[unit + 1]
         number = first + self.rows.file - (self.units.version[unit] < 5)
-        return np.where((number >= first) & (number < behind), number, -1)
+        return np.where((number >= first) & (number < end), number, -1)
 
 
 def _element(columns: Any, number: int) -> dict[str, Any]:
-    """One element of each column; of a row of bytes the list."""
+    """One element of each column; a row of bytes as a list."""
     return {field.name: getattr(columns, field.name)[number].tolist() for field in fields(columns)}
 
 
 def contents_bit(content: DW_LNCT) -> int:
-    """The bit for a content in `directory_contents` and `file_contents`."""
+    """The bit of a content type in `directory_contents` and `file_contents`."""
     return 1 << content
 
 
-# What entries say up to version 4.
+# The content types of entries up to version 4.
 OLD_DIRECTORY_CONTENTS = contents_bit(DW_LNCT.path)
 OLD_FILE_CONTENTS = sum(
     contents_bit(content) for content in (DW_LNCT.path, DW_LNCT.directory_index, DW_LNCT.timestamp, DW_LNCT.size)
@@ -200,7 +203,7 @@ OLD_FILE_CONTENTS = sum(
 
 
 def same_lines(one: LineTable, other: LineTable) -> bool:
-    """Whether two tables say the same: all but where units stand in their sections, and how paths are numbered."""
+    """Whether two tables are equal, apart from the section offsets of units and the numbering of paths."""
     pairs: list[tuple[Any, Any]] = [
         (one.byte_order, other.byte_order),
         (one.sequence_unit, other.sequence_unit),
@@ -215,6 +218,6 @@ def same_lines(one: LineTable, other: LineTable) -> bool:
 
 
 def _pairs(one: Any, other: Any, without: str = "") -> list[tuple[Any, Any]]:
-    """The columns of two, name by name."""
+    """The columns of both, pair by pair, but for one name."""
     names = [field.name for field in fields(one) if field.name != without]
     return [(getattr(one, name), getattr(other, name)) for name in names]

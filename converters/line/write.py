@@ -1,7 +1,7 @@
-"""The line table into `.debug_line`, and the `.debug_line_str` that its paths are in from version 5 on (DWARF5 6.2).
+"""The line table into `.debug_line`, and into `.debug_line_str` for the paths of version 5 (DWARF5 6.2).
 
-Strategy: a kernel writes all programs, the shortest there are; headers are records of the declaration, built by the
-reference engine.
+Strategy: a kernel writes all programs, each as short as possible; headers are declared records, built by the reference
+engine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .table import LineTable, PathColumns, contents_bit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# How each content is stored from version 5 on.
+# The form of each content type from version 5 on.
 FORMS = {
     DW_LNCT.path: DW_FORM.line_strp,
     DW_LNCT.directory_index: DW_FORM.udata,
@@ -35,12 +35,12 @@ FORMS = {
 
 
 def to_debug_line(table: LineTable, line_str: bytes = b"", fixed_advance: bool = False) -> tuple[bytes, bytes]:
-    """A `.debug_line` with the rows of the table, and the `.debug_line_str` that it needs.
+    """A `.debug_line` with the rows of the table, and the `.debug_line_str` that it refers to.
 
-    `line_str` is a section to keep: paths that are there are not added, others stand behind it. `fixed_advance`
-    advances addresses by DW_LNS_fixed_advance_pc alone, and DW_LNE_set_address where that does not reach, as assemblers
-    do that cannot compute differences. Every sequence begins with DW_LNE_set_address. Raises BuildError for a row that
-    no instruction leads to: its address goes down, or it needs an opcode that opcode_base makes a special one.
+    `line_str` is an existing section to extend: paths already in it are reused, others are appended. `fixed_advance`
+    advances addresses by DW_LNS_fixed_advance_pc only, or DW_LNE_set_address if that does not reach, like assemblers
+    that cannot compute differences. Every sequence begins with DW_LNE_set_address. Raises BuildError for a row that no
+    instruction can produce: its address descends, or it needs a standard opcode that opcode_base makes a special one.
     """
     _check_sequences(table)
     programs, end = _programs(table, fixed_advance)
@@ -54,17 +54,19 @@ def to_debug_line(table: LineTable, line_str: bytes = b"", fixed_advance: bool =
 
 
 def _check_sequences(table: LineTable) -> None:
-    """BuildError where a row that ends a sequence is not its last, or the last is none."""
+    """Raise BuildError unless the last row of each sequence, and no other, has END_SEQUENCE."""
     is_end = table.rows.flags & RowFlag.END_SEQUENCE != 0
     should_be = np.zeros(len(table), np.bool_)
     should_be[table.first_row[1:] - 1] = True
     for row in np.flatnonzero(is_end != should_be)[:1]:
-        reason = "ends its sequence before the last row" if is_end[row] else "is the last of its sequence and no end"
+        reason = (
+            "is set before the last row of the sequence" if is_end[row] else "is not set in the sequence's last row"
+        )
         raise BuildError(table.source, None, f"row[{row}].end_sequence", reason)
 
 
 def unit_fields(table: LineTable) -> NDArray[np.int64]:
-    """A row of `UnitField`s a unit, as kernels take them, without places in a section."""
+    """`UnitField`s by unit, for kernels; the section offsets among them are 0."""
     fields = np.zeros((table.unit_count, len(UnitField)), np.int64)
     units = table.units
     fields[:, UnitField.ADDRESS_SIZE] = units.address_size
@@ -81,14 +83,14 @@ def unit_fields(table: LineTable) -> NDArray[np.int64]:
 
 
 def _programs(table: LineTable, fixed_advance: bool) -> tuple[bytes, NDArray[np.int64]]:
-    """The programs of all units behind one another, and where each ends."""
+    """The programs of all units, concatenated, and the offset where each ends."""
     rows, fields = table.rows, unit_fields(table)
     sequences = np.argsort(table.sequence_unit, kind="stable")
     first = np.searchsorted(table.sequence_unit[sequences], np.arange(table.unit_count + 1))
     end = np.zeros(table.unit_count, np.int64)
     columns = (rows.address, rows.op_index, rows.file, rows.line, rows.column, rows.isa, rows.discriminator, rows.flags)
     out = np.zeros(0, np.uint8)
-    for _ in range(2):
+    for _ in ("count", "fill"):
         writer = engine.shared.writes.Writer(*views(out), int(table.byte_order == "big"))
         encoder = engine.line.encoder.Encoder(writer, int(fixed_advance))
         done = engine.line.encoder.programs(encoder, *views(fields, first, sequences, table.first_row, *columns, end))
@@ -103,12 +105,14 @@ def _refuse(table: LineTable, row: int, fault: int) -> NoReturn:
 
 
 class _Strings:
-    """A section of strings that grows; `data` is its bytes. What it had is looked for by its ends: linkers let one
-    string be the end of another."""
+    """A string section that grows; `data` is its bytes. Existing strings are searched by suffix, because linkers merge
+    a string with the tail of a longer one."""
 
     def __init__(self, data: bytes) -> None:
         if data and data[-1]:
-            raise BuildError(".debug_line_str", len(data) - 1, "string", "no zero byte ends the last one")
+            raise BuildError(
+                ".debug_line_str", len(data) - 1, "string", "the last one is not terminated by a zero byte"
+            )
         self.data = bytearray(data)
         self.offsets: dict[bytes, int] = {}
         self.ends: list[tuple[bytes, int]] = []
@@ -120,7 +124,7 @@ class _Strings:
         self.ends.sort()
 
     def offset_of(self, text: bytes) -> int:
-        """Where a string is, which is added if it is nowhere."""
+        """The offset of a string, which is appended if it is not there yet."""
         if text not in self.offsets:
             reverse = text[::-1]
             found = bisect_left(self.ends, (reverse, 0))
@@ -137,7 +141,7 @@ def _unit(table: LineTable, unit: int, program: bytes, strings: _Strings) -> Lin
     units = table.units
     version, opcode_base = int(units.version[unit]), int(units.opcode_base[unit])
     has_formats = version >= 5
-    head = LineUnitHead(
+    unit_header = LineUnitHead(
         DwarfFormat.DWARF64 if units.is_64[unit] else DwarfFormat.DWARF32,
         version,
         int(units.address_size[unit]) if has_formats else None,
@@ -149,7 +153,7 @@ def _unit(table: LineTable, unit: int, program: bytes, strings: _Strings) -> Lin
     if has_formats:
         contents = _contents(int(units.directory_contents[unit])), _contents(int(units.file_contents[unit]))
         values = _values(table, table.directories, directories, contents[0], strings)
-        tables = _formatted(contents, values, _values(table, table.files, files, contents[1], strings))
+        tables = _table_fields(contents, values, _values(table, table.files, files, contents[1], strings))
     else:
         paths = tuple(table.strings[path] for path in table.directories.path[directories])
         tables = {"include_directories": paths, "file_names": tuple(_file_names(table, files))}
@@ -163,19 +167,19 @@ def _unit(table: LineTable, unit: int, program: bytes, strings: _Strings) -> Lin
         standard_opcode_lengths=tuple(units.opcode_lengths[unit, : opcode_base - 1].tolist()),
         **tables,
     )
-    return LineUnit(head, header, program)
+    return LineUnit(unit_header, header, program)
 
 
 def _contents(bits: int) -> tuple[DW_LNCT, ...]:
-    """What entries say, of a unit's bits."""
+    """The content types of a unit's entries, from the bits of `contents_bit`."""
     return tuple(content for content in FORMS if bits & contents_bit(content))
 
 
-def _formatted(
+def _table_fields(
     contents: tuple[tuple[DW_LNCT, ...], ...], directories: tuple[Values, ...], files: tuple[Values, ...]
 ) -> dict[str, Any]:
-    """The tables of a header from version 5 on."""
-    formats = [tuple(EntryFormat(uleb(int(one)), uleb(int(FORMS[one]))) for one in found) for found in contents]
+    """The header fields of the directory and file tables, from version 5 on."""
+    formats = [tuple(EntryFormat(uleb(int(one)), uleb(int(FORMS[one]))) for one in types) for types in contents]
     return {
         "directory_entry_format_count": len(formats[0]),
         "directory_entry_format": formats[0],
@@ -191,9 +195,9 @@ def _formatted(
 def _values(
     table: LineTable, columns: PathColumns, which: slice, contents: tuple[DW_LNCT, ...], strings: _Strings
 ) -> tuple[Values, ...]:
-    """The values of directories or files, as their forms have them."""
+    """The values of directories or files, as stored in their forms."""
     if not contents and which.start < which.stop:
-        raise BuildError(table.source, None, "files", "entries that say nothing, and so cannot be counted")
+        raise BuildError(table.source, None, "files", "entries without any content type cannot be counted")
     found: list[list[object]] = []
     for content in contents:
         if content is DW_LNCT.path:
@@ -206,7 +210,7 @@ def _values(
 
 
 def _file_names(table: LineTable, which: slice) -> list[FileName]:
-    """Files as versions 2 to 4 have them."""
+    """The file entries of versions 2 to 4."""
     files = table.files
     columns = (files.directory_index[which], files.timestamp[which], files.size[which])
     numbers = zip(*(column.tolist() for column in columns), strict=True)

@@ -180,12 +180,12 @@ def _eh_frame_hdr_json(opened: Opened) -> Iterator[JsonSection]:
 
 
 def _line_text(opened: Opened) -> Iterator[bytes]:
-    from ..converters.line.dump.decode import line_dump
+    from ..converters.line.dump.decode import read_line_dump
     from ..converters.line.dump.decoded import decoded_line_text
     from ..converters.line.dump.raw import raw_line_text
     from ..converters.line.read import string_sections
 
-    dump = line_dump(opened.section, string_sections(opened.laid))
+    dump = read_line_dump(opened.section, string_sections(opened.laid))
     if RAW in opened.line_views:
         yield from raw_line_text(dump)
     if DECODED in opened.line_views:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from unwindkit import BuildError, ParseError, to_debug_line
-from unwindkit.converters.line.dump.decode import line_dump
+from unwindkit.converters.line.dump.decode import read_line_dump
 from unwindkit.converters.line.dump.raw import raw_line_text
 from unwindkit.converters.line.read import LINE_STR, table_of_lines
 from unwindkit.schemas.line_sections import parse_line_section
@@ -68,17 +68,27 @@ def test_forms() -> None:
     assert table_of(no_value).directories_of(0) == ()
     assert len(parse_line_section(line_section(no_value.data()))) == 1
     not_a_path = Unit(END, 5, tables="01 01 0f 01 05 00 00")
-    refused(not_a_path.data(), COUNT_V5 + 3, "DW_LNCT_path", "DW_FORM_udata names a string")
+    refused(
+        not_a_path.data(), COUNT_V5 + 3, "DW_LNCT_path", "DW_FORM_udata refers to a section or file that is not read"
+    )
     not_a_number = Unit(END, 5, tables="01 02 08 01 6100 00 00")
-    refused(not_a_number.data(), COUNT_V5 + 3, "DW_LNCT_directory_index", "DW_FORM_string does not hold it")
+    refused(
+        not_a_number.data(),
+        COUNT_V5 + 3,
+        "DW_LNCT_directory_index",
+        "DW_FORM_string is not allowed for this content type",
+    )
     not_16_bytes = Unit(END, 5, tables="01 05 0b 01 01 00 00")
-    refused(not_16_bytes.data(), COUNT_V5 + 3, "DW_LNCT_MD5", "DW_FORM_data1 does not hold it")
+    refused(not_16_bytes.data(), COUNT_V5 + 3, "DW_LNCT_MD5", "DW_FORM_data1 is not allowed for this content type")
 
 
 def test_strings_that_are_not_there() -> None:
     unit = Unit(END, 5, tables="01 01 1f 01 03000000 00 00")
-    refused(unit.data(), COUNT_V5 + 3, "DW_LNCT_path", "which is not there")
-    for text, reason in ((b"ab\0", "0x3, in a section of 0x3 bytes"), (b"abcdef", "no zero byte ends it")):
+    refused(unit.data(), COUNT_V5 + 3, "DW_LNCT_path", "refers to .debug_line_str, which the file does not have")
+    for text, reason in (
+        (b"ab\0", "0x3 is outside a section of 0x3 bytes"),
+        (b"abcdef", "is not terminated by a zero byte"),
+    ):
         with pytest.raises(ParseError, match=reason):
             table_of_lines(line_section(unit.data()), {LINE_STR: Section.of(LINE_STR, text)})
 
@@ -90,9 +100,14 @@ def test_lengths_that_lie() -> None:
     refused(b"\0" * 4, 4, "unit[0].version", "ends before")
     refused(data[:4] + b"\x06\0" + data[6:], 4, "unit[0].version", "6; 2 to 5 are known")
     for length in (0, 5, 0x7FFFFFFF, 0xFFFFFFFF):
-        refused(data[:6] + length.to_bytes(4, "little") + data[10:], 6, "unit[0].header_length", "not within")
+        refused(
+            data[:6] + length.to_bytes(4, "little") + data[10:],
+            6,
+            "unit[0].header_length",
+            "is too small or reaches past the unit",
+        )
     wide = Unit(END, is_64=True).data()
-    refused(wide[:14] + b"\xff" * 8 + wide[22:], 14, "unit[0].header_length", "not within")
+    refused(wide[:14] + b"\xff" * 8 + wide[22:], 14, "unit[0].header_length", "is too small or reaches past the unit")
     # Cut anywhere, but for where the program begins: a unit may have none.
     for size in {*range(5, len(data))} - {PROGRAM}:
         with pytest.raises(ParseError):
@@ -126,7 +141,7 @@ def test_lengths_of_extended_instructions(length: str, reason: str) -> None:
     refused_program(f"01 00 {length}", 1, reason)
     section = line_section(replace(PLAIN, program=f"01 00 {length}").data())
     with pytest.raises(ParseError, match="program"):
-        [*raw_line_text(line_dump(section, {}))]
+        [*raw_line_text(read_line_dump(section, {}))]
 
 
 def test_operands_that_are_cut() -> None:
@@ -170,7 +185,7 @@ def test_tables_that_cannot_be_written() -> None:
     table = table_of(replace(PLAIN, program=PROGRAM_BYTES))
     with pytest.raises(BuildError, match=r"row\[1\]: the address goes down"):
         to_debug_line(replace(table, rows=replace(table.rows, address=table.rows.address[[1, 0, 2, 3]])))
-    with pytest.raises(BuildError, match=r"row\[0\].end_sequence: ends its sequence"):
+    with pytest.raises(BuildError, match=r"row\[0\].end_sequence: is set before the last row of the sequence"):
         to_debug_line(replace(table, rows=replace(table.rows, flags=table.rows.flags | 4)))
     with pytest.raises(BuildError, match=r"row\[0\]: needs a standard opcode"):
         to_debug_line(replace(table, units=replace(table.units, opcode_base=table.units.opcode_base - 3)))

@@ -1,1 +1,1 @@
-"""Line number programs as readelf prints them, and as JSON."""
+"""Line number programs as in readelf's dumps, and as JSON."""

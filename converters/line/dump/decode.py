@@ -1,6 +1,6 @@
-"""What a dump of `.debug_line` is made from: headers, paths, and the instructions of each unit with what they do.
+"""The input of a dump of `.debug_line`: headers, paths, and the decoded instructions of each unit.
 
-Strategy: instructions are run some thousand at a time, so that a large program is never whole in memory.
+Strategy: instructions are run in chunks, so that a large program is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -15,34 +15,42 @@ from ....schemas.line import LineEffect
 from ....schemas.section import Section
 from ...kernels import engine, views
 from ...kernels.line.protocol import Event, UnitField
-from ..headers import DefinedFiles, LineHeads, PathValues, defined_files, line_heads, path_values, refuse_unit
-from ..read import LinePaths, line_paths, machine_of
+from ..headers import (
+    DefinedFiles,
+    LineHeaders,
+    PathValues,
+    defined_files,
+    read_line_headers,
+    read_path_values,
+    refuse_unit,
+)
+from ..read import LinePaths, no_programs, read_line_paths, state_machine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Instructions that are run at once: some megabytes of working memory.
+# Instructions per chunk: a few megabytes of working memory.
 CHUNK = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineDump:
-    """A `.debug_line` to print, and the sections of strings that it names."""
+    """A `.debug_line` to print, and the string sections that it refers to."""
 
     section: Section
     strings: dict[str, Section]
-    heads: LineHeads
+    headers: LineHeaders
     values: PathValues
     paths: LinePaths
 
     def is_vliw(self, unit: int) -> bool:
-        """Whether its instructions hold several operations."""
-        return bool(self.heads.field(UnitField.MAXIMUM_OPERATIONS)[unit] != 1)
+        """Whether an instruction of this unit may hold several operations (VLIW)."""
+        return bool(self.headers.field(UnitField.MAXIMUM_OPERATIONS)[unit] != 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """Instructions: the `effect` u8 of each, and `values` u64, a row of `Event`s."""
+    """Executed instructions: the `effect` of each, u8, and `values`, u64, indexed by `Event`."""
 
     effect: NDArray[np.uint8]
     values: NDArray[np.uint64]
@@ -51,37 +59,37 @@ class Events:
         return len(self.effect)
 
     def having(self, *effects: LineEffect) -> NDArray[np.int64]:
-        """The numbers of those with one of these effects."""
+        """The indices of the instructions with one of these effects."""
         return np.flatnonzero(np.isin(self.effect, effects))
 
     def value(self, event: Event) -> NDArray[np.uint64]:
-        """One value of each."""
+        """One value, by instruction."""
         return self.values[:, event]
 
 
-def line_dump(section: Section, strings: dict[str, Section]) -> LineDump:
+def read_line_dump(section: Section, strings: dict[str, Section]) -> LineDump:
     """Read the headers. Raises ParseError."""
-    heads = line_heads(section)
-    values = path_values(heads)
-    nothing = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-    return LineDump(section, strings, heads, values, line_paths(heads, values, strings, nothing))
+    headers = read_line_headers(section)
+    values = read_path_values(headers)
+    # The programs are run later, in chunks; the files that they define are printed where they are defined.
+    return LineDump(section, strings, headers, values, read_line_paths(headers, values, strings, no_programs()))
 
 
-def events_of(heads: LineHeads, unit: int) -> Iterator[Events]:
-    """Run the program of a unit, some instructions at a time. Raises ParseError at what cannot be decoded."""
-    machine = machine_of(heads)
-    machine.enter(*views(heads.fields), unit)
-    size = int(heads.field(UnitField.END)[unit] - heads.field(UnitField.PROGRAM)[unit])
+def events_of(headers: LineHeaders, unit: int) -> Iterator[Events]:
+    """Run the program of a unit, a chunk of instructions at a time. Raises ParseError at a malformed instruction."""
+    machine = state_machine(headers)
+    machine.enter(*views(headers.fields), unit)
+    size = int(headers.field(UnitField.END)[unit] - headers.field(UnitField.PROGRAM)[unit])
     while machine.reader.offset < machine.end:
         effect = np.zeros(min(CHUNK, size), np.uint8)
         values = np.zeros((len(effect), len(Event)), np.uint64)
         count = engine.line.decoder.decode(machine, *views(effect, values))
         if machine.reader.fault:
-            refuse_unit(heads, unit, "program", machine.reader)
+            refuse_unit(headers, unit, "program", machine.reader)
         yield Events(effect[:count], values[:count])
 
 
 def defined_in(section: Section, events: Events) -> DefinedFiles:
-    """The files that some instructions define."""
+    """The files that instructions define (DW_LNE_define_file)."""
     place = events.value(Event.BEGIN)[events.having(LineEffect.DEFINE_FILE)].astype(np.int64)
     return defined_files(section, np.zeros(len(place), np.int64), place)

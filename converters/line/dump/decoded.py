@@ -1,7 +1,7 @@
-"""`.debug_line` as GNU readelf 2.47 prints it by `--debug-dump=decodedline`: row by row, under the names of files.
+"""`.debug_line` as in GNU readelf 2.47 with `--debug-dump=decodedline`: row by row, under file headings.
 
-Strategy: rows are printed where the instructions make them, as readelf does, by templates that a kernel fills. Names of
-files are words: those of a chunk's rows, and what stands above the rows where the file changes.
+Strategy: rows are printed as the instructions emit them, like readelf does, from templates that a kernel fills. File
+names are words of the templates: those of a chunk's rows, and the headings where the file changes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TEXTS = {
     LineEffect.SET_FILE: "{word:w}",
     LineEffect.SET_ISA: "  Set ISA to {operand}\n",
 }
-# A template for each effect, with or without the index of the operation, a view, and a recommended breakpoint.
+# A template for each effect, with and without op_index, view number and is_stmt.
 _TEMPLATES = [
     _TEXTS.get(effect, "").replace("INDEX", index).replace("VIEW", view).replace("STMT", stmt)
     for effect in LineEffect
@@ -40,22 +40,22 @@ _TEMPLATES = [
     for stmt in ("", "       x")
 ]
 _HEADING = b"File name                        Line number    Starting address    View    Stmt\n"
-# A longer name is cut in front; a shorter one is filled up.
+# A longer name loses its beginning; a shorter one is padded.
 _LONGEST, _COLUMN = 35, 31
-# An opcode that readelf passes over in silence, DW_LNE_HP_set_sequence.
+# DW_LNE_HP_set_sequence, an opcode that readelf skips silently.
 _SILENT = 0x16
 
 
 @dataclass(slots=True)
 class _Files:
-    """The directories and files of a unit, and what its numbers count from; programs add files."""
+    """The directories and files of a unit, whose version decides if numbers start at 0 or 1; programs append files."""
 
     version: int
     directories: list[bytes]
     files: list[tuple[bytes | None, int]]
 
     def name(self, number: int) -> bytes:
-        """The name of a row's file, as the column has it."""
+        """The name of a row's file, cut or padded for its column."""
         index = number - (self.version < 5)
         name = b"<unknown>"
         if self.files:
@@ -64,7 +64,7 @@ class _Files:
         return name[-_LONGEST:].ljust(_COLUMN)
 
     def heading(self, number: int) -> bytes:
-        """What stands above the rows of a file that the program sets."""
+        """The heading above the rows of a file that the program sets."""
         index = number - (self.version < 5)
         if not self.files:
             return f"\n [Use file table entry {index}]\n".encode()
@@ -82,7 +82,7 @@ class _Files:
         return b"\n" + self.directories[directory] + b"/" + name + b":\n"
 
     def first_lines(self) -> bytes:
-        """What a unit begins with."""
+        """The first lines of a unit."""
         if not self.files:
             return b"CU: No directory table\nCU: Empty file name table\n"
         name = b"unknown" if self.files[0][0] is None else self.files[0][0]
@@ -90,14 +90,14 @@ class _Files:
 
 
 def decoded_line_text(dump: LineDump) -> Iterator[bytes]:
-    """The text, in pieces. Raises ParseError."""
+    """The text, in chunks. Raises ParseError."""
     yield f"Contents of the {dump.section.name} section:\n\n".encode(errors="surrogateescape")
     templates = Templates(Event, _TEMPLATES)
-    for unit in range(len(dump.heads)):
+    for unit in range(len(dump.headers)):
         files = _files(dump, unit)
         yield files.first_lines()
-        if dump.heads.field(UnitField.PROGRAM)[unit] < dump.heads.field(UnitField.END)[unit]:
-            for events in events_of(dump.heads, unit):
+        if dump.headers.field(UnitField.PROGRAM)[unit] < dump.headers.field(UnitField.END)[unit]:
+            for events in events_of(dump.headers, unit):
                 words = _words(dump, events, files, templates.first_word)
                 has_view, is_stmt = (events.value(event) > 0 for event in (Event.VIEW, Event.IS_STMT))
                 template = 8 * events.effect.astype(np.int64) + 4 * dump.is_vliw(unit) + 2 * has_view + is_stmt
@@ -112,14 +112,14 @@ def _files(dump: LineDump, unit: int) -> _Files:
     has_path = paths.chosen.column[2 * unit + 1, DW_LNCT.path] >= 0
     entries = zip(paths.files.path[files].tolist(), paths.files.directory_index[files].tolist(), strict=True)
     return _Files(
-        int(dump.heads.version[unit]),
+        int(dump.headers.version[unit]),
         [paths.strings[path] for path in directories.tolist()],
         [(paths.strings[path] if has_path else None, directory) for path, directory in entries],
     )
 
 
 def _words(dump: LineDump, events: Events, files: _Files, first_word: int) -> list[bytes]:
-    """The texts that instructions name, whose numbers they are told; files that they define are added."""
+    """The words that the instructions' templates need; sets each instruction's WORD and appends files they define."""
     section = dump.section
     words: list[bytes] = []
     found = defined_in(section, events)
@@ -127,7 +127,7 @@ def _words(dump: LineDump, events: Events, files: _Files, first_word: int) -> li
     files.files.extend((found.path(section, number), directory) for number, directory in defined)
 
     def add(which: NDArray[np.int64], text: Callable[[int], bytes]) -> None:
-        """Give some instructions the texts of their file numbers."""
+        """Set the WORD of instructions `which` to the text of their file numbers."""
         numbers, inverse = np.unique(events.value(Event.FILE)[which], return_inverse=True)
         events.values[which, Event.WORD] = first_word + len(words) + inverse
         words.extend(map(text, numbers.tolist()))

@@ -1,7 +1,7 @@
-"""`.debug_line` as GNU readelf 2.47 prints it by `--debug-dump=rawline`: headers, and instruction by instruction.
+"""`.debug_line` as in GNU readelf 2.47 with `--debug-dump=rawline`: headers, and instruction by instruction.
 
-Strategy: of an instruction the effect chooses a template, which a kernel fills. What no template has, opcodes that
-nobody knows and files that programs define, is a word of its own.
+Strategy: an instruction's effect chooses a template, which a kernel fills. Unknown opcodes and files that programs
+define have no template; their text is a word.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .decode import Events, LineDump, defined_in, events_of
 _AT = "  [0x{offset:08x}]"
 _EXTENDED = f"{_AT}  Extended opcode {{opcode}}: "
 _WORD = f"{_AT}{{word:w}}"
-# By effect; {index} is where the number of an operation stands, {view} the number of the row at its address.
+# By effect; INDEX is replaced by op_index, VIEW by the view number of the row.
 _TEXTS = {
     LineEffect.NOTHING: _WORD,
     LineEffect.SPECIAL: f"{_AT}  Special opcode {{opcode}}: advance Address by {{advance}} to {{address:#x}}INDEX"
@@ -45,7 +45,7 @@ _TEXTS = {
     LineEffect.DEFINE_FILE: _WORD,
     LineEffect.SET_DISCRIMINATOR: f"{_EXTENDED}set Discriminator to {{operand}}\n",
 }
-# A template for each effect, with or without {index}, with or without {view}.
+# A template for each effect, with and without INDEX and VIEW.
 _TEMPLATES = [
     _TEXTS[effect].replace("INDEX", index).replace("VIEW", view)
     for effect in LineEffect
@@ -53,7 +53,7 @@ _TEMPLATES = [
     for view in ("", " (view {view})")
 ]
 
-# Hewlett-Packard's (GNU binutils, include/dwarf2.h); nothing is printed of their operands.
+# Hewlett-Packard's (GNU binutils, include/dwarf2.h); readelf does not print their operands.
 _HP_NAMES = {
     0x11: "negate_is_UV_update",
     0x12: "push_context",
@@ -69,17 +69,17 @@ _HP_NAMES = {
 
 
 def raw_line_text(dump: LineDump) -> Iterator[bytes]:
-    """The text, in pieces. Raises ParseError."""
+    """The text, in chunks. Raises ParseError."""
     yield f"Raw dump of debug contents of section {dump.section.name}:\n\n".encode(errors="surrogateescape")
     templates = Templates(Event, _TEMPLATES)
-    for unit in range(len(dump.heads)):
-        yield _head(dump, unit)
-        if dump.heads.field(UnitField.PROGRAM)[unit] >= dump.heads.field(UnitField.END)[unit]:
+    for unit in range(len(dump.headers)):
+        yield _header_text(dump, unit)
+        if dump.headers.field(UnitField.PROGRAM)[unit] >= dump.headers.field(UnitField.END)[unit]:
             yield b" No Line Number Statements.\n"
             continue
         yield b" Line Number Statements:\n"
         file_count = int(np.diff(dump.paths.first_file)[unit])
-        for events in events_of(dump.heads, unit):
+        for events in events_of(dump.headers, unit):
             words, file_count = _words(dump.section, events, file_count, templates.first_word)
             has_view = events.value(Event.VIEW) > 0
             template = 4 * events.effect.astype(np.int64) + 2 * dump.is_vliw(unit) + has_view
@@ -88,7 +88,7 @@ def raw_line_text(dump: LineDump) -> Iterator[bytes]:
 
 
 def _words(section: Section, events: Events, file_count: int, first_word: int) -> tuple[list[bytes], int]:
-    """The texts of instructions without a template, whose numbers they are told, and how many files there are."""
+    """The texts of instructions without a template, and the number of files after them; sets each one's WORD."""
     words = _defined_files(section, events, file_count)
     file_count += len(words)
     events.values[events.having(LineEffect.DEFINE_FILE), Event.WORD] = first_word + np.arange(len(words))
@@ -104,23 +104,23 @@ def _words(section: Section, events: Events, file_count: int, first_word: int) -
 
 
 def _defined_files(section: Section, events: Events, file_count: int) -> list[bytes]:
-    """The texts of files that the program defines."""
+    """The text of each DW_LNE_define_file."""
     found = defined_in(section, events)
-    head = b"  Extended opcode 3: define new File Table entry\n  Entry\tDir\tTime\tSize\tName\n"
+    heading = b"  Extended opcode 3: define new File Table entry\n  Entry\tDir\tTime\tSize\tName\n"
     columns = zip(found.directory_index.tolist(), found.timestamp.tolist(), found.size.tolist(), strict=True)
     return [
-        head + f"   {file_count + number + 1}\t{directory}\t{time}\t{size}\t".encode() + found.path(section, number)
+        heading + f"   {file_count + number + 1}\t{directory}\t{time}\t{size}\t".encode() + found.path(section, number)
         + b"\n\n"
         for number, (directory, time, size) in enumerate(columns)
     ]  # fmt: skip
 
 
 def unknown_standard(section: Section, opcode: int, begin: int, end: int) -> bytes:
-    """The text of a standard opcode that nobody knows, with its LEB128 operands."""
+    """The text of an unknown standard opcode, with its LEB128 operands."""
     operands: list[str] = []
     value = shift = 0
     for byte in section.data[begin:end]:
-        # Groups beyond the tenth are padding, which the kernel has made sure of.
+        # Groups after the tenth are padding: the kernel has checked it.
         value |= (byte & 0x7F) << shift if shift < 70 else 0
         shift += 7
         if byte < 0x80:
@@ -130,30 +130,28 @@ def unknown_standard(section: Section, opcode: int, begin: int, end: int) -> byt
 
 
 def unknown_extended(opcode: int, operands: bytes) -> bytes:
-    """The text of an extended opcode that nobody knows."""
-    head = f"  Extended opcode {opcode}: "
+    """The text of an unknown extended opcode."""
+    title = f"  Extended opcode {opcode}: "
     if opcode in _HP_NAMES:
-        return f"{head}DW_LNE_HP_{_HP_NAMES[opcode]}\n".encode()
+        return f"{title}DW_LNE_HP_{_HP_NAMES[opcode]}\n".encode()
     kind = "user defined" if opcode >= LNE_LO_USER else "UNKNOWN"
-    said = "".join(f" {byte:02x}" for byte in operands)
-    return f"{head}{kind}: length {len(operands)} [{said}]\n".encode()
+    data = "".join(f" {byte:02x}" for byte in operands)
+    return f"{title}{kind}: length {len(operands)} [{data}]\n".encode()
 
 
-def _head(dump: LineDump, unit: int) -> bytes:
+def _header_text(dump: LineDump, unit: int) -> bytes:
     """The header of a unit."""
-    heads, fields = (
-        dump.heads,
-        {name: int(value) for name, value in zip(UnitField, dump.heads.fields[unit], strict=True)},
-    )
-    version, offset = int(heads.version[unit]), int(heads.offset[unit])
-    length = fields[UnitField.END] - offset - (12 if heads.is_64[unit] else 4)
+    headers = dump.headers
+    fields = {name: int(value) for name, value in zip(UnitField, headers.fields[unit], strict=True)}
+    version, offset = int(headers.version[unit]), int(headers.offset[unit])
+    length = fields[UnitField.END] - offset - (12 if headers.is_64[unit] else 4)
     lines = [
         ("Offset", prefixed(offset)),
         ("Length", length),
         ("DWARF Version", version),
         ("Address size (bytes)", fields[UnitField.ADDRESS_SIZE] if version >= 5 else None),
-        ("Segment selector (bytes)", int(heads.segment_selector_size[unit]) if version >= 5 else None),
-        ("Prologue Length", int(heads.header_length[unit])),
+        ("Segment selector (bytes)", int(headers.segment_selector_size[unit]) if version >= 5 else None),
+        ("Prologue Length", int(headers.header_length[unit])),
         ("Minimum Instruction Length", fields[UnitField.MINIMUM_INSTRUCTION_LENGTH]),
         ("Maximum Ops per Instruction", fields[UnitField.MAXIMUM_OPERATIONS] if version >= 4 else None),
         ("Initial value of 'is_stmt'", fields[UnitField.DEFAULT_IS_STMT]),
@@ -161,30 +159,30 @@ def _head(dump: LineDump, unit: int) -> bytes:
         ("Line Range", fields[UnitField.LINE_RANGE]),
         ("Opcode Base", fields[UnitField.OPCODE_BASE]),
     ]
-    said = "".join(f"  {name + ':':<29}{value}\n" for name, value in lines if value is not None)
+    shown = "".join(f"  {name + ':':<29}{value}\n" for name, value in lines if value is not None)
     first = fields[UnitField.OPCODE_LENGTHS]
     lengths = dump.section.data[first : first + fields[UnitField.OPCODE_BASE] - 1]
     opcodes = "".join(
         f"  Opcode {opcode} has {count} arg{'' if count == 1 else 's'}\n" for opcode, count in enumerate(lengths, 1)
     )
     tables = _formatted_tables(dump, unit) if version >= 5 else _old_tables(dump, unit)
-    return f"{said}\n Opcodes:\n{opcodes}".encode() + tables + b"\n"
+    return f"{shown}\n Opcodes:\n{opcodes}".encode() + tables + b"\n"
 
 
 def _old_tables(dump: LineDump, unit: int) -> bytes:
     """Directories and files up to version 4."""
     paths, place = dump.paths, dump.values.place
     directories = _numbered_paths(dump, unit)
-    head = f" (offset {prefixed(int(place[2 * unit]))}):\n" if directories else " is empty.\n"
-    text = b"\n The Directory Table" + head.encode() + directories
+    state = f" (offset {prefixed(int(place[2 * unit]))}):\n" if directories else " is empty.\n"
+    text = b"\n The Directory Table" + state.encode() + directories
     begin, end = (int(paths.first_file[one]) for one in (unit, unit + 1))
     if begin == end:
         return text + b"\n The File Name Table is empty.\n"
     files = paths.files
     columns = (files.path, files.directory_index, files.timestamp, files.size)
     entries = zip(*(column[begin:end].tolist() for column in columns), strict=True)
-    head = f"\n The File Name Table (offset {prefixed(int(place[2 * unit + 1]))}):\n  Entry\tDir\tTime\tSize\tName\n"
-    return text + head.encode() + b"".join(
+    heading = f"\n The File Name Table (offset {prefixed(int(place[2 * unit + 1]))}):\n  Entry\tDir\tTime\tSize\tName\n"
+    return text + heading.encode() + b"".join(
         f"  {number}\t{directory}\t{time}\t{size}\t".encode() + paths.strings[path] + b"\n"
         for number, (path, directory, time, size) in enumerate(entries, 1)
     )  # fmt: skip
@@ -208,7 +206,7 @@ _COLUMN_NAMES = {
 
 
 def _formatted_tables(dump: LineDump, unit: int) -> bytes:
-    """Directories and files from version 5 on; readelf shows the path of an entry last."""
+    """Directories and files from version 5 on; readelf prints the path of an entry last."""
     return b"".join(
         _formatted_table(dump, 2 * unit + which, name)
         for which, name in enumerate(("Directory Table", "File Name Table"))
@@ -224,11 +222,11 @@ def _formatted_table(dump: LineDump, table: int, name: str) -> bytes:
         return f"\n The {name} is empty.\n".encode()
     order = sorted(range(len(contents)), key=lambda one: contents[one] == DW_LNCT.path)
     offset = prefixed(int(values.start[begin]))
-    head = f"\n The {name} (offset {offset}, lines {(end - begin) // len(forms)}, columns {len(forms)}):\n  Entry"
-    head += "".join(
+    heading = f"\n The {name} (offset {offset}, lines {(end - begin) // len(forms)}, columns {len(forms)}):\n  Entry"
+    heading += "".join(
         _COLUMN_NAMES.get(contents[one], f"\t(Unknown format content type {contents[one]})") for one in order
     )
-    pieces = [head.encode(), b"\n"]
+    pieces = [heading.encode(), b"\n"]
     for number, first in enumerate(range(begin, end, len(forms))):
         pieces.append(f"  {number}".encode())
         pieces += [_value_text(dump, DW_FORM(forms[one]), first + one) for one in order]
@@ -241,7 +239,7 @@ _STRING_KINDS = {DW_FORM.line_strp: "indirect line string", DW_FORM.strp: "indir
 
 
 def _value_text(dump: LineDump, form: DW_FORM, value: int) -> bytes:
-    """A value as readelf shows attributes of that form."""
+    """A value as readelf prints attributes of that form."""
     number, start = int(dump.values.number[value]), int(dump.values.start[value])
     if form in STRING_SECTIONS:
         text = string_in(dump.section, dump.strings, STRING_SECTIONS[form], number, start)
@@ -256,8 +254,8 @@ def _value_text(dump: LineDump, form: DW_FORM, value: int) -> bytes:
         high, low = int.from_bytes(high_first[:8]), int.from_bytes(high_first[8:])
         return f" {high:#x}{low:016x}".encode() if high else f" {prefixed(low)}".encode()
     if isinstance(kind, Block | SizedBlock):
-        said = "".join(f"{byte:x} " for byte in block_at(dump.section, kind, start, number))
-        return f"\t{number} byte block: {said}".encode()
+        data = "".join(f"{byte:x} " for byte in block_at(dump.section, kind, start, number))
+        return f"\t{number} byte block: {data}".encode()
     if form in _IN_HEXADECIMAL:
         return f"\t{prefixed(number)}".encode()
     if form is DW_FORM.strp_sup and isinstance(kind, Variable):

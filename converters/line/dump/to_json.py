@@ -1,6 +1,6 @@
-"""`.debug_line` as plain data for JSON: units with the fields of the specification, and their instructions or rows.
+"""`.debug_line` as plain data for JSON: the header fields of each unit, and its instructions or rows.
 
-Strategy: the columns of a dump, unit by unit; rows are those of the line table.
+Strategy: unit by unit from the columns of the line table; instructions are decoded in chunks.
 """
 
 from __future__ import annotations
@@ -8,51 +8,45 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from ....schemas.line import DW_LNCT, DW_LNE, DW_LNS, LineEffect, RowFlag
 from ....schemas.section import Section
 from ...kernels.line.protocol import Event, UnitField
-from ..read import empty_rows, table_of_headers, table_of_lines
-from ..table import LineFile, LineRowColumns, LineTable, contents_bit
-from .decode import LineDump, events_of, line_dump
+from ..headers import LineHeaders, read_line_headers
+from ..read import no_programs, run_programs, table_of_programs
+from ..table import LineFile, LineTable, contents_bit
+from .decode import events_of
 
 Plain = dict[str, Any]
 
 
 def line_plain(section: Section, strings: dict[str, Section], decoded: bool) -> tuple[Plain, Iterator[Plain]]:
-    """The section, and one by one its units, with their instructions, or if `decoded` the rows that these make.
+    """The section, and an iterator over its units: with their rows if `decoded`, else with their instructions.
 
-    Addresses are absolute, `offset` counts from the section's start. Raises ParseError.
+    Addresses are absolute; `offset` is relative to the section's start. Raises ParseError.
     """
-    dump = line_dump(section, strings)
-    # Instructions are shown of what makes no table, too: addresses that go down, sequences without an end.
-    table = table_of_lines(section, strings) if decoded else _without_rows(dump)
-    return {"section": section.name}, _units(dump, table, decoded)
+    headers = read_line_headers(section)
+    # Instructions are also shown for programs that make no valid table: descending addresses, sequences without an end.
+    table = table_of_programs(headers, run_programs(headers) if decoded else no_programs(), strings)
+    return {"section": section.name}, _units(headers, table, decoded)
 
 
-def _without_rows(dump: LineDump) -> LineTable:
-    no_sequence = (np.zeros(0, np.uint32), np.zeros(1, np.int64))
-    return table_of_headers(dump.heads, dump.paths, LineRowColumns(*empty_rows(0)), *no_sequence)
-
-
-def _units(dump: LineDump, table: LineTable, decoded: bool) -> Iterator[Plain]:
+def _units(headers: LineHeaders, table: LineTable, decoded: bool) -> Iterator[Plain]:
     first = 0
     for unit in range(table.unit_count):
         last = first
         while last < len(table.sequence_unit) and table.sequence_unit[last] == unit:
             last += 1
-        sequences = range(first, last)
-        what = (
-            {"sequences": [_rows(table, one) for one in sequences]} if decoded else {"instructions": _said(dump, unit)}
-        )
-        yield _head(dump, table, unit) | what
+        if decoded:
+            content: Plain = {"sequences": [_rows(table, sequence) for sequence in range(first, last)]}
+        else:
+            content = {"instructions": _instructions(headers, unit)}
+        yield _header(headers, table, unit) | content
         first = last
 
 
-def _head(dump: LineDump, table: LineTable, unit: int) -> Plain:
-    heads, units = dump.heads, table.units
-    version, offset = int(heads.version[unit]), int(heads.offset[unit])
+def _header(headers: LineHeaders, table: LineTable, unit: int) -> Plain:
+    units = table.units
+    version, offset = int(headers.version[unit]), int(headers.offset[unit])
     sizes = {
         "address_size": int(units.address_size[unit]),
         "segment_selector_size": int(units.segment_selector_size[unit]),
@@ -61,10 +55,10 @@ def _head(dump: LineDump, table: LineTable, unit: int) -> Plain:
     maximum = {"maximum_operations_per_instruction": int(units.maximum_operations[unit])}
     return {
         "offset": offset,
-        "unit_length": int(heads.field(UnitField.END)[unit]) - offset - (12 if heads.is_64[unit] else 4),
+        "unit_length": int(headers.field(UnitField.END)[unit]) - offset - (12 if headers.is_64[unit] else 4),
         "version": version,
         **(sizes if version >= 5 else {}),
-        "header_length": int(heads.header_length[unit]),
+        "header_length": int(headers.header_length[unit]),
         "minimum_instruction_length": int(units.minimum_instruction_length[unit]),
         **(maximum if version >= 4 else {}),
         "default_is_stmt": int(units.default_is_stmt[unit]),
@@ -78,19 +72,19 @@ def _head(dump: LineDump, table: LineTable, unit: int) -> Plain:
 
 
 def _path(path: LineFile, contents: int) -> Plain:
-    """What an entry says."""
-    said = {
+    """A directory or file, with the content types that its entry has."""
+    values = {
         "path": path.path.decode(errors="backslashreplace"),
         "directory_index": path.directory_index,
         "timestamp": path.timestamp,
         "size": path.size,
         "MD5": path.md5.hex(),
     }
-    return {name: value for name, value in said.items() if contents & contents_bit(DW_LNCT[name])}
+    return {name: value for name, value in values.items() if contents & contents_bit(DW_LNCT[name])}
 
 
 def _rows(table: LineTable, sequence: int) -> list[Plain]:
-    """The rows of a sequence; the flags that are set."""
+    """The rows of a sequence; only flags that are set are included."""
     return [
         {
             "address": row.address,
@@ -119,12 +113,12 @@ _OPERANDS = {
 }
 
 
-def _said(dump: LineDump, unit: int) -> list[Plain]:
-    """The instructions of a unit, with line and address behind each."""
+def _instructions(headers: LineHeaders, unit: int) -> list[Plain]:
+    """The instructions of a unit, each with the line and the address after it."""
     found: list[Plain] = []
-    for events in events_of(dump.heads, unit):
+    for events in events_of(headers, unit):
         for effect, values in zip(events.effect.tolist(), events.values.tolist(), strict=True):
-            found.append(_instruction(dump.section, LineEffect(effect), values))
+            found.append(_instruction(headers.section, LineEffect(effect), values))
     return found
 
 
@@ -143,5 +137,5 @@ def _instruction(section: Section, effect: LineEffect, values: list[int]) -> Pla
     elif effect in (LineEffect.NOTHING, LineEffect.DEFINE_FILE):
         name["operands"] = bytes(section.data[values[Event.BEGIN] : values[Event.END]]).hex()
     line = values[Event.LINE]
-    behind = {"address": values[Event.ADDRESS], "line": line - (line >> 63 << 64)}
-    return {"offset": values[Event.OFFSET], **name, **behind}
+    after = {"address": values[Event.ADDRESS], "line": line - (line >> 63 << 64)}
+    return {"offset": values[Event.OFFSET], **name, **after}
