@@ -1,7 +1,7 @@
-"""Hypothesis strategies for line tables (extra `testing`).
+"""Hypothesis strategies for tables (extra `testing`); those for records are `unwindkit.schemas.strategies`.
 
-Strategy: what `to_debug_line` can write: addresses that go up, op_index below maximum_operations, opcode_base above all
-standard opcodes. `schemas.strategies` has headers and programs with any value.
+Strategy: line tables that `to_debug_line` can write: addresses ascend, op_index is below maximum_operations, and
+opcode_base is above all standard opcodes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .schemas.section import ByteOrder
 
 STRINGS = (b"/usr/src", b"include", b"a.c", b"b.h")
 MAX_ROWS = 8
-# Around what one special opcode, a constant, and numbers of one and two bytes reach.
+# Around the limits of one special opcode, of a constant, and of LEB128 numbers of one and two bytes.
 _STEPS = st.one_of(st.integers(0, 40), st.sampled_from([127, 128, 145, 16383, 16384, 65535, 65536, 1 << 20]))
 _LINES = st.one_of(st.integers(1, 200), st.integers(0, (1 << 32) - 1))
 _SMALL = st.one_of(st.integers(0, 3), st.integers(0, (1 << 32) - 1))
@@ -37,7 +37,7 @@ _MARKS = sum(flag for flag in RowFlag if flag is not RowFlag.END_SEQUENCE)
 
 @st.composite
 def _unit(draw: DrawFn, address_size: int) -> dict[str, Any]:
-    """The fields of a unit's header, and what its entries say."""
+    """The fields of a unit's header, and the contents of its entries."""
     version = draw(st.sampled_from(VERSIONS))
     opcode_base = draw(st.sampled_from([DW_LNS.set_isa + 1, DW_LNS.set_isa + 1, 20, 200, 255]))
     lengths = draw(st.binary(min_size=opcode_base - 1, max_size=opcode_base - 1)).ljust(255, b"\0")
@@ -61,7 +61,7 @@ def _unit(draw: DrawFn, address_size: int) -> dict[str, Any]:
 
 @st.composite
 def _paths(draw: DrawFn, contents: int) -> list[tuple[Any, ...]]:
-    """Entries: path, directory_index, timestamp, size, MD5, as far as they say it."""
+    """Entries: path, directory_index, timestamp, size, MD5; 0 for those that `contents` lacks."""
     values: list[SearchStrategy[Any]] = [st.integers(0, len(STRINGS) - 1)]
     values += [_NUMBERS if contents & bit else st.just(0) for bit in _BITS[1:-1]]
     values.append(st.binary(min_size=16, max_size=16) if contents & _BITS[-1] else st.just(bytes(16)))
@@ -85,7 +85,7 @@ def _sequence(draw: DrawFn, unit: dict[str, Any]) -> list[tuple[int, ...]]:
 
 @st.composite
 def line_tables(draw: DrawFn, byte_order: ByteOrder = "little", address_size: int = 8) -> LineTable:
-    """Tables of up to three units of any version; sequences stand in the order of their units."""
+    """Tables of up to three units of any version, with sequences in the order of their units."""
     units = draw(st.lists(_unit(address_size), max_size=3))
     directories = [draw(_paths(unit["directory_contents"])) for unit in units]
     files = [draw(_paths(unit["file_contents"])) for unit in units]

@@ -1,7 +1,7 @@
 """Breakpad symbol files: every record, declared (Breakpad, docs/symbol_files.md).
 
-Strategy: fields in the order of the text, under its names. `breakpad_files` reads and writes lines by these
-declarations, `strategies.breakpad` draws records from them, the manual takes its tables from them.
+Strategy: fields in the document's order, under its names. `breakpad_files` reads and writes lines by these
+declarations; `strategies.breakpad` and the field tables of the manual are derived from them too.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ UNDEFINED = ".undef"
 
 @line_record
 class Module(Record):
-    """MODULE: the file that the symbols are of."""
+    """MODULE: the file that the symbols belong to."""
 
     operatingsystem: str = part(Word(), "Linux, mac, windows, ...")
     architecture: str = part(Word(), "x86, x86_64, arm64, ...")
-    id: str = part(Word(), "identifies the file: hexadecimal digits, their case kept")
+    id: str = part(Word(), "identifies the file: hexadecimal digits, whose case is kept")
     name: str = part(Text(), "base name of the file")
 
 
 @line_record
 class InfoCodeId(Record):
-    """INFO CODE_ID: what the system identifies the file by (written by dump_syms; not in the document)."""
+    """INFO CODE_ID: the identifier that the system uses for the file (written by dump_syms; not in the document)."""
 
     code_id: str = part(Word(), "the build id, for ELF files")
     file: str | None = part(Maybe(Text()), "name of the code file, or nothing")
@@ -57,23 +57,23 @@ class InfoGenerator(Record):
 
 @line_record
 class InfoUrl(Record):
-    """INFO URL: where the file can be had (not in the document)."""
+    """INFO URL: where to get the file (not in the document)."""
 
-    url: str = part(Text(), "its address")
+    url: str = part(Text(), "the URL")
 
 
 @line_record
 class Info(Record):
     """INFO: anything else (not in the document)."""
 
-    text: str = part(Text(), "not understood, and kept")
+    text: str = part(Text(), "kept as it is")
 
 
 @line_record
 class File(Record):
     """FILE: a source file's name."""
 
-    number: int = part(DECIMAL, "what other records call it by")
+    number: int = part(DECIMAL, "its number in other records")
     name: str = part(Text(), "its name")
 
 
@@ -81,7 +81,7 @@ class File(Record):
 class InlineOrigin(Record):
     """INLINE_ORIGIN: an inline function's name."""
 
-    number: int = part(DECIMAL, "what INLINE records call it by")
+    number: int = part(DECIMAL, "its number in INLINE records")
     name: str = part(Text(), "its name")
 
 
@@ -90,8 +90,8 @@ class Func(Record):
     """FUNC: a function of the source language, one contiguous range."""
 
     m: bool = part(Mark("m"), "several symbols refer to these instructions")
-    address: int = part(HEXADECIMAL, "its start, from the load address")
-    size: int = part(HEXADECIMAL, "its bytes")
+    address: int = part(HEXADECIMAL, "start, from the load address")
+    size: int = part(HEXADECIMAL, "size in bytes")
     parameter_size: int = part(HEXADECIMAL, "bytes of the arguments pushed for it")
     name: str = part(Text(), "its name, unmangled")
 
@@ -100,26 +100,26 @@ class Func(Record):
 class Inline(Record):
     """INLINE: where an inline function's code is, and where it is called from. Belongs to the last FUNC."""
 
-    inline_nest_level: int = part(DECIMAL, "0: inlined into the function; n: into the last record of n - 1")
+    inline_nest_level: int = part(DECIMAL, "0: inlined into the function; n: into the last record of level n - 1")
     call_site_line: int = part(DECIMAL, "line of the call")
-    call_site_file_num: int | None = part(Maybe(DECIMAL), "FILE of the call; old files have none")
+    call_site_file_num: int | None = part(Maybe(DECIMAL), "FILE of the call; absent in old files")
     origin_num: int = part(DECIMAL, "its INLINE_ORIGIN")
-    ranges: tuple[tuple[int, int], ...] = part(Ranges(), "address, from the load address, and size of each")
+    ranges: tuple[tuple[int, int], ...] = part(Ranges(), "address, from the load address, and size of each range")
 
 
 @line_record
 class Line(Record):
     """A line record: where some code comes from. Belongs to the last FUNC."""
 
-    address: int = part(HEXADECIMAL, "its start, from the load address")
-    size: int = part(HEXADECIMAL, "its bytes")
+    address: int = part(HEXADECIMAL, "start, from the load address")
+    size: int = part(HEXADECIMAL, "size in bytes")
     line: int = part(DECIMAL, "line, from 1")
     filenum: int = part(DECIMAL, "its FILE")
 
 
 @line_record
 class Public(Record):
-    """PUBLIC: a symbol of the linker."""
+    """PUBLIC: a linker symbol."""
 
     m: bool = part(Mark("m"), "several symbols refer to this address")
     address: int = part(HEXADECIMAL, "from the load address")
@@ -133,16 +133,17 @@ class StackWin(Record):
 
     type: int = part(HEXADECIMAL, "StackFrameTypeEnum: 0 FrameTypeFPO, 4 FrameTypeFrameData, others are ignored")
     rva: int = part(HEXADECIMAL, "start of the code, from the load address")
-    code_size: int = part(HEXADECIMAL, "its bytes")
+    code_size: int = part(HEXADECIMAL, "size in bytes")
     prologue_size: int = part(HEXADECIMAL, "bytes of the prologue")
     epilogue_size: int = part(HEXADECIMAL, "bytes of the epilogue")
     parameter_size: int = part(HEXADECIMAL, "bytes of the arguments passed to it")
-    saved_register_size: int = part(HEXADECIMAL, "bytes of the frame for saved registers")
-    local_size: int = part(HEXADECIMAL, "bytes of the frame for locals")
-    max_stack_size: int = part(HEXADECIMAL, "most bytes pushed")
-    has_program_string: int = part(HEXADECIMAL, "what the last field is")
+    saved_register_size: int = part(HEXADECIMAL, "bytes of the frame that hold saved registers")
+    local_size: int = part(HEXADECIMAL, "bytes of the frame that hold local variables")
+    max_stack_size: int = part(HEXADECIMAL, "the most bytes pushed on the stack")
+    has_program_string: int = part(HEXADECIMAL, "decides what the last field is")
     program_string_or_allocates_base_pointer: str | int = part(
-        Either("has_program_string", Text(), HEXADECIMAL), "the program, or whether %ebp is used for something else"
+        Either("has_program_string", Text(), HEXADECIMAL),
+        "the program string, or whether %ebp is a general register",
     )
 
 
@@ -157,20 +158,20 @@ class StackCfiInit(Record):
 
 @line_record
 class StackCfi(Record):
-    """STACK CFI: the rules that are others from an address on."""
+    """STACK CFI: the rules that change at an address."""
 
-    address: int = part(HEXADECIMAL, "first address they hold at, from the load address")
+    address: int = part(HEXADECIMAL, "first address they apply to, from the load address")
     rules: tuple[Rule, ...] = part(Rules(), "register and expression of each")
 
 
 @line_record
 class Unknown(Record):
-    """A line whose first word names no record, blank ones included."""
+    """A line whose first word names no record, such as a blank line."""
 
     line: str = part(Raw(), "the line")
 
 
-# The words that a record begins with. A line record has none, and is found by its first field.
+# The words that a record begins with. A line record has none; its first field identifies it.
 RECORDS: dict[str, type[Record]] = {
     "MODULE": Module,
     "INFO CODE_ID": InfoCodeId,

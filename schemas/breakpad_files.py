@@ -1,8 +1,8 @@
-"""Lines of Breakpad symbol files into records and back: any file that reads writes back to its bytes.
+"""Breakpad symbol files as records: lines parsed and built, byte for byte.
 
-Strategy: a line is held against the canonical pattern of what its first word says; one that does not match goes the
-tolerant way, which names the field at fault or keeps the line as spelled beside the record. One line is in memory at
-a time.
+Strategy: a line is matched against the canonical pattern that its first word selects. One that does not match is
+matched tolerantly, which names the field at fault or keeps the line's spelling with the record. Only one line is in
+memory at a time.
 """
 
 from __future__ import annotations
@@ -46,8 +46,11 @@ Match = Callable[[str], re.Match[str] | None]
 
 
 class _Matchers(NamedTuple):
-    """Patterns that lines are held against: the canonical line record's; by the first word of a line what else it may
-    be; and any record's head. Made when a line is first read, as they take longer than writing many."""
+    """The patterns that lines are matched against.
+
+    `line` is the canonical line record's, `canonical` those of the other records by their first word, `head` that of
+    any record's first words. They are compiled when a line is first read: compiling takes longer than writing many.
+    """
 
     line: Match
     canonical: Mapping[str, tuple[tuple[Match, Layout], ...]]
@@ -56,7 +59,7 @@ class _Matchers(NamedTuple):
 
 @cache
 def _matchers() -> _Matchers:
-    # INFO's free text would match its other records, too.
+    # INFO's free text would match the other INFO records too.
     canonical = {
         word: tuple(
             (layout.canonical.fullmatch, layout)
@@ -71,7 +74,7 @@ def _matchers() -> _Matchers:
 
 
 def read_records(source: str | PathLike[str] | BinaryIO) -> Iterator[tuple[int, Record]]:
-    """The records of a symbol file with their line numbers, from 1. A stream is read from where it stands.
+    """The records of a symbol file with their line numbers, from 1. A stream is read from its current position.
 
     Raises ParseError, whose record path begins with the line (`line 12: FUNC.size`).
     """
@@ -83,7 +86,7 @@ def read_records(source: str | PathLike[str] | BinaryIO) -> Iterator[tuple[int, 
 def write_records(records: Iterable[Record], stream: BinaryIO) -> None:
     """Write records as lines. Raises BuildError.
 
-    A line that was read without an end gets one where another follows.
+    A line that was read without a line end gets one if another line follows.
     """
     line = b"\n"
     for record in records:
@@ -94,7 +97,7 @@ def write_records(records: Iterable[Record], stream: BinaryIO) -> None:
 
 
 def parse_record(line: bytes, number: int = 1) -> Record:
-    """The record of one line, with or without its end; `number` is for errors. Raises ParseError."""
+    """The record of one line, with or without its line end; errors name line `number`. Raises ParseError."""
     text = text_from(line)
     body = text[:-1] if text[-1:] == "\n" else text
     if body[-1:] == "\r":
@@ -110,15 +113,15 @@ def parse_record(line: bytes, number: int = 1) -> Record:
             try:
                 values = [convert(field) for convert, field in zip(layout.converters, found.groups(), strict=True)]
             except ValueError:
-                break  # rules that are none: the tolerant way says which
+                break  # invalid rules: matching tolerantly names the fault
             return layout.cls(*values, spelling=spelling)
     return _tolerated(line, body, number)
 
 
 def _tolerated(line: bytes, body: str, number: int) -> Record:
-    """The record of a line that may be spelled oddly."""
+    """The record of a line that may not be canonical."""
     if "\n" in body:
-        raise ParseError("", None, f"line {number}", "a line feed stands inside the line")
+        raise ParseError("", None, f"line {number}", "a line feed inside the line")
     cls = _record_type(body)
     if cls is None:
         raise ParseError("", None, f"line {number}: STACK", "neither STACK CFI nor STACK WIN")
@@ -146,19 +149,19 @@ def _values(layout: Layout, found: re.Match[str], number: int) -> list[object]:
 
 
 def _record_type(body: str) -> type[Record] | None:
-    """What a line's first words say it is; None for a STACK record of no kind."""
+    """The type of record that a line's first words name; None for an unknown STACK record."""
     found = _matchers().head(body)
     if found:
         return RECORDS.get(" ".join(found[1].split()))
     first = _FIRST_WORD.match(body)
     word = first[1] if first else ""
-    # Records' names are of capital letters: FACE could be one.
+    # Names of records are in capital letters: FACE could be one.
     is_number = _HEXADECIMAL.fullmatch(word) and not (word.isalpha() and word.isupper())
     return Line if _DIGIT_FIRST.match(word) or is_number else Unknown
 
 
 def _misfit(layout: Layout, body: str, number: int) -> ParseError:
-    """What is wrong with a line that its record's pattern does not match."""
+    """The error for a line that does not match its record's pattern."""
     matches = (prefix.match(body) for prefix in layout.prefixes)
     fitting = [found.end() for found in takewhile(bool, matches) if found]
     name, kind = layout.parts[len(fitting) - 1]
@@ -170,7 +173,7 @@ def _parse_error(number: int, layout: Layout, field: str, reason: str) -> ParseE
 
 
 def build_record(record: Record) -> bytes:
-    """The line of a record with its end: as it was spelled, if that still says the same, else the canonical one.
+    """The line of a record with its line end: as it was spelled, if that still parses to the same, else canonical.
 
     Raises BuildError.
     """
@@ -184,7 +187,7 @@ def build_record(record: Record) -> bytes:
 
 
 def _canonical_line(record: Record) -> bytes:
-    """The text that a record has by its declaration alone, with LF."""
+    """The canonical text of a record, with LF."""
     if isinstance(record, Unknown):
         text = record.line
     else:
@@ -203,7 +206,7 @@ def _canonical_line(record: Record) -> bytes:
 
 
 def build_lines(cls: type[Record], *columns: Sequence[Any]) -> bytes:
-    """The canonical lines of many records without an `Either`, from a column a field. Raises BuildError."""
+    """The canonical lines of many records without an `Either`, from one column per field. Raises BuildError."""
     layout, texts = _LAYOUTS[cls], []
     for (name, kind), column in zip(layout.parts, columns, strict=True):
         try:

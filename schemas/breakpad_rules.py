@@ -1,7 +1,7 @@
-"""What a Breakpad symbol file's records must be to one another: the rules that no line shows by itself.
+"""The rules between the records of a Breakpad symbol file, which no single line can break.
 
-Strategy: one pass that remembers what the rules need, and says every fault as an error that is not raised: real files
-have some (dump_syms writes STACK CFI records at or past the end of their INIT's range), and readers go on.
+Strategy: one pass that keeps the state the rules need and returns every fault as an error, without raising it: real
+files have some (dump_syms writes STACK CFI records at or past the end of their INIT's range), and readers tolerate it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ Ranges = tuple[tuple[int, int], ...]
 
 @dataclass(slots=True)
 class _Seen:
-    """What came before: `ranges` of the last FUNC, then of the INLINE records around the place, by nest level;
-    `cfi_start` and `cfi_end` the last STACK CFI record's address and its INIT's end."""
+    """The records so far.
+
+    `ranges` are those of the last FUNC, then of the enclosing INLINE records by nest level; `cfi_start` is the address
+    of the last STACK CFI record, and `cfi_end` the end of its INIT's range.
+    """
 
     records: int = 0
     ranges: list[Ranges] = field(default_factory=list)
@@ -29,36 +32,23 @@ class _Seen:
     cfi_end: int | None = None
 
 
-def faults(records: Iterable[tuple[int, Record]]) -> Iterator[ParseError]:
-    """Every breach of a rule, in the order of the lines; yielded, not raised."""
+def check_records(records: Iterable[tuple[int, Record]]) -> Iterator[ParseError]:
+    """Check the records of a symbol file, each with its line number; yield an error for every breach of a rule."""
     seen = _Seen()
     for number, record in records:
-        yield from _errors(number, record, seen)
-
-
-def checked(records: Iterable[tuple[int, Record]]) -> Iterator[tuple[int, Record]]:
-    """The records as they come. Raises ParseError at the first that breaks a rule."""
-    seen = _Seen()
-    for number, record in records:
-        for error in _errors(number, record, seen):
-            raise error
-        yield number, record
-
-
-def _errors(number: int, record: Record, seen: _Seen) -> list[ParseError]:
-    found = list(_faults(record, seen))
-    seen.records += 1
-    return [ParseError("", None, f"line {number}: {NAMES[type(record)]}.{name}", reason) for name, reason in found]
+        for name, reason in _faults(record, seen):
+            yield ParseError("", None, f"line {number}: {NAMES[type(record)]}.{name}", reason)
+        seen.records += 1
 
 
 def _faults(record: Record, seen: _Seen) -> Iterator[Fault]:
-    """Field and reason of each rule that a record breaks, and what is to be remembered of it."""
+    """Yield field and reason for each rule that a record breaks, and update `seen`."""
     match record:
         case Line():
             if not seen.ranges:
                 yield "address", "a line record before the first FUNC"
             if record.filenum not in seen.files:
-                yield "filenum", f"no FILE {record.filenum} stands before"
+                yield "filenum", f"no FILE {record.filenum} before this record"
         case Inline():
             yield from _inline_faults(record, seen)
         case StackCfi():
@@ -79,7 +69,7 @@ def _delta_faults(record: StackCfi, seen: _Seen) -> Iterator[Fault]:
         yield "address", "a STACK CFI record without a STACK CFI INIT before it"
         return
     if record.address <= seen.cfi_start:
-        yield "address", f"{record.address:#x} does not follow {seen.cfi_start:#x}, the address of the record before"
+        yield "address", f"{record.address:#x} is not above {seen.cfi_start:#x}, the address of the previous record"
     if record.address >= seen.cfi_end:
         yield "address", f"{record.address:#x} is not before {seen.cfi_end:#x}, the end of its STACK CFI INIT's range"
     seen.cfi_start = record.address
@@ -90,10 +80,10 @@ def _inline_faults(record: Inline, seen: _Seen) -> Iterator[Fault]:
         yield "inline_nest_level", "an INLINE record before the first FUNC"
         return
     if record.inline_nest_level >= len(seen.ranges):
-        yield "inline_nest_level", f"{record.inline_nest_level} where no record of the level before stands"
+        yield "inline_nest_level", f"{record.inline_nest_level}, but no record of the previous level precedes it"
         return
     parent = seen.ranges[record.inline_nest_level]
     for start, size in record.ranges:
         if not any(around <= start and start + size <= around + length for around, length in parent):
-            yield "ranges", f"{size:#x} bytes at {start:#x} are not inside the record that they are inlined into"
+            yield "ranges", f"{size:#x} bytes at {start:#x} are outside the record that they are inlined into"
     seen.ranges = [*seen.ranges[: record.inline_nest_level + 1], record.ranges]

@@ -1,9 +1,9 @@
-"""The words in which a record that is a line of text is declared, and the patterns and values that follow from them.
+"""How a record that is a line of text is declared, and the patterns and values derived from the declaration.
 
-Strategy: a declaration is data, as in `wire`; a field's kind says how it stands in the line. Of each record two
-patterns are made: the canonical one matches what we would write, so that a line which it matches needs no second
-look; the tolerant one takes what readers take (several spaces, zeros in front, `0x`, capitals). A fault is a
-ValueError with its reason, to which the reader or writer adds the place.
+Strategy: a declaration is data, as in `wire`; a field's kind decides how it is spelled. Each record has two patterns:
+the canonical one matches exactly what we would write, so that such a line needs no further checks; the tolerant one
+accepts what readers accept (several spaces, leading zeros, `0x`, capitals). A fault is a ValueError with the reason,
+to which the reader or writer adds the place.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ Rule = tuple[str, str]
 
 
 class Number(NamedTuple):
-    """An unsigned integer of 64 bits, in digits of `base` 10 or 16; hexadecimal without `0x`, in small letters."""
+    """An unsigned 64-bit integer in decimal or hexadecimal (`base` 10 or 16), without `0x`, in lower case."""
 
     base: int
 
 
 class Word(NamedTuple):
-    """One or more characters, no space among them."""
+    """One or more characters other than a space."""
 
 
 class Text(NamedTuple):
-    """All up to the line's end, after one space: may hold spaces, may be empty."""
+    """Everything up to the end of the line, after one space: may contain spaces, may be empty."""
 
 
 class Mark(NamedTuple):
-    """A word that is there or not: a bool."""
+    """An optional word: a bool."""
 
     word: str
 
 
 class Ranges(NamedTuple):
-    """One or more pairs of hexadecimal address and size."""
+    """One or more pairs of address and size, in hexadecimal."""
 
 
 class Rules(NamedTuple):
-    """One or more pairs of `register:` and expression, held without the colon: words that end in one begin a pair."""
+    """One or more pairs of `register:` and expression; held without the colon, which marks the start of a pair."""
 
 
 class Maybe(NamedTuple):
-    """A field that may be left out: None."""
+    """An optional field; None if absent."""
 
     kind: Number | Word | Text
 
 
 class Either(NamedTuple):
-    """One kind where the number in the field before (`field`) is not zero, the other where it is."""
+    """`yes` if the number in the earlier field `field` is not zero, else `no`."""
 
     field: str
     yes: Text
@@ -71,7 +71,7 @@ NUMBER_LIMIT = 1 << 64
 
 
 def describe(kind: Kind) -> str:
-    """What a field of this kind is, for errors and the manual."""
+    """Describe a kind of field, for errors and the manual."""
     match kind:
         case Number(base):
             return "hexadecimal number" if base == 16 else "decimal number"
@@ -92,7 +92,7 @@ def describe(kind: Kind) -> str:
 
 
 def part(kind: Kind, doc: str) -> Any:
-    """Declare a field: how it stands in the line and the sentence that the manual prints."""
+    """Declare a field: its kind and its description in the manual."""
     return dataclasses.field(metadata={"kind": kind, "doc": doc})
 
 
@@ -104,9 +104,9 @@ def line_record(cls: type[T]) -> type[T]:
 
 @line_record
 class Record:
-    """A line. `spelling`: its bytes with their end as read, where they are not the canonical text and LF; else empty.
+    """A line. `spelling` has its bytes as read, with the line end, if they differ from the canonical text and LF.
 
-    It is no part of what the record says: records that differ in it alone are equal.
+    It is not compared: records that differ only in their spelling are equal.
     """
 
     spelling: bytes = dataclasses.field(default=b"", kw_only=True, compare=False)
@@ -120,14 +120,14 @@ class DeclaredPart(NamedTuple):
 
 
 def parts_of(cls: type[Record]) -> tuple[DeclaredPart, ...]:
-    """The declared fields of a record, in their order in the line."""
+    """The declared fields of a record, in the order of the line."""
     declared = (field for field in dataclasses.fields(cls) if "kind" in field.metadata)
     return tuple(DeclaredPart(field.name, field.metadata["kind"]) for field in declared)
 
 
 # --- patterns -----------------------------------------------------------------------------------------------
 
-# Canonical numbers below 10**19 and 2**64; the few decimal ones between take the tolerant way.
+# Canonical numbers below 10**19 or 2**64; the tolerant pattern matches the few decimal ones in between.
 _CANONICAL = {10: "(?:0|[1-9][0-9]{0,18})", 16: "(?:0|[1-9a-f][0-9a-f]{0,15})"}
 _TOLERANT = {10: "[0-9]+", 16: "(?:0[xX])?[0-9a-fA-F]+"}
 _TEXT = r"[^\0\r\n]*"
@@ -135,7 +135,7 @@ _WORD = r"[^\0\r\n ]+"
 
 
 def _pattern(kind: Kind, *, canonical: bool) -> str:
-    """The space before a field and the field, with one group."""
+    """The pattern of a field and the space before it, with one group."""
     gap = " " if canonical else " +"
     numbers = _CANONICAL if canonical else _TOLERANT
     match kind:
@@ -144,7 +144,7 @@ def _pattern(kind: Kind, *, canonical: bool) -> str:
         case Word():
             return f"{gap}({_WORD})"
         case Either() if canonical:
-            # Text behind a number that is not zero; the other kind takes the tolerant way.
+            # Text after a number that is not zero; the tolerant pattern matches the other kind.
             return f"(?<! 0) ({_TEXT})"
         case Text() | Either():
             return f" ({_TEXT})"
@@ -156,7 +156,7 @@ def _pattern(kind: Kind, *, canonical: bool) -> str:
             return f" ({_WORD}(?: {_WORD})*)" if canonical else f"{gap}({_TEXT})"
         case Maybe(inner):
             return f"(?:{_pattern(inner, canonical=canonical)})?"
-    raise TypeError(f"{kind} is no field of a line")
+    raise TypeError(f"{kind} is not a field of a line")
 
 
 def _line_pattern(head: str, kinds: tuple[Kind, ...], *, canonical: bool) -> str:
@@ -167,8 +167,10 @@ def _line_pattern(head: str, kinds: tuple[Kind, ...], *, canonical: bool) -> str
 
 @dataclass(frozen=True)
 class Layout:
-    """What follows from the declaration of a record whose line begins with the words `head`; `name` is what errors call
-    it. Patterns are made when a line is first read."""
+    """The patterns and converters of a declared record, compiled when first used.
+
+    `head` are the words that its line begins with, `name` is its name in errors.
+    """
 
     cls: type[Record]
     head: str
@@ -181,22 +183,22 @@ class Layout:
 
     @cached_property
     def canonical(self) -> re.Pattern[str]:
-        """What a line that we would write looks like."""
+        """Matches the lines that we would write."""
         return re.compile(_line_pattern(self.head, self._kinds, canonical=True))
 
     @cached_property
     def converters(self) -> tuple[Callable[[Any], Any], ...]:
-        """What make values of the canonical pattern's groups."""
+        """Functions that convert the groups of the canonical pattern to values."""
         return tuple(_converter(kind) for kind in self._kinds)
 
     @cached_property
     def tolerant(self) -> re.Pattern[str]:
-        """What a line that readers take looks like."""
+        """Matches the lines that readers accept."""
         return re.compile(f" *{_line_pattern(self.head, self._kinds, canonical=False)} *")
 
     @cached_property
     def prefixes(self) -> tuple[re.Pattern[str], ...]:
-        """The n-th matches the head and the first n fields of such a line."""
+        """The n-th matches the head and the first n fields of a line that readers accept."""
         texts = (_line_pattern(self.head, self._kinds[:count], canonical=False) for count in range(len(self.parts)))
         return tuple(re.compile(rf" *{text}(?= |\Z)" if text else " *") for text in texts)
 
@@ -210,7 +212,7 @@ def _hexadecimal(text: str) -> int:
 
 
 def _converter(kind: Kind) -> Callable[[Any], Any]:
-    """What makes a value of canonical text, faster than `value_of`; raises ValueError for rules that are none."""
+    """A function from canonical text to a value, faster than `value_of`. It raises ValueError for invalid rules."""
     match kind:
         case Number(base):
             return _hexadecimal if base == 16 else int
@@ -228,17 +230,17 @@ def _converter(kind: Kind) -> Callable[[Any], Any]:
 
 
 def shortened(text: str) -> str:
-    """Text as an error quotes it."""
+    """Text as quoted in an error."""
     return repr(text) if len(text) <= 40 else f"{text[:40]!r}..."
 
 
 def misfit(kind: Kind, text: str) -> str:
-    """The reason where text is not what a kind asks for."""
+    """The reason why text is not of a kind."""
     return f"found {shortened(text)}, expected {describe(kind)}" if text else "the line ends before it"
 
 
 def value_of(kind: Kind, text: str | None) -> Any:
-    """A field's value from what its pattern's group holds. Raises ValueError."""
+    """A field's value from the text that its pattern's group matched. Raises ValueError."""
     match kind:
         case Mark():
             return text is not None
@@ -247,7 +249,7 @@ def value_of(kind: Kind, text: str | None) -> Any:
     assert text is not None
     match kind:
         case Number(base):
-            # The pattern of an `Either` lets any text through, spaces around a number with it.
+            # The pattern of an `Either` accepts any text, including spaces around a number.
             digits = text.strip(" ")
             if not re.fullmatch(_TOLERANT[base], digits):
                 raise ValueError(misfit(kind, digits))
@@ -261,7 +263,7 @@ def value_of(kind: Kind, text: str | None) -> Any:
 
 
 def _number(text: str, base: int) -> int:
-    # int() takes quadratic time for decimal digits, and refuses more than 4300.
+    # int() takes quadratic time in the number of decimal digits, and refuses more than 4300.
     digits = text if len(text) <= 20 else text.lower().removeprefix("0x").lstrip("0") or "0"
     value = int(digits, base) if len(digits) <= 20 else NUMBER_LIMIT
     if value >= NUMBER_LIMIT:
@@ -269,16 +271,16 @@ def _number(text: str, base: int) -> int:
     return value
 
 
-# Few texts of rules make up most of a file. Longer ones are not kept: what is held stays small whatever the input.
-MAX_KEPT_RULES = 400
+# A few distinct rules make up most of a file. Longer ones are not cached, so that the cache stays small.
+MAX_CACHED_RULES = 400
 
 
 def rules_of(text: str) -> tuple[Rule, ...]:
-    """Register and expression of each rule (STACK CFI records), an expression's words one space apart.
+    """Register and expression of each rule of a STACK CFI record, with one space between an expression's words.
 
     Raises ValueError.
     """
-    return _kept_rules_of(text) if len(text) <= MAX_KEPT_RULES else _rules_of(text)
+    return _cached_rules_of(text) if len(text) <= MAX_CACHED_RULES else _rules_of(text)
 
 
 def _rules_of(text: str) -> tuple[Rule, ...]:
@@ -289,18 +291,18 @@ def _rules_of(text: str) -> tuple[Rule, ...]:
                 raise ValueError("a colon without a register")
             rules.append((word[:-1], []))
         elif word and not rules:
-            raise ValueError(f"{shortened(word)} stands before any register")
+            raise ValueError(f"{shortened(word)} precedes the first register")
         elif word:
             rules[-1][1].append(word)
     if not rules:
-        raise ValueError("there is no rule")
+        raise ValueError("no rule")
     for name, words in rules:
         if not words:
             raise ValueError(f"{shortened(name)} has no expression")
     return tuple((name, " ".join(words)) for name, words in rules)
 
 
-_kept_rules_of = lru_cache(maxsize=4096)(_rules_of)
+_cached_rules_of = lru_cache(maxsize=4096)(_rules_of)
 
 
 def text_of_rules(rules: tuple[Rule, ...]) -> str:
@@ -309,7 +311,7 @@ def text_of_rules(rules: tuple[Rule, ...]) -> str:
 
 
 def text_of(kind: Kind, value: Any) -> str:
-    """The canonical text of a field with the space before it; raises ValueError where the value has none."""
+    """The canonical text of a field, with the space before it. Raises ValueError if the value has none."""
     match kind:
         case Number(base):
             return " " + (f"{_checked_number(value):x}" if base == 16 else str(_checked_number(value)))
@@ -319,7 +321,7 @@ def text_of(kind: Kind, value: Any) -> str:
             return "" if value is None else text_of(inner, value)
         case Ranges():
             if not value:
-                raise ValueError("there is no range")
+                raise ValueError("no range")
             return "".join(f" {_checked_number(start):x} {_checked_number(size):x}" for start, size in value)
         case Rules():
             text = text_of_rules(value)
@@ -332,11 +334,11 @@ def text_of(kind: Kind, value: Any) -> str:
 
 
 def texts_of(kind: Kind, values: Sequence[Any]) -> list[str]:
-    """`text_of` for many values of a field, faster; raises ValueError where some value has none."""
+    """As `text_of`, faster for many values of a field. Raises ValueError if a value has no text."""
     match kind:
         case Number(base):
             if values and not 0 <= min(values) <= max(values) < NUMBER_LIMIT:
-                raise ValueError("some value is not an integer of 64 bits without sign")
+                raise ValueError("a value is not an unsigned 64-bit integer")
             return [f" {value:x}" for value in values] if base == 16 else [f" {value}" for value in values]
         case Text():
             _checked_text(" ".join(values), _TEXT)
@@ -348,13 +350,13 @@ def texts_of(kind: Kind, values: Sequence[Any]) -> list[str]:
 
 def _checked_number(value: object) -> int:
     if not isinstance(value, int) or not 0 <= value < NUMBER_LIMIT:
-        raise ValueError(f"{value!r} is not an integer of 64 bits without sign")
+        raise ValueError(f"{value!r} is not an unsigned 64-bit integer")
     return value
 
 
 def _checked_text(value: object, pattern: str) -> str:
     if not isinstance(value, str) or not _compiled(pattern).fullmatch(value) or text_from(bytes_from(value)) != value:
-        raise ValueError(f"{shortened(str(value))} cannot stand in a line here")
+        raise ValueError(f"{shortened(str(value))} is not allowed here")
     return value
 
 
@@ -362,17 +364,17 @@ _compiled = cache(re.compile)
 
 
 def text_from(data: bytes) -> str:
-    """UTF-8 as text; a byte that is none becomes a lone surrogate, and so comes back."""
+    """Decode UTF-8. An invalid byte becomes a lone surrogate, which `bytes_from` turns back."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def bytes_from(text: str) -> bytes:
-    """The bytes that `text_from` made text of. Raises ValueError (UnicodeEncodeError) for other surrogates."""
+    """Encode what `text_from` decoded. Raises ValueError (UnicodeEncodeError) for other surrogates."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def kind_in(kind: Kind, texts: dict[str, str | None]) -> Kind:
-    """The kind of a field beside the other fields' texts: for an `Either`, which of the two. Raises ValueError."""
+    """The kind of a field, given all fields' texts: for an `Either`, one of its two. Raises ValueError."""
     if not isinstance(kind, Either):
         return kind
     return kind.yes if value_of(HEXADECIMAL, texts[kind.field]) else kind.no

@@ -278,7 +278,7 @@ MALFORMED: list[tuple[bytes, str, str]] = [
         "STACK CFI INIT.size",
         "found '.cfa: $sp .ra: .cfa ^', expected hexadecimal number",
     ),
-    (b"STACK CFI 10 $sp 8 +", "STACK CFI.rules", "'$sp' stands before any register"),
+    (b"STACK CFI 10 $sp 8 +", "STACK CFI.rules", "'$sp' precedes the first register"),
     (b"STACK CFI 10 .cfa:", "STACK CFI.rules", "'.cfa' has no expression"),
     (b"STACK CFI 10 .cfa: .ra: .cfa ^", "STACK CFI.rules", "'.cfa' has no expression"),
     (b"STACK CFI 10 : 8", "STACK CFI.rules", "a colon without a register"),
@@ -299,7 +299,7 @@ def test_malformed_lines_say_line_and_field(line: bytes, record: str, reason: st
 
 def test_a_line_feed_inside_a_line_is_refused() -> None:
     for line in (b"a\nb\n", b"FILE 1 a\n\n", b"FILE 1 a\nFILE 2 b"):
-        with pytest.raises(ParseError, match="a line feed stands inside the line"):
+        with pytest.raises(ParseError, match="a line feed inside the line"):
             parse_record(line)
 
 

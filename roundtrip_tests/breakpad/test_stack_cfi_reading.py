@@ -218,7 +218,7 @@ INIT = "STACK CFI INIT 1000 20 .cfa: $rsp 8 + .ra: .cfa -8 + ^\n"
             "line 1: STACK CFI INIT.address: '10000000000000000' does not ",
         ),
         ("STACK CFI INIT ffffffffffffffff 2 .cfa: $rsp", "STACK CFI: line 1: the range reaches past the address space"),
-        ("STACK CFI INIT 10 20 $rsp", "line 1: STACK CFI INIT.rules: '\\$rsp' stands before any register"),
+        ("STACK CFI INIT 10 20 $rsp", "line 1: STACK CFI INIT.rules: '\\$rsp' precedes the first register"),
         ("STACK CFI INIT 10 20 .cfa: .ra: 0", "line 1: STACK CFI INIT.rules: '.cfa' has no expression"),
         ("STACK CFI INIT 10 20 .cfa: $rsp .cfa: $rsp", "STACK CFI: line 1: a register has two rules"),
         ("STACK CFI INIT 10 20 .cfa: $esp 4 +", "STACK CFI: line 1: .cfa: '\\$esp' is no register and no number"),

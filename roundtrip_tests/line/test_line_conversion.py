@@ -27,7 +27,7 @@ from unwindkit import (
 from unwindkit.converters.line.lookup import paths_of
 from unwindkit.schemas.breakpad import File, Func, Line
 from unwindkit.schemas.breakpad_files import read_records
-from unwindkit.schemas.breakpad_rules import faults
+from unwindkit.schemas.breakpad_rules import check_records
 from unwindkit.schemas.line import STANDARD_OPCODE_LENGTHS
 from unwindkit.testing import line_tables
 
@@ -230,7 +230,7 @@ def test_what_a_table_says_comes_back(table: LineTable) -> None:
 def test_text_is_a_sound_symbol_file(program: Path) -> None:
     text = b"MODULE Linux x86_64 0 a\n" + to_line_records(read_lines(program))
     records = list(read_records(io.BytesIO(text)))
-    assert list(faults(records)) == []
+    assert list(check_records(records)) == []
     kinds = {type(record) for _, record in records}
     assert {File, Func, Line} <= kinds
 

@@ -1,7 +1,7 @@
-"""Hypothesis strategies for Breakpad symbol files: records, odd spellings of them, whole files (extra `testing`).
+"""Strategies for Breakpad symbol files: records, unusual spellings of them, whole files.
 
-Strategy: a record is drawn field by field from its declaration; a spelling is a line that means the same and that no
-writer should write; a file's records keep every rule that `breakpad_rules` knows.
+Strategy: a record is drawn field by field from its declaration; a spelling is a line with the same meaning that no
+writer should write; a file's records follow every rule of `breakpad_rules`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EXPRESSION_WORDS = ("$rsp", "$rbp", CFA_NAME, "0", "8", "-16", "+", "-", "*", "/
 REGISTERS = (CFA_NAME, RA_NAME, "$rsp", "$rbp", "x0", "r1")
 
 numbers = st.one_of(st.integers(0, 20), st.integers(0, 1 << 32), st.integers(0, NUMBER_LIMIT - 1))
-# Any bytes but those that end a line or a C string, as text: what is no UTF-8 stays what it is.
+# Any bytes except those that end a line or a C string, as text; invalid UTF-8 is kept.
 texts = st.one_of(
     st.text(st.sampled_from("ab :m()$.0é"), max_size=MAX_TEXT),
     st.binary(max_size=MAX_TEXT).map(lambda data: text_from(data.translate(None, b"\0\n\r"))),
@@ -71,7 +71,7 @@ def records(cls: type[R]) -> SearchStrategy[R]:
 
     if cls is breakpad.Unknown:
         return unknown_lines.map(cls)
-    # Free text that begins as another record of INFO would read as that.
+    # Free text that begins like another INFO record would be read as that record.
     free = ("CODE_ID", "GENERATOR", "URL")
     return build().filter(
         lambda record: not (isinstance(record, breakpad.Info) and record.text.lstrip(" ").startswith(free))
@@ -105,7 +105,7 @@ any_records: SearchStrategy[Record] = st.sampled_from([*breakpad.RECORDS.values(
 
 @st.composite
 def spellings(draw: DrawFn, record: Record) -> bytes:
-    """A line that says what a record says, oddly: spaces, zeros, `0x`, capitals, CR LF (unknown ones: CR LF)."""
+    """A line that means the same as a record, with spaces, zeros, `0x`, capitals, CR LF (an unknown one: CR LF)."""
     end = draw(st.sampled_from([b"\n", b"\r\n", b"\r\r\n"]))
     if isinstance(record, breakpad.Unknown):
         return text_bytes(record.line) + end
@@ -129,14 +129,14 @@ def text_bytes(text: str) -> bytes:
 
 
 def _odd(draw: DrawFn, kind: Kind, text: str, gap: SearchStrategy[str]) -> str:
-    """A field's canonical text, with the space before it, spelled otherwise."""
+    """An unusual spelling of a field's canonical text, with the space before it."""
     match kind:
         case Text() | Maybe(Text()):
             return text
         case Number(base):
             odd: list[Callable[[str], str]] = [str, lambda digits: "00" + digits]
             if base == 16:
-                # All letters in capitals would be a record's name.
+                # Digits that are all capital letters would be a record's name.
                 odd += [lambda digits: digits if digits.isalpha() else digits.upper()]
                 odd += [lambda digits: "0x" + digits, lambda digits: "0X0" + digits.upper()]
             return draw(gap) + draw(st.sampled_from(odd))(text[1:])
@@ -147,7 +147,7 @@ def _odd(draw: DrawFn, kind: Kind, text: str, gap: SearchStrategy[str]) -> str:
 
 @st.composite
 def symbol_files(draw: DrawFn) -> list[Record]:
-    """The records of a whole file that breaks no rule; in dump_syms' order."""
+    """The records of a whole file that breaks no rule, in the order of dump_syms."""
     found: list[Record] = [draw(records(breakpad.Module))]
     files = [breakpad.File(number, draw(texts)) for number in range(draw(st.integers(1, 3)))]
     found += [*files, *(breakpad.InlineOrigin(number, draw(texts)) for number in range(2))]
@@ -172,7 +172,7 @@ def symbol_files(draw: DrawFn) -> list[Record]:
 
 
 def _inlines(draw: DrawFn, start: int, size: int) -> list[breakpad.Inline]:
-    """INLINE records, each inside the one before or inside the function."""
+    """INLINE records, each inside the previous one or inside the function."""
     found: list[breakpad.Inline] = []
     for _ in range(draw(st.integers(0, 3))):
         level = draw(st.integers(0, found[-1].inline_nest_level + 1 if found else 0))

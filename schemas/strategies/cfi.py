@@ -33,7 +33,7 @@ from .declarations import pointer_encodings, records, values_of
 
 @cache
 def eh_frame_hdrs(address_size: int = 8) -> SearchStrategy[EhFrameHdr]:
-    """Whole `.eh_frame_hdr` sections of a few rows, in every encoding."""
+    """Whole `.eh_frame_hdr` sections with a few rows, in every encoding."""
     counts = pointer_encodings(direct=True)
 
     def of(fde_count_enc: int, count: int) -> SearchStrategy[EhFrameHdr]:
@@ -68,7 +68,7 @@ def instructions(address_encoding: int = DW_EH_PE.absptr, address_size: int = 8)
 
 @cache
 def cies(dwarf_format: DwarfFormat = DwarfFormat.DWARF32, address_size: int = 8) -> SearchStrategy[Cie]:
-    """CIEs of every version; the augmentation is any string, known or not."""
+    """CIEs of every version, with any augmentation, known or not."""
     known = st.sampled_from([b"", b"eh", b"zR", b"zPLR", b"zRS", b"zRB", b"armcc+"])
     augmentation = st.one_of(known, values_of(NulTerminated()))
     return records(Cie, {"augmentation": augmentation}, dwarf_format=dwarf_format, address_size=address_size)
@@ -134,7 +134,7 @@ def _augmented(encoding: int, lsda: int) -> tuple[bytes, LebBlock]:
 
 
 def _whole_cies(dwarf_format: DwarfFormat, address_size: int, address: int) -> SearchStrategy[Cie]:
-    """CIEs whose augmentation data is what their augmentation says."""
+    """CIEs whose augmentation data fits their augmentation."""
     encodings = pointer_encodings(omit=False)
     augmented = st.builds(_augmented, encodings, pointer_encodings())
     plain = st.sampled_from([(b"", None), (b"z", leb_block(b"")), (b"zS", leb_block(b""))])

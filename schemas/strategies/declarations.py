@@ -49,7 +49,7 @@ MAX_BYTES = 40
 
 @cache
 def lebs(*, signed: bool) -> SearchStrategy[Leb128]:
-    """LEB128 numbers of 64 bits, some wider than they need be."""
+    """64-bit LEB128 numbers, some of them padded."""
     limit = 1 << 64 - signed
     values = st.one_of(st.integers(-(1 << 12) * signed, 1 << 12), st.integers(-limit * signed, limit - 1))
 
@@ -79,7 +79,7 @@ ENCODINGS = tuple(
 
 @cache
 def pointer_encodings(*, omit: bool = True, direct: bool = False) -> SearchStrategy[int]:
-    """DW_EH_PE bytes that the text defines: with or without omit; `direct`, no application at all."""
+    """Defined DW_EH_PE bytes; with DW_EH_PE_omit if `omit`, without applications if `direct`."""
     found = [int(encoding) for encoding in ENCODINGS if not direct or encoding & APPLICATION_MASK == 0]
     return st.sampled_from([*found, int(DW_EH_PE.omit)] if omit else found)
 
@@ -101,7 +101,7 @@ def records(cls: type[R], overrides: dict[str, SearchStrategy[Any]] | None = Non
 
 
 def values_of(kind: Kind, **params: Any) -> SearchStrategy[Any]:
-    """Values of a kind that no earlier field decides on. `params` as for `records`."""
+    """Values of a kind that depends on no other field. `params` as for `records`."""
     return _strategy_of(kind, SimpleNamespace(_params=SimpleNamespace(**{"address": 0, "address_size": 8} | params)))
 
 
@@ -194,7 +194,7 @@ def _(kind: SizedBlock, this: Any) -> SearchStrategy[bytes]:
 
 @_strategy_of.register
 def _(kind: UntilZero, this: Any) -> SearchStrategy[tuple[Any, ...]]:
-    # A value that starts with a string starts with a zero byte only where the string is empty.
+    # A value that starts with a string starts with a zero byte only if the string is empty.
     values = _strategy_of(kind.kind, this).filter(lambda value: value != b"" and getattr(value, "path", b"x") != b"")
     return st.lists(values, max_size=4).map(tuple)
 

@@ -1,7 +1,8 @@
-"""Hypothesis strategies for line number programs: headers, instructions, whole sections (extra `testing`).
+"""Strategies for line number programs: headers, instructions, whole sections.
 
-Strategy: `line_units` tests what reads records: any value of any field. `valid_line_units` tests what runs programs:
-addresses go up, lines stay numbers, sequences end, and paths are there. `line_sections.build_line_section` makes bytes.
+Strategy: `line_units`, with any value in any field, is for readers of records. `valid_line_units` is for readers that
+run programs: addresses ascend, lines stay positive, sequences end, and paths exist. `line_sections.build_line_section`
+encodes both.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from .declarations import MAX_BYTES, lebs, records, values_of
 
 MAX_ENTRIES = 3
 MAX_INSTRUCTIONS = 10
-# A `.debug_line_str` and `.debug_str` that valid units name strings of, by these offsets.
+# The contents of .debug_line_str and .debug_str for valid units, and the offsets that those use.
 LINE_STRINGS = b"\0a.c\0include\0/usr/include\0b.h\0"
 STRING_OFFSETS = (0, 1, 5, 13, 14, 26)
 
 _FORMS = st.sampled_from(list(DW_FORM))
 _CONTENTS = st.one_of(st.sampled_from(list(DW_LNCT)), st.integers(LNCT_LO_USER, LNCT_HI_USER))
 _NUMBER_FORMS = st.sampled_from([DW_FORM.data1, DW_FORM.data2, DW_FORM.data4, DW_FORM.data8, DW_FORM.udata])
-# The forms that hold what entries say; of a vendor's contents, any.
+# The forms that suit each content; a vendor's contents may have any.
 _FORMS_OF: dict[int, SearchStrategy[DW_FORM]] = {
     DW_LNCT.path: st.sampled_from([DW_FORM.string, DW_FORM.line_strp, DW_FORM.strp]),
     DW_LNCT.directory_index: _NUMBER_FORMS,
@@ -58,7 +59,7 @@ def _format(content: int, form: DW_FORM) -> EntryFormat:
 
 @st.composite
 def entry_formats(draw: DrawFn, *, valid: bool = False) -> tuple[EntryFormat, ...]:
-    """What entries say and how; if `valid`, in forms that hold it, each once, and a path, or nothing."""
+    """Formats of entries; if `valid`, in suitable forms, without repetition, and with a path unless empty."""
     contents = draw(st.lists(_CONTENTS, max_size=4, unique=valid))
     if valid and contents and DW_LNCT.path not in contents:
         contents[0] = int(DW_LNCT.path)
@@ -90,7 +91,7 @@ def _entries(draw: DrawFn, name: str, dwarf_format: DwarfFormat, valid: bool) ->
 def line_headers(
     draw: DrawFn, version: int, dwarf_format: DwarfFormat = DwarfFormat.DWARF32, *, valid: bool = False
 ) -> LineProgramHeader:
-    """Headers of a version; if `valid`, of a program that `valid_programs` can write and with paths that are there."""
+    """Headers of a version; if `valid`, for a program of `valid_programs` and with paths that exist."""
     overrides: dict[str, SearchStrategy[Any]] = {"padding": st.binary(max_size=4)}
     if version >= 5:
         for name in ("directories", "files"):
@@ -124,14 +125,14 @@ def _standard(opcode: int, header: LineProgramHeader) -> SearchStrategy[LineInst
 def _unknown_extended() -> SearchStrategy[ExtendedInstruction]:
     known = set(DW_LNE)
     opcodes = st.integers(0, 255).filter(lambda opcode: opcode not in known)
-    # The length takes two bytes where a program pads it; the body is short of 127.
+    # A length of two or three bytes is padded, as the body has less than 127 bytes.
     return st.builds(
         ExtendedInstruction, opcodes, st.just(()), st.binary(max_size=MAX_BYTES), length_size=st.integers(1, 3)
     )
 
 
 def extended_instructions(address_size: int = 8) -> SearchStrategy[ExtendedInstruction]:
-    """Extended instructions with any operands, those that nobody knows too."""
+    """Extended instructions with any operands, including unknown ones."""
     rest = st.binary(max_size=2)
     size = st.integers(1, 3)
     return st.one_of(
@@ -148,7 +149,7 @@ def extended_instructions(address_size: int = 8) -> SearchStrategy[ExtendedInstr
 
 
 def line_programs(header: LineProgramHeader, address_size: int = 8) -> SearchStrategy[Program]:
-    """Any instructions; what they do need not make sense."""
+    """Any instructions, whose effect may be meaningless."""
     opcodes = st.one_of(st.integers(1, 255), st.sampled_from(list(DW_LNS)).map(int))
     one = st.one_of(opcodes.flatmap(lambda opcode: _standard(opcode, header)), extended_instructions(address_size))
     return st.lists(one, max_size=MAX_INSTRUCTIONS).map(tuple)
@@ -156,20 +157,20 @@ def line_programs(header: LineProgramHeader, address_size: int = 8) -> SearchStr
 
 @st.composite
 def line_units(draw: DrawFn, byte_order: ByteOrder = "little") -> LineUnit:
-    """Units of every version whose fields have any values."""
+    """Units of every version with any values in their fields."""
     version, dwarf_format = draw(st.sampled_from(VERSIONS)), draw(st.sampled_from(list(DwarfFormat)))
     head = draw(_heads(version, dwarf_format, draw(st.sampled_from([4, 8]))))
     header = draw(line_headers(version, dwarf_format))
     return LineUnit(head, header, build_program(draw(line_programs(header)), header, byte_order))
 
 
-# No advance of a valid program leads further, so that none leaves an address of 32 bits.
+# The limit of one advance in valid programs, which keeps addresses within 32 bits.
 _MAX_ADVANCE = 1 << 14
 _FIRST_LINE = 10_000
 _SMALL = st.integers(0, 1 << 17)
 
 
-# What a known standard opcode may be given; of fixed_advance_pc not 0, by which op_index would go back.
+# Valid operands of the standard opcodes; not 0 for fixed_advance_pc, which would move op_index back.
 _VALID_OPERANDS: dict[int, SearchStrategy[int | Leb128]] = {
     DW_LNS.advance_pc: st.integers(0, _MAX_ADVANCE).map(uleb),
     DW_LNS.advance_line: st.integers(-500, 500).map(sleb),
@@ -181,7 +182,7 @@ _VALID_OPERANDS: dict[int, SearchStrategy[int | Leb128]] = {
 
 
 def _valid_standard(header: LineProgramHeader) -> list[SearchStrategy[LineInstruction]]:
-    """Special and standard instructions that keep to their sequence."""
+    """Special and standard instructions that are valid inside a sequence."""
     can_go_back = header.opcode_base > DW_LNS.advance_line
     special = [
         LineInstruction(opcode)
@@ -204,7 +205,7 @@ def _valid_standard(header: LineProgramHeader) -> list[SearchStrategy[LineInstru
 def valid_programs(
     draw: DrawFn, header: LineProgramHeader, version: int, byte_order: ByteOrder = "little", address_size: int = 8
 ) -> Program:
-    """Programs that run: sequences, each from an address on."""
+    """Programs that can be run: sequences that start with an address."""
     program: list[LineInstruction | ExtendedInstruction] = []
     instructions = st.lists(st.one_of(*_valid_standard(header), *_valid_extended(version)), max_size=MAX_INSTRUCTIONS)
     for _ in range(draw(st.integers(0, 2))):
@@ -218,7 +219,7 @@ def valid_programs(
 
 def _valid_extended(version: int) -> list[SearchStrategy[ExtendedInstruction]]:
     discriminators = st.builds(ExtendedInstruction, st.just(DW_LNE.set_discriminator), st.tuples(_SMALL.map(uleb)))
-    # Tables that end with a zero byte have no file without a name.
+    # A file without a name would end a table that a zero byte ends.
     names = st.binary(min_size=1, max_size=8).map(lambda path: path.replace(b"\0", b"/"))
     defined = st.tuples(records(FileName, {"path": names}))
     files = st.builds(ExtendedInstruction, st.just(DW_LNE.define_file), defined, length_size=st.just(2))
@@ -228,7 +229,7 @@ def _valid_extended(version: int) -> list[SearchStrategy[ExtendedInstruction]]:
 
 @st.composite
 def valid_line_units(draw: DrawFn, byte_order: ByteOrder = "little", address_size: int = 8) -> LineUnit:
-    """Units of every version whose programs run."""
+    """Units of every version whose programs can be run."""
     version, dwarf_format = draw(st.sampled_from(VERSIONS)), draw(st.sampled_from(list(DwarfFormat)))
     head = draw(_heads(version, dwarf_format, address_size))
     header = draw(line_headers(version, dwarf_format, valid=True))

@@ -1,8 +1,8 @@
-"""Hypothesis strategies for whole `.sframe` sections of each version, ABI and byte order (extra `testing`).
+"""Strategies for whole `.sframe` sections of each version, ABI and byte order.
 
-Strategy: `sframe_sections` tests what reads records; `valid_sframe_sections` what reads meaning: functions that do
-not overlap, rows that ascend, counts and offsets that are true. Both return a record, which `engine.build` writes.
-What is drawn for each row comes from strategies that are made once: to make one takes longer than to draw from it.
+Strategy: `sframe_sections` is for readers of records, `valid_sframe_sections` for readers of their meaning: functions
+do not overlap, rows ascend, counts and offsets are correct. Both return a record, which `engine.build` encodes.
+Values of rows come from strategies that are created once: creating one takes longer than drawing from it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MAX_ROWS = 5
 
 BITS = st.integers(0, 1)
 UP_TO_NINE = st.integers(0, 9)
-BEHIND = st.integers(0, 20)
+EXTRA_BYTES = st.integers(0, 20)
 GAPS = st.sampled_from([0, 0, 1, 16, 4096])
 REPETITIONS = st.sampled_from([0, 0, 0, 8, 16, 48])
 PADDING = st.binary(max_size=3)
@@ -59,7 +59,7 @@ SECTION_FLAGS = {version: st.sampled_from([SFRAME_F(0), *sframe.FLAGS[version]])
 
 @st.composite
 def sframe_sections(draw: DrawFn) -> SframeSection:
-    """Sections whose counts and offsets are true; what they say of functions need not make sense."""
+    """Sections whose counts and offsets are correct; the functions they describe may be meaningless."""
     version = draw(st.sampled_from(SFRAME_VERSION))
     count = draw(st.integers(0, 5))
     gap, between = (draw(st.integers(0, 3)) for _ in range(2))
@@ -76,7 +76,7 @@ def sframe_sections(draw: DrawFn) -> SframeSection:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """FREs as bytes, in version 3 with the attributes before them, and all that an FDE has to say to fit them."""
+    """FREs as bytes, in version 3 after their attributes, and the fields of an FDE that fits them."""
 
     data: bytes
     count: int
@@ -89,10 +89,10 @@ class _Block:
 def valid_sframe_sections(
     draw: DrawFn, version: SFRAME_VERSION, abi_arch: SFRAME_ABI, *, plain: bool = False
 ) -> SframeSection:
-    """Sections that a reader has to take, for that ABI's byte order.
+    """Sections that every reader has to accept, for that ABI's byte order.
 
-    Functions lie behind the section, whatever its address. `plain`: without what readers in use differ about or
-    refuse, though the text allows it: auxiliary headers, gaps, and FREs that several FDEs name.
+    Functions are at higher addresses than the section, whatever its address. `plain` leaves out what the specification
+    allows, but existing readers disagree on or refuse: auxiliary headers, gaps, and FREs that several FDEs share.
     """
     abi = SFRAME_ABIS[abi_arch]
     blocks = [_block(draw, version, abi) for _ in range(draw(FUNCTIONS))]
@@ -142,12 +142,12 @@ def _fde(
 
 
 def _starts(draw: DrawFn, blocks: list[_Block]) -> list[tuple[int, int]]:
-    """Start, from the section's, and size of each function: one behind the other, with gaps."""
+    """Start, from the section's, and size of each function, in ascending order and with gaps."""
     found = []
     start = 1 << 16
     for block in blocks:
         start += draw(GAPS)
-        size = block.reach + draw(BEHIND)
+        size = block.reach + draw(EXTRA_BYTES)
         if block.repetition:
             size = draw(st.integers(1, 4 * block.repetition))
         found.append((start, size))
@@ -163,7 +163,7 @@ def _block(draw: DrawFn, version: SFRAME_VERSION, abi: SframeAbi) -> _Block:
     fretype = draw(START_TYPES)
     limit = min(repetition or 1 << 20, 1 << 8 * FRE_START_SIZES[fretype])
     starts = sorted(draw(_starts_below(limit)) | {0})
-    # Version 3: an FDE without FREs is an outermost frame's.
+    # In version 3, an FDE without FREs is for an outermost frame.
     starts = [] if is_v3 and draw(UP_TO_NINE) == 0 else [start for start in starts if start < limit]
     flex = SFRAME_V3_FDE_TYPE(draw(BITS) if is_v3 else 0)
     rows = b"".join(
@@ -195,23 +195,23 @@ def _row(draw: DrawFn, version: SFRAME_VERSION, abi: SframeAbi, flex: SFRAME_V3_
     info = FreInfo(signed, size, count, draw(BITS))
     offsets = [draw(_words(FRE_OFFSET_SIZES[size], abi)) for _ in range(count)]
     if abi.has_register_slots:
-        # An odd word names a register: only one that there may be.
+        # An odd word names a register, which must exist.
         offsets[1:] = [word if 0 <= word < MAX_SLOT_WORD else word & ~SLOT_REGISTER_MARK for word in offsets[1:]]
     return FrameRowEntry(start, info, tuple(offsets))
 
 
 def _pairs(draw: DrawFn, size: int, abi: SframeAbi) -> tuple[int, ...]:
-    """The data words of a FLEX FRE: pairs for CFA, RA and FP, each of the latter there or not."""
+    """The data words of a FLEX FRE: a pair for the CFA, and optional pairs for RA and FP."""
     bits = 8 * size
 
     def pair(*, on_cfa: bool) -> tuple[int, int]:
         register = draw(st.integers(0, min(40, (1 << bits - 3) - 1)))
         deref = draw(BITS)
         if on_cfa and draw(BITS):
-            # Without the mark of memory it would be the padding.
+            # Without CONTROL_DEREF, it would be the padding word.
             return CONTROL_DEREF, draw(_words(size, abi))
         control = register << CONTROL_REGISTER_SHIFT | deref * CONTROL_DEREF | CONTROL_REG
-        # As stored: a signed number of these bytes.
+        # As stored: a signed number of this size.
         return control - (1 << bits) * (control >> bits - 1), draw(_words(size, abi))
 
     has_ra, has_fp = draw(BITS), draw(BITS)
@@ -224,7 +224,7 @@ def _pairs(draw: DrawFn, size: int, abi: SframeAbi) -> tuple[int, ...]:
 def _words(size: int, abi: SframeAbi) -> SearchStrategy[int]:
     limit = 1 << 8 * size - 1
     if size == FRE_OFFSET_SIZES[SFRAME_FRE_OFFSET.SIZE_4B]:
-        # Readers undo the CFA's scaling in 32 bits.
+        # Readers scale the CFA offset back in 32 bits.
         limit = limit // abi.cfa_alignment - abi.cfa_adjustment
     usual = st.integers(-16, 15).map(lambda number: 8 * number)
     return st.one_of(usual, st.integers(-limit, limit - 1))

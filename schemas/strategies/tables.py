@@ -1,7 +1,7 @@
-"""Hypothesis strategies for look-up tables and macro information (extra `testing`).
+"""Strategies for look-up tables and macro information.
 
-Strategy: headers and records are drawn from their declarations; sets and units are put together here, as their readers
-take them apart. An unused offset of 0 or opcode of 0, which would end a set or a unit, is not drawn.
+Strategy: headers and records are drawn from their declarations, and combined to sets and units here. An offset of 0 or
+an opcode of 0, which would end a set or a unit, is not drawn.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from .. import engine
 from ..forms import DW_FORM
 from ..lookup_tables import (
     AddressRange,
@@ -23,11 +24,9 @@ from ..lookup_tables import (
     range_size,
 )
 from ..macros import MacroEntry, MacroFlags, MacroHeader, MacroUnit, OpcodeOperands, kinds_of
-from ..wire import DwarfFormat, Leb128, leb_size
+from ..wire import INITIAL_LENGTH_SIZES, DwarfFormat, Leb128, leb_size
 from .declarations import MAX_PADDING, records, values_of
 
-# Where the parts of a set begin: its length and its header, by format.
-_RANGES_HEADER_END = {DwarfFormat.DWARF32: 12, DwarfFormat.DWARF64: 24}
 _LO_USER, _HI_USER = 0xE0, 0xFF
 
 formats = st.sampled_from(list(DwarfFormat))
@@ -35,20 +34,21 @@ formats = st.sampled_from(list(DwarfFormat))
 
 @st.composite
 def address_range_sets(draw: DrawFn, dwarf_format: DwarfFormat | None = None) -> AddressRangeSet:
-    """Sets of `.debug_aranges` of any sizes; some without a terminator, some with bytes left over."""
+    """Sets of `.debug_aranges` of any sizes; some without a terminator, some with trailing bytes."""
     header = draw(records(AddressRangesHeader, dwarf_format=dwarf_format or draw(formats)))
     address_range = records(AddressRange, address_size=header.address_size, segment_size=header.segment_size)
     ranges = draw(st.lists(address_range, max_size=4))
     if draw(st.booleans()):
         ranges.append(AddressRange(0 if header.segment_size else None, 0, 0))
-    padding = range_padding(_RANGES_HEADER_END[header.dwarf_format], header)
+    encoded = engine.build(header, dwarf_format=header.dwarf_format)
+    padding = range_padding(INITIAL_LENGTH_SIZES[header.dwarf_format] + len(encoded), header)
     trailing = draw(st.binary(max_size=range_size(header) - 1)) if draw(st.booleans()) else b""
     return AddressRangeSet(header, draw(st.binary(min_size=padding, max_size=padding)), tuple(ranges), trailing)
 
 
 @st.composite
 def name_sets(draw: DrawFn, is_gnu: bool, dwarf_format: DwarfFormat | None = None) -> NameSet:
-    """Sets of `.debug_pubnames` and the like; some without a terminator, some with bytes behind it."""
+    """Sets of `.debug_pubnames` and the like; some without a terminator, some with bytes after it."""
     header = draw(records(NamesHeader, dwarf_format=dwarf_format or draw(formats)))
     offsets = st.integers(1, (1 << 8 * header.dwarf_format) - 1)
     name = records(Name, {"offset": offsets}, dwarf_format=header.dwarf_format, is_gnu=is_gnu)
@@ -59,7 +59,7 @@ def name_sets(draw: DrawFn, is_gnu: bool, dwarf_format: DwarfFormat | None = Non
 
 @st.composite
 def opcode_operands(draw: DrawFn) -> OpcodeOperands:
-    """Descriptions of opcodes, the vendors' ones mostly; their counts may be padded."""
+    """Descriptions of opcodes, mostly of vendors; their counts may be padded."""
     forms = tuple(draw(st.lists(st.sampled_from([int(form) for form in DW_FORM]), max_size=4)))
     count = Leb128(len(forms), leb_size(len(forms), signed=False) + draw(st.integers(0, MAX_PADDING)))
     return OpcodeOperands(draw(st.one_of(st.integers(_LO_USER, _HI_USER), st.integers(1, _HI_USER))), count, forms)
