@@ -123,6 +123,7 @@ class Effect(IntEnum):
     NEGATE_RA_STATE = 17
     NEGATE_RA_STATE_WITH_PC = 18
     ARGS_SIZE = 19  # bytes of arguments on the stack; not a rule, so remember_state ignores it (libgcc, unwind-dw2.c)
+    WINDOW_SAVE = 20  # WINDOW_REGISTERS are saved in order from the CFA on (libgcc, unwind-dw2.c)
     UNKNOWN = 255
 
 
@@ -163,13 +164,25 @@ INSTRUCTIONS: dict[DW_CFA, InstructionSpec] = {
     DW_CFA.val_offset_sf: InstructionSpec(Effect.VAL_OFFSET, (Operand.REGISTER, Operand.SIGNED_FACTORED_OFFSET)),
     DW_CFA.val_expression: InstructionSpec(Effect.VAL_EXPRESSION, (Operand.REGISTER, Operand.BLOCK)),
     DW_CFA.MIPS_advance_loc8: InstructionSpec(Effect.ADVANCE, (Operand.DELTA8,)),
-    DW_CFA.AARCH64_negate_ra_state_with_pc: InstructionSpec(Effect.NEGATE_RA_STATE_WITH_PC),
-    DW_CFA.AARCH64_negate_ra_state: InstructionSpec(Effect.NEGATE_RA_STATE),
+    # The machine decides what these two do: see MachineEffects.
+    DW_CFA.AARCH64_negate_ra_state_with_pc: InstructionSpec(Effect.NOTHING),
+    DW_CFA.AARCH64_negate_ra_state: InstructionSpec(Effect.NOTHING),
     DW_CFA.GNU_args_size: InstructionSpec(Effect.ARGS_SIZE, (Operand.SIZE,)),
     DW_CFA.GNU_negative_offset_extended: InstructionSpec(
         Effect.OFFSET, (Operand.REGISTER, Operand.NEGATED_FACTORED_OFFSET)
     ),
 }
+
+# Instructions that have an effect on some machines only, each with that effect.
+MachineEffects = tuple[tuple[DW_CFA, Effect], ...]
+NO_EFFECTS: MachineEffects = ()
+AARCH64_EFFECTS: MachineEffects = (
+    (DW_CFA.AARCH64_negate_ra_state_with_pc, Effect.NEGATE_RA_STATE_WITH_PC),
+    (DW_CFA.AARCH64_negate_ra_state, Effect.NEGATE_RA_STATE),
+)
+SPARC_EFFECTS: MachineEffects = ((DW_CFA.GNU_window_save, Effect.WINDOW_SAVE),)
+# %l0 to %l7 and %i0 to %i7.
+WINDOW_REGISTERS = range(16, 32)
 
 # How each operand is stored. Inline operands are part of the opcode byte.
 OPERAND_KINDS: dict[Operand, Kind] = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ...schemas.cfi import AARCH64_EFFECTS, NO_EFFECTS, SPARC_EFFECTS, Effect, MachineEffects
 from ...schemas.section import BuildError, ByteOrder
 from ...schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS, SframeAbi
 from ..kernels.sframe.protocol import PaddingCode
@@ -41,9 +42,10 @@ class Architecture:
 
     `program_counter` is the PC's number in expressions (None: it has none). `instruction_unit`: every instruction's
     size in bytes is a multiple of it. `marks_code`: bit 0 of a function symbol's value marks an instruction set and is
-    not part of the address. `breakpad_module` is the name in MODULE records, `breakpad_registers` are the names in
-    STACK CFI records (None: Breakpad has none). `plt_stubs` returns the known entries of PLT sections (None: none are
-    known). `padding_code` is the instruction set whose padding the kernels know (None: not known, so no merging).
+    not part of the address. `instruction_effects` are those that call frame instructions have on this machine only.
+    `breakpad_module` is the name in MODULE records, `breakpad_registers` are the names in STACK CFI records (None:
+    Breakpad has none). `plt_stubs` returns the known entries of PLT sections (None: none are known). `padding_code` is
+    the instruction set whose padding the kernels know (None: not known, so no merging).
     """
 
     name: str
@@ -57,6 +59,7 @@ class Architecture:
     instruction_unit: int
     marks_code: bool
     assembler: AssemblerCfi
+    instruction_effects: MachineEffects
     sframe: SframeAbi | None
     breakpad_module: str | None
     breakpad_registers: RegisterNames | None = field(repr=False)
@@ -65,8 +68,8 @@ class Architecture:
 
     @property
     def signs_return_addresses(self) -> bool:
-        """Whether opcode 0x2d signs return addresses, and is no GNU_window_save."""
-        return self.sframe is not None and self.sframe.signs_return_addresses
+        """Whether a call frame instruction tells that the return address is signed."""
+        return Effect.NEGATE_RA_STATE in dict(self.instruction_effects).values()
 
 
 ARCHITECTURES: dict[str, Architecture] = {
@@ -76,6 +79,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="x86", machine="EM_386", address_size=4, byte_order="little",
             stack_pointer=4, frame_pointer=5, return_address=8, program_counter=None,
             instruction_unit=1, marks_code=False, assembler=AssemblerCfi(1, -4, 4, -4),
+            instruction_effects=NO_EFFECTS,
             breakpad_module="x86", breakpad_registers=registers.BREAKPAD_X86,
             sframe=None, plt_stubs=None, padding_code=None,
         ),
@@ -83,6 +87,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="x86_64", machine="EM_X86_64", address_size=8, byte_order="little",
             stack_pointer=7, frame_pointer=6, return_address=16, program_counter=16,
             instruction_unit=1, marks_code=False, assembler=AssemblerCfi(1, -8, 8, -8),
+            instruction_effects=NO_EFFECTS,
             breakpad_module="x86_64", breakpad_registers=registers.BREAKPAD_X86_64,
             sframe=SFRAME_ABIS[SFRAME_ABI.AMD64_ENDIAN_LITTLE],
             plt_stubs=plt_stubs.x86_64, padding_code=PaddingCode.X86_64,
@@ -91,6 +96,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="arm", machine="EM_ARM", address_size=4, byte_order="little",
             stack_pointer=13, frame_pointer=11, return_address=14, program_counter=None,
             instruction_unit=2, marks_code=True, assembler=AssemblerCfi(2, -4),
+            instruction_effects=NO_EFFECTS,
             breakpad_module="arm", breakpad_registers=registers.BREAKPAD_ARM,
             sframe=None, plt_stubs=None, padding_code=None,
         ),
@@ -98,6 +104,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="aarch64", machine="EM_AARCH64", address_size=8, byte_order="little",
             stack_pointer=31, frame_pointer=29, return_address=30, program_counter=None,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8),
+            instruction_effects=AARCH64_EFFECTS,
             breakpad_module="arm64", breakpad_registers=registers.BREAKPAD_AARCH64,
             sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_LITTLE],
             plt_stubs=plt_stubs.aarch64, padding_code=PaddingCode.AARCH64,
@@ -106,6 +113,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="aarch64_be", machine="EM_AARCH64", address_size=8, byte_order="big",
             stack_pointer=31, frame_pointer=29, return_address=30, program_counter=None,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8),
+            instruction_effects=AARCH64_EFFECTS,
             breakpad_module="arm64", breakpad_registers=registers.BREAKPAD_AARCH64,
             sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_BIG],
             plt_stubs=plt_stubs.aarch64, padding_code=PaddingCode.AARCH64,
@@ -114,6 +122,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="mips", machine="EM_MIPS", address_size=4, byte_order="big",
             stack_pointer=29, frame_pointer=30, return_address=31, program_counter=None,
             instruction_unit=4, marks_code=True, assembler=AssemblerCfi(1, -4, pc_relative=False),
+            instruction_effects=NO_EFFECTS,
             breakpad_module="mips", breakpad_registers=registers.BREAKPAD_MIPS,
             sframe=None, plt_stubs=None, padding_code=None,
         ),
@@ -121,6 +130,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="mips64", machine="EM_MIPS", address_size=8, byte_order="big",
             stack_pointer=29, frame_pointer=30, return_address=31, program_counter=None,
             instruction_unit=4, marks_code=True, assembler=AssemblerCfi(1, -4, pc_relative=False),
+            instruction_effects=NO_EFFECTS,
             breakpad_module="mips", breakpad_registers=registers.BREAKPAD_MIPS,
             sframe=None, plt_stubs=None, padding_code=None,
         ),
@@ -128,6 +138,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="ppc", machine="EM_PPC", address_size=4, byte_order="big",
             stack_pointer=1, frame_pointer=31, return_address=65, program_counter=None,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -4),
+            instruction_effects=NO_EFFECTS,
             breakpad_module="ppc", breakpad_registers=registers.BREAKPAD_PPC,
             sframe=None, plt_stubs=None, padding_code=None,
         ),
@@ -135,6 +146,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="ppc64", machine="EM_PPC64", address_size=8, byte_order="little",
             stack_pointer=1, frame_pointer=31, return_address=65, program_counter=None,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8),
+            instruction_effects=NO_EFFECTS,
             breakpad_module="ppc64", breakpad_registers=registers.BREAKPAD_PPC,
             sframe=None, plt_stubs=None, padding_code=None,
         ),
@@ -142,6 +154,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="riscv32", machine="EM_RISCV", address_size=4, byte_order="little",
             stack_pointer=2, frame_pointer=8, return_address=1, program_counter=None,
             instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -4),
+            instruction_effects=NO_EFFECTS,
             breakpad_module="riscv", breakpad_registers=registers.BREAKPAD_RISCV,
             sframe=None, plt_stubs=None, padding_code=None,
         ),
@@ -149,6 +162,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="riscv64", machine="EM_RISCV", address_size=8, byte_order="little",
             stack_pointer=2, frame_pointer=8, return_address=1, program_counter=None,
             instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -4),
+            instruction_effects=NO_EFFECTS,
             breakpad_module="riscv64", breakpad_registers=registers.BREAKPAD_RISCV,
             sframe=None, plt_stubs=None, padding_code=None,
         ),
@@ -156,6 +170,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="s390x", machine="EM_S390", address_size=8, byte_order="big",
             stack_pointer=15, frame_pointer=11, return_address=14, program_counter=None,
             instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -8, 160),
+            instruction_effects=NO_EFFECTS,
             breakpad_module="s390x", breakpad_registers=registers.BREAKPAD_S390,
             sframe=SFRAME_ABIS[SFRAME_ABI.S390X_ENDIAN_BIG],
             plt_stubs=plt_stubs.s390x, padding_code=PaddingCode.S390X,
@@ -164,6 +179,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="loongarch64", machine="EM_LOONGARCH", address_size=8, byte_order="little",
             stack_pointer=3, frame_pointer=22, return_address=1, program_counter=None,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(1, -8),
+            instruction_effects=NO_EFFECTS,
             breakpad_module=None, breakpad_registers=None,
             sframe=None, plt_stubs=None, padding_code=None,
         ),
@@ -171,6 +187,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             name="sparc64", machine="EM_SPARCV9", address_size=8, byte_order="big",
             stack_pointer=14, frame_pointer=30, return_address=15, program_counter=None,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, 2047),
+            instruction_effects=SPARC_EFFECTS,
             breakpad_module="sparcv9", breakpad_registers=None,
             sframe=None, plt_stubs=None, padding_code=None,
         ),

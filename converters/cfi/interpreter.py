@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...schemas import cfi
+from ...schemas.cfi import MachineEffects
 from ...schemas.pointers import NO_BASES, PointerBases
 from ...schemas.section import ParseError, Section
 from ..kernels import engine, views
@@ -33,13 +34,15 @@ FREE_RULES = 1 << 16
 
 
 @cache
-def instruction_table() -> NDArray[np.uint8]:
-    """Effect and both operand kinds for each opcode, as kernels take them (the schema's `INSTRUCTIONS`)."""
+def instruction_table(effects: MachineEffects) -> NDArray[np.uint8]:
+    """Effect and both operand kinds for each opcode, as kernels take them: the schema's, with a machine's effects."""
     table = np.zeros((256, 3), np.uint8)
     table[:, 0] = cfi.Effect.UNKNOWN
     for opcode, spec in cfi.INSTRUCTIONS.items():
         table[opcode, 0] = spec.effect
         table[opcode, 1 : 1 + len(spec.operands)] = spec.operands
+    for opcode, effect in effects:
+        table[opcode, 0] = effect
     return table
 
 
@@ -76,14 +79,15 @@ class Streams:
 class RowBuilder:
     """Rows, rules and expressions of one section, as they grow. Use: `interpret` once or more, then the columns.
 
-    `keeps_empty`: an advance by nothing ends a row too, which then covers no byte (readelf shows such rows).
+    `effects` are the machine's. `keeps_empty`: an advance by nothing ends a row too, which then covers no byte (readelf
+    shows such rows).
     """
 
     def __init__(
         self,
         section: Section,
         cies: CieColumns,
-        tracks_ra_state: bool,
+        effects: MachineEffects,
         bases: PointerBases = NO_BASES,
         keeps_empty: bool = False,
     ) -> None:
@@ -97,8 +101,7 @@ class RowBuilder:
         self._reader = reader_of(section, bases=bases)
         self._kernel = engine.cfi.interpreter.Interpreter(
             self._reader,
-            *views(instruction_table()),
-            int(tracks_ra_state),
+            *views(instruction_table(effects)),
             int(keeps_empty),
             *views(cies.code_factor, cies.data_factor, cies.address_encoding, cies.address_size),
             *views(np.empty((MAX_LIVE_RULES + 1, 3), np.int64), self._filled),

@@ -40,7 +40,7 @@ def table_of_records(records: Records, load_address: int = 0) -> UnwindTable:
     functions, instructions = records.functions, records.instructions
     run, first = intern(np.frombuffer(section.data, np.uint8), instructions, fdes.end, cies.kind[cie])
     streams = Streams(instructions, fdes.end, functions.start, cie, np.arange(len(cie)))
-    builder = RowBuilder(section, cies.columns, architecture.signs_return_addresses, bases)
+    builder = RowBuilder(section, cies.columns, architecture.instruction_effects, bases)
     last_row, is_absolute = builder.interpret(streams.select(first))
     run_rows = np.concatenate([np.zeros(1, np.int64), last_row])
     # DW_CFA_set_loc names an address: such a run serves the one function that it was interpreted for.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...schemas import cfi
-from ...schemas.cfi import Effect, Operand
+from ...schemas.cfi import Effect, MachineEffects, Operand
 from ..kernels import engine, views
 from ..rules import RuleKind
 from ..table.distinct import content_numbers, with_distinct_expressions
@@ -38,15 +38,17 @@ _RULE_EFFECTS = {
 
 
 @cache
-def opcode_choices() -> NDArray[np.uint8]:
-    """The opcodes that have each effect, as kernels take them: the standard's, or the vendors' where it has none.
+def opcode_choices(effects: MachineEffects) -> NDArray[np.uint8]:
+    """The opcodes that have each effect on a machine, as kernels take them: the standard's, or the vendors' where it
+    has none.
 
     The kernel needs no operand but the standard's, and no address: those depend on where a function is.
     """
     by_effect: dict[Effect, list[int]] = {}
+    of_machine = dict(effects)
     for opcode, spec in cfi.INSTRUCTIONS.items():
         if Operand.ADDRESS not in spec.operands:
-            by_effect.setdefault(spec.effect, []).append(opcode)
+            by_effect.setdefault(of_machine.get(opcode, spec.effect), []).append(opcode)
     choices = np.full((256, 1 + max(map(len, by_effect.values()))), _NO_OPCODE, np.uint8)
     for effect, opcodes in by_effect.items():
         standard = [one for one in opcodes if not cfi.LO_USER <= one <= cfi.HI_USER]
@@ -92,9 +94,11 @@ class StreamWriter:
         self.content = content_numbers(table)
         rows = len(self.content)
         self._room = [np.empty(rows, np.int64) for _ in range(5)]
+        effects = table.architecture.instruction_effects
         *columns, args_size = (_bare(getattr(table.rows, name)) for name in RowColumns.__slots__)
         self._writer = engine.cfi.row_writer.Writer(
-            *views(instruction_table(), opcode_choices(), rule_effects()),
+            *views(instruction_table(effects), opcode_choices(effects), rule_effects()),
+            table.address_size,
             int(table.byte_order == "big"),
             *views(_bare(table.rules.register), _bare(table.rules.kind), _bare(table.rules.value)),
             *views(*_joined(table.expressions), args_size),

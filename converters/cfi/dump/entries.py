@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....schemas.cfi import Cie, Dialect, Effect
+from ....schemas.cfi import NO_EFFECTS, Cie, Dialect, Effect
 from ....schemas.section import Section
 from ....schemas.wire import LENGTH_DWARF64, DwarfFormat
 from ...kernels import engine, views
@@ -47,7 +47,7 @@ class Instructions:
 
     def has_effect(self, *effects: Effect) -> NDArray[np.bool_]:
         """Which of them have one of these effects."""
-        return np.isin(instruction_table()[:, 0], effects)[self.opcode]
+        return np.isin(instruction_table(NO_EFFECTS)[:, 0], effects)[self.opcode]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,7 +217,7 @@ def decode(section: Section, layout: CieColumns, streams: Streams) -> Instructio
     columns = [np.empty(room, code) for code in ("u1", "i8", "i8", "i8", "i8", "u8")]
     done = engine.cfi.decoder.decode(
         reader,
-        *views(instruction_table(), layout.code_factor, layout.data_factor),
+        *views(instruction_table(NO_EFFECTS), layout.code_factor, layout.data_factor),
         *views(layout.address_encoding, layout.address_size),
         *views(streams.start, streams.end, streams.location, streams.cie, last[1:], *columns),
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....schemas.cfi import DW_CFA, Effect
+from ....schemas.cfi import DW_CFA, NO_EFFECTS, Effect
 from ....schemas.section import ParseError
 from ...arch.registers import register_name, register_text
 from ...arrays import ranges
@@ -60,7 +60,8 @@ class FrameRows:
 
 def frame_rows(frames: Frames) -> FrameRows:
     """Interpret the runs of a section. Raises ParseError."""
-    builder = RowBuilder(frames.section, frames.layout, tracks_ra_state=False, keeps_empty=True)
+    # readelf shows neither signed return addresses nor saved register windows.
+    builder = RowBuilder(frames.section, frames.layout, NO_EFFECTS, keeps_empty=True)
     last_row, _ = builder.interpret(frames.streams)
     rows, rules = builder.rows(), builder.rules()
     first_row = np.concatenate([np.zeros(1, np.int64), last_row])

@@ -240,7 +240,7 @@ def beginnings(records: Records, known: NDArray[np.int64]) -> UnwindTable:
     nothing = table_of(architecture, (), records.section.byte_order)
     if not len(known):
         return nothing
-    builder = RowBuilder(records.section, layout, architecture.signs_return_addresses, records.bases)
+    builder = RowBuilder(records.section, layout, architecture.instruction_effects, records.bases)
     end = layout.end[known]
     last_row, _ = builder.interpret(ReadStreams(end, end, np.zeros(len(known), np.uint64), known, known))
     return UnwindTable(

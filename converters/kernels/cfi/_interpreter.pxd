@@ -5,7 +5,6 @@ from ._row_state cimport RowState
 
 cdef class Interpreter(RowState):
     cdef const unsigned char[:, ::1] instructions
-    cdef int tracks_ra_state
     cdef int keeps_empty
     cdef const long long[::1] code_factor
     cdef const long long[::1] data_factor

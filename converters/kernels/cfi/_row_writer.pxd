@@ -3,6 +3,7 @@ from ._instruction_writer cimport OpcodeWriter
 
 cdef class Writer(OpcodeWriter):
     cdef const unsigned char[::1] rule_effects
+    cdef long long address_size
     cdef const unsigned short[::1] rule_register
     cdef const unsigned char[::1] rule_kind
     cdef const long long[::1] rule_value
@@ -24,6 +25,7 @@ cdef class Writer(OpcodeWriter):
     cdef long long rule_at(self, long long row, long long register) noexcept
     cdef int says_same(self, long long one, long long other) noexcept
     cdef void give_rule(self, long long rule, long long initial) noexcept
+    cdef long long window_at(self, long long row) noexcept
     cdef void change_rules(self, long long before, long long row, long long initial) noexcept
     cdef void change_ra_state(self, int before, int now) noexcept
     cdef void change(self, long long before, long long row, long long initial) noexcept

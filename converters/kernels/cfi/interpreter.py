@@ -45,6 +45,7 @@ DO_REMEMBER_STATE = cython.declare(cython.int, int(cfi.Effect.REMEMBER_STATE))
 DO_RESTORE_STATE = cython.declare(cython.int, int(cfi.Effect.RESTORE_STATE))
 DO_NEGATE_RA_STATE = cython.declare(cython.int, int(cfi.Effect.NEGATE_RA_STATE))
 DO_NEGATE_RA_STATE_WITH_PC = cython.declare(cython.int, int(cfi.Effect.NEGATE_RA_STATE_WITH_PC))
+DO_WINDOW_SAVE = cython.declare(cython.int, int(cfi.Effect.WINDOW_SAVE))
 DO_ARGS_SIZE = cython.declare(cython.int, int(cfi.Effect.ARGS_SIZE))
 DO_UNKNOWN = cython.declare(cython.int, int(cfi.Effect.UNKNOWN))
 
@@ -60,6 +61,8 @@ RULE_VAL_EXPRESSION = cython.declare(cython.int, int(kinds.RuleKind.VAL_EXPRESSI
 SIGNED_RA = cython.declare(cython.int, int(kinds.RaState.SIGNED))
 SIGNED_RA_WITH_PC = cython.declare(cython.int, int(kinds.RaState.SIGNED_WITH_PC))
 
+FIRST_WINDOW_REGISTER = cython.declare(cython.longlong, cfi.WINDOW_REGISTERS.start)
+WINDOW_SIZE = cython.declare(cython.longlong, len(cfi.WINDOW_REGISTERS))
 MAX_OFFSET = cython.declare(cython.longlong, kinds.MAX_OFFSET)
 
 UNKNOWN_OPCODE = cython.declare(cython.int, int(Fault.UNKNOWN_OPCODE))
@@ -87,7 +90,6 @@ class Interpreter(RowState):
         self,
         reader: Reader,
         instructions: cython.const[cython.uchar][:, ::1],
-        tracks_ra_state: cython.int,
         keeps_empty: cython.int,
         code_factor: cython.const[cython.longlong][::1],
         data_factor: cython.const[cython.longlong][::1],
@@ -98,7 +100,6 @@ class Interpreter(RowState):
     ) -> None:
         RowState.__init__(self, reader, live, filled)
         self.instructions = instructions
-        self.tracks_ra_state = tracks_ra_state
         self.keeps_empty = keeps_empty
         self.code_factor = code_factor
         self.data_factor = data_factor
@@ -162,11 +163,13 @@ class Interpreter(RowState):
             self.cfa_kind = CFA_EXPRESSION
             self.cfa_expression = index
         elif effect == DO_NEGATE_RA_STATE or effect == DO_NEGATE_RA_STATE_WITH_PC:
-            if self.tracks_ra_state:
-                first = SIGNED_RA if effect == DO_NEGATE_RA_STATE else SIGNED_RA_WITH_PC
-                if self.ra_state and self.ra_state != first:
-                    self.reader.fault = MIXED_RA_STATES
-                self.ra_state ^= first
+            first = SIGNED_RA if effect == DO_NEGATE_RA_STATE else SIGNED_RA_WITH_PC
+            if self.ra_state and self.ra_state != first:
+                self.reader.fault = MIXED_RA_STATES
+            self.ra_state ^= first
+        elif effect == DO_WINDOW_SAVE:
+            for index in range(WINDOW_SIZE):
+                self.set_rule(FIRST_WINDOW_REGISTER + index, RULE_OFFSET, index * self.address_size[number])
         elif effect == DO_ARGS_SIZE:
             self.args_size = first
         elif effect == DO_UNKNOWN:

@@ -29,13 +29,18 @@ DO_REMEMBER_STATE = cython.declare(cython.int, int(cfi.Effect.REMEMBER_STATE))
 DO_RESTORE_STATE = cython.declare(cython.int, int(cfi.Effect.RESTORE_STATE))
 DO_NEGATE_RA_STATE = cython.declare(cython.int, int(cfi.Effect.NEGATE_RA_STATE))
 DO_NEGATE_RA_STATE_WITH_PC = cython.declare(cython.int, int(cfi.Effect.NEGATE_RA_STATE_WITH_PC))
+DO_WINDOW_SAVE = cython.declare(cython.int, int(cfi.Effect.WINDOW_SAVE))
 DO_ARGS_SIZE = cython.declare(cython.int, int(cfi.Effect.ARGS_SIZE))
 
 CFA_NONE = cython.declare(cython.int, int(kinds.CfaKind.NONE))
 CFA_REGISTER = cython.declare(cython.int, int(kinds.CfaKind.REGISTER))
 CFA_EXPRESSION = cython.declare(cython.int, int(kinds.CfaKind.EXPRESSION))
+RULE_OFFSET = cython.declare(cython.int, int(kinds.RuleKind.OFFSET))
 RA_PLAIN = cython.declare(cython.int, int(kinds.RaState.PLAIN))
 SIGNED_RA = cython.declare(cython.int, int(kinds.RaState.SIGNED))
+
+FIRST_WINDOW_REGISTER = cython.declare(cython.longlong, cfi.WINDOW_REGISTERS.start)
+WINDOW_SIZE = cython.declare(cython.longlong, len(cfi.WINDOW_REGISTERS))
 
 NOT = cython.declare(cython.longlong, -1)  # no row, no rule, no size
 REMEMBER_AND_RESTORE = cython.declare(cython.longlong, 2)  # bytes of both
@@ -56,6 +61,7 @@ class Writer(OpcodeWriter):
         instructions: cython.const[cython.uchar][:, ::1],
         choices: cython.const[cython.uchar][:, ::1],
         rule_effects: cython.const[cython.uchar][::1],
+        address_size: cython.longlong,
         big: cython.int,
         rule_register: cython.const[cython.ushort][::1],
         rule_kind: cython.const[cython.uchar][::1],
@@ -69,6 +75,7 @@ class Writer(OpcodeWriter):
             self, instructions, choices, big, expressions, expression_start, expression_size, row_args_size
         )
         self.rule_effects = rule_effects
+        self.address_size = address_size
         self.rule_register = rule_register
         self.rule_kind = rule_kind
         self.rule_value = rule_value
@@ -167,17 +174,42 @@ class Writer(OpcodeWriter):
         else:
             self.instruct(effect, register, self.rule_value[rule])
 
+    def window_at(self, row: cython.longlong) -> cython.longlong:
+        """The index of the first of a row's rules that DW_CFA_GNU_window_save gives; NOT where it has not all of them,
+        or the machine has no such instruction."""
+        first: cython.longlong = self.rule_at(row, FIRST_WINDOW_REGISTER)
+        index: cython.longlong
+        if first == NOT or first + WINDOW_SIZE > self.row_first_rule[row] + self.row_rule_count[row]:
+            return NOT
+        self.choose(DO_WINDOW_SAVE, 0, 0)
+        if self.size == NOT:
+            return NOT
+        for index in range(WINDOW_SIZE):
+            if (
+                self.rule_register[first + index] != FIRST_WINDOW_REGISTER + index
+                or self.rule_kind[first + index] != RULE_OFFSET
+                or self.rule_value[first + index] != index * self.address_size
+            ):
+                return NOT
+        return first
+
     def change_rules(self, before: cython.longlong, row: cython.longlong, initial: cython.longlong) -> cython.void:
         """From one row's register rules to another's, on top of the CIE's; both are sorted by register."""
         old: cython.longlong = 0
         old_end: cython.longlong = 0
         new: cython.longlong = self.row_first_rule[row]
         new_end: cython.longlong = new + self.row_rule_count[row]
+        window: cython.longlong  # the first of the rules that are given at once
         if before != NOT:
             old = self.row_first_rule[before]
             old_end = old + self.row_rule_count[before]
         if old == new and old_end == new_end:
             return
+        window = self.window_at(row)
+        if window != NOT and self.window_at(before) == NOT:
+            self.instruct(DO_WINDOW_SAVE, 0, 0)
+        else:
+            window = new_end
         while old < old_end or new < new_end:
             if new == new_end or (old < old_end and self.rule_register[old] < self.rule_register[new]):
                 # The CIE's own rule would come back.
@@ -186,10 +218,11 @@ class Writer(OpcodeWriter):
                 self.instruct(DO_RESTORE, self.rule_register[old], 0)
                 old += 1
             elif old == old_end or self.rule_register[new] < self.rule_register[old]:
-                self.give_rule(new, initial)
+                if not window <= new < window + WINDOW_SIZE:
+                    self.give_rule(new, initial)
                 new += 1
             else:
-                if not self.says_same(old, new):
+                if not self.says_same(old, new) and not window <= new < window + WINDOW_SIZE:
                     self.give_rule(new, initial)
                 old += 1
                 new += 1
