@@ -81,7 +81,7 @@ def _text(table: UnwindTable, form: _Form) -> tuple[bytes, Refusals]:
     pieces = _joined(apart, said, before, _row_pieces(pool, apart, rows, form), behind)
     definitions = b"".join([pointed_section(texts, pointers), *(one.definitions for one in texts)])
     anchor = f"{label(0, base)}:\n".encode() * (bool(definitions) and not form.has_sections)
-    return anchor + pool.joined(pieces) + definitions, refusals
+    return anchor + pool.join(pieces) + definitions, refusals
 
 
 def _numbers(pool: Pool, values: NDArray[np.uint64], form: _Form) -> NDArray[np.int64]:

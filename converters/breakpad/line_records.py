@@ -17,7 +17,7 @@ from ...schemas.line import DW_LNCT, STANDARD_OPCODE_LENGTHS, RowFlag
 from ...schemas.section import BuildError, ByteOrder, ParseError
 from ...schemas.text_records import Number, bytes_from, parts_of, text_from
 from ..arrays import ranges
-from ..bulk_text import bytes_filled
+from ..bulk_text import fill_bytes
 from ..kernels import engine, views
 from ..line.lookup import paths_of, sequence_ranges
 from ..line.table import LineRowColumns, LineTable, LineUnitColumns, PathColumns, contents_bit
@@ -142,7 +142,7 @@ def _written(functions: bytes, begin: NDArray[np.uint64], columns: NDArray[np.ui
     values[:, 0] -= origin
     fixed = views(pool, places, np.array(BASES, np.uint8), np.ascontiguousarray(values))
     size = engine.breakpad.symbol_lines.write(*fixed, *views(np.empty(0, np.uint8)))
-    text = bytes_filled(size, lambda room: engine.breakpad.symbol_lines.write(*fixed, *views(room)))
+    text = fill_bytes(size, lambda room: engine.breakpad.symbol_lines.write(*fixed, *views(room)))
     return text + functions[places[-1] :]
 
 

@@ -136,7 +136,7 @@ def write_names(table: Names) -> bytes:
     set_at = 2 * np.arange(len(body)) + 3 * table.first[:-1]
     pieces[set_at] = head
     pieces[set_at + 1 + 3 * np.diff(table.first)] = np.where(sets.dwarf_format == DwarfFormat.DWARF64, 2, 1)
-    return pool.joined(pieces)
+    return pool.join(pieces)
 
 
 def _refuse_unwritable(table: Names) -> None:

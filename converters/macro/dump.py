@@ -234,7 +234,7 @@ def _texts(table: Macros, sources: MacroSources, entries: NDArray[np.int64]) -> 
     pieces[which] = sources.add_strings(pool, table.value[entries[which]])
     which = np.flatnonzero(table.has_operand(entries, Operand.STRX))
     pieces[which] = add_indexed(pool, table, sources, entries[which])
-    joined = pool.joined(pieces)
+    joined = pool.join(pieces)
     end = np.cumsum(pool.lengths()[pieces])
     bounds = zip([0, *end[:-1].tolist()], end.tolist(), strict=True) if len(entries) else ()
     return [joined[begin:behind].decode(errors="surrogateescape") for begin, behind in bounds]

@@ -192,7 +192,7 @@ def write_macros(table: Macros) -> bytes:
     joined = np.full(2 * len(units) + 5 * len(table), end, np.int64)
     joined[(2 * number + 1 + 5 * count)[:, None] + np.arange(5)] = pieces
     joined[2 * units + 5 * table.first[:-1]] = _add_headers(pool, table) if table.has_headers else none
-    return pool.joined(joined)
+    return pool.join(joined)
 
 
 def _add_ulebs(pool: Pool, values: U64) -> I64:
@@ -240,5 +240,5 @@ def _add_headers(pool: Pool, table: Macros) -> I64:
         parts.add_slices(table.text, described, described_size) + np.arange(units),
     ]
     lengths = parts.lengths()
-    joined = parts.joined(np.stack(numbers, axis=1).reshape(-1))
+    joined = parts.join(np.stack(numbers, axis=1).reshape(-1))
     return pool.add_texts(joined, sum(lengths[one] for one in numbers)) + np.arange(units)

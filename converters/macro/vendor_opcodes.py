@@ -69,12 +69,12 @@ def _operand_text(form: DW_FORM, value: Any, sources: MacroSources, place: tuple
         return f"<{prefixed(value)}>".encode()
     numbers, pool = np.array([value & (1 << 64) - 1], np.uint64), Pool([])
     if form is DW_FORM.strp:
-        text = pool.joined(sources.add_strings(pool, numbers))
+        text = pool.join(sources.add_strings(pool, numbers))
         return f"(indirect string, offset: {prefixed(value)}): ".encode() + text
     if form is DW_FORM.line_strp:
-        text = pool.joined(sources.add_line_strings(pool, numbers))
+        text = pool.join(sources.add_line_strings(pool, numbers))
         return f"(indirect line string, offset: {prefixed(value)}): ".encode() + text
     if form in _INDEXED:
-        text = pool.joined(sources.add_indexed(pool, numbers, *place))
+        text = pool.join(sources.add_indexed(pool, numbers, *place))
         return f"(indexed string: {prefixed(value)}): ".encode() + text
     return f"{value}".encode()

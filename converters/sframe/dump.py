@@ -276,7 +276,7 @@ def _functions_text(dump: _Dump, tails: list[bytes], begin: int, end: int) -> by
     pieces[row_at] = indent
     pieces[row_at + 1] = digits + np.arange(len(pc))
     pieces[row_at + 2] = tail + dump.content[rows]
-    return pool.joined(pieces)
+    return pool.join(pieces)
 
 
 def _function_text(dump: _Dump, tails: list[bytes], index: int) -> Iterator[bytes]:
@@ -288,7 +288,7 @@ def _function_text(dump: _Dump, tails: list[bytes], index: int) -> Iterator[byte
         rows = slice(start, min(start + CHUNK, last))
         pool = Pool([b"\n    ", *tails])
         lines = pool.add(hexadecimal(base + dump.start[rows])) + np.arange(rows.stop - start)
-        yield pool.joined(np.stack([np.zeros_like(lines), lines, 1 + dump.content[rows]], axis=1).reshape(-1))
+        yield pool.join(np.stack([np.zeros_like(lines), lines, 1 + dump.content[rows]], axis=1).reshape(-1))
     yield b"\n"
 
 

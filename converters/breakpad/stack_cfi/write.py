@@ -16,7 +16,7 @@ import numpy as np
 from ....schemas.breakpad import NAMES, StackCfi, StackCfiInit
 from ....schemas.section import BuildError
 from ...arrays import ranges
-from ...bulk_text import bytes_filled
+from ...bulk_text import fill_bytes
 from ...kernels import engine, views
 from ...kernels.breakpad.protocol import TextRow
 from ...refusals import Reason, Refusals
@@ -45,7 +45,7 @@ def stack_cfi_from_table(table: UnwindTable) -> tuple[bytes, Refusals]:
     """As `to_stack_cfi`; with the ranges that have no line because their CFA or return address cannot be said."""
     lines = lines_of(table)
     size = lines.fill(0, len(lines), np.empty(0, np.uint8))
-    return bytes_filled(size, lambda room: lines.fill(0, len(lines), room)), lines.refusals
+    return fill_bytes(size, lambda room: lines.fill(0, len(lines), room)), lines.refusals
 
 
 @dataclass(frozen=True, slots=True, eq=False)

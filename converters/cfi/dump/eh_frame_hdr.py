@@ -133,7 +133,7 @@ def _rows_text(header: _Header, rows: slice) -> bytes:
     ]
     row = np.arange(len(distance))
     pieces = [piece for index, first in enumerate(numbers) for piece in (np.full_like(row, index), first + row)]
-    return pool.joined(np.stack([*pieces, np.full_like(row, 4)], axis=1).reshape(-1))
+    return pool.join(np.stack([*pieces, np.full_like(row, 4)], axis=1).reshape(-1))
 
 
 def _prefixed_lines(values: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -149,7 +149,7 @@ def _chunk(
     end_of_line = b"" if found.pc_first else b"\n"
     first_pc = pool.add(lines(len(pc), hexadecimal(pc), end_of_line), skip)
     pieces[line_at[with_pc] + (not found.pc_first)] = first_pc + np.arange(len(pc))
-    return pool.joined(pieces)
+    return pool.join(pieces)
 
 
 def _add_heads(pool: Pool, frames: Frames, entry: NDArray[np.int64], interpreted: bool) -> NDArray[np.int64]:

@@ -191,7 +191,7 @@ def row_texts(found: FrameRows, machine: str, contents: NDArray[np.int64]) -> tu
     pieces[begin] = cfa + np.arange(count)
     pieces[ranges(begin + 1, column_count)] = cell
     lengths = np.add.reduceat(pool.lengths()[pieces], begin) if count else np.zeros(0, np.int64)
-    return pool.joined(pieces), lengths
+    return pool.join(pieces), lengths
 
 
 def _cell_texts(rules: RuleColumns, rule: NDArray[np.int64], machine: str) -> tuple[list[bytes], NDArray[np.int64]]:
