@@ -1,6 +1,6 @@
-"""What is wrong with a section that can be read: findings, as columns, and sentences that sum them up.
+"""What is wrong with a section that can be read: findings as columns, and sentences that summarize them.
 
-Strategy: a kind of finding carries its words; each finding has a section offset, and a value if one is at fault.
+Strategy: each kind of finding carries its words; each finding has a section offset, and a value if one is wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Worded(IntEnum):
 
 
 class Problem(Worded):
-    """What may be wrong, with the words for one and for several."""
+    """A kind of finding, with the words for one and for several."""
 
 
 P = TypeVar("P", bound=Problem)
@@ -43,8 +43,8 @@ P = TypeVar("P", bound=Problem)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings(Generic[P]):
-    """One element a finding, by section offset: `problem` u8, `offset` i64, and `value` u64, an address or an offset
-    that is at fault (0: none is)."""
+    """One element per finding, in order of section offsets: `problem` u8, `offset` i64, and `value` u64, the wrong
+    address or offset (0 if there is none)."""
 
     kinds: type[P]
     problem: NDArray[np.uint8]
@@ -52,15 +52,15 @@ class Findings(Generic[P]):
     value: NDArray[np.uint64]
 
     def __len__(self) -> int:
-        """How many."""
+        """The number of findings."""
         return len(self.problem)
 
     def of(self, problem: P) -> list[int]:
-        """The section offsets of one kind."""
+        """The section offsets of the findings of one kind."""
         return [int(offset) for offset in self.offset[self.problem == problem]]
 
     def sentences(self) -> tuple[str, ...]:
-        """One for each kind, with the place of the first."""
+        """One sentence per kind, with the offset of the first finding."""
         found = []
         for problem in self.kinds:
             offsets = self.of(problem)
@@ -73,7 +73,7 @@ class Findings(Generic[P]):
 
 
 def findings(kinds: type[P], found: Sequence[tuple[P, NDArray[np.int64], NDArray[np.uint64] | None]]) -> Findings[P]:
-    """Put findings of several kinds together: kind, offsets, and values where there are any."""
+    """Combine findings of several kinds: kind, offsets, and values if there are any."""
     problem = np.concatenate([np.zeros(0, np.uint8), *(np.full(len(at), kind, np.uint8) for kind, at, _ in found)])
     offset = np.concatenate([np.zeros(0, np.int64), *(at for _, at, _ in found)])
     values = (np.zeros(len(at), np.uint64) if value is None else value for _, at, value in found)

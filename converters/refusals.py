@@ -1,6 +1,6 @@
-"""What a target format cannot say: values, never exceptions, so that the rest is converted.
+"""What a target format cannot express: values, not exceptions, so that the rest is still converted.
 
-Strategy: one enumeration of reasons, each with its sentence; a refusal names a function and PCs.
+Strategy: one enumeration of reasons, each with its sentence; a refusal names a function and a PC range.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
 class Reason(Worded):
     """Why a PC range of a function is left out of the result."""
 
-    NO_CFA = 1, "no rule for the CFA"
+    NO_CFA = 1, "the row has no CFA rule"
     CFA_EXPRESSION = 2, "the CFA is a DWARF expression"
-    CFA_REGISTER = 3, "the CFA counts from a register other than SP and FP"
-    CFA_OFFSET = 4, "the CFA offset has no encoding"
-    RA_UNDEFINED = 5, "the return address is undefined: an outermost frame, which the format has no mark for"
-    RA_RULE = 6, "the return address has a rule that the format cannot say"
-    FP_RULE = 7, "the frame pointer has a rule that the format cannot say"
-    SP_RULE = 8, "the stack pointer has a rule that the format cannot say"
-    FP_WITHOUT_RA = 9, "the frame pointer is saved, the return address is not"
+    CFA_REGISTER = 3, "the CFA is based on a register other than SP and FP"
+    CFA_OFFSET = 4, "the CFA offset cannot be encoded"
+    RA_UNDEFINED = 5, "the return address is undefined (outermost frame), which this format cannot mark"
+    RA_RULE = 6, "this format cannot express the rule for the return address"
+    FP_RULE = 7, "this format cannot express the rule for the frame pointer"
+    SP_RULE = 8, "this format cannot express the rule for the stack pointer"
+    FP_WITHOUT_RA = 9, "the frame pointer is saved but the return address is not"
     RA_SIGNED_WITH_PC = 10, "the return address is signed with the PC"
-    RETURN_COLUMN = 11, "the return address is in a column other than the ABI's"
+    RETURN_COLUMN = 11, "the return address column is not the ABI's"
     TOO_LARGE = 12, "the function is larger than 4 GiB"
-    OVERLAP = 13, "the PCs belong to a function that starts before"
-    REPETITION = 14, "a repetitive block that the format cannot say as a whole"
-    SEGMENT = 15, "the function lies in a segment of its own"
-    RULE_LOST = 16, "a rule, once given, is not given any more, which no instruction says"
-    AUGMENTATION = 17, "of the function only its addresses are known, because its augmentation is not"
-    NO_DIRECTIVE = 18, "something that no directive of this architecture says"
-    UNALIGNED_OFFSET = 19, "a register's offset is no multiple of the assembler's data alignment factor"
-    UNALIGNED_ROW = 20, "a row begins at no multiple of the assembler's code alignment factor"
-    FAR = 21, "too far from the other functions for offsets of four bytes"
-    LARGE_COLUMN = 22, "the return address is in a column above 255"
-    NULL_POINTER = 23, "the personality or the LSDA is at address 0, which means that there is none"
+    OVERLAP = 13, "these PCs belong to a function that starts earlier"
+    REPETITION = 14, "this format cannot express the repeating block as a whole"
+    SEGMENT = 15, "the function has a segment selector"
+    RULE_LOST = 16, "a register rule disappears between two rows; no DW_CFA instruction can express that"
+    AUGMENTATION = 17, "the CIE's augmentation is unknown: only the function's addresses could be read"
+    NO_DIRECTIVE = 18, "no .cfi_ directive of this architecture can express the row"
+    UNALIGNED_OFFSET = 19, "a register offset is not a multiple of the assembler's data alignment factor"
+    UNALIGNED_ROW = 20, "a row's offset is not a multiple of the assembler's code alignment factor"
+    FAR = 21, "too far from the other functions for 4-byte offsets"
+    LARGE_COLUMN = 22, "the return address column is above 255"
+    NULL_POINTER = 23, "the personality or LSDA is at address 0, which means that there is none"
     NO_SECTION = 24, "the function is in no section of the file"
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """`function` is its index in the table; `start` and `end` (behind the last PC) are addresses."""
+    """`function` is an index into the table; `start` and `end` (exclusive) are addresses."""
 
     function: int
     start: int
@@ -65,7 +65,7 @@ class Refusals:
     reason: NDArray[np.uint8]
 
     def __len__(self) -> int:
-        """How many."""
+        """The number of refusals."""
         return len(self.function)
 
     def __getitem__(self, index: int) -> Refusal:
@@ -76,14 +76,14 @@ class Refusals:
 
 @dataclass(frozen=True, slots=True)
 class RefusedCount:
-    """How often a reason was met: PC ranges, and the bytes in them."""
+    """How often one reason occurred: PC ranges, and the bytes in them."""
 
     ranges: int
     bytes: int
 
 
 def count_reasons(refusals: Refusals) -> dict[str, RefusedCount]:
-    """Refusals by the name of their reason."""
+    """Count refusals by the name of their reason."""
     sizes = (refusals.end - refusals.start).astype(np.int64)
     found: dict[str, RefusedCount] = {}
     for reason in Reason:

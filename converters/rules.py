@@ -1,6 +1,6 @@
-"""The kinds of rules that a row holds, and the bounds on what one row may hold (DWARF5 6.4.1).
+"""The kinds of rules in a row, and the limits of one row (DWARF5 6.4.1).
 
-Strategy: plain numbers, shared by the table and the kernels that fill it.
+Strategy: plain numbers, shared by the table and by the kernels that fill it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class CfaKind(IntEnum):
 class RuleKind(IntEnum):
     """How a row finds a register's value in the caller."""
 
-    UNSPECIFIED = 0  # no rule was ever given: the ABI's default
+    UNSPECIFIED = 0  # no rule has been given: the ABI's default
     UNDEFINED = 1
     SAME_VALUE = 2
     OFFSET = 3  # saved at CFA + N
@@ -38,9 +38,9 @@ class RaState(IntEnum):
     SIGNED_WITH_PC = 3
 
 
-# A signal trampoline of ppc64 has about a hundred rules; no ABI numbers registers as high.
+# A signal trampoline of ppc64 has about a hundred rules; no ABI has higher register numbers.
 MAX_LIVE_RULES = 256
 MAX_REGISTER = 0xFFFF
 
-# Offsets and advances beyond this are no addresses; below it no sum of them overflows 64 bits.
+# Offsets and advances beyond this cannot be addresses; below it, no sum of them overflows 64 bits.
 MAX_OFFSET = 1 << 61

@@ -171,7 +171,7 @@ def test_report_and_strict(tmp_path: Path) -> None:
     figures = ("functions", "converted", "partial", "covered_bytes", "code_bytes", "fdes", "fres", "sframe_bytes")
     assert [found[name] for name in figures] == [2, 1, 1, 0x7C, 0x80, 3, 1, 28 + 60 + 3]
     assert found["refused"] == {"CFA_REGISTER": {"ranges": 1, "bytes": 4}}
-    assert "refused: 1 range, 4 bytes: the CFA counts from a register other than SP and FP" in done.stderr
+    assert "refused: 1 range, 4 bytes: the CFA is based on a register other than SP and FP" in done.stderr
     assert unwindkit(*arguments, "--strict").returncode == DIFFERENT
     assert (tmp_path / "out.bin").exists()
     path.write_bytes(tiny_elf())
