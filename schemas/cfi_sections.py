@@ -73,7 +73,7 @@ def parse_bounds(section: Section, offset: int, dialect: Dialect, record: str) -
         return None
     size = dialect.size_of_id(dwarf_format)
     if length < size:
-        raise ParseError(section, offset, f"{record}.length", f"{length} bytes do not hold an id of {size}")
+        raise ParseError(section, offset, f"{record}.length", f"{length} bytes are too few for an id of {size}")
     entry_id = int.from_bytes(section.data[start : start + size], section.byte_order)
     return EntryBounds(dwarf_format, start, entry_id, start + size, start + length)
 
@@ -185,7 +185,8 @@ def parse_section(section: Section, dialect: Dialect) -> tuple[tuple[int, Entry]
         target = dialect.cie_offset(bounds.id_offset, bounds.entry_id)
         if target not in formats:
             if not 0 <= target < len(section):
-                raise ParseError(section, bounds.id_offset, f"{name}.cie_pointer", f"points to {target:#x}, outside")
+                reason = f"points to {target:#x}, outside the section"
+                raise ParseError(section, bounds.id_offset, f"{name}.cie_pointer", reason)
             formats[target] = fde_format_at(section, target, dialect, f"{name}.cie_pointer")
         return _parse_fde(section, bounds, formats[target], f"{name} FDE"), bounds.end
 
@@ -301,7 +302,7 @@ def build_instructions(
         name = f"instructions[{index}]"
         declared = INSTRUCTIONS[instruction.opcode].operands
         if len(declared) != len(instruction.operands):
-            raise BuildError("", None, name, f"{len(instruction.operands)} operands, {len(declared)} needed")
+            raise BuildError("", None, name, f"found {len(instruction.operands)} operands, expected {len(declared)}")
         head: int = instruction.opcode
         tail = b""
         for operand, value in zip(declared, instruction.operands, strict=True):

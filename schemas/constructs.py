@@ -25,7 +25,7 @@ class SizedBytes(construct.Construct):
         length = self.length._parsereport(stream, context, path)
         left = len(stream.getbuffer()) - stream.tell()
         if length > left:
-            raise construct.StreamError(f"a block of {length} bytes, where {left} are left", path=path)
+            raise construct.StreamError(f"a block of {length} bytes, but only {left} are left", path=path)
         data: bytes = construct.stream_read(stream, length, path)
         return data
 
@@ -94,10 +94,10 @@ class ListOfEntries(construct.Construct):
     def _build(self, entries: tuple[Any, ...], stream: io.BytesIO, context: Any, path: str) -> tuple[Any, ...]:
         constructs, count = self._layout(context, path)
         if len(entries) != count:
-            raise construct.RangeError(f"{len(entries)} entries, {count} counted", path=path)
+            raise construct.RangeError(f"found {len(entries)} entries, expected {count}", path=path)
         for values in entries:
             if len(constructs) != len(values):
-                raise construct.RangeError(f"{len(values)} values, {len(constructs)} needed", path=path)
+                raise construct.RangeError(f"found {len(values)} values, expected {len(constructs)}", path=path)
             for one, value in zip(constructs, values, strict=True):
                 one._build(value, stream, context, path)
         return entries

@@ -15,7 +15,7 @@ VERSION = 1
 
 
 def _value_count(this: Any) -> int:
-    """Values in the table: two per row; none where the count or the table is omitted."""
+    """Values in the table: two per row; none if the count or the table is omitted."""
     if this.fde_count is None or this.table_enc == DW_EH_PE.omit:
         return 0
     return 2 * int(this.fde_count)

@@ -107,7 +107,7 @@ class _Block(construct.Construct):
         # Checked first: construct would request any number of bytes from the stream.
         left = len(stream.getbuffer()) - stream.tell()
         if length.value > left:
-            raise construct.StreamError(f"a block of {length.value} bytes, where {left} are left", path=path)
+            raise construct.StreamError(f"a block of {length.value} bytes, but only {left} are left", path=path)
         return LebBlock(construct.stream_read(stream, length.value, path), length.size)
 
     def _build(self, block: LebBlock, stream: io.BytesIO, context: Any, path: str) -> LebBlock:
@@ -130,11 +130,11 @@ class _NulTerminated(construct.Construct):
                 return text
             size *= 2
         left = sum(map(len, parts))
-        raise construct.StreamError(f"no zero byte in the {left} bytes that are left", path=path)
+        raise construct.StreamError(f"no zero byte in the remaining {left} bytes", path=path)
 
     def _build(self, text: bytes, stream: io.BytesIO, context: Any, path: str) -> bytes:
         if b"\0" in text:
-            raise construct.StreamError(f"{text!r} holds the zero byte that would end it", path=path)
+            raise construct.StreamError(f"{text!r} contains a zero byte, which would end it", path=path)
         construct.stream_write(stream, text + b"\0", len(text) + 1, path)
         return text
 
@@ -384,7 +384,7 @@ def parse_records(
     while offset < len(section):
         value, end = parse_one(section, offset, index)
         if end <= offset:
-            raise ParseError(section, offset, f"[{index}]", "a record of no bytes")
+            raise ParseError(section, offset, f"[{index}]", "an empty record")
         yield offset, value
         offset = end
         index += 1
@@ -397,12 +397,12 @@ def parse_initial_length(section: Section, offset: int, record: str) -> tuple[Dw
     """
     data, order = section.data, section.byte_order
     if offset + 4 > len(data):
-        raise ParseError(section, offset, f"{record}.length", f"{len(data) - offset} bytes are left, 4 are needed")
+        raise ParseError(section, offset, f"{record}.length", f"4 bytes needed, {len(data) - offset} left")
     length = int.from_bytes(data[offset : offset + 4], order)
     dwarf_format = DwarfFormat.DWARF32
     if length == LENGTH_DWARF64:
         if offset + 12 > len(data):
-            raise ParseError(section, offset, f"{record}.length", f"{len(data) - offset} bytes are left, 12 are needed")
+            raise ParseError(section, offset, f"{record}.length", f"12 bytes needed, {len(data) - offset} left")
         length = int.from_bytes(data[offset + 4 : offset + 12], order)
         dwarf_format = DwarfFormat.DWARF64
     elif length >= LENGTH_RESERVED:

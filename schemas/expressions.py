@@ -212,7 +212,8 @@ def build_expression(operations: tuple[Operation, ...], like: Section, offset_si
         opcode, kinds = _by_name()[operation.name]
         data.append(opcode)
         if len(kinds) != len(operation.operands):
-            raise BuildError(like, None, f"operation[{index}]", f"{len(operation.operands)} operands, not {len(kinds)}")
+            reason = f"found {len(operation.operands)} operands, expected {len(kinds)}"
+            raise BuildError(like, None, f"operation[{index}]", reason)
         for kind, value in zip(kinds, operation.operands, strict=True):
             sizes = {"address_size": like.address_size, "offset_size": offset_size}
             data += engine.build_value(kind, value, like.byte_order, f"operation[{index}]", **sizes)

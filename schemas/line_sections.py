@@ -45,7 +45,7 @@ def _program_start(section: Section, at: int, end: int, dwarf_format: DwarfForma
     """The section offset of the program, from the header_length at `at`."""
     start = at + dwarf_format
     if start > end:
-        raise ParseError(section, at, f"{name}.header_length", f"{end - at} bytes are left, {dwarf_format:d} needed")
+        raise ParseError(section, at, f"{name}.header_length", f"{dwarf_format:d} bytes needed, {end - at} left")
     length = int.from_bytes(section.data[at:start], section.byte_order)
     if length > end - start:
         raise ParseError(section, at, f"{name}.header_length", f"{length:#x} bytes reach past the unit's end")
@@ -132,9 +132,10 @@ def _parse_extended(section: Section, offset: int, end: int, name: str) -> tuple
     length: Leb128
     length, start = _parse_value(ULEB, section, offset, end, f"{name}.length")
     if length.value > end - start:
-        raise ParseError(section, offset, f"{name}.length", f"{length.value:#x} bytes, where {end - start} are left")
+        reason = f"{length.value:#x} bytes, but only {end - start:#x} are left"
+        raise ParseError(section, offset, f"{name}.length", reason)
     if length.value == 0:
-        raise ParseError(section, offset, f"{name}.length", "holds no opcode")
+        raise ParseError(section, offset, f"{name}.length", "is 0, so there is no opcode")
     opcode, stop = section.data[start], start + length.value
     operands: tuple[Any, ...] = ()
     at = start + 1
@@ -156,7 +157,7 @@ def build_program(program: Program, header: LineProgramHeader, byte_order: ByteO
             continue
         kinds = operand_kinds(instruction.opcode, header)
         if len(kinds) != len(instruction.operands):
-            raise BuildError(NAME, None, name, f"{len(instruction.operands)} operands, {len(kinds)} needed")
+            raise BuildError(NAME, None, name, f"found {len(instruction.operands)} operands, expected {len(kinds)}")
         data.append(instruction.opcode)
         for kind, value in zip(kinds, instruction.operands, strict=True):
             data += engine.build_value(kind, value, byte_order, name)
@@ -167,7 +168,7 @@ def _build_extended(instruction: ExtendedInstruction, byte_order: ByteOrder, nam
     spec = next((spec for known, spec in EXTENDED.items() if known == instruction.opcode), None)
     has_operand = spec is not None and spec.operand is not LineOperand.NONE
     if len(instruction.operands) != has_operand:
-        raise BuildError(NAME, None, name, f"{len(instruction.operands)} operands, {has_operand:d} needed")
+        raise BuildError(NAME, None, name, f"found {len(instruction.operands)} operands, expected {has_operand:d}")
     body = bytes([instruction.opcode])
     if spec is not None and has_operand:
         (value,) = instruction.operands

@@ -126,7 +126,7 @@ class NameSet:
 
 
 def range_padding(header_end: int, header: AddressRangesHeader) -> int:
-    """Bytes before the ranges, which start at a multiple of their size from the set's start (DWARF4 7.20).
+    """The padding before the ranges in bytes: their offset in the set is a multiple of their size (DWARF4 7.20).
 
     `header_end` is relative to the set's start.
     """
@@ -134,12 +134,12 @@ def range_padding(header_end: int, header: AddressRangesHeader) -> int:
 
 
 def range_size(header: AddressRangesHeader) -> int:
-    """Bytes of a range."""
+    """The size of a range in bytes."""
     return 2 * header.address_size + header.segment_size
 
 
 def _bounds(section: Section, record: str) -> Iterator[tuple[int, str, DwarfFormat, int, int]]:
-    """Each set's offset, record path, format, offset behind the length, and end."""
+    """Each set's offset, record path, format, offset after the length, and end."""
     offset = index = 0
     while offset < len(section) and (any(section.data[offset : offset + 4]) or any(section.data[offset:])):
         name = f"{record}[{index}]"
@@ -150,11 +150,11 @@ def _bounds(section: Section, record: str) -> Iterator[tuple[int, str, DwarfForm
 
 
 def parse_address_ranges(section: Section) -> tuple[AddressRangeSet, ...]:
-    """The sets of a `.debug_aranges` (law 2: `build_address_ranges` gives the bytes back, but for zeros at the end)."""
+    """The sets of a `.debug_aranges` (law 2: `build_address_ranges` gives the bytes back, except zeros at the end)."""
     sets = []
     for offset, name, dwarf_format, start, end in _bounds(section, "set"):
         header, at = engine.parse(AddressRangesHeader, section, start, end, name, dwarf_format=dwarf_format)
-        # A set may end before its padding does: then it has no range.
+        # A set may end inside its padding; it has no ranges then.
         begin = min(end, at + range_padding(at - offset, header))
         count = (end - begin) // range_size(header)
         sizes = {"address_size": header.address_size, "segment_size": header.segment_size}
@@ -195,7 +195,8 @@ def parse_names(section: Section, is_gnu: bool) -> tuple[NameSet, ...]:
         is_terminated, begin, stream = False, at, io.BytesIO(section.data[at:end])
         while at < end and not is_terminated:
             if at + dwarf_format > end:
-                raise ParseError(section, at, f"{name}.name[{len(names)}].offset", f"{end - at} bytes are left")
+                reason = f"{dwarf_format:d} bytes needed, {end - at} left"
+                raise ParseError(section, at, f"{name}.name[{len(names)}].offset", reason)
             if not any(section.data[at : at + dwarf_format]):
                 is_terminated, at = True, at + dwarf_format
                 continue

@@ -265,7 +265,7 @@ def build_macros(units: tuple[MacroUnit, ...], byte_order: ByteOrder) -> bytes:
             path, declared = f"{name}.entry[{number}]", kinds.get(entry.opcode)
             if declared is None or entry.opcode == END or len(declared) != len(entry.operands):
                 raise BuildError(
-                    "", None, path, f"the opcode {entry.opcode:#04x} has not {len(entry.operands)} operands"
+                    "", None, path, f"the opcode {entry.opcode:#04x} does not have {len(entry.operands)} operands"
                 )
             data.append(entry.opcode)
             for kind, value in zip(declared, entry.operands, strict=True):

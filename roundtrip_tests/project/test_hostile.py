@@ -92,8 +92,8 @@ def test_length_that_lies(text: str, offset: int, record: str, reason: str, as_r
 @pytest.mark.parametrize(
     ("pointer", "reason", "as_record"),
     [
-        ("00000100", "outside the section", "points to -0xffef, outside"),  # before the section
-        ("ffffffff", "outside the section", "points to -0xffffffee, outside"),  # forward, modulo 2**32
+        ("00000100", "outside the section", "points to -0xffef, outside the section"),  # before the section
+        ("ffffffff", "outside the section", "points to -0xffffffee, outside the section"),  # forward, modulo 2**32
         ("04000000", "points to 0xd, which is not a CIE", None),  # to the FDE itself
         ("10000000", "points to 0x1, which is not a CIE", None),  # into the CIE
     ],
@@ -371,4 +371,4 @@ def test_error_shows_the_place_in_the_file() -> None:
     section = Section(".eh_frame", memoryview(CIE + octets("14")), 0x1000, 0x2000)
     with pytest.raises(ParseError) as caught:
         cfi_sections.parse_section(section, EH_FRAME)
-    assert str(caught.value) == ".eh_frame+0xd (file 0x200d): entry[1].length: 1 bytes are left, 4 are needed"
+    assert str(caught.value) == ".eh_frame+0xd (file 0x200d): entry[1].length: 4 bytes needed, 1 left"

@@ -152,7 +152,7 @@ def test_the_listing_of_the_lazy_plt() -> None:
         ("03 01020304050607", 8, "operation[0].value", "8"),  # addr of seven bytes
         ("77 80", 2, "operation[0].value", "1"),  # breg7, an SLEB128 that goes on
         ("92 07", 2, "operation[0].value", "1"),  # bregx without its second operand
-        ("9e 03 0102", 2, "operation[0].value", "a block of 3 bytes, where 2 are left"),
+        ("9e 03 0102", 2, "operation[0].value", "a block of 3 bytes, but only 2 are left"),
     ],
 )
 def test_unknown_opcodes_and_cut_operands_are_refused_where_they_are(

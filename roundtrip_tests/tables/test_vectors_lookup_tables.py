@@ -122,7 +122,7 @@ def test_gnu_names() -> None:
         (RANGES.replace("0200 ", "0400 "), r"set\[0\].version: "),
         (RANGES.replace("\n    08 ", "\n    03 "), r"set\[0\].address_size: "),
         ("f0ffffff", r"set\[0\].length: 0xfffffff0 is a reserved initial length"),
-        ("ffffffff 0000", r"set\[0\].length: 6 bytes are left, 12 are needed"),
+        ("ffffffff 0000", r"set\[0\].length: 12 bytes needed, 6 left"),
         ("00000000 00000001", r"set\[0\]"),
     ],
 )
@@ -132,7 +132,7 @@ def test_what_is_no_set_of_ranges(text: str, said: str) -> None:
 
 
 def test_a_name_without_an_end() -> None:
-    with pytest.raises(ParseError, match=r"\+0x15: set\[0\].name\[0\].name: no zero byte in the 3 bytes"):
+    with pytest.raises(ParseError, match=r"\+0x15: set\[0\].name\[0\].name: no zero byte in the remaining 3 bytes"):
         parse_names(section("11000000 0200 00000000 00000000 2a000000 616263"), is_gnu=False)
 
 
