@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.cfi import DW_CFA, Instruction
+from ...schemas.cfi import DW_CFA, WINDOW_REGISTERS, Effect, Instruction
 from ...schemas.cfi_sections import build_instructions
 from ...schemas.wire import leb_block, uleb
 from ..arch.table import Architecture
@@ -61,8 +61,10 @@ def row_texts(table: UnwindTable) -> RowTexts:
     steps, of_row = np.unique(before * len(contents) + content, return_inverse=True)
     pairs = [(contents[step // len(contents)], contents[step % len(contents)]) for step in steps.tolist()]
     step_reason = np.array([_reason(*pair, table.architecture) for pair in pairs], np.uint8)
+    window = _window(table.architecture)
     texts = [
-        b"" if reason else _changes(*pair).encode() for pair, reason in zip(pairs, step_reason.tolist(), strict=True)
+        b"" if reason else _changes(*pair, window).encode()
+        for pair, reason in zip(pairs, step_reason.tolist(), strict=True)
     ]
     return RowTexts(texts, of_row, opening, _run_reasons(table, run, step_reason[of_row]))
 
@@ -157,13 +159,26 @@ _EXPRESSIONS = {RuleKind.EXPRESSION: DW_CFA.expression, RuleKind.VAL_EXPRESSION:
 _SIGNS = {RaState.SIGNED: ".cfi_negate_ra_state", RaState.SIGNED_WITH_PC: ".cfi_negate_ra_state_with_pc"}
 
 
-def _changes(before: RowContent, row: RowContent) -> str:
-    """The directives that lead from one row to the next."""
+def _window(architecture: Architecture) -> frozenset[RegisterRule]:
+    """The rules that `.cfi_window_save` gives; none where the architecture has no register windows."""
+    if Effect.WINDOW_SAVE not in dict(architecture.instruction_effects).values():
+        return frozenset()
+    return frozenset(
+        RegisterRule(register, RuleKind.OFFSET, index * architecture.address_size)
+        for index, register in enumerate(WINDOW_REGISTERS)
+    )
+
+
+def _changes(before: RowContent, row: RowContent, window: frozenset[RegisterRule]) -> str:
+    """The directives that lead from one row to the next; `window` are the rules that `.cfi_window_save` gives."""
     had = {rule.register: rule for rule in before.registers}
     # `.cfi_restore` takes away every rule that no CIE gives: see `_openings`.
     said = {register: f".cfi_restore {register}" for register in had.keys() - _registers(row)}
-    said |= {rule.register: _rule(rule) for rule in row.registers if had.get(rule.register) != rule}
-    lines = [*_cfa(before.cfa, row.cfa), *(line for _, line in sorted(said.items()))]
+    changed = {rule for rule in row.registers if had.get(rule.register) != rule}
+    saves_window = bool(window & changed) and window <= set(row.registers)
+    said |= {rule.register: _rule(rule) for rule in (changed - window if saves_window else changed)}
+    lines = [*_cfa(before.cfa, row.cfa), *[".cfi_window_save"] * saves_window]
+    lines += [line for _, line in sorted(said.items())]
     if row.ra_state is not before.ra_state:
         # Each of the two states is left as it was entered.
         lines += [_SIGNS[state] for state in (before.ra_state, row.ra_state) if state is not RaState.PLAIN]

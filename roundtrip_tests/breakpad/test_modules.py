@@ -24,7 +24,7 @@ from unwindkit.schemas.breakpad import Public
 from unwindkit.schemas.breakpad_files import build_lines, build_record
 from unwindkit.schemas.section import BuildError
 
-from ..cfi.test_cfi_reading import LIBRARIES, libc
+from ..cfi.test_cfi_reading import NAMED_LIBRARIES, libc
 from ..support.programs.elf_programs import tool
 from ..support.real_files import REAL_FILES
 from ..support.tiny_elf import ALLOC, CFI, CODE, Content, patched, tiny_elf
@@ -132,8 +132,8 @@ def test_architectures_have_breakpads_names() -> None:
     assert {name: architecture.breakpad_module for name, architecture in ARCHITECTURES.items()} == names
 
 
-@pytest.mark.oracle(*LIBRARIES, "sid-armhf")
-@pytest.mark.parametrize("suite", [*LIBRARIES, "sid-armhf"])
+@pytest.mark.oracle(*NAMED_LIBRARIES, "sid-armhf")
+@pytest.mark.parametrize("suite", [*NAMED_LIBRARIES, "sid-armhf"])
 def test_public_symbols_are_those_of_nm(suite: str) -> None:
     image = open_elf(libc(suite))
     found = public_symbols(image)

@@ -21,7 +21,7 @@ from unwindkit.converters.dwarf import expressions
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.table.model import CfaRule, Function, FunctionFlag, RegisterRule, table_of
 
-from ..cfi.test_cfi_reading import LIBRARIES, libc
+from ..cfi.test_cfi_reading import NAMED_LIBRARIES, libc
 from ..support.handmade import NO_CFA, at, octets, on, row, sp
 from ..support.real_files import REAL_FILES
 from ..support.texts.frame_text import Frame, readelf_frames
@@ -58,9 +58,9 @@ def agrees(text: str, frames: list[Frame], table: UnwindTable) -> int:
     return compared
 
 
-@pytest.mark.oracle(*LIBRARIES)
+@pytest.mark.oracle(*NAMED_LIBRARIES)
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("suite", LIBRARIES)
+@pytest.mark.parametrize("suite", NAMED_LIBRARIES)
 def test_rules_are_readelfs_at_every_row(suite: str) -> None:
     table = read_elf(libc(suite))
     text, refusals = stack_cfi_from_table(table)

@@ -22,7 +22,7 @@ from unwindkit.converters.table.cut import trimmed
 from unwindkit.converters.table.distinct import WITH_EXPRESSION
 from unwindkit.converters.table.model import CfaRule, RegisterRule, RuleColumns, UnwindTable
 
-from ..cfi.test_cfi_reading import LIBRARIES, libc
+from ..cfi.test_cfi_reading import NAMED_LIBRARIES, libc
 from ..support.handmade import NO_CFA, at, octets, on, only, row, sp
 from ..support.real_files import REAL_FILES
 from ..support.texts.stack_cfi_text import value_of
@@ -114,8 +114,8 @@ def project(table: UnwindTable) -> UnwindTable:
     )
 
 
-@pytest.mark.oracle(*LIBRARIES)
-@pytest.mark.parametrize("suite", LIBRARIES)
+@pytest.mark.oracle(*NAMED_LIBRARIES)
+@pytest.mark.parametrize("suite", NAMED_LIBRARIES)
 def test_text_comes_back_and_so_do_rules(suite: str) -> None:
     table = trimmed(read_elf(libc(suite)))
     text = to_stack_cfi(table)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ..cfi.test_cfi_reading import LIBRARIES, libc
+from ..cfi.test_cfi_reading import NAMED_LIBRARIES, libc
 from ..support.oracles import oracle_root
 from ..support.programs.stopped_programs import AMD64, ARM64, Machine, Stop, build, libraries, stops
 from ..support.real_files import REAL_FILES
@@ -222,8 +222,8 @@ def test_dump_syms_says_nothing_of_a_restored_return_address() -> None:
 # --- the file's head --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.oracle("npm", *LIBRARIES)
-@pytest.mark.parametrize("suite", [suite for suite in LIBRARIES if suite not in ("sid-riscv64", "sid-s390x")])
+@pytest.mark.oracle("npm", *NAMED_LIBRARIES)
+@pytest.mark.parametrize("suite", [suite for suite in NAMED_LIBRARIES if suite not in ("sid-riscv64", "sid-s390x")])
 def test_module_and_code_id_are_dump_syms(suite: str) -> None:
     """It has one word for RISC-V of both sizes, and crashes on s390x."""
     head = our_symbols(libc(suite)).splitlines()[:2]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ..cfi.test_cfi_reading import LIBRARIES, libc
+from ..cfi.test_cfi_reading import NAMED_LIBRARIES, libc
 from ..support.oracles import FRAME_SUITES, LIBLLVM, oracle_root
 from ..support.real_files import REAL_FILES
 from ..support.texts.stackwalks import cfi_lines, our_symbols
@@ -39,12 +39,12 @@ def is_taken(path: Path, out: Path, lines: str) -> None:
     assert found.debug_id == elf.debug_id or "s390x" in str(path)
 
 
-@pytest.mark.parametrize("suite", LIBRARIES)
+@pytest.mark.parametrize("suite", NAMED_LIBRARIES)
 def test_reads_and_writes_the_same_lines_of_c_libraries(suite: str, tmp_path: Path) -> None:
     word = (WITHOUT_WORD[suite], "x86_64") if suite in WITHOUT_WORD else ("", "")
     out, lines = written(tmp_path, libc(suite), word)
     is_taken(libc(suite), out, lines)
-    assert lines.count("STACK CFI INIT ") > LIBRARIES[suite][1]
+    assert lines.count("STACK CFI INIT ") > NAMED_LIBRARIES[suite][1]
 
 
 @pytest.mark.parametrize("path", REAL_FILES, ids=str)

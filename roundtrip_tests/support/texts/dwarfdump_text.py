@@ -22,12 +22,16 @@ _NAMES = {
     "aarch64": {"WSP": 31, "VG": 46},
     "riscv64": {},
     "s390x": {},
+    "loongarch64": {},
+    "sparc64": {},
 }
 _FAMILIES = {
     "x86_64": ((r"R(\d+)", 0),),
     "aarch64": ((r"W(\d+)", 0), (r"B(\d+)", 64), (r"reg(\d+)", 0)),
     "riscv64": ((r"X(\d+)", 0), (r"F(\d+)_H", 32)),
     "s390x": ((r"R(\d+)D", 0),),
+    "loongarch64": ((r"R(\d+)", 0),),
+    "sparc64": ((r"O(\d+)", 8), (r"L(\d+)", 16), (r"I(\d+)", 24)),
 }
 # LLVM has the return address's state on AArch64 as a register.
 RA_STATE = 34
