@@ -68,7 +68,7 @@ class DW_MACRO(IntEnum):
 END = 0
 
 
-class Operand(IntEnum):
+class MacroOperand(IntEnum):
     """What one operand of an entry is."""
 
     LINE = 1  # of the directive, in the file that is open
@@ -83,40 +83,40 @@ class Operand(IntEnum):
     VENDOR_TEXT = 10  # vendor-defined
 
 
-OPERAND_KINDS: dict[Operand, Kind] = {
-    Operand.LINE: ULEB,
-    Operand.FILE: ULEB,
-    Operand.TEXT: NulTerminated(),
-    Operand.STRP: SECTION_OFFSET,
-    Operand.SUP_STRP: SECTION_OFFSET,
-    Operand.STRX: ULEB,
-    Operand.UNIT: SECTION_OFFSET,
-    Operand.SUP_UNIT: SECTION_OFFSET,
-    Operand.CONSTANT: ULEB,
-    Operand.VENDOR_TEXT: NulTerminated(),
+MACRO_OPERAND_KINDS: dict[MacroOperand, Kind] = {
+    MacroOperand.LINE: ULEB,
+    MacroOperand.FILE: ULEB,
+    MacroOperand.TEXT: NulTerminated(),
+    MacroOperand.STRP: SECTION_OFFSET,
+    MacroOperand.SUP_STRP: SECTION_OFFSET,
+    MacroOperand.STRX: ULEB,
+    MacroOperand.UNIT: SECTION_OFFSET,
+    MacroOperand.SUP_UNIT: SECTION_OFFSET,
+    MacroOperand.CONSTANT: ULEB,
+    MacroOperand.VENDOR_TEXT: NulTerminated(),
 }
 
 # To add an entry type, add its number above and its row here; its operands decide how it is printed.
-MACINFO_OPERANDS: dict[DW_MACINFO, tuple[Operand, ...]] = {
-    DW_MACINFO.define: (Operand.LINE, Operand.TEXT),
-    DW_MACINFO.undef: (Operand.LINE, Operand.TEXT),
-    DW_MACINFO.start_file: (Operand.LINE, Operand.FILE),
+MACINFO_OPERANDS: dict[DW_MACINFO, tuple[MacroOperand, ...]] = {
+    DW_MACINFO.define: (MacroOperand.LINE, MacroOperand.TEXT),
+    DW_MACINFO.undef: (MacroOperand.LINE, MacroOperand.TEXT),
+    DW_MACINFO.start_file: (MacroOperand.LINE, MacroOperand.FILE),
     DW_MACINFO.end_file: (),
-    DW_MACINFO.vendor_ext: (Operand.CONSTANT, Operand.VENDOR_TEXT),
+    DW_MACINFO.vendor_ext: (MacroOperand.CONSTANT, MacroOperand.VENDOR_TEXT),
 }
-MACRO_OPERANDS: dict[DW_MACRO, tuple[Operand, ...]] = {
-    DW_MACRO.define: (Operand.LINE, Operand.TEXT),
-    DW_MACRO.undef: (Operand.LINE, Operand.TEXT),
-    DW_MACRO.start_file: (Operand.LINE, Operand.FILE),
+MACRO_OPERANDS: dict[DW_MACRO, tuple[MacroOperand, ...]] = {
+    DW_MACRO.define: (MacroOperand.LINE, MacroOperand.TEXT),
+    DW_MACRO.undef: (MacroOperand.LINE, MacroOperand.TEXT),
+    DW_MACRO.start_file: (MacroOperand.LINE, MacroOperand.FILE),
     DW_MACRO.end_file: (),
-    DW_MACRO.define_strp: (Operand.LINE, Operand.STRP),
-    DW_MACRO.undef_strp: (Operand.LINE, Operand.STRP),
-    DW_MACRO.import_: (Operand.UNIT,),
-    DW_MACRO.define_sup: (Operand.LINE, Operand.SUP_STRP),
-    DW_MACRO.undef_sup: (Operand.LINE, Operand.SUP_STRP),
-    DW_MACRO.import_sup: (Operand.SUP_UNIT,),
-    DW_MACRO.define_strx: (Operand.LINE, Operand.STRX),
-    DW_MACRO.undef_strx: (Operand.LINE, Operand.STRX),
+    DW_MACRO.define_strp: (MacroOperand.LINE, MacroOperand.STRP),
+    DW_MACRO.undef_strp: (MacroOperand.LINE, MacroOperand.STRP),
+    DW_MACRO.import_: (MacroOperand.UNIT,),
+    DW_MACRO.define_sup: (MacroOperand.LINE, MacroOperand.SUP_STRP),
+    DW_MACRO.undef_sup: (MacroOperand.LINE, MacroOperand.SUP_STRP),
+    DW_MACRO.import_sup: (MacroOperand.SUP_UNIT,),
+    DW_MACRO.define_strx: (MacroOperand.LINE, MacroOperand.STRX),
+    DW_MACRO.undef_strx: (MacroOperand.LINE, MacroOperand.STRX),
 }
 # GNU's version 4 has no string offsets.
 SINCE_VERSION = {DW_MACRO.define_strx: 5, DW_MACRO.undef_strx: 5}
@@ -191,7 +191,7 @@ class MacroUnit:
 
 
 @cache
-def standard_operands(version: int) -> dict[int, tuple[Operand, ...]]:
+def standard_operands(version: int) -> dict[int, tuple[MacroOperand, ...]]:
     """The operands of each opcode that a version defines; version 0 is `.debug_macinfo`, which has no versions."""
     if not version:
         return {int(opcode): operands for opcode, operands in MACINFO_OPERANDS.items()}
@@ -206,7 +206,7 @@ def kinds_of(header: MacroHeader | None) -> dict[int, tuple[Kind, ...]]:
     # A header may describe standard opcodes too (DWARF5 6.3.1), but cannot change them.
     standard = standard_operands(0 if header is None else header.version)
     return {opcode: tuple(FORM_KINDS[DW_FORM(form)] for form in forms) for opcode, forms in described.items()} | {
-        opcode: tuple(OPERAND_KINDS[one] for one in operands) for opcode, operands in standard.items()
+        opcode: tuple(MACRO_OPERAND_KINDS[one] for one in operands) for opcode, operands in standard.items()
     }
 
 

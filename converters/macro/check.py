@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.macros import DW_MACRO, Operand
+from ...schemas.macros import DW_MACRO, MacroOperand
 from ...schemas.section import Section
 from ..findings import Findings, Problem, findings
 from .strings import MacroSources
@@ -65,10 +65,10 @@ def check_macros(section: Section, sources: MacroSources | None = None) -> Findi
     entries = np.arange(len(table))
     structure = _structure(table)
     found = _file_problems(table, structure) + _line_problems(table, structure)
-    has_text = np.flatnonzero(table.has_operand(entries, Operand.TEXT))
+    has_text = np.flatnonzero(table.has_operand(entries, MacroOperand.TEXT))
     start = table.text_start[has_text]
     found += _name_problems(table, has_text, table.text, start, start + table.text_size[has_text])
-    has_offset = np.flatnonzero(table.has_operand(entries, Operand.STRP))
+    has_offset = np.flatnonzero(table.has_operand(entries, MacroOperand.STRP))
     if sources is not None and sources.strings is not None:
         data, zeros = sources.strings.data, sources.strings.zeros
         inside = table.value[has_offset] <= np.uint64(zeros[-1]) if len(zeros) else np.zeros(len(has_offset), np.bool_)
@@ -112,7 +112,7 @@ class _Structure:
 def _structure(table: Macros) -> _Structure:
     entries = np.arange(len(table))
     unit = table.unit_of(entries)
-    begins = table.has_operand(entries, Operand.FILE)
+    begins = table.has_operand(entries, MacroOperand.FILE)
     ends = (table.opcode == DW_MACRO.end_file) & ~table.is_described(entries)
     step = begins.astype(np.int64) - ends
     total = np.cumsum(step)
@@ -133,7 +133,7 @@ def _structure(table: Macros) -> _Structure:
     base_of[unit[bases]] = bases
     has_base = base_of >= 0
     is_before = entries < base_of[unit]
-    has_line = table.has_operand(entries, Operand.LINE)
+    has_line = table.has_operand(entries, MacroOperand.LINE)
     return _Structure(unit, begins, ends, has_line, depth, behind, is_base, is_before, has_base)
 
 
@@ -186,7 +186,7 @@ def _line_problems(table: Macros, structure: _Structure) -> Found:
 
 def _import_problems(table: Macros) -> Found:
     """Imports of what is no unit, and such as lead back."""
-    entries = np.flatnonzero(table.has_operand(np.arange(len(table)), Operand.UNIT))
+    entries = np.flatnonzero(table.has_operand(np.arange(len(table)), MacroOperand.UNIT))
     target = table.value[entries]
     units = table.unit_offset.astype(np.uint64)
     place = np.minimum(np.searchsorted(units, target), max(0, len(units) - 1))

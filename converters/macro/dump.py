@@ -19,7 +19,7 @@ from ...schemas.macros import (
     MACINFO_OPERANDS,
     MACRO_OPERANDS,
     MacroHeader,
-    Operand,
+    MacroOperand,
     standard_operands,
 )
 from ...schemas.section import Section
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 
 # What stands before an entry's first number, and before what follows it.
-WORDS: dict[tuple[Operand, ...], tuple[str, str]] = {
+WORDS: dict[tuple[MacroOperand, ...], tuple[str, str]] = {
     (): ("", ""),
-    (Operand.LINE, Operand.TEXT): (" - lineno : ", " macro : "),
-    (Operand.LINE, Operand.FILE): (" - lineno: ", " filenum: "),
-    (Operand.CONSTANT, Operand.VENDOR_TEXT): (" - constant : ", " string : "),
-    (Operand.LINE, Operand.STRP): (" - lineno : ", " macro : "),
-    (Operand.LINE, Operand.SUP_STRP): (" - lineno : ", " macro offset : "),
-    (Operand.LINE, Operand.STRX): (" lineno : ", " macro : "),
-    (Operand.UNIT,): ("", " - offset : "),
-    (Operand.SUP_UNIT,): ("", " - offset : "),
+    (MacroOperand.LINE, MacroOperand.TEXT): (" - lineno : ", " macro : "),
+    (MacroOperand.LINE, MacroOperand.FILE): (" - lineno: ", " filenum: "),
+    (MacroOperand.CONSTANT, MacroOperand.VENDOR_TEXT): (" - constant : ", " string : "),
+    (MacroOperand.LINE, MacroOperand.STRP): (" - lineno : ", " macro : "),
+    (MacroOperand.LINE, MacroOperand.SUP_STRP): (" - lineno : ", " macro offset : "),
+    (MacroOperand.LINE, MacroOperand.STRX): (" lineno : ", " macro : "),
+    (MacroOperand.UNIT,): ("", " - offset : "),
+    (MacroOperand.SUP_UNIT,): ("", " - offset : "),
 }
 _OPCODES = 256
 
@@ -103,23 +103,23 @@ def _add_rows(pool: Pool, section: Section, table: Macros, sources: MacroSources
     pieces[:, 0], pieces[:, 2] = _add_words(pool, table.has_headers, table.opcode[rows])
     pieces[:, 5] = end
 
-    def having(*operands: Operand) -> I64:
+    def having(*operands: MacroOperand) -> I64:
         return np.flatnonzero(table.has_operand(entries, *operands))
 
-    which = having(Operand.LINE)
+    which = having(MacroOperand.LINE)
     pieces[which, 1] = add_decimal(pool, table.line[entries[which]])
-    which = having(Operand.CONSTANT)
+    which = having(MacroOperand.CONSTANT)
     pieces[which, 1] = add_decimal(pool, table.value[entries[which]])
-    which = having(Operand.TEXT, Operand.VENDOR_TEXT)
+    which = having(MacroOperand.TEXT, MacroOperand.VENDOR_TEXT)
     start, size = table.text_start[entries[which]], table.text_size[entries[which]]
     pieces[which, 3] = pool.add_slices(table.text, start, size) + np.arange(len(which))
-    which = having(Operand.STRP)
+    which = having(MacroOperand.STRP)
     pieces[which, 3] = sources.add_strings(pool, table.value[entries[which]])
-    which = having(Operand.STRX)
+    which = having(MacroOperand.STRX)
     pieces[which, 3] = add_indexed(pool, table, sources, entries[which])
-    which = having(Operand.SUP_STRP, Operand.UNIT, Operand.SUP_UNIT)
+    which = having(MacroOperand.SUP_STRP, MacroOperand.UNIT, MacroOperand.SUP_UNIT)
     pieces[which, 3] = add_hexadecimal(pool, table.value[entries[which]], b"0x")
-    which = having(Operand.FILE)
+    which = having(MacroOperand.FILE)
     pieces[which, 3] = add_decimal(pool, table.value[entries[which]])
     pieces[which, 4] = _add_file_names(pool, table, sources, entries[which])
     which = np.flatnonzero(table.is_described(entries))
@@ -130,7 +130,7 @@ def _add_rows(pool: Pool, section: Section, table: Macros, sources: MacroSources
 
 def _add_words(pool: Pool, has_headers: bool, opcode: NDArray[np.uint8]) -> tuple[I64, I64]:
     """What each entry's type says before its first number, with the type's name, and before what follows."""
-    operands: dict[Any, tuple[Operand, ...]] = dict(MACRO_OPERANDS if has_headers else MACINFO_OPERANDS)
+    operands: dict[Any, tuple[MacroOperand, ...]] = dict(MACRO_OPERANDS if has_headers else MACINFO_OPERANDS)
     first, second = [], []
     for number in range(_OPCODES):
         words = WORDS[operands.get(number, ())]
@@ -197,9 +197,9 @@ def _plain_entries(
             operands = (operand for _, operand in operands_of(section, table, entry))
             one["operands"] = [operand.hex() if isinstance(operand, bytes) else operand for operand in operands]
         for operand in known.get(opcode, ()):
-            if operand is Operand.LINE:
+            if operand is MacroOperand.LINE:
                 one["line"] = line
-            elif operand is Operand.FILE:
+            elif operand is MacroOperand.FILE:
                 one["file"] = value
                 name = None if line_offset is None else sources.file_name(line_offset, value)
                 one |= {} if name is None else {"filename": name.decode(errors="surrogateescape")}
@@ -211,28 +211,28 @@ def _plain_entries(
 
 # What an operand is called.
 _KEYS = {
-    Operand.TEXT: "macro",
-    Operand.STRP: "macro",
-    Operand.STRX: "macro",
-    Operand.SUP_STRP: "macro_offset",
-    Operand.UNIT: "offset",
-    Operand.SUP_UNIT: "offset",
-    Operand.CONSTANT: "constant",
-    Operand.VENDOR_TEXT: "string",
+    MacroOperand.TEXT: "macro",
+    MacroOperand.STRP: "macro",
+    MacroOperand.STRX: "macro",
+    MacroOperand.SUP_STRP: "macro_offset",
+    MacroOperand.UNIT: "offset",
+    MacroOperand.SUP_UNIT: "offset",
+    MacroOperand.CONSTANT: "constant",
+    MacroOperand.VENDOR_TEXT: "string",
 }
-_TEXTS = (Operand.TEXT, Operand.STRP, Operand.STRX, Operand.VENDOR_TEXT)
+_TEXTS = (MacroOperand.TEXT, MacroOperand.STRP, MacroOperand.STRX, MacroOperand.VENDOR_TEXT)
 
 
 def _texts(table: Macros, sources: MacroSources, entries: NDArray[np.int64]) -> list[str]:
     """The text of each entry, wherever it stands; "" of what has none."""
     pool = Pool([b""])
     pieces = np.zeros(len(entries), np.int64)
-    which = np.flatnonzero(table.has_operand(entries, Operand.TEXT, Operand.VENDOR_TEXT))
+    which = np.flatnonzero(table.has_operand(entries, MacroOperand.TEXT, MacroOperand.VENDOR_TEXT))
     start, size = table.text_start[entries[which]], table.text_size[entries[which]]
     pieces[which] = pool.add_slices(table.text, start, size) + np.arange(len(which))
-    which = np.flatnonzero(table.has_operand(entries, Operand.STRP))
+    which = np.flatnonzero(table.has_operand(entries, MacroOperand.STRP))
     pieces[which] = sources.add_strings(pool, table.value[entries[which]])
-    which = np.flatnonzero(table.has_operand(entries, Operand.STRX))
+    which = np.flatnonzero(table.has_operand(entries, MacroOperand.STRX))
     pieces[which] = add_indexed(pool, table, sources, entries[which])
     joined = pool.join(pieces)
     end = np.cumsum(pool.lengths()[pieces])

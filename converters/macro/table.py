@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.derive import bit_position
-from ...schemas.macros import END, MACRO_SECTIONS, OPERAND_KINDS, VERSIONS, MacroFlags, Operand, standard_operands
+from ...schemas.macros import (
+    END,
+    MACRO_OPERAND_KINDS,
+    MACRO_SECTIONS,
+    VERSIONS,
+    MacroFlags,
+    MacroOperand,
+    standard_operands,
+)
 from ...schemas.section import BuildError, ByteOrder, Section
 from ...schemas.wire import DwarfFormat
 from ..bulk_text import Pool
@@ -82,7 +90,7 @@ class Macros:
         """Bytes of a section offset, by unit."""
         return np.where(self.flag("offset_size"), 8, 4).astype(np.int64)
 
-    def has_operand(self, entries: I64, *operands: Operand) -> NDArray[np.bool_]:
+    def has_operand(self, entries: I64, *operands: MacroOperand) -> NDArray[np.bool_]:
         """Whether entries have one of these operands."""
         which = _having(self.has_headers, operands)
         return which[self.version[self.unit_of(entries)], self.opcode[entries]]
@@ -111,7 +119,7 @@ def operand_table(has_headers: bool) -> U8:
 
 
 @cache
-def _having(has_headers: bool, operands: tuple[Operand, ...]) -> NDArray[np.bool_]:
+def _having(has_headers: bool, operands: tuple[MacroOperand, ...]) -> NDArray[np.bool_]:
     """Whether an opcode has one of these operands, by version."""
     table = operand_table(has_headers)
     which: NDArray[np.bool_] = np.logical_or.reduce([table == operand for operand in operands]).any(axis=2)
@@ -121,8 +129,8 @@ def _having(has_headers: bool, operands: tuple[Operand, ...]) -> NDArray[np.bool
 @cache
 def _storage() -> tuple[U8, U8]:
     """How each operand is stored, and each form."""
-    operands = np.zeros(max(Operand) + 1, np.uint8)
-    for operand, kind in OPERAND_KINDS.items():
+    operands = np.zeros(max(MacroOperand) + 1, np.uint8)
+    for operand, kind in MACRO_OPERAND_KINDS.items():
         operands[operand] = storage_of(kind)
     return operands, form_storages()
 
@@ -172,11 +180,11 @@ def write_macros(table: Macros) -> bytes:
     number = table.unit_of(count)
     pieces = np.full((len(table), 5), none, np.int64)
     pieces[:, 0] = pool.add(np.arange(_OPCODES, dtype=np.uint8)[:, None]) + table.opcode.astype(np.int64)
-    has_line = table.has_operand(count, Operand.LINE)
+    has_line = table.has_operand(count, MacroOperand.LINE)
     pieces[has_line, 1] = _add_ulebs(pool, table.line[has_line])
-    by_kind: dict[int, list[Operand]] = {}
-    for operand, kind in OPERAND_KINDS.items():
-        if operand is not Operand.LINE:
+    by_kind: dict[int, list[MacroOperand]] = {}
+    for operand, kind in MACRO_OPERAND_KINDS.items():
+        if operand is not MacroOperand.LINE:
             by_kind.setdefault(storage_of(kind), []).append(operand)
     which = np.flatnonzero(table.has_operand(count, *by_kind[Storage.ULEB]))
     pieces[which, 2] = _add_ulebs(pool, table.value[which])

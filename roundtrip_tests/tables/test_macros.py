@@ -20,8 +20,8 @@ from unwindkit.schemas import strategies
 from unwindkit.schemas.macros import (
     MACRO_SECTIONS,
     MacroEntry,
+    MacroOperand,
     MacroUnit,
-    Operand,
     build_macros,
     parse_macros,
     standard_operands,
@@ -76,10 +76,10 @@ def matches(table: Macros, index: int, entry: MacroEntry, unit: MacroUnit) -> bo
     if operands is None:
         return bool(table.opcode[index] == entry.opcode)
     for operand, value in zip(operands, entry.operands, strict=True):
-        if operand in (Operand.TEXT, Operand.VENDOR_TEXT):
+        if operand in (MacroOperand.TEXT, MacroOperand.VENDOR_TEXT):
             found: object = table.text_of(index)
         else:
-            found = int((table.line if operand is Operand.LINE else table.value)[index])
+            found = int((table.line if operand is MacroOperand.LINE else table.value)[index])
         if found != (value if isinstance(value, bytes) else int(value)):
             return False
     return bool(table.opcode[index] == entry.opcode)

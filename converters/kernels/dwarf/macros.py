@@ -22,7 +22,7 @@ if not cython.compiled:
     from ..shared.reads import Reader
     from ..shared.values import stored_value
 
-LINE = cython.declare(cython.int, int(macros.Operand.LINE))
+LINE = cython.declare(cython.int, int(macros.MacroOperand.LINE))
 END = cython.declare(cython.int, macros.END)
 HAS_WIDE_OFFSETS = cython.declare(cython.int, 1 << bit_position(macros.MacroFlags, "offset_size")[0])
 HAS_LINE_OFFSET = cython.declare(cython.int, 1 << bit_position(macros.MacroFlags, "debug_line_offset")[0])
