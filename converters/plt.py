@@ -35,7 +35,7 @@ def with_uncovered_plt(image: ElfImage, table: UnwindTable) -> UnwindTable:
         if reach < stop:
             data = bytes(image.contents(header).data)[reach - header.address :]
             found += plt_functions(header.name, reach, data, table.architecture)
-    return concatenate(table, table_of(table.architecture, found)) if found else table
+    return concatenate([table, table_of(table.architecture, found)]) if found else table
 
 
 def plt_functions(name: str, address: int, data: bytes, architecture: Architecture) -> list[Function]:

@@ -1,7 +1,7 @@
 """Write the field tables of the manual from the declarations: `python docs/fields.py` (`--check`: only compare).
 
-A page asks for a table with `<!-- fields: sframe.Header -->`; what stands between it and the next
-`<!-- end -->` is replaced.
+A page asks for a table of a record's fields with `<!-- fields: sframe.Header -->`, for one of columns with
+`<!-- columns: table.model.RowColumns -->`; the lines up to the next `<!-- end -->` are replaced.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from unwindkit.converters.columns import Column
 from unwindkit.schemas import text_records, wire
 
 OPCODES = re.compile(r"(<!-- opcodes: (\w+)\.(\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+COLUMNS = re.compile(r"(<!-- columns: ([\w.]+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MARK = re.compile(r"(<!-- fields: (\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -64,6 +66,20 @@ def table(module: str, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def column_table(module: str, name: str) -> str:
+    """The columns of one class."""
+    declared = getattr(import_module(f"unwindkit.converters.{module}"), name).declared
+    lines = ["| column | type | unit | meaning |", "|---|---|---|---|"]
+    lines += [f"| {one.name} | {column_type(one)} | {one.unit} | {one.meaning} |" for one in declared]
+    return "\n".join(lines) + "\n"
+
+
+def column_type(one: Column) -> str:
+    """How the type of a column is written in a table."""
+    scalar = f"{one.dtype.kind}{8 * one.dtype.itemsize}" if one.dtype.kind in "ui" else str(one.dtype)
+    return f"{one.items} {scalar}" if one.items else scalar
+
+
 def opcode_table(module: str, name: str, kinds: str) -> str:
     """The instructions of one table, whose operands are stored as the other one says."""
     declared = import_module(f"unwindkit.schemas.{module}")
@@ -80,6 +96,7 @@ def opcode_table(module: str, name: str, kinds: str) -> str:
 def with_tables(text: str) -> str:
     """A page with its tables as the declarations have them."""
     text = OPCODES.sub(lambda found: found[1] + opcode_table(*found.groups()[1:4]) + found[5], text)
+    text = COLUMNS.sub(lambda found: found[1] + column_table(found[2], found[3]) + found[4], text)
     return MARK.sub(lambda found: found[1] + table(found[2], found[3]) + found[4], text)
 
 

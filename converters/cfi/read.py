@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ...schemas.pointers import NO_BASES, PointerBases
 from ...schemas.section import Section
 from ..arch.table import Architecture
 from ..table.distinct import intern
-from ..table.model import FunctionColumns, UnwindTable
+from ..table.model import UnwindTable
 from ..table.runs import cut_runs
 from .interpreter import RowBuilder, Streams
 from .records import Records, read_records
@@ -50,11 +50,10 @@ def table_of_records(records: Records, load_address: int = 0) -> UnwindTable:
         run_rows = np.concatenate([run_rows, builder.interpret(streams.select(own))[0]])
     run, run_rows, repeated = cut_runs(section, run, functions.size, run_rows, builder.rows().offset)
     builder.repeat_rows(repeated)
-    columns = {field.name: getattr(functions, field.name) for field in fields(FunctionColumns)} | {"run": run}
     return UnwindTable(
         architecture=architecture,
         byte_order=section.byte_order,
-        functions=FunctionColumns(**columns),
+        functions=replace(functions, run=run),
         run_rows=run_rows,
         rows=builder.rows(),
         rules=builder.rules(),

@@ -8,7 +8,7 @@ functions a shorter run over the same rules.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -142,14 +142,12 @@ def read_functions(
         refuse(section, f"FDE[{done}]", reader)
     is_opaque = (cies.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0)[cie]
     instructions[is_opaque] = fdes.end[is_opaque]
-    functions = FunctionColumns(
+    functions = replace(
+        FunctionColumns.defaults(count),
         start=start,
         size=size,
-        run=np.zeros(count, np.uint32),
-        section=np.zeros(count, np.uint32),
         segment=segment,
         return_column=cies.return_column[cie],
-        repetition=np.zeros(count, np.uint16),
         flags=cies.flags[cie] | has_lsda * np.uint8(FunctionFlag.HAS_LSDA),
         personality_encoding=cies.personality_encoding[cie],
         personality=cies.personality[cie],

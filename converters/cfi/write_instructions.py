@@ -18,7 +18,7 @@ from ...schemas.cfi import Effect, MachineEffects, Operand
 from ..kernels import engine, views
 from ..rules import RuleKind
 from ..table.distinct import content_numbers, with_distinct_expressions
-from ..table.model import RowColumns, UnwindTable
+from ..table.model import UnwindTable
 from .interpreter import instruction_table
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class StreamWriter:
         rows = len(self.content)
         self._room = [np.empty(rows, np.int64) for _ in range(5)]
         effects = table.architecture.instruction_effects
-        *columns, args_size = (_bare(getattr(table.rows, name)) for name in RowColumns.__slots__)
+        *columns, args_size = map(_bare, table.rows.arrays())
         self._writer = engine.cfi.row_writer.Writer(
             *views(instruction_table(effects), opcode_choices(effects), rule_effects()),
             table.address_size,

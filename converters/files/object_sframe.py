@@ -7,7 +7,7 @@ One section for all, outside any group, as GNU as 2.47 and llvm-mc 22 make it: l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..elf.image import ElfImage
 from ..elf.relocation import LaidOut, laid_out
 from ..refusals import Reason, Refusals
 from ..sframe.write import Compact, Encoded, sframe_from_table
-from ..table.model import FunctionColumns, UnwindTable
+from ..table.model import UnwindTable
 from .read_elf import sections_of, table_of_laid_out
 
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ def object_sframe(
     section, start = sections_of(laid, table)
     # What a linker has dropped, or another file defines: there is nothing to relocate the start by.
     here = np.flatnonzero(section)
-    columns = (getattr(table.functions, column.name)[here] for column in fields(FunctionColumns))
-    here_alone = replace(table, functions=FunctionColumns(*columns))
-    encoded, refusals = sframe_from_table(here_alone, version, compact, max_rows)
+    encoded, refusals = sframe_from_table(table.select(here), version, compact, max_rows)
     encoded = replace(encoded, function=here[encoded.function])
     record = encoded.fdes.dtype
     assert record.fields is not None

@@ -21,7 +21,7 @@ from ..elf.admission import supported_architecture
 from ..elf.image import ElfImage, open_elf
 from ..elf.relocation import LaidOut, laid_out, placed, relocated
 from ..table.cut import laid_over
-from ..table.model import UnwindTable, joined, table_of
+from ..table.model import UnwindTable, concatenate, table_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +97,7 @@ def _read(laid: LaidOut, name: str) -> UnwindTable:
         raise ParseError(name, None, "", "the file has no such section")
     if len(found) > 1 and sum(header.size for header in found) > len(laid.image.data):
         raise ParseError(name, None, "section headers", f"{len(found)} sections are larger than the file")
-    return joined([table_of_section(laid.image, relocated(laid, header)) for header in found])
+    return concatenate([table_of_section(laid.image, relocated(laid, header)) for header in found])
 
 
 def table_of_section(image: ElfImage, section: Section) -> UnwindTable:

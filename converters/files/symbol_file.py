@@ -7,7 +7,7 @@ the STACK CFI lines, is made piece by piece as it is written.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,6 @@ from ..breakpad.stack_cfi.write import Lines, lines_of
 from ..elf.admission import refuse_relocatable
 from ..elf.image import ElfImage
 from ..refusals import Refusals
-from ..table.model import FunctionColumns
 from .read_elf import ALL, DIALECTS, table_of_image
 
 if TYPE_CHECKING:
@@ -83,8 +82,7 @@ def _stack_cfi(image: ElfImage) -> tuple[Lines | None, int, str, int]:
     is_loaded = _is_loaded(image, table.functions.start)
     outside = int((~is_loaded).sum())
     if outside:
-        columns = (getattr(table.functions, field.name)[is_loaded] for field in fields(FunctionColumns))
-        table = replace(table, functions=FunctionColumns(*columns))
+        table = table.select(is_loaded)
     return lines_of(table) if len(table) else None, len(table), table.source, outside
 
 

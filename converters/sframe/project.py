@@ -8,7 +8,7 @@ import numpy as np
 
 from ...schemas.sframe import SFRAME_VERSION
 from ..rules import RuleKind
-from ..table.model import NO_FLAGS, FunctionFlag, RuleColumns, UnwindTable
+from ..table.model import NO_FLAGS, FunctionFlag, UnwindTable
 from ..table.pcmask import unroll
 from .flex import in_forms, outermost_alone
 
@@ -43,5 +43,5 @@ def project(table: UnwindTable, version: int = 2) -> UnwindTable:
             rule_count=(last - place[first]).astype(np.uint16),
             args_size=np.zeros_like(table.rows.args_size),
         ),
-        rules=RuleColumns(rules.register[kept], rules.kind[kept], rules.value[kept]),
+        rules=rules.select(kept),
     )

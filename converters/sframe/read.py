@@ -6,13 +6,12 @@ the version, and the few distinct pairs of RA and FP become rules that rows shar
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas import sframe
-from ...schemas.pointers import DW_EH_PE
 from ...schemas.section import ParseError, Section
 from ...schemas.sframe import SFRAME_VERSION
 from ...schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT, SframeAbi
@@ -48,14 +47,12 @@ def table_from_sframe(section: Section) -> UnwindTable:
     run_rows, rows, rules, expressions = rows_of_blocks(fres, blocks, columns.architecture, columns.version)
     reach = np.where(columns.repetition > 0, columns.repetition.astype(np.uint64), columns.size)
     runs, run_rows, repeated = cut_runs(columns.section, run.astype(np.uint32), reach, run_rows, rows.offset)
-    row_columns = [getattr(rows, field.name) for field in fields(RowColumns)]
-    rows = RowColumns(*(np.append(column, column[repeated]) for column in row_columns))
     return UnwindTable(
         architecture=columns.architecture,
         byte_order=columns.section.byte_order,
         functions=_functions(columns, runs),
         run_rows=run_rows,
-        rows=rows,
+        rows=RowColumns.concatenate([rows, rows.select(repeated)]),
         rules=rules,
         expressions=expressions,
         source=section.name,
@@ -63,20 +60,15 @@ def table_from_sframe(section: Section) -> UnwindTable:
 
 
 def _functions(columns: SframeColumns, runs: NDArray[np.uint32]) -> FunctionColumns:
-    count = len(columns)
-    return FunctionColumns(
+    return replace(
+        FunctionColumns.defaults(len(columns)),
         start=columns.start,
         size=columns.size,
         run=runs,
-        section=np.zeros(count, np.uint32),
-        segment=np.zeros(count, np.uint64),
-        return_column=np.full(count, columns.architecture.return_address, np.uint32),
+        return_column=np.full(len(columns), columns.architecture.return_address, np.uint32),
         repetition=columns.repetition,
         flags=columns.bits("pauth_key") * np.uint8(FunctionFlag.PAUTH_B_KEY)
         | columns.is_signal_frame() * np.uint8(FunctionFlag.SIGNAL_FRAME),
-        personality_encoding=np.full(count, DW_EH_PE.omit, np.uint8),
-        personality=np.zeros(count, np.uint64),
-        lsda=np.zeros(count, np.uint64),
         origin=columns.origin,
     )
 
@@ -194,6 +186,5 @@ def _fill_gaps(run_rows: NDArray[np.int64], rows: RowColumns) -> tuple[NDArray[n
         return run_rows, rows
     added = np.zeros(len(run_rows), np.int64)
     added[gaps + 1] = 1
-    # A zero in every column: offset 0, CfaKind.NONE, no rules.
-    filled = RowColumns(*(np.insert(getattr(rows, field.name), first[gaps], 0) for field in fields(RowColumns)))
-    return run_rows + np.cumsum(added), filled
+    # A default row: offset 0, CfaKind.NONE, no rules.
+    return run_rows + np.cumsum(added), rows.insert(first[gaps], RowColumns.defaults(len(gaps)))

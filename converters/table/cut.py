@@ -6,14 +6,14 @@ other the rows are copied, counted from the piece's start, behind the table's. R
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.section import ParseError
 from .lookup import owners, rows_in_force
-from .model import FunctionColumns, RowColumns, UnwindTable, concatenate
+from .model import RowColumns, UnwindTable, concatenate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +61,7 @@ def laid_over(above: UnwindTable, below: UnwindTable) -> UnwindTable:
     is_last = np.append(is_new[1:], True)
     begins, ends = at[first[is_new]], at[first[is_last] + 1]
     pieces = pieces_of(below, function[piece[is_new]], begins, ends - begins)
-    return replace(concatenate(above, pieces), source=f"{above.source} and {below.source}")
+    return replace(concatenate([above, pieces]), source=f"{above.source} and {below.source}")
 
 
 def without_blocks(table: UnwindTable) -> UnwindTable:
@@ -96,8 +96,7 @@ def pieces_of(
     run, repetition = whole.run[function], whole.repetition[function]
     run[cut] = len(table.run_rows) - 1 + np.arange(len(cut))
     repetition[cut] = 0
-    columns = FunctionColumns(*(getattr(whole, field.name)[function] for field in fields(FunctionColumns)))
-    functions = replace(columns, start=start, size=size, run=run, repetition=repetition)
+    functions = replace(whole.select(function), start=start, size=size, run=run, repetition=repetition)
     return replace(table, functions=functions, run_rows=run_rows, rows=rows)
 
 
@@ -122,7 +121,6 @@ def _cut_rows(
     row = first_row[owner] + rank % count[owner]
     at = (rank // count[owner]).astype(np.uint64) * block[owner] + offset[row]
     moved = np.maximum(at, skipped[owner]) - skipped[owner]
-    columns = (getattr(table.rows, field.name) for field in fields(RowColumns))
-    rows = RowColumns(*(np.append(column, column[row]) for column in columns))
+    copied = replace(table.rows.select(row), offset=moved)
     run_rows = np.concatenate([table.run_rows, table.run_rows[-1] + np.cumsum(number)])
-    return run_rows, replace(rows, offset=np.append(offset, moved))
+    return run_rows, RowColumns.concatenate([table.rows, copied])

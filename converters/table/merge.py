@@ -17,7 +17,7 @@ from ..sframe.project import project
 from .by_pc import RuleSet, by_pc
 from .cut import pieces_of
 from .lookup import NOTHING, owners
-from .model import UnwindTable, joined
+from .model import UnwindTable, concatenate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -187,4 +187,4 @@ def _table(tables: Sequence[UnwindTable], steps: _Steps) -> UnwindTable:
     kept = steps.function[begins] != NOTHING
     begins, ends = begins[kept], ends[kept]
     start = steps.start[begins]
-    return pieces_of(joined(tables), steps.function[begins], start, steps.start[ends] - start)
+    return pieces_of(concatenate(tables), steps.function[begins], start, steps.start[ends] - start)

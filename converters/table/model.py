@@ -9,20 +9,25 @@ slices too: rows with equal rules share one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import IntFlag
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...schemas.pointers import DW_EH_PE
 from ...schemas.section import ByteOrder, Section
 from ..arch.table import Architecture
+from ..arrays import starts_of
+from ..columns import Columns, column, columns
 from ..rules import CfaKind, RaState, RuleKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from ..columns import Which
 
 
 class FunctionFlag(IntFlag):
@@ -38,64 +43,53 @@ class FunctionFlag(IntFlag):
 NO_FLAGS = FunctionFlag(0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FunctionColumns:
-    """One element a function.
+@columns
+class FunctionColumns(Columns):
+    """One record per function."""
 
-    `start` and `size` u64, bytes; `run` u32, index of its row run; `section` u32, the ELF section that starts
-    count from in a relocatable file, else 0 (0 there, too, where the file does not say which); `segment` u64, the
-    segment selector; `return_column` u32, DWARF number; `repetition` u16, 0 or the PCMASK block: rows then apply to PC
-    modulo it (counted from `start`); `flags` u8, `FunctionFlag`; `personality_encoding` u8, DW_EH_PE (omit: none);
-    `personality`, `lsda` u64, addresses as resolved (of the cell, where the encoding says indirect; in a relocatable
-    file offsets in sections that are not told, 0 for another file's); `origin` u64, offset of the record that it came
-    from, for messages.
-    """
-
-    start: NDArray[np.uint64]
-    size: NDArray[np.uint64]
-    run: NDArray[np.uint32]
-    section: NDArray[np.uint32]
-    segment: NDArray[np.uint64]
-    return_column: NDArray[np.uint32]
-    repetition: NDArray[np.uint16]
-    flags: NDArray[np.uint8]
-    personality_encoding: NDArray[np.uint8]
-    personality: NDArray[np.uint64]
-    lsda: NDArray[np.uint64]
-    origin: NDArray[np.uint64]
+    start: NDArray[np.uint64] = column("address", "of its first byte; in a relocatable file from its section's start")
+    size: NDArray[np.uint64] = column("bytes")
+    run: NDArray[np.uint32] = column("index", "of its row run")
+    section: NDArray[np.uint32] = column(
+        "index", "of its ELF section in a relocatable file; 0 in others, and where the file does not tell"
+    )
+    segment: NDArray[np.uint64] = column("segment selector")
+    return_column: NDArray[np.uint32] = column("DWARF register", "whose rule is the return address's")
+    repetition: NDArray[np.uint16] = column(
+        "bytes", "of its PCMASK block, 0 without one; rows then apply to the PC modulo it, from `start`"
+    )
+    flags: NDArray[np.uint8] = column(FunctionFlag)
+    personality_encoding: NDArray[np.uint8] = column(DW_EH_PE, "omit where it has none", fill=DW_EH_PE.omit)
+    personality: NDArray[np.uint64] = column(
+        "address", "as resolved: of the cell, where the encoding is indirect; in a relocatable file without its section"
+    )
+    lsda: NDArray[np.uint64] = column("address", "as `personality`; meaningless without `HAS_LSDA`")
+    origin: NDArray[np.uint64] = column("section offset", "of the record that it came from, for messages")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowColumns:
-    """One element a row.
+@columns
+class RowColumns(Columns):
+    """One record per row."""
 
-    `offset` u64, bytes from the function's start; `cfa_kind` u8, `CfaKind`; `cfa_register` u16, DWARF number;
-    `cfa_offset` i64, bytes, or the index of an expression; `ra_state` u8, `RaState`; `first_rule` i64 and
-    `rule_count` u16, its slice of the rules; `args_size` u64, bytes of arguments on the stack, which what lands in the
-    function by an exception drops (DW_CFA_GNU_args_size).
-    """
-
-    offset: NDArray[np.uint64]
-    cfa_kind: NDArray[np.uint8]
-    cfa_register: NDArray[np.uint16]
-    cfa_offset: NDArray[np.int64]
-    ra_state: NDArray[np.uint8]
-    first_rule: NDArray[np.int64]
-    rule_count: NDArray[np.uint16]
-    args_size: NDArray[np.uint64]
+    offset: NDArray[np.uint64] = column("bytes", "from the function's start")
+    cfa_kind: NDArray[np.uint8] = column(CfaKind)
+    cfa_register: NDArray[np.uint16] = column("DWARF register", "that the CFA is relative to")
+    cfa_offset: NDArray[np.int64] = column("bytes", "from `cfa_register`; or the index of an expression")
+    ra_state: NDArray[np.uint8] = column(RaState)
+    first_rule: NDArray[np.int64] = column("index", "of the first of its register rules")
+    rule_count: NDArray[np.uint16] = column("rules")
+    args_size: NDArray[np.uint64] = column(
+        "bytes", "of arguments on the stack, which a landing pad drops (DW_CFA_GNU_args_size)"
+    )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RuleColumns:
-    """One element a register rule; within a slice ascending by register.
+@columns
+class RuleColumns(Columns):
+    """One record per register rule; the rules of a row ascend by register."""
 
-    `register` u16, DWARF number; `kind` u8, `RuleKind`; `value` i64: bytes from the CFA, a register, or the
-    index of an expression.
-    """
-
-    register: NDArray[np.uint16]
-    kind: NDArray[np.uint8]
-    value: NDArray[np.int64]
+    register: NDArray[np.uint16] = column("DWARF register")
+    kind: NDArray[np.uint8] = column(RuleKind)
+    value: NDArray[np.int64] = column("bytes", "from the CFA; or a DWARF register, or the index of an expression")
 
 
 class CfaRule(NamedTuple):
@@ -170,17 +164,20 @@ class UnwindTable:
 
     def __len__(self) -> int:
         """How many functions."""
-        return len(self.functions.start)
+        return len(self.functions)
+
+    def select(self, which: Which) -> UnwindTable:
+        """The table with some of its functions: those at some indices, or those that a mask marks."""
+        return replace(self, functions=self.functions.select(which))
 
     def function(self, index: int) -> Function:
         """One function as an object."""
         return self._function(index, self.run)
 
     def _function(self, index: int, rows_of: Callable[[int], tuple[Row, ...]]) -> Function:
-        columns: dict[str, Any] = {f.name: int(getattr(self.functions, f.name)[index]) for f in fields(FunctionColumns)}
-        run = columns.pop("run")
-        columns["flags"] = FunctionFlag(columns["flags"])
-        return Function(rows=rows_of(run), **columns)
+        values = self.functions.record(index)
+        rows = rows_of(values.pop("run"))
+        return Function(rows=rows, **values | {"flags": FunctionFlag(values["flags"])})
 
     def run(self, index: int) -> tuple[Row, ...]:
         """The rows of one run as objects."""
@@ -226,46 +223,37 @@ class UnwindTable:
         return (self._function(index, rows_of) for index in range(len(self)))
 
 
-def concatenate(first: UnwindTable, second: UnwindTable) -> UnwindTable:
-    """The functions of two tables of one architecture, the second's behind the first's."""
-    rows, rules = second.rows, second.rules
-    is_expression = (rules.kind == RuleKind.EXPRESSION) | (rules.kind == RuleKind.VAL_EXPRESSION)
-    shift = len(first.expressions)
-    rows = replace(
-        rows,
-        cfa_offset=rows.cfa_offset + np.where(rows.cfa_kind == CfaKind.EXPRESSION, shift, 0),
-        first_rule=rows.first_rule + len(first.rules.register),
-    )
-    rules = replace(rules, value=rules.value + np.where(is_expression, shift, 0))
+def concatenate(tables: Sequence[UnwindTable]) -> UnwindTable:
+    """The functions of one or more tables of one architecture, one table after the other; all else is the first's."""
+    first_rule = starts_of(np.array([len(table.rules) for table in tables])).tolist()
+    first_expression = starts_of(np.array([len(table.expressions) for table in tables])).tolist()
+    shifted = [_shift(*each) for each in zip(tables, first_rule[:-1], first_expression[:-1], strict=True)]
     return replace(
-        first,
-        functions=joined_functions(first, second),
-        run_rows=np.concatenate([first.run_rows, second.run_rows[1:] + first.run_rows[-1]]),
-        rows=_joined(first.rows, rows),
-        rules=_joined(first.rules, rules),
-        expressions=first.expressions + second.expressions,
+        tables[0],
+        functions=concatenate_functions(tables),
+        run_rows=starts_of(np.concatenate([np.diff(table.run_rows) for table in tables])),
+        rows=RowColumns.concatenate([rows for rows, _ in shifted]),
+        rules=RuleColumns.concatenate([rules for _, rules in shifted]),
+        expressions=tuple(chain.from_iterable(table.expressions for table in tables)),
     )
 
 
-def joined(tables: Sequence[UnwindTable]) -> UnwindTable:
-    """The functions of one or more tables, one table's behind the other's."""
-    # Halves first: what is joined one by one is copied once a table.
-    half = len(tables) // 2
-    return concatenate(joined(tables[:half]), joined(tables[half:])) if half else tables[0]
+def _shift(table: UnwindTable, rule: int, expression: int) -> tuple[RowColumns, RuleColumns]:
+    """The rows and rules of a table whose rules and expressions are numbered from these numbers on."""
+    rows, rules = table.rows, table.rules
+    is_expression = (rules.kind == RuleKind.EXPRESSION) | (rules.kind == RuleKind.VAL_EXPRESSION)
+    cfa_offset = rows.cfa_offset + np.where(rows.cfa_kind == CfaKind.EXPRESSION, expression, 0)
+    value = rules.value + np.where(is_expression, expression, 0)
+    return replace(rows, cfa_offset=cfa_offset, first_rule=rows.first_rule + rule), replace(rules, value=value)
 
 
-def joined_functions(first: UnwindTable, second: UnwindTable) -> FunctionColumns:
-    """The functions of both tables, the second's runs numbered behind the first's; a copy."""
-    runs = np.uint32(len(first.run_rows) - 1)
-    return _joined(first.functions, replace(second.functions, run=second.functions.run + runs))
-
-
-Columns = TypeVar("Columns", FunctionColumns, RowColumns, RuleColumns)
-
-
-def _joined(first: Columns, second: Columns) -> Columns:
-    pairs = ((getattr(first, field.name), getattr(second, field.name)) for field in fields(type(first)))
-    return type(first)(*map(np.concatenate, pairs))
+def concatenate_functions(tables: Sequence[UnwindTable]) -> FunctionColumns:
+    """The functions of all tables, with the runs of each table numbered after those of the one before; a copy."""
+    runs = starts_of(np.array([len(table.run_rows) - 1 for table in tables])).astype(np.uint32)
+    functions = (table.functions for table in tables)
+    return FunctionColumns.concatenate(
+        [replace(part, run=part.run + first) for part, first in zip(functions, runs[:-1], strict=True)]
+    )
 
 
 class _Interned:
@@ -294,11 +282,11 @@ def table_of(
     """A table made of objects (slow: for tests and for tables made by hand). Functions with equal rows share a run."""
     kept = _Interned()
     runs: dict[tuple[Row, ...], int] = {}
-    columns = []
+    names = [one.name for one in FunctionColumns.declared]
+    records = []
     for function in functions:
         run = runs.setdefault(function.rows, len(runs))
-        values = (run if field.name == "run" else getattr(function, field.name) for field in fields(FunctionColumns))
-        columns.append(tuple(values))
+        records.append([run if name == "run" else getattr(function, name) for name in names])
     rows = [
         (
             *(row.offset, row.cfa.kind, row.cfa.register, kept.value(row.cfa.value), row.ra_state),
@@ -310,16 +298,10 @@ def table_of(
     return UnwindTable(
         architecture=architecture,
         byte_order=byte_order or architecture.byte_order,
-        functions=FunctionColumns(
-            *_columns(columns, ("u8", "u8", "u4", "u4", "u8", "u4", "u2", "u1", "u1", "u8", "u8", "u8"))
-        ),
+        functions=FunctionColumns.of_records(records),
         run_rows=np.cumsum([0, *map(len, runs)], dtype=np.int64),
-        rows=RowColumns(*_columns(rows, ("u8", "u1", "u2", "i8", "u1", "i8", "u2", "u8"))),
-        rules=RuleColumns(*_columns(kept.rules, ("u2", "u1", "i8"))),
+        rows=RowColumns.of_records(rows),
+        rules=RuleColumns.of_records(kept.rules),
         expressions=tuple(kept.expressions),
         source=source,
     )
-
-
-def _columns(records: list[tuple[Any, ...]], codes: tuple[str, ...]) -> list[NDArray[Any]]:
-    return [np.array([record[index] for record in records], code) for index, code in enumerate(codes)]

@@ -15,7 +15,7 @@ from ...schemas.section import Section
 from ..refusals import Reason
 from ..rules import CfaKind
 from .cut import without_blocks
-from .model import CfaRule, Function, FunctionColumns, Row, UnwindTable, concatenate, joined_functions, table_of
+from .model import CfaRule, Function, FunctionColumns, Row, UnwindTable, concatenate, concatenate_functions, table_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +58,7 @@ def split_repetitive(table: UnwindTable) -> Split:
         parts += found
         parents += [index] * len(found)
     split = table_of(table.architecture, parts)
-    functions = joined_functions(table, split)
+    functions = concatenate_functions([table, split])
     functions.size[list(touched)] = 0
     return Split(functions, (table, split), np.concatenate([everything, np.array(parents, np.int64)]))
 
@@ -73,7 +73,7 @@ def unroll(table: UnwindTable) -> UnwindTable:
         function = table.function(index)
         rows = [row for at, end, row in _bounds(function) for row in _laid_out(function, at, end, row, masked)]
         laid_out.append(replace(function, rows=tuple(rows)))
-    both = concatenate(table, table_of(table.architecture, laid_out))
+    both = concatenate([table, table_of(table.architecture, laid_out)])
     run = both.functions.run[: len(table)].copy()
     run[list(touched)] = both.functions.run[len(table) :]
     return replace(both, functions=replace(table.functions, run=run))
@@ -100,7 +100,7 @@ def without_repetition(table: UnwindTable) -> tuple[UnwindTable, NDArray[np.uint
         needed = -(-function.size // function.repetition) * len(function.rows)
         reason[index] = Reason.REPETITION if needed > left else 0
         left -= 0 if reason[index] else needed
-    both = concatenate(table, table_of(table.architecture, made))
+    both = concatenate([table, table_of(table.architecture, made)])
     run, repetition = both.functions.run[: len(table)].copy(), table.functions.repetition.copy()
     run[said] = both.functions.run[len(table) :]
     repetition[said] = repetition[reason > 0] = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +27,6 @@ from .eh_frame_files import frames_for
 from .report import FileReport, Placement
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ..writers.elf.add import Writer
 
 
@@ -131,12 +129,7 @@ def _taken(
         chosen, missing = covering(table.functions, pcs)
         for pc in pcs[missing].tolist():
             raise ParseError(table.source, None, "take", f"no function has the PC {pc:#x}")
-        table = _some(table, chosen)
-    table = _some(table, table.functions.size > 0)
+        table = table.select(chosen)
+    table = table.select(table.functions.size > 0)
     _, is_new = covering(functions, table.functions.start)
-    return _some(table, ~is_new), _some(table, is_new)
-
-
-def _some(table: UnwindTable, which: NDArray[np.bool_]) -> UnwindTable:
-    columns = (getattr(table.functions, column.name)[which] for column in fields(FunctionColumns))
-    return replace(table, functions=FunctionColumns(*columns))
+    return table.select(~is_new), table.select(is_new)

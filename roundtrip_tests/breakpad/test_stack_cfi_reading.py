@@ -20,7 +20,7 @@ from unwindkit.converters.dwarf import expressions
 from unwindkit.converters.rules import CfaKind, RuleKind
 from unwindkit.converters.table.cut import trimmed
 from unwindkit.converters.table.distinct import WITH_EXPRESSION
-from unwindkit.converters.table.model import CfaRule, RegisterRule, RuleColumns, UnwindTable
+from unwindkit.converters.table.model import CfaRule, RegisterRule, UnwindTable
 
 from ..cfi.test_cfi_reading import NAMED_LIBRARIES, libc
 from ..support.handmade import NO_CFA, at, octets, on, only, row, sp
@@ -110,7 +110,7 @@ def project(table: UnwindTable) -> UnwindTable:
             ra_state=np.zeros_like(rows.ra_state),
             args_size=np.zeros_like(rows.args_size),
         ),
-        rules=RuleColumns(rules.register[kept], rules.kind[kept], rules.value[kept]),
+        rules=rules.select(kept),
     )
 
 

@@ -22,7 +22,7 @@ from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import ParseError, Section
 
 from ..support.handmade import ENCODED_CIE, PLAIN_CIE, X86_64_START, Fde, at, eh_frame, entry, octets, place, row, sp
-from ..support.made.edited_frames import all_of, changed_entries, eh_frame_of, entries, moved_to, part, read, starts_of
+from ..support.made.edited_frames import all_of, changed_entries, eh_frame_of, entries, moved_to, read, starts_of
 from .test_cfi_reading import libc
 
 ADDRESS = 0x8000
@@ -319,7 +319,7 @@ def test_damaged_sections_cause_nothing_but_format_errors() -> None:
             if data:
                 data[chance.randrange(len(data))] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
         try:
-            frames = edited(of_bytes(bytes(data)), X86_64, [0x1010], part(wanted, [0]), part(wanted, [1]))
+            frames = edited(of_bytes(bytes(data)), X86_64, [0x1010], wanted.select([0]), wanted.select([1]))
             frames.at(ADDRESS)
             frames.at(ADDRESS + 0x777)
             done += 1

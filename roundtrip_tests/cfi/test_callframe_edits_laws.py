@@ -21,7 +21,7 @@ from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import Section
 
 from ..conftest import fewer
-from ..support.made.edited_frames import all_of, changed_entries, eh_frame_of, moved_to, part, read, starts_of
+from ..support.made.edited_frames import all_of, changed_entries, eh_frame_of, moved_to, read, starts_of
 from ..support.oracles import FRAME_SUITES, oracle_root
 from ..support.real_files import REAL_FILES
 from ..support.tables import rich_tables
@@ -54,10 +54,10 @@ def test_drop_replace_and_add_do_what_they_say(name: str, dialect: Dialect, data
     # Functions of another table in the places of those that are replaced, and behind all others.
     place_of = np.flatnonzero(fates == 2)[: len(new)]
     moved = np.array(starts_of(old), np.uint64)[place_of]
-    instead = part(new, slice(len(place_of)))
+    instead = new.select(slice(len(place_of)))
     size = np.minimum(instead.functions.size, old.functions.size[place_of])
     instead = replace(instead, functions=replace(instead.functions, start=moved, size=size))
-    behind = part(new, slice(len(place_of), None))
+    behind = new.select(slice(len(place_of), None))
     end = int((old.functions.start + old.functions.size).max(initial=0))
     shift = np.uint64(end)
     behind = replace(behind, functions=replace(behind.functions, start=behind.functions.start + shift))
@@ -68,7 +68,7 @@ def test_drop_replace_and_add_do_what_they_say(name: str, dialect: Dialect, data
     assert set(frames.refusals.reason.tolist()) <= {Reason.RULE_LOST}
     if len(frames.refusals) == 0:
         kept = np.setdiff1d(np.arange(len(old)), gone)
-        expected = [part(old, kept), behind]
+        expected = [old.select(kept), behind]
         assert by_pc(read(frames)) == by_pc(of_all([*expected, instead]))
         # What replaces a function may be the same as it was.
         assert set(changed_entries(frames)) <= {*old.functions.origin[gone].tolist(), *terminators_moved(frames)}
@@ -76,9 +76,9 @@ def test_drop_replace_and_add_do_what_they_say(name: str, dialect: Dialect, data
 
 
 def of_all(tables: list[UnwindTable]) -> UnwindTable:
-    from unwindkit.converters.table.model import joined
+    from unwindkit.converters.table.model import concatenate
 
-    return joined(tables)
+    return concatenate(tables)
 
 
 def terminators_moved(frames: EditedFrames) -> list[int]:
@@ -113,9 +113,9 @@ def test_nothing_is_touched_but_the_functions_named(path: str) -> None:
     section, old = eh_frame_of(path)
     chosen = sorted(random.Random(5).sample(range(len(old)), len(old) // 10))
     drop, instead = chosen[::2], chosen[1::2]
-    frames = edited(section, old.architecture, starts_of(part(old, drop)), part(old, instead))
+    frames = edited(section, old.architecture, starts_of(old.select(drop)), old.select(instead))
     assert set(changed_entries(frames)) <= set(old.functions.origin[chosen].tolist())
-    assert by_pc(read(frames)) == by_pc(part(old, np.delete(np.arange(len(old)), drop)))
+    assert by_pc(read(frames)) == by_pc(old.select(np.delete(np.arange(len(old)), drop)))
     assert (frames.report.dropped, frames.report.replaced) == (len(drop), len(instead))
     assert len(frames) == len(section)
 

@@ -18,7 +18,7 @@ from unwindkit.converters.elf.image import open_elf
 from unwindkit.converters.elf.symbols import addresses_of_names
 from unwindkit.schemas.pointers import DW_EH_PE
 
-from ..support.made.edited_frames import eh_frame_of, part, read, starts_of
+from ..support.made.edited_frames import eh_frame_of, read, starts_of
 from ..support.oracles import oracle_command
 from ..support.programs.compiled import FLAG_SETS, build
 from ..support.programs.compiled_sources import EXPECTED_OUTPUT
@@ -44,7 +44,7 @@ def patched(path: Path | str, copy: Path, frames: EditedFrames) -> Path:
 def every_third_dropped(path: str) -> tuple[EditedFrames, UnwindTable]:
     """A third dropped, a third replaced by itself."""
     section, old = eh_frame_of(path)
-    frames = edited(section, old.architecture, starts_of(part(old, slice(0, None, 3))), part(old, slice(1, None, 3)))
+    frames = edited(section, old.architecture, starts_of(old.select(slice(0, None, 3))), old.select(slice(1, None, 3)))
     assert frames.report.in_place == frames.report.replaced
     return frames, read(frames)
 
@@ -114,7 +114,7 @@ def without_table(path: Path) -> None:
 def test_exceptions_are_caught_behind_what_was_dropped(program: Path, tmp_path: Path, walks: bool) -> None:
     pcs = [pc for found in addresses_of_names(open_elf(program), UNTHROWN).values() for pc in found]
     section, old = eh_frame_of(program)
-    frames = edited(section, old.architecture, pcs, part(old, old.functions.flags & FunctionFlag.HAS_LSDA > 0))
+    frames = edited(section, old.architecture, pcs, old.select(old.functions.flags & FunctionFlag.HAS_LSDA > 0))
     assert (frames.report.dropped, frames.report.in_place) == (len(UNTHROWN), frames.report.replaced)
     assert frames.report.replaced > 0
     copy = patched(program, tmp_path / "program", frames)

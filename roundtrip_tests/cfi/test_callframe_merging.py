@@ -22,7 +22,7 @@ from unwindkit.schemas.section import Section
 
 from ..conftest import fewer
 from ..support.handmade import PLAIN_CIE, X86_64_START, eh_frame, octets
-from ..support.made.edited_frames import all_of, eh_frame_of, entries, moved_to, part, read, starts_of
+from ..support.made.edited_frames import all_of, eh_frame_of, entries, moved_to, read, starts_of
 from ..support.real_files import REAL_FILES
 from ..support.tables import rich_tables
 from .test_callframe_edits import ADDRESS, EVERYWHERE, X86_64, function, table
@@ -61,7 +61,7 @@ def test_a_table_in_parts_merges_to_itself(name: str, dialect: Dialect, data: st
         Section.of(".eh_frame", first, 0, drawn.byte_order, drawn.address_size), EH_FRAME, drawn.architecture
     )
     of_part = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(whole), max_size=len(whole))), np.int64)
-    merged = of_tables(*(part(whole, of_part == number) for number in range(3)), dialect=dialect)
+    merged = of_tables(*(whole.select(of_part == number) for number in range(3)), dialect=dialect)
     assert by_pc(read(merged.frames)) == by_pc(whole)
     assert (len(merged.duplicates), len(merged.conflicts), merged.frames.report.dropped) == (0, 0, 0)
 
@@ -69,7 +69,7 @@ def test_a_table_in_parts_merges_to_itself(name: str, dialect: Dialect, data: st
 @pytest.mark.parametrize("path", REAL_FILES, ids=str)
 def test_halves_of_a_real_file(path: str) -> None:
     section, whole = eh_frame_of(path)
-    parts = [part(whole, slice(first, None, 2)) for first in (0, 1)]
+    parts = [whole.select(slice(first, None, 2)) for first in (0, 1)]
     sections = [section_of(one, EH_FRAME, section.address + 0x100000 * index) for index, one in enumerate(parts)]
     merged = merged_frames(sections, whole.architecture)
     assert all_of([read(merged.frames)]) == all_of([whole])
@@ -92,7 +92,7 @@ def test_the_first_one_holds_where_two_contradict() -> None:
     merged = of_tables(one, two)
     # Where neither has pushed and where both have they agree.
     assert shared(merged)[1] == [SharedRange(0x1002, 0x1004, 0, 1)]
-    assert all_of([read(merged.frames)]) == all_of([one, part(two, [1])])
+    assert all_of([read(merged.frames)]) == all_of([one, two.select([1])])
 
 
 def test_rules_of_every_register_are_compared() -> None:
@@ -108,7 +108,7 @@ def test_what_is_left_of_a_function_stays() -> None:
     merged = of_tables(one, two)
     after = read(merged.frames)
     assert sorted(starts_of(after)) == [0x1000, 0x1008, 0x1010]
-    assert by_pc(part(after, [0])) == by_pc(one)
+    assert by_pc(after.select([0])) == by_pc(one)
     whole = by_pc(two)
     for start, end in ((0x1000, 0x1008), (0x1010, 0x1020)):
         for pc in range(start, end):

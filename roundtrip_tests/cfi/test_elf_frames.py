@@ -26,7 +26,6 @@ from unwindkit.writers.elf.add import IN_PLACE
 from unwindkit.writers.elf.frames import FRAMES, HEADER, FramesReport, write_frames
 
 from ..support.judges.elf_removed import FLAGS, compiled_folder, prints
-from ..support.made.edited_frames import part
 from ..support.made.elf_matrix import backtrace
 from ..support.oracles import absent, run_oracle
 from ..support.programs import compiled
@@ -111,7 +110,7 @@ def test_alignment_and_nothing_left_of_what_was_there(place: str, folder: Path, 
 
 def test_of_fewer_functions_zeros_are_left_in_both_sections(folder: Path, tmp_path: Path) -> None:
     original, out = compiled.build(folder, FLAGS["O2"]), tmp_path / "out"
-    table = part(read_elf(original, FRAMES), slice(None, -3))
+    table = read_elf(original, FRAMES).select(slice(None, -3))
     write_frames(original, out, frames_for(frames_from_table(table, EH_FRAME)[0], table))
     before, after, data = places(original), places(out), out.read_bytes()
     assert before[HEADER][1] - after[HEADER][1] == 3 * 8

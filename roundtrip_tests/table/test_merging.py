@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from unwindkit.converters.refusals import Reason
 from unwindkit.converters.table.by_pc import RuleSet
 from unwindkit.converters.table.cut import trimmed
 from unwindkit.converters.table.merge import Merged, SharedRange, SharedRanges, merge
-from unwindkit.converters.table.model import Function, FunctionColumns, UnwindTable, table_of
+from unwindkit.converters.table.model import Function, UnwindTable, table_of
 from unwindkit.schemas.section import ByteOrder
 
 from ..conftest import fewer
@@ -47,17 +47,11 @@ def places(merged: Merged) -> list[tuple[int, int]]:
 def test_a_table_in_parts_merges_to_itself(name: str, data: st.DataObject) -> None:
     table = trimmed(data.draw(tables(ARCHITECTURES[name])))
     of_part = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(table), max_size=len(table))), np.int64)
-    merged = merge([part(table, of_part == number) for number in range(3)])
+    merged = merge([table.select(of_part == number) for number in range(3)])
     expected = by_pc(table)
     assert by_pc(merged.table) == expected, expected.differences(by_pc(merged.table))
     assert (len(merged.duplicates), len(merged.conflicts)) == (0, 0)
     assert (np.diff(merged.table.functions.start.astype(np.int64)) > 0).all()
-
-
-def part(table: UnwindTable, which: np.ndarray) -> UnwindTable:
-    """Some functions of a table."""
-    columns = (getattr(table.functions, field.name)[which] for field in fields(FunctionColumns))
-    return replace(table, functions=FunctionColumns(*columns))
 
 
 @EVERY

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.refusals import Reason
 from unwindkit.converters.sframe.write import sframe_from_table
 from unwindkit.converters.table.cut import MAX_COPIED, trimmed
-from unwindkit.converters.table.model import Function, FunctionColumns, Row, UnwindTable, table_of
+from unwindkit.converters.table.model import Function, Row, UnwindTable, table_of
 
 from ..conftest import fewer
 from ..support.handmade import at, row, sp
@@ -112,8 +112,8 @@ def test_a_rest_shorter_than_its_block_is_ordinary_rows() -> None:
 
 def repeated(table: UnwindTable, starts: list[int]) -> UnwindTable:
     """The one function of a table, at many addresses."""
-    columns = (np.repeat(getattr(table.functions, field.name), len(starts)) for field in fields(FunctionColumns))
-    return replace(table, functions=replace(FunctionColumns(*columns), start=np.array(starts, np.uint64)))
+    copies = table.functions.select(np.repeat(np.arange(len(table)), len(starts)))
+    return replace(table, functions=replace(copies, start=np.array(starts, np.uint64)))
 
 
 def test_rows_are_copied_in_proportion() -> None:

@@ -7,14 +7,13 @@ become states, and states become rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED, StackCfi, StackCfiInit
 from ....schemas.breakpad_files import build_record, parse_record
-from ....schemas.pointers import DW_EH_PE
 from ....schemas.section import ParseError
 from ....schemas.text_records import Number, Record, Rule, bytes_from, parts_of
 from ...arch.table import ARCHITECTURES, Architecture, breakpad_names
@@ -23,7 +22,7 @@ from ...kernels import engine, views
 from ...kernels.breakpad.protocol import LineKind
 from ...rules import CfaKind, RuleKind
 from ...table.distinct import intern
-from ...table.model import CfaRule, Function, FunctionColumns, RegisterRule, Row, RowColumns, UnwindTable, table_of
+from ...table.model import CfaRule, Function, FunctionColumns, RegisterRule, Row, UnwindTable, table_of
 from ..postfix.to_dwarf import PostfixError, expression_of
 from .rule_text import OUTERMOST
 from .write import DELTA, INIT
@@ -232,24 +231,14 @@ def _table(
     # One row each, for their rules; runs are then made of these.
     distinct = table_of(architecture, [Function(0, 1, (row,)) for row in states.rows], source=SOURCE)
     row = distinct.run_rows[:-1][distinct.functions.run][2 * state + np.repeat(is_own, count)]
-    columns = {one.name: getattr(distinct.rows, one.name)[row] for one in fields(RowColumns)}
-    ranges_count = len(first)
-    nothing = np.zeros(ranges_count, np.uint64)
-    functions = FunctionColumns(
+    functions = replace(
+        FunctionColumns.defaults(len(first)),
         start=lines.address[first] + np.uint64(load_address),
         size=lines.size[first],
         run=run,
-        section=np.zeros(ranges_count, np.uint32),
-        segment=nothing,
         return_column=np.where(is_own[run], states.own_column, architecture.return_address).astype(np.uint32),
-        repetition=np.zeros(ranges_count, np.uint16),
-        flags=np.zeros(ranges_count, np.uint8),
-        personality_encoding=np.full(ranges_count, DW_EH_PE.omit, np.uint8),
-        personality=nothing,
-        lsda=nothing,
-        origin=nothing,
     )
-    rows = RowColumns(**{**columns, "offset": offset})
+    rows = replace(distinct.rows.select(row), offset=offset)
     return replace(distinct, functions=functions, run_rows=run_rows, rows=rows, load_address=load_address)
 
 

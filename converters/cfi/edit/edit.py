@@ -21,7 +21,7 @@ from ...arch.table import Architecture
 from ...kernels.cfi.protocol import EntryMark
 from ...refusals import Refusals
 from ...table.merge import refuse_mixture
-from ...table.model import FunctionColumns, UnwindTable, joined, table_of
+from ...table.model import FunctionColumns, UnwindTable, concatenate, table_of
 from ..layout import LENGTH_BYTES, Places, put, put_addresses
 from ..records import Records, read_records
 from .new_records import NO_ROOM, additions
@@ -130,7 +130,7 @@ def edited_records(
     _, missing = covering(records.functions, replace.functions.start)
     _refuse_missing(records, "replace", replace.functions.start[missing])
     room = np.concatenate([_rooms(records.functions, replace.functions.start), np.full(len(add), NO_ROOM)])
-    return changed(records, is_dropped, joined([replace, add]), room, len(replace))
+    return changed(records, is_dropped, concatenate([replace, add]), room, len(replace))
 
 
 def covering(functions: FunctionColumns, pcs: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

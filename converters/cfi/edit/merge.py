@@ -8,7 +8,7 @@ a later one that lose PCs to one before go, and what is left of them is added ag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,7 @@ from ....schemas.wire import LENGTH_RESERVED
 from ...arch.table import Architecture
 from ...kernels.cfi.protocol import EntryMark
 from ...table.merge import SharedRanges, merge
-from ...table.model import FunctionColumns, FunctionFlag, UnwindTable
+from ...table.model import FunctionFlag, UnwindTable
 from ..layout import put
 from ..read import table_of_records
 from ..records import Records, read_records
@@ -143,5 +143,4 @@ def _pieces(records: Records, merged: UnwindTable, touched: NDArray[np.bool_]) -
         at = int(functions.origin[wrong])
         reason = f"another FDE has the PCs before {int(functions.start[wrong]):#x}, but the LSDA counts from the start"
         raise BuildError(records.section, at, f"FDE[{fde[wrong]}].lsda", reason)
-    columns = (getattr(functions, field.name)[which] for field in fields(FunctionColumns))
-    return replace(merged, functions=FunctionColumns(*columns))
+    return merged.select(which)

@@ -80,7 +80,7 @@ def additions(
     table, reason = sayable(table, records.dialect, pointer_size)
     which = np.flatnonzero(reason == 0)
     known = usable_cies(records)[: None if len(which) else 0]
-    writer = StreamWriter(concatenate(table, beginnings(records, known)))
+    writer = StreamWriter(concatenate([table, beginnings(records, known)]))
     choice = choose_cies(writer, which)
     layout = _cie_layout(records, table, pointer_size, writer, choice)
     initial = writer.table.run_rows[len(table.run_rows) - 1 : -1]

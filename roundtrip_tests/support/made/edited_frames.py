@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +13,9 @@ from unwindkit.converters.cfi.read import table_from_cfi
 from unwindkit.converters.cfi.records import scan
 from unwindkit.converters.elf.admission import section_of_image
 from unwindkit.converters.elf.image import open_elf
-from unwindkit.converters.table.model import FunctionColumns, table_of
+from unwindkit.converters.table.model import table_of
 from unwindkit.schemas.cfi import EH_FRAME, Dialect
 from unwindkit.schemas.section import Section
-
-
-def part(table: UnwindTable, which: object) -> UnwindTable:
-    """Some functions of a table."""
-    columns = (getattr(table.functions, field.name)[which] for field in fields(FunctionColumns))
-    return replace(table, functions=FunctionColumns(*columns))
 
 
 def eh_frame_of(path: str | Path) -> tuple[Section, UnwindTable]:

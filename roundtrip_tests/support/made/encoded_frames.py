@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 from unwindkit import Refusals, UnwindTable, by_pc
 from unwindkit.converters.cfi.read import table_from_cfi
 from unwindkit.converters.cfi.write import to_debug_frame, to_eh_frame
-from unwindkit.converters.table.model import FunctionColumns
 from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import Section
@@ -25,8 +24,7 @@ def read_back(data: bytes, dialect: Dialect, like: UnwindTable, address: int = 0
 def without(table: UnwindTable, refusals: Refusals) -> UnwindTable:
     """The functions that were not refused, each of which is refused whole."""
     kept = np.setdiff1d(np.arange(len(table)), refusals.function)
-    columns = {field.name: getattr(table.functions, field.name)[kept] for field in fields(FunctionColumns)}
-    return replace(table, functions=FunctionColumns(**columns))
+    return table.select(kept)
 
 
 def written(table: UnwindTable, dialect: Dialect) -> tuple[UnwindTable, UnwindTable, Refusals]:

@@ -1,0 +1,127 @@
+"""Records as columns: one NumPy array per field, with its dtype, unit and meaning declared beside its name.
+
+    @columns
+    class RowColumns(Columns):
+        offset: NDArray[np.uint64] = column("bytes", "from the function's start")
+
+Strategy: the dtype is the one of the annotation, so a type checker and the run time read the same declaration. Whatever
+is done with all columns of a class (select, concatenate, allocate, ...) is a method here: a new column costs its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from enum import IntEnum, IntFlag
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast, dataclass_transform
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Which = NDArray[np.integer[Any]] | NDArray[np.bool_] | slice
+
+C = TypeVar("C")
+_ANNOTATION = re.compile(r"NDArray\[np\.(\w+)\]")
+
+
+class Column(NamedTuple):
+    """The declaration of a column. `items` is 0 for one value per record, else the number of values that each has."""
+
+    name: str
+    dtype: np.dtype[Any]
+    unit: str
+    meaning: str
+    items: int
+    fill: int
+
+    def shape(self, count: int) -> tuple[int, ...]:
+        """The shape of the column of `count` records."""
+        return (count, self.items) if self.items else (count,)
+
+
+def column(unit: str | type[IntEnum | IntFlag] = "", meaning: str = "", *, items: int = 0, fill: int = 0) -> Any:
+    """Declare a column. `unit`: what its values are, the enumeration where they are members of one; `items`: how many
+    values each record has, where that is not one; `fill`: the value that `Columns.defaults` gives it."""
+    name = unit if isinstance(unit, str) else f"`{unit.__name__}`"
+    return field(metadata={"unit": name, "meaning": meaning, "items": items, "fill": fill})
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(column,))
+def columns(cls: type[C]) -> type[C]:
+    """Make a subclass of `Columns` a frozen data class, whose columns are its fields."""
+    made: Any = dataclass(frozen=True, slots=True, eq=False)(cls)
+    made.declared = tuple(_declared(one.name, str(one.type), one.metadata) for one in fields(made))
+    described = (f"    {one.name} ({one.dtype}): {one.unit} {one.meaning}".rstrip() for one in made.declared)
+    made.__doc__ = "\n".join([f"{cls.__doc__}\n", *described])
+    return cast("type[C]", made)
+
+
+def _declared(name: str, annotation: str, metadata: Any) -> Column:
+    found = _ANNOTATION.fullmatch(annotation)
+    if not found:
+        raise TypeError(f"{name}: {annotation} is not a column: expected NDArray[np.<type>]")
+    return Column(name, np.dtype(getattr(np, found[1])), **metadata)
+
+
+class Columns:
+    """The base of every class of columns; all columns have one length, the number of records.
+
+    `declared` has the declaration of each column, in order.
+    """
+
+    __slots__ = ()
+    declared: ClassVar[tuple[Column, ...]]
+
+    def __len__(self) -> int:
+        """The number of records."""
+        return len(self.arrays()[0])
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The columns, in order."""
+        return tuple(getattr(self, one.name) for one in self.declared)
+
+    def record(self, index: int) -> dict[str, Any]:
+        """One record as Python values, by name; a list of them where a column has several per record."""
+        return {one.name: getattr(self, one.name)[index].tolist() for one in self.declared}
+
+    def select(self, which: Which) -> Self:
+        """Some of the records: those at some indices, those that a mask marks, or a slice."""
+        return type(self)(*(array[which] for array in self.arrays()))
+
+    def insert(self, before: NDArray[np.integer[Any]], records: Self) -> Self:
+        """Records with others inserted, each before the one at an index (as np.insert)."""
+        pairs = zip(self.arrays(), records.arrays(), strict=True)
+        return type(self)(*(np.insert(array, before, added, axis=0) for array, added in pairs))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """The records of all parts, one part after the other."""
+        return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in cls.declared))
+
+    @classmethod
+    def empty(cls, count: int) -> Self:
+        """Columns to be filled: their contents are undefined."""
+        return cls(*(np.empty(one.shape(count), one.dtype) for one in cls.declared))
+
+    @classmethod
+    def defaults(cls, count: int) -> Self:
+        """Records that have 0 in every column, or the `fill` of its declaration."""
+        made = cls(*(np.zeros(one.shape(count), one.dtype) for one in cls.declared))
+        for one in cls.declared:
+            if one.fill:
+                getattr(made, one.name)[:] = one.fill
+        return made
+
+    @classmethod
+    def of_records(cls, records: Iterable[Sequence[Any]]) -> Self:
+        """Columns of records that have their values in the order of the columns."""
+        rows = list(records)
+        return cls(
+            *(
+                np.array([row[index] for row in rows], one.dtype).reshape(one.shape(len(rows)))
+                for index, one in enumerate(cls.declared)
+            )
+        )
