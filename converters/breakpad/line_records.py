@@ -16,7 +16,7 @@ from ...schemas.breakpad_files import build_lines, parse_record
 from ...schemas.line import DW_LNCT, STANDARD_OPCODE_LENGTHS, RowFlag
 from ...schemas.section import BuildError, ByteOrder, ParseError
 from ...schemas.text_records import Number, bytes_from, parts_of, text_from
-from ..arrays import ranges
+from ..arrays import group_numbers, range_run_starts, ranges, renumbered, run_ends, starts_of, starts_of_ends, values_at
 from ..bulk_text import fill_bytes
 from ..kernels import engine, views
 from ..line.lookup import paths_of, sequence_ranges
@@ -65,16 +65,13 @@ def line_records(table: LineTable) -> LineRecords:
     end = table.rows.address[row + 1]
     number, paths = paths_of(table)
     file = table.file_numbers()[row]
-    path = np.append(number, -1)[file]
+    path = values_at(number, file, -1)
     kept = np.flatnonzero((end > address) & (path >= 0) & (table.rows.line[row] > 0))
     address, end, path, line = address[kept], end[kept], path[kept], table.rows.line[row[kept]]
-    is_new = np.ones(len(kept), np.bool_)
-    is_new[1:] = (address[1:] != end[:-1]) | (path[1:] != path[:-1]) | (line[1:] != line[:-1])
-    at = np.flatnonzero(is_new)
-    last = np.append(at[1:], len(kept))[: len(at)] - 1
-    used, filenum = np.unique(path[at], return_inverse=True)
-    files = tuple(paths[one] for one in used.tolist())
-    return LineRecords(address[at], end[last] - address[at], line[at], filenum.reshape(-1).astype(np.int64), files)
+    is_new = range_run_starts(address, end, path, line)
+    address, end, path, line = address[is_new], end[run_ends(is_new)], path[is_new], line[is_new]
+    used, filenum = renumbered(path)
+    return LineRecords(address, end - address, line, filenum, tuple(paths[one] for one in used.tolist()))
 
 
 def to_line_records(
@@ -110,11 +107,9 @@ def to_line_records(
 def _stretches(records: LineRecords) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Start and bytes of what has lines without a gap."""
     end = records.address + records.size
-    is_new = np.ones(len(records), np.bool_)
-    is_new[1:] = records.address[1:] != end[:-1]
-    at = np.flatnonzero(is_new)
-    last = np.append(at[1:], len(records))[: len(at)] - 1
-    return records.address[at], end[last] - records.address[at]
+    is_new = range_run_starts(records.address, end)
+    start = records.address[is_new]
+    return start, end[run_ends(is_new)] - start
 
 
 def _clipped(records: LineRecords, begin: NDArray[np.uint64], end: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -122,7 +117,7 @@ def _clipped(records: LineRecords, begin: NDArray[np.uint64], end: NDArray[np.ui
     stop = records.address + records.size
     first = np.searchsorted(end, records.address, side="right")
     count = np.maximum(np.searchsorted(begin, stop, side="left") - first, 0)
-    record = np.repeat(np.arange(len(records)), count)
+    record = group_numbers(count)
     function = ranges(first, count)
     address = np.maximum(records.address[record], begin[function])
     size = np.minimum(stop[record], end[function]) - address
@@ -135,8 +130,8 @@ def _clipped(records: LineRecords, begin: NDArray[np.uint64], end: NDArray[np.ui
 def _written(functions: bytes, begin: NDArray[np.uint64], columns: NDArray[np.uint64], origin: np.uint64) -> bytes:
     """The text: each function's line before the records in it."""
     pool = np.frombuffer(functions, np.uint8)
-    ends = np.append(0, np.flatnonzero(pool == ord("\n")) + 1)
-    before = np.append(0, np.searchsorted(begin, columns[:, 0], side="right"))
+    ends = starts_of_ends(np.flatnonzero(pool == ord("\n")) + 1)
+    before = starts_of_ends(np.searchsorted(begin, columns[:, 0], side="right"))
     places = ends[before]
     values = columns.copy()
     values[:, 0] -= origin
@@ -159,7 +154,7 @@ def from_line_records(
     values, number, files = _read(data)
     numbers = np.array(sorted(files), np.uint64)
     place = np.searchsorted(numbers, values[:, 3])
-    wrong = np.flatnonzero(np.append(numbers, np.uint64(0))[place] != values[:, 3])
+    wrong = np.flatnonzero(values_at(numbers, place, 0) != values[:, 3])
     wrong = wrong if len(numbers) else np.arange(len(values))
     for index in wrong[:1]:
         raise ParseError(SOURCE, None, f"line {number[index]}: filenum", f"there is no FILE {int(values[index, 3])}")
@@ -212,9 +207,8 @@ def _rows(
     load_address: np.uint64,
 ) -> tuple[LineRowColumns, NDArray[np.int64]]:
     """Rows of disjoint ranges, ascending, and where their sequences begin: a row for each, and one for each gap."""
-    is_last = np.ones(len(begin), np.bool_)
-    is_last[:-1] = begin[1:] != end[:-1]
-    place = np.arange(len(begin)) + np.append(0, np.cumsum(is_last))[: len(begin)]
+    is_last = run_ends(range_run_starts(begin, end))
+    place = np.arange(len(begin)) + starts_of(is_last)[:-1]
     stops = place[is_last] + 1
     count = len(begin) + int(is_last.sum())
     address, lines = np.zeros(count, np.uint64), np.zeros(count, np.uint32)
@@ -224,7 +218,7 @@ def _rows(
     address[stops], flags[stops] = end[is_last] + load_address, RowFlag.END_SEQUENCE
     nothing = np.zeros(count, np.uint32)
     rows = LineRowColumns(address, np.zeros(count, np.uint8), files, lines, nothing, nothing, nothing, flags)
-    return rows, np.append(0, stops + 1)
+    return rows, starts_of_ends(stops + 1)
 
 
 # What GNU as writes.

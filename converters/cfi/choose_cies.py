@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..arrays import starts_of
 from ..rules import CfaKind, RuleKind
 from ..table.distinct import numbered
 from ..table.model import FunctionFlag, UnwindTable
@@ -116,7 +117,7 @@ def _data_units(table: UnwindTable) -> NDArray[np.int64]:
     units = np.ones(len(table.run_rows) - 1, np.int64)
     for unit in DATA_UNITS[::-1]:
         if unit <= table.address_size:
-            odd_rules = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_factored & (rules.value % unit != 0))])
+            odd_rules = starts_of(is_factored & (rules.value % unit != 0))
             end = rows.first_rule + rows.rule_count
             is_odd = (odd_rules[end] > odd_rules[rows.first_rule]) | (is_negative & (rows.cfa_offset % unit != 0))
             units[~_any_row(table, is_odd)] = unit
@@ -125,7 +126,7 @@ def _data_units(table: UnwindTable) -> NDArray[np.int64]:
 
 def _any_row(table: UnwindTable, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which runs have a marked row."""
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(marked)])
+    before = starts_of(marked)
     return before[table.run_rows[1:]] > before[table.run_rows[:-1]]
 
 

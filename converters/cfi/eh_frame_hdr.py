@@ -25,7 +25,8 @@ from ...schemas.pointers import (
     resolve,
     value_format,
 )
-from ...schemas.section import BuildError, ParseError, Section
+from ...schemas.section import BuildError, ParseError, Section, order_code
+from ..arrays import run_starts, values_at
 from ..findings import Problem
 from ..table.lookup import NOTHING
 from ..table.model import UnwindTable
@@ -109,8 +110,8 @@ def build_eh_frame_hdr(table: UnwindTable, eh_frame_address: int, address: int) 
         raise BuildError(".eh_frame_hdr", None, f"table[{far[0] // 2}]", reason)
     to_eh_frame = eh_frame_address - (address + POINTER_OFFSET)
     head = EhFrameHdrHead(VERSION, _POINTER, _COUNT, _TABLE, to_eh_frame, len(which))
-    order = "<i4" if table.byte_order == "little" else ">i4"
-    return engine.build(head, table.byte_order, address_size=table.address_size) + distance.astype(order).tobytes()
+    stored = distance.astype(f"{order_code(table.byte_order)}i{_VALUE_BYTES}")
+    return engine.build(head, table.byte_order, address_size=table.address_size) + stored.tobytes()
 
 
 def _searched(table: UnwindTable) -> NDArray[np.int64]:
@@ -119,9 +120,7 @@ def _searched(table: UnwindTable) -> NDArray[np.int64]:
     order = np.lexsort((functions.origin, ~functions.size, functions.start))
     order = order[functions.size[order] > 0]
     start = functions.start[order]
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = start[1:] != start[:-1]
-    return order[is_first]
+    return order[run_starts(start)]
 
 
 def check_eh_frame_hdr(section: Section, frames: Sequence[tuple[Section, UnwindTable]]) -> HdrFindings:
@@ -196,7 +195,7 @@ def _rows(section: Section, head: EhFrameHdrHead, end: int, count: int) -> NDArr
     else:
         size = size or section.address_size
         count = min(count, (len(section) - end) // (2 * size))
-        order, sign = "<" if section.byte_order == "little" else ">", "i" if is_signed(encoding) else "u"
+        order, sign = order_code(section.byte_order), "i" if is_signed(encoding) else "u"
         values = np.frombuffer(section.data[end : end + 2 * count * size], f"{order}{sign}{size}")
         stored = values.astype(np.int64).view(np.uint64) if sign == "i" else values.astype(np.uint64)
     bases = PointerBases(data=section.address)
@@ -237,7 +236,6 @@ def _disagreements(
 
 def _found(ascending: NDArray[np.uint64], values: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Where each value stands in a sorted column, or NOTHING."""
-    place = np.searchsorted(ascending, values).astype(np.int64)
-    padded = np.append(ascending, np.uint64(0))
-    place[(place == len(ascending)) | (padded[place] != values)] = NOTHING
-    return place
+    place = np.searchsorted(ascending, values)
+    is_there = (place < len(ascending)) & (values_at(ascending, place, 0) == values)
+    return np.where(is_there, place, NOTHING)

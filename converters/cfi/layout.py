@@ -17,6 +17,7 @@ from ...schemas.cfi import EH_FRAME, Cie, Dialect, FdeFormat
 from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, is_signed
 from ...schemas.section import BuildError, ByteOrder
 from ...schemas.wire import DwarfFormat, leb_block, sleb, uleb
+from ..arrays import put_integers, starts_of
 from ..kernels import engine, views
 from ..kernels.calls import pointer_sizes
 from ..table.model import FunctionColumns, FunctionFlag, UnwindTable
@@ -166,7 +167,7 @@ def laid_out_fdes(layout: Layout, first: int, cie_offset: NDArray[np.int64]) -> 
     head = heads.size
     bare = head + layout.streams.size[layout.job]
     size = bare + -bare % layout.alignment
-    offset = first + np.cumsum(size) - size
+    offset = first + starts_of(size)[:-1]
     fields = fields_of(layout.table.functions, layout.function, offset, size, cie_offset[layout.cie])
     return Fdes(joined_fdes(layout.streams, layout.job, head, size), heads, fields)
 
@@ -291,16 +292,16 @@ def fill_heads(heads: Heads, fields: HeadFields, data: NDArray[np.uint8]) -> Ite
     """Fill the fields of all heads that hold no addresses, the rest of which is zero; return those that do."""
     order = heads.byte_order
     field = fields.offset + LENGTH_BYTES
-    put(data, fields.offset, fields.size - LENGTH_BYTES, LENGTH_BYTES, order)
-    put(data, field, field - fields.cie if heads.dialect.relative else fields.cie, ID_BYTES, order)
+    put_integers(data, fields.offset, fields.size - LENGTH_BYTES, LENGTH_BYTES, order)
+    put_integers(data, field, field - fields.cie if heads.dialect.relative else fields.cie, ID_BYTES, order)
     for size in np.unique(heads.segment_size[heads.segment_size > 0]).tolist():
         which = heads.segment_size == size
-        put(data, field[which] + ID_BYTES, fields.segment[which], size, order)
+        put_integers(data, field[which] + ID_BYTES, fields.segment[which], size, order)
     start, pointer = field + ID_BYTES + heads.segment_size, heads.pointer
     for encoding in np.unique(heads.address_encoding).tolist():
         which = heads.address_encoding == encoding
         size = int(pointer[which][0])
-        put(data, start[which] + size, fields.length[which], size, order)
+        put_integers(data, start[which] + size, fields.length[which], size, order)
         yield _places("FDE.initial_location", encoding, size, start[which], fields.start[which])
     behind, lsda = start + 2 * pointer, heads.lsda
     data[behind[heads.is_augmented]] = lsda[heads.is_augmented]
@@ -312,19 +313,6 @@ def fill_heads(heads: Heads, fields: HeadFields, data: NDArray[np.uint8]) -> Ite
 def _places(name: str, encoding: int, size: int, offset: NDArray[np.int64], value: NDArray[np.uint64]) -> Places:
     is_relative = encoding & APPLICATION_MASK == DW_EH_PE.pcrel
     return Places(name, size, offset, value, is_relative, is_signed(encoding))
-
-
-def put(
-    data: NDArray[np.uint8],
-    offset: NDArray[np.int64],
-    values: NDArray[np.int64] | NDArray[np.uint64],
-    size: int,
-    order: ByteOrder,
-) -> None:
-    """Write the low `size` bytes of each value at its offset."""
-    stored = values.astype("<u8").view(np.uint8).reshape(len(values), 8)[:, :size]
-    for byte in range(size):
-        data[offset + byte] = stored[:, byte if order == "little" else size - 1 - byte]
 
 
 def put_addresses(
@@ -349,7 +337,7 @@ def put_addresses(
             if one.is_relative:
                 reason = f"{target:#x} is more than {_reach(one)} from the section at {section_address:#x}"
             raise BuildError(name, at, one.name, reason)
-        put(data, one.offset, values, one.size, byte_order)
+        put_integers(data, one.offset, values, one.size, byte_order)
 
 
 def is_beyond(values: NDArray[np.uint64], size: int, signed: bool) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from ...schemas.cfi import Dialect
 from ...schemas.pointers import NO_BASES, PointerBases
 from ...schemas.section import Section
 from ..arch.table import Architecture
+from ..arrays import starts_of_ends
 from ..table.distinct import intern
 from ..table.model import UnwindTable
 from ..table.runs import cut_runs
@@ -42,7 +43,7 @@ def table_of_records(records: Records, load_address: int = 0) -> UnwindTable:
     streams = Streams(instructions, fdes.end, functions.start, cie, np.arange(len(cie)))
     builder = RowBuilder(section, cies.columns, architecture.instruction_effects, bases)
     last_row, is_absolute = builder.interpret(streams.select(first))
-    run_rows = np.concatenate([np.zeros(1, np.int64), last_row])
+    run_rows = starts_of_ends(last_row)
     # DW_CFA_set_loc names an address: such a run serves the one function that it was interpreted for.
     own = np.flatnonzero(is_absolute[run] & (first[run] != np.arange(len(run))))
     if len(own):

@@ -18,6 +18,7 @@ from ...schemas.pointers import DW_EH_PE, NO_BASES, PointerBases, resolve
 from ...schemas.section import ParseError, Section
 from ...schemas.wire import DwarfFormat
 from ..arch.table import Architecture
+from ..arrays import renumbered, values_at
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
 from ..kernels.cfi.protocol import EntryMark
@@ -103,19 +104,18 @@ def _read_cies(
     is_cie = found.cie == EntryMark.IS_CIE
     all_offsets = found.offset[is_cie]
     number = numbers_of_cies(section, all_offsets, fdes)
-    is_used = np.zeros(len(all_offsets), np.bool_)
-    is_used[number] = True
-    offsets, ends = all_offsets[is_used], found.end[is_cie][is_used]
+    used, number = renumbered(number)
+    offsets, ends = all_offsets[used], found.end[is_cie][used]
     cies = cie_columns(section, dialect, offsets, ends, bases, architecture.return_address)
     for index, offset in enumerate(offsets.tolist()):
         check_augmentation(section, offset, f"CIE[{index}]", cies.parsed[index])
-    return cies, offsets, (np.cumsum(is_used) - 1)[number]
+    return cies, offsets, number
 
 
 def numbers_of_cies(section: Section, offsets: NDArray[np.int64], fdes: Entries) -> NDArray[np.int64]:
     """For each FDE the number of its CIE among those at `offsets`. Raises ParseError where it is none of them."""
     number = np.searchsorted(offsets, fdes.cie)
-    wrong = np.flatnonzero(np.append(offsets, -1)[number] != fdes.cie)
+    wrong = np.flatnonzero(values_at(offsets, number, -1) != fdes.cie)
     if len(wrong):
         fde, target = int(wrong[0]), int(fdes.cie[wrong[0]])
         said = f"points to {target:#x}, which is not a CIE" if target >= 0 else "points to outside the section"

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...schemas import cfi
 from ...schemas.cfi import Effect, MachineEffects, Operand
+from ..arrays import group_numbers, starts_of, starts_of_ends
 from ..kernels import engine, views
 from ..rules import RuleKind
 from ..table.distinct import content_numbers, with_distinct_expressions
@@ -126,7 +127,7 @@ class StreamWriter:
             *views(first, last, streams.initial, streams.code_factor, streams.data_factor), *views(out, end)
         )
         bare = np.where(end < 0, -1 - end, end)
-        start = np.concatenate([np.zeros(1, np.int64), bare])[:-1]
+        start = starts_of_ends(bare)[:-1]
         return start, np.where(end < 0, -1, bare - start)
 
 
@@ -137,12 +138,12 @@ def _bare(column: NDArray[Any]) -> NDArray[Any]:
 def _joined(expressions: tuple[bytes, ...]) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     """The bytes of all, and where each starts and how long it is."""
     size = np.array([len(one) for one in expressions], np.int64)
-    return np.frombuffer(b"".join(expressions), np.uint8), np.cumsum(size) - size, size
+    return np.frombuffer(b"".join(expressions), np.uint8), starts_of(size)[:-1], size
 
 
 def _previous(run_rows: NDArray[np.int64], content: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each row the last one before it in its run that says the same, or NO_ROW."""
-    run = np.repeat(np.arange(len(run_rows) - 1), np.diff(run_rows))
+    run = group_numbers(np.diff(run_rows))
     key = run * (int(content.max(initial=0)) + 1) + content
     order = np.argsort(key, kind="stable")
     previous = np.full(len(content), NO_ROW, np.int64)

@@ -11,6 +11,7 @@ import struct
 
 from elftools.elf.enums import ENUM_D_TAG, ENUM_NOTE_N_TYPE
 
+from ...schemas.section import order_code
 from .image import ElfImage, ElfSection
 
 
@@ -36,7 +37,7 @@ def build_id(image: ElfImage) -> bytes:
 def _build_id_in(image: ElfImage, header: ElfSection) -> bytes:
     """Of one section of notes (gABI, Note Section): sizes of name and description, the type, then both, padded."""
     data = image.contents(header).data
-    words = struct.Struct(f"{'<' if image.byte_order == 'little' else '>'}III")
+    words = struct.Struct(f"{order_code(image.byte_order)}III")
     at = 0
     while at + words.size <= len(data):
         name_size, size, kind = words.unpack_from(data, at)

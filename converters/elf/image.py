@@ -22,8 +22,9 @@ from elftools.elf.constants import SH_FLAGS, SHN_INDICES
 from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_D_TAG
 
-from ...schemas.section import ByteOrder, ParseError, Section
+from ...schemas.section import ByteOrder, ParseError, Section, order_code
 from ..arch.table import Architecture, architecture_of
+from ..arrays import furthest_before
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,7 +105,7 @@ class ElfImage:
         if header is None:
             return None
         words = self.contents(header)
-        code = f"{'<' if self.byte_order == 'little' else '>'}u{self.address_size}"
+        code = f"{order_code(self.byte_order)}u{self.address_size}"
         entries = np.frombuffer(words.data[: len(words) // (2 * self.address_size) * 2 * self.address_size], code)
         found = np.flatnonzero(entries[::2] == tag)
         return int(entries[2 * found[0] + 1]) if len(found) else None
@@ -276,7 +277,7 @@ def covered_bytes(image: ElfImage, start: NDArray[np.uint64], end: NDArray[np.ui
         start, end = start[order], end[order]
     reach = np.maximum.accumulate(end)
     # Each range but for what the ones before it reach: disjoint, so that sums are cover.
-    begin = np.maximum(start, np.concatenate([np.zeros(1, np.uint64), reach])[:-1])
+    begin = np.maximum(start, furthest_before(end))
     size = np.where(reach > begin, reach - begin, np.uint64(0))
     before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(size, dtype=np.uint64)])
 

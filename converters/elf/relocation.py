@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 from elftools.elf.constants import SH_FLAGS, SHN_INDICES
 
-from ...schemas.section import ParseError, Section
+from ...schemas.section import ParseError, Section, order_code
 from ..arch.relocations import Operation, RelocationTypes, has_n64_records, relocation_types
+from ..arrays import integers_at, put_integers, run_starts, sign_extended
 from .image import ElfImage, ElfSection
 from .symbols import records_of, symbols_of
 
@@ -198,7 +199,7 @@ class _Fields:
 def _fields(image: ElfImage, header: ElfSection, table: Section) -> _Fields:
     """Take the records of REL or RELA apart."""
     is_rela, word = header.type == "SHT_RELA", image.address_size
-    order = "<" if image.byte_order == "little" else ">"
+    order = order_code(image.byte_order)
     is_n64 = has_n64_records(str(image.machine), word)
     # n64: three types in a row and a symbol before them, which makes r_info another number in little-endian files.
     info = (
@@ -290,7 +291,7 @@ def _extended_indices(laid: LaidOut, symbols: ElfSection, count: int) -> U32:
     if len(section) != 4 * count:
         reason = f"{len(section)} bytes are not four for each of {count} symbols"
         raise ParseError(section.name, None, "sh_size", reason)
-    return np.frombuffer(section.data, "<u4" if laid.image.byte_order == "little" else ">u4").astype(np.uint32)
+    return np.frombuffer(section.data, f"{order_code(section.byte_order)}u4").astype(np.uint32)
 
 
 def _apply(relocations: _Relocations, data: U8, section: Section) -> None:
@@ -312,13 +313,12 @@ def _set(relocations: _Relocations, data: U8, section: Section, bits: int) -> No
     """S + A or S + A - P into fields."""
     place = relocations.place
     ascending = np.sort(place)
-    for twice in ascending[1:][ascending[1:] == ascending[:-1]][:1]:
+    for twice in ascending[~run_starts(ascending)][:1]:
         index = int(np.flatnonzero(place == twice)[1])
         relocations.refuse(index, "offset", f"{relocations.name(index)} at {int(twice):#x}, which another one sets")
     value = relocations.value.copy()
     if not relocations.has_addend:
-        sign = np.uint64(1) << np.uint64(bits - 1)
-        value += (_read(data, place, bits, section) ^ sign) - sign
+        value += sign_extended(_read(data, place, bits, section), bits)
     value -= np.where(relocations.is_pcrel, place.astype(np.uint64) + np.uint64(section.address), np.uint64(0))
     if bits < 8 * section.address_size:
         value &= np.uint64((1 << 8 * section.address_size) - 1)
@@ -338,17 +338,8 @@ def _add(relocations: _Relocations, data: U8, section: Section, bits: int, is_su
     _write(data, place, value, bits, section)
 
 
-def _bytes_of(place: NDArray[np.int64], bits: int, section: Section) -> NDArray[np.int64]:
-    """Where the bytes of fields are, the least significant first."""
-    step = np.arange((bits + 7) // 8)
-    return place[:, None] + (step if section.byte_order == "little" else step[::-1])
-
-
 def _read(data: U8, place: NDArray[np.int64], bits: int, section: Section) -> U64:
-    found = data[_bytes_of(place, bits, section)].astype(np.uint64)
-    shifted = found << np.arange(0, bits, 8, dtype=np.uint64)
-    value: U64 = np.bitwise_or.reduce(shifted, axis=1)
-    return value & np.uint64((1 << bits) - 1)
+    return integers_at(data, place, (bits + 7) // 8, section.byte_order) & np.uint64((1 << bits) - 1)
 
 
 def _write(data: U8, place: NDArray[np.int64], value: U64, bits: int, section: Section) -> None:
@@ -356,8 +347,7 @@ def _write(data: U8, place: NDArray[np.int64], value: U64, bits: int, section: S
         # Only the low bits of the byte: the rest is the opcode of DW_CFA_advance_loc.
         mask = np.uint64((1 << bits) - 1)
         value = data[place].astype(np.uint64) & ~mask | value & mask
-    found = value[:, None] >> np.arange(0, bits, 8, dtype=np.uint64) & np.uint64(0xFF)
-    data[_bytes_of(place, bits, section)] = found.astype(np.uint8)
+    put_integers(data, place, value, (bits + 7) // 8, section.byte_order)
 
 
 def _set_uleb128(relocations: _Relocations, data: U8) -> None:
@@ -385,7 +375,7 @@ def _set_uleb128(relocations: _Relocations, data: U8) -> None:
 def _refuse_single(minuends: _Relocations, subtrahends: _Relocations) -> None:
     """ParseError for a relocation of a pair that has not exactly one partner at its place; both are by place."""
     single = np.setxor1d(minuends.place, subtrahends.place)
-    repeated = (one.place[1:][one.place[1:] == one.place[:-1]] for one in (minuends, subtrahends))
+    repeated = (one.place[~run_starts(one.place)] for one in (minuends, subtrahends))
     for place in np.concatenate([single, *repeated])[:1]:
         one = next(one for one in (minuends, subtrahends) if place in one.place)
         index = int(np.flatnonzero(one.place == place)[0])

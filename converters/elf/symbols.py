@@ -13,7 +13,7 @@ import numpy as np
 from elftools.elf.constants import SHN_INDICES
 from elftools.elf.enums import ENUM_ST_INFO_TYPE
 
-from ...schemas.section import ParseError, Section
+from ...schemas.section import ParseError, Section, order_code
 from .image import ElfImage, ElfSection
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def records_of(table: Section, header: ElfSection, layout: np.dtype[np.void]) ->
 
 def symbols_of(image: ElfImage, header: ElfSection) -> NDArray[np.void]:
     """The records of a symbol table: `name`, `info`, `other`, `shndx`, `value`, `size` (gABI, Elf32_Sym, Elf64_Sym)."""
-    order = "<" if image.byte_order == "little" else ">"
+    order = order_code(image.byte_order)
     fields = [("name", "u4"), ("info", "u1"), ("other", "u1"), ("shndx", "u2"), ("value", "u8"), ("size", "u8")]
     if image.address_size == 4:
         fields = [("name", "u4"), ("value", "u4"), ("size", "u4"), ("info", "u1"), ("other", "u1"), ("shndx", "u2")]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import group_numbers, last_at_or_before, values_at
-from ..table.lookup import NOTHING, addresses, range_owners
+from ..table.lookup import NOTHING, addresses, ranges_at
 from .read import read_lines
 from .table import LineTable
 
@@ -78,12 +78,8 @@ def lines(source: LineTable | str | os.PathLike[str], pcs: ArrayLike) -> LinesAt
 
 def _rows_at(table: LineTable, pc: NDArray[np.uint64]) -> NDArray[np.int64]:
     """The index of the row in force at each PC; -1 if there is none."""
-    start, size = sequence_ranges(table)
-    owner, begin = range_owners(start, size)
-    place = np.searchsorted(begin, pc, side="right") - 1
-    sequence = values_at(owner, place, NOTHING)
-    found = np.flatnonzero(sequence >= 0)
-    found = found[pc[found] - start[sequence[found]] < size[sequence[found]]]
+    sequence = ranges_at(*sequence_ranges(table), pc)
+    found = np.flatnonzero(sequence != NOTHING)
     row = np.full(len(pc), NOTHING, np.int64)
     first, end = table.first_row[:-1][sequence[found]], table.first_row[1:][sequence[found]]
     row[found] = last_at_or_before(table.rows.address, first, end, pc[found])

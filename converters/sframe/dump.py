@@ -24,6 +24,7 @@ from ...schemas.sframe import (
     SFRAME_VERSION,
 )
 from ...schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT
+from ..arrays import starts_of
 from ..bulk_text import Pool, hexadecimal
 from .fres import Fres, abi_of, fres_of_blocks
 from .section import SframeColumns, sframe_columns
@@ -137,7 +138,7 @@ def _dump_of(section: Section) -> _Dump:
         is_signal=columns.is_signal_frame(),
         is_flex=columns.is_flex(),
         start=fres.start,
-        first=np.concatenate([np.zeros(1, np.int64), np.cumsum(blocks.count)]),
+        first=starts_of(blocks.count),
         content=content,
         contents=list(_rows_of(columns, distinct)),
     )

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...schemas.section import ByteOrder, ParseError, Section
 from ..arch.table import Architecture
+from ..arrays import starts_of
 from ..rules import CfaKind, RuleKind
 from ..table.model import RowColumns, RuleColumns, UnwindTable
 
@@ -197,7 +198,7 @@ def outermost_alone(table: UnwindTable) -> UnwindTable:
     """The table with nothing but that rule in rows whose return address is undefined."""
     rows, rules = table.rows, table.rules
     is_mark = (rules.register == table.architecture.return_address) & (rules.kind == RuleKind.UNDEFINED)
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_mark)])
+    before = starts_of(is_mark)
     end = rows.first_rule + rows.rule_count
     is_outermost = before[end] > before[rows.first_rule]
     if not is_outermost.any():

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...schemas.section import ParseError, Section
 from ...schemas.sframe import SFRAME_VERSION
+from ..arrays import values_at
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
 from ..table.lookup import NOTHING, addresses
@@ -70,7 +71,7 @@ def _fdes_at(columns: SframeColumns, pc: NDArray[np.uint64]) -> NDArray[np.int64
     order = np.argsort(columns.start, kind="stable")
     order = order[columns.size[order] > 0]
     place = np.searchsorted(columns.start[order], pc, side="right") - 1
-    fde = np.append(order, NOTHING)[place]
+    fde = values_at(order, place, NOTHING)
     hits = np.flatnonzero(fde >= 0)
     outside = pc[hits] - columns.start[fde[hits]] >= columns.size[fde[hits]]
     fde[hits[outside]] = NOTHING

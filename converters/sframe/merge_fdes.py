@@ -15,6 +15,7 @@ from ...schemas import sframe
 from ...schemas.derive import bit_position
 from ...schemas.section import Section
 from ...schemas.sframe import SFRAME_VERSION
+from ..arrays import group_numbers, ranks, run_starts, starts_of
 from ..kernels import engine, views
 from ..kernels.sframe.protocol import PaddingCode
 from ..table.model import FunctionColumns, FunctionFlag
@@ -56,14 +57,13 @@ def grouped(
     count = split.fre_count(pieces.segment)
     first = split.fres[pieces.segment] - count
     fre_size = _fre_sizes(rows, split)
-    total = np.concatenate([np.zeros(1, np.int64), np.cumsum(fre_size)])
+    total = starts_of(fre_size)
     size = total[first + count] - total[first]
     joins = _joins(split.is_flex(rows, pieces.segment), pieces, refused, functions, code, padding)
     repeats = joins & _same_rows(rows, split.rows[np.roll(first + count - 1, 1)], split.rows[first])
     repeated = np.where(repeats, fre_size[first], 0)
     begin = _choose(version, max_rows, pieces, joins, count, size, repeated, shares)
-    is_first = np.ones(len(begin), np.bool_)
-    is_first[1:] = begin[1:] != begin[:-1]
+    is_first = run_starts(begin)
     return _laid_out(rows, split, pieces, is_first, first, count, repeats & ~is_first)
 
 
@@ -186,8 +186,7 @@ def _laid_out(
     """A segment for each group: the FREs of its pieces behind one another but for those that repeat the one before."""
     group = np.cumsum(is_first) - 1
     starts = np.flatnonzero(is_first)
-    owner = np.repeat(np.arange(len(first)), count)
-    rank = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
+    owner, rank = group_numbers(count), ranks(count)
     kept = ~((rank == 0) & repeats[owner])
     owner, rank = owner[kept], rank[kept]
     row = split.rows[first[owner] + rank]

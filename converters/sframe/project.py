@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...schemas.sframe import SFRAME_VERSION
+from ..arrays import starts_of
 from ..rules import RuleKind
 from ..table.model import NO_FLAGS, FunctionFlag, UnwindTable
 from ..table.pcmask import unroll
@@ -29,7 +30,7 @@ def project(table: UnwindTable, version: int = 2) -> UnwindTable:
     rules, architecture = table.rules, table.architecture
     says_nothing = np.isin(rules.kind, (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE))
     kept = np.isin(rules.register, (architecture.frame_pointer, architecture.return_address)) & ~says_nothing
-    place = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+    place = starts_of(kept)
     first = table.rows.first_rule
     last = place[first + table.rows.rule_count]
     functions = table.functions

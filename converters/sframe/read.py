@@ -16,6 +16,7 @@ from ...schemas.section import ParseError, Section
 from ...schemas.sframe import SFRAME_VERSION
 from ...schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT, SframeAbi
 from ..arch.table import Architecture
+from ..arrays import starts_of, starts_of_ends, values_at
 from ..rules import CfaKind, RaState, RuleKind
 from ..table.distinct import numbered
 from ..table.model import FunctionColumns, FunctionFlag, RowColumns, RuleColumns, UnwindTable
@@ -87,7 +88,7 @@ def rows_of_blocks(
         columns = (np.insert(getattr(fres, field.name), marks, 0, axis=0) for field in fields(Fres))
         fres, last = Fres(*columns), last + np.cumsum(is_empty)
     rows, rules, expressions = rows_of_fres(fres, architecture, version)
-    run_rows, rows = _fill_gaps(np.concatenate([np.zeros(1, np.int64), last]), rows)
+    run_rows, rows = _fill_gaps(starts_of_ends(last), rows)
     return run_rows, rows, rules, expressions
 
 
@@ -171,16 +172,16 @@ def _rules_of(
     present = kind != RuleKind.UNSPECIFIED
     register = np.tile(np.array([architecture.frame_pointer, architecture.return_address], np.uint16), len(row))
     count = present.reshape(-1, 2).sum(axis=1)
-    first = np.cumsum(count) - count
+    first = starts_of(count)
     forms = Forms(kind[present].astype(np.uint8), base[present], value[present])
-    return first[of_row].astype(np.int64), count[of_row].astype(np.uint16), RuleForms(register[present], forms)
+    return first[of_row], count[of_row].astype(np.uint16), RuleForms(register[present], forms)
 
 
 def _fill_gaps(run_rows: NDArray[np.int64], rows: RowColumns) -> tuple[NDArray[np.int64], RowColumns]:
     """Let every run start at offset 0, with a row without a CFA where its first FRE does not."""
     first = run_rows[:-1]
     is_empty = np.diff(run_rows) == 0
-    starts = np.append(rows.offset, np.uint64(0))[first]
+    starts = values_at(rows.offset, first, 0)
     gaps = np.flatnonzero(is_empty | (starts > 0))
     if not len(gaps):
         return run_rows, rows

@@ -17,6 +17,7 @@ from ...schemas.derive import bit_position, dtype_of
 from ...schemas.section import BuildError, ByteOrder
 from ...schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION
 from ..arch.table import Architecture
+from ..arrays import furthest_before, group_numbers, ranks, starts_of
 from ..refusals import Reason, Refusals
 from ..table.model import FunctionColumns, FunctionFlag, UnwindTable
 from ..table.pcmask import split_repetitive
@@ -174,7 +175,7 @@ def _whole_function_reasons(
     reason[functions.segment != 0] = Reason.SEGMENT
     reason[functions.size > MAX_FUNCTION_SIZE] = Reason.TOO_LARGE
     # A block is looked up as a whole: one that has a gap cannot be split around it.
-    refused = np.concatenate([np.zeros(1, np.int64), np.cumsum(split.reason != 0)])
+    refused = starts_of(split.reason != 0)
     has_gap = (refused[split.first[1:]] - refused[split.first[:-1]])[functions.run] > 0
     reason[(functions.repetition > 0) & (has_gap | (functions.repetition > MAX_REPETITION))] = Reason.REPETITION
     return reason
@@ -187,12 +188,11 @@ def _pieces(functions: FunctionColumns, architecture: Architecture, split: Segme
     order = order[functions.size[order] > 0]
     start, size = functions.start[order], functions.size[order]
     # What a function leaves over of the ones before it: a PC belongs to the one that starts first.
-    reach = np.maximum.accumulate(np.concatenate([np.zeros(1, np.uint64), start + size]))[:-1]
+    reach = furthest_before(start + size)
     inside = np.minimum(np.maximum(reach, start) - start, size)
     run = functions.run[order]
     per_function = np.where(whole[order] > 0, 1, (split.first[1:] - split.first[:-1])[run])
-    owner = np.repeat(np.arange(len(order)), per_function)
-    rank = np.arange(len(owner)) - np.repeat(np.cumsum(per_function) - per_function, per_function)
+    owner, rank = group_numbers(per_function), ranks(per_function)
     segment = split.first[:-1][run][owner] + rank
     is_last = rank == per_function[owner] - 1
     begin = np.where(whole[order][owner] > 0, np.uint64(0), split.start[segment])

@@ -15,6 +15,7 @@ from ...schemas import sframe
 from ...schemas.section import ByteOrder
 from ...schemas.sframe import SFRAME_VERSION
 from ..arch.table import Architecture
+from ..arrays import group_numbers, hash_slots, run_starts, starts_of_ends
 from ..kernels import engine, views
 from ..refusals import Reason
 from ..table.distinct import random_keys
@@ -100,7 +101,7 @@ def _project(table: UnwindTable, version: SFRAME_VERSION) -> SframeRows:
 
 def _with_flex(table: UnwindTable, plain: SframeRows, abi: NDArray[np.int64]) -> SframeRows:
     """The rows in FLEX words, of those runs where fewer rows are refused so; but for segments that need none."""
-    run = np.repeat(np.arange(len(table.run_rows) - 1), np.diff(table.run_rows))
+    run = group_numbers(np.diff(table.run_rows))
     tried = np.zeros(len(table.run_rows) - 1, np.bool_)
     tried[run[np.isin(plain.reason, FLEXIBLE)]] = True
     if not tried.any():
@@ -129,9 +130,7 @@ def _with_flex(table: UnwindTable, plain: SframeRows, abi: NDArray[np.int64]) ->
 
 def _segment_of(run: NDArray[np.int64], is_refused: NDArray[np.bool_]) -> NDArray[np.int64]:
     """A number for each row, the same for those of one run that nothing between them splits."""
-    starts = np.ones(len(run), np.bool_)
-    starts[1:] = (run[1:] != run[:-1]) | (is_refused[1:] != is_refused[:-1])
-    return np.cumsum(starts) - 1
+    return np.cumsum(run_starts(run, is_refused)) - 1
 
 
 def _has_any(is_there: NDArray[np.bool_], group: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -197,7 +196,7 @@ class Blocks:
 
     def offsets(self) -> NDArray[np.int64]:
         """The offset of each block."""
-        return np.concatenate([np.zeros(1, np.int64), self.ends()])[:-1]
+        return starts_of_ends(self.ends())[:-1]
 
     def encode(self) -> NDArray[np.uint8]:
         """The bytes of all blocks."""
@@ -215,7 +214,7 @@ class Blocks:
 def share_blocks(blocks: Blocks) -> NDArray[np.int64]:
     """For each block the one whose bytes it uses: an equal one, one that begins with it (no attributes), or itself."""
     count = len(blocks.segment)
-    slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int32)
+    slots = hash_slots(count)
     marks = np.zeros(len(slots), np.uint8)
     host = np.empty(count, np.int64)
     split, rows = blocks.split, blocks.rows

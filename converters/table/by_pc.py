@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...schemas.section import ParseError
+from ..arrays import furthest_before, group_numbers, range_run_starts, ranks, run_ends
 from ..refusals import Refusals
 from ..rules import CfaKind, RaState
 from .distinct import RowContent, numbered, row_contents
@@ -85,10 +86,8 @@ def by_pc(table: UnwindTable, without: Refusals | None = None) -> RulesByPc:
     if without is not None and len(without):
         keep &= ~_is_refused(owner, start, without)
     section, start, end, rules = section[keep], start[keep], end[keep], rules[keep]
-    is_new = np.ones(len(start), np.bool_)
-    is_new[1:] = (rules[1:] != rules[:-1]) | (start[1:] != end[:-1]) | (section[1:] != section[:-1])
-    is_last = np.append(is_new[1:], True)[: len(start)]
-    return RulesByPc(section[is_new], start[is_new], end[is_last], rules[is_new], sets)
+    is_new = range_run_starts(start, end, rules, section)
+    return RulesByPc(section[is_new], start[is_new], end[run_ends(is_new)], rules[is_new], sets)
 
 
 def _ranges(
@@ -107,8 +106,7 @@ def _ranges(
     per_function = count * blocks
     if per_function[blocks > 1].sum(dtype=np.float64) > MAX_RANGES:
         raise ParseError(table.source, None, "func_rep_size", f"more than {MAX_RANGES} repetitive blocks to lay out")
-    owner = np.repeat(np.arange(len(order)), per_function)
-    rank = np.arange(len(owner)) - np.repeat(np.cumsum(per_function) - per_function, per_function)
+    owner, rank = group_numbers(per_function), ranks(per_function)
     row = table.run_rows[:-1][run][owner] + rank % count[owner]
     base = (rank // count[owner]).astype(np.uint64) * block[owner]
     # A row behind its function's end, in a last block that is not whole, must not wrap where that end is 2**64.
@@ -119,8 +117,7 @@ def _ranges(
     taken = np.zeros(len(order), np.uint64)
     for number in np.unique(section):
         inside = section == number
-        ends = np.concatenate([np.zeros(1, np.uint64), (start + size)[inside]])
-        taken[inside] = np.maximum.accumulate(ends)[:-1]
+        taken[inside] = furthest_before((start + size)[inside])
     begin, stop = begin + start[owner], stop + start[owner]
     begin = np.maximum(begin, taken[owner])
     keep = begin < stop

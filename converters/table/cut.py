@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.section import ParseError
+from ..arrays import group_numbers, range_run_starts, ranges, run_ends, values_at
 from .lookup import owners, rows_in_force
 from .model import RowColumns, UnwindTable, concatenate
 
@@ -49,17 +50,15 @@ def laid_over(above: UnwindTable, below: UnwindTable) -> UnwindTable:
     stop = below.functions.start[function] + below.functions.size[function]
     at = np.unique(np.concatenate([start, stop, begin, end]))
     place, cover = (np.searchsorted(starts, at, side="right") - 1 for starts in (start, begin))
-    is_free = at >= np.append(end, np.uint64(0))[cover]
-    is_said = at < np.append(stop, np.uint64(0))[place]
+    is_free = at >= values_at(end, cover, 0)
+    is_said = at < values_at(stop, place, 0)
     first = np.flatnonzero(is_free & is_said)
     if not len(first):
         return above
     piece = place[first]
     # Steps of one function that follow each other are one piece.
-    is_new = np.ones(len(first), np.bool_)
-    is_new[1:] = (np.diff(first) > 1) | (np.diff(piece) > 0)
-    is_last = np.append(is_new[1:], True)
-    begins, ends = at[first[is_new]], at[first[is_last] + 1]
+    is_new = range_run_starts(first, first + 1, piece)
+    begins, ends = at[first[is_new]], at[first[run_ends(is_new)] + 1]
     pieces = pieces_of(below, function[piece[is_new]], begins, ends - begins)
     return replace(concatenate([above, pieces]), source=f"{above.source} and {below.source}")
 
@@ -116,8 +115,8 @@ def _cut_rows(
     if (blocks * count.astype(np.float64) + (last - first + 1)).sum() > MAX_COPIED + len(offset):
         raise ParseError(table.source, None, "functions", f"overlap in a way that takes more than {MAX_COPIED} rows")
     number = blocks.astype(np.int64) * count + last - first + 1
-    owner = np.repeat(np.arange(len(function)), number)
-    rank = np.arange(len(owner)) - np.repeat(np.cumsum(number) - number, number) + first[owner]
+    owner = group_numbers(number)
+    rank = ranges(first, number)
     row = first_row[owner] + rank % count[owner]
     at = (rank // count[owner]).astype(np.uint64) * block[owner] + offset[row]
     moved = np.maximum(at, skipped[owner]) - skipped[owner]

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import ranges
+from ..arrays import hash_slots, ranges, starts_of
 from ..kernels import engine, views
 from ..rules import CfaKind, RaState, RuleKind
 from .model import CfaRule, RegisterRule, UnwindTable
@@ -121,8 +122,8 @@ def _rules_of(table: UnwindTable, rows: NDArray[np.int64]) -> tuple[list[Registe
     first, count = table.rows.first_rule[rows], table.rows.rule_count[rows].astype(np.int64)
     place, rules = ranges(first, count), table.rules
     number, one = numbered(rules.register[place], rules.kind[place], rules.value[place])
-    found, ends = number.tolist(), np.cumsum(count)
-    slices = [tuple(found[begin:end]) for begin, end in zip((ends - count).tolist(), ends.tolist(), strict=True)]
+    found = number.tolist()
+    slices = [tuple(found[begin:end]) for begin, end in pairwise(starts_of(count).tolist())]
     return [table.rule_slice(index, 1)[0] for index in place[one].tolist()], slices
 
 
@@ -150,11 +151,7 @@ def _keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 def _room(count: int) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
     """A hash table for so many elements, and columns for their numbers and the first of each."""
-    return (
-        np.full(1 << (2 * count + 1).bit_length(), -1, np.int32),
-        np.empty(count, np.int64),
-        np.empty(count, np.int64),
-    )
+    return (hash_slots(count), np.empty(count, np.int64), np.empty(count, np.int64))
 
 
 def intern(
@@ -162,7 +159,7 @@ def intern(
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Number the byte ranges data[start:end], equal ones (of equal `kind`) alike, and give the first of each number."""
     count = len(start)
-    slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int32)
+    slots = hash_slots(count)
     hashes = np.empty(count, np.uint64)
     run = np.empty(count, np.uint32)
     first = np.empty(count, np.int64)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arrays import furthest_before, last_at_or_before, values_at
 from .model import UnwindTable
 
 if TYPE_CHECKING:
@@ -38,14 +39,8 @@ def find_rows(table: UnwindTable, pcs: ArrayLike) -> RowsAt:
     A PC that several functions claim belongs to the one that starts first.
     """
     pc = addresses(pcs)
-    functions = table.functions
-    owner, begin = owners(table)
-    place = np.searchsorted(begin, pc, side="right") - 1
-    function = np.append(owner, NOTHING)[place]
-    found = np.flatnonzero(function >= 0)
-    inside = pc[found] - functions.start[function[found]] < functions.size[function[found]]
-    function[np.delete(found, np.flatnonzero(inside))] = NOTHING
-    found = found[inside]
+    function = ranges_at(table.functions.start, table.functions.size, pc)
+    found = np.flatnonzero(function != NOTHING)
     row = np.full(len(pc), NOTHING, np.int64)
     row[found] = rows_in_force(table, function[found], pc[found])
     return RowsAt(function, row)
@@ -64,7 +59,7 @@ def range_owners(start: NDArray[np.uint64], size: NDArray[np.uint64]) -> tuple[N
     order = np.argsort(start, kind="stable")
     order = order[size[order] > 0]
     last = start[order] + (size[order] - np.uint64(1))
-    reach = np.maximum.accumulate(np.concatenate([np.zeros(1, np.uint64), last]))[:-1]
+    reach = furthest_before(last)
     begin = start[order].copy()
     taken = reach >= begin
     taken[:1] = False
@@ -74,6 +69,16 @@ def range_owners(start: NDArray[np.uint64], size: NDArray[np.uint64]) -> tuple[N
     return order[kept], begin[kept]
 
 
+def ranges_at(start: NDArray[np.uint64], size: NDArray[np.uint64], pc: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The range that has each PC, by `range_owners`; NOTHING where none has it."""
+    owner, begin = range_owners(start, size)
+    found = values_at(owner, np.searchsorted(begin, pc, side="right") - 1, NOTHING)
+    hits = np.flatnonzero(found != NOTHING)
+    outside = pc[hits] - start[found[hits]] >= size[found[hits]]
+    found[hits[outside]] = NOTHING
+    return found
+
+
 def rows_in_force(table: UnwindTable, function: NDArray[np.int64], pc: NDArray[np.uint64]) -> NDArray[np.int64]:
     """The last row at or before each PC, in a function that holds it."""
     functions = table.functions
@@ -81,11 +86,6 @@ def rows_in_force(table: UnwindTable, function: NDArray[np.int64], pc: NDArray[n
     block = functions.repetition[function].astype(np.uint64)
     offset = np.where(block > 0, offset % np.maximum(block, np.uint64(1)), offset)
     run = functions.run[function]
-    first = table.run_rows[run]
-    low, high = first.copy(), table.run_rows[run + np.uint32(1)].copy()
-    while len(open_ones := np.flatnonzero(low < high)):
-        middle = (low[open_ones] + high[open_ones]) >> 1
-        is_before = table.rows.offset[middle] <= offset[open_ones]
-        low[open_ones[is_before]] = middle[is_before] + 1
-        high[open_ones[~is_before]] = middle[~is_before]
-    return np.where(low > first, low - 1, NOTHING)
+    first, end = table.run_rows[:-1][run], table.run_rows[1:][run]
+    row = last_at_or_before(table.rows.offset, first, end, offset)
+    return np.where(row >= first, row, NOTHING)

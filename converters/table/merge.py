@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.section import BuildError, ParseError
+from ..arrays import group_numbers, run_ends, run_starts, values_at
 from ..sframe.project import project
 from .by_pc import RuleSet, by_pc
 from .cut import pieces_of
@@ -83,7 +84,7 @@ class _Steps:
     def at(self, pc: NDArray[np.uint64]) -> _Steps:
         """The same, in steps that start elsewhere."""
         place = np.searchsorted(self.start, pc, side="right") - 1
-        return _Steps(pc, np.append(self.function, NOTHING)[place], np.append(self.rules, NOTHING)[place])
+        return _Steps(pc, values_at(self.function, place, NOTHING), values_at(self.rules, place, NOTHING))
 
 
 def merge(tables: Sequence[UnwindTable], all_rules: bool = False) -> Merged:
@@ -98,7 +99,7 @@ def merge(tables: Sequence[UnwindTable], all_rules: bool = False) -> Merged:
         raise BuildError("", None, "", "there is nothing to merge")
     for table in tables:
         refuse_mixture(table, tables[0])
-    owner_of = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    owner_of = group_numbers(np.array([len(table) for table in tables]))
     numbers: dict[RuleSet, int] = {}
     merged = _Steps(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64))
     found: list[tuple[NDArray[np.bool_], SharedRanges]] = []
@@ -149,8 +150,7 @@ def _inside(
 ) -> NDArray[np.int64]:
     """The value of the disjoint range that each address lies in, or NOTHING."""
     place = np.searchsorted(start, at, side="right") - 1
-    ends = np.append(end, np.uint64(0))[place]
-    return np.where(at < ends, np.append(value, NOTHING)[place], NOTHING)
+    return np.where(at < values_at(end, place, 0), values_at(value, place, NOTHING), NOTHING)
 
 
 def _shared(
@@ -159,7 +159,7 @@ def _shared(
     """Which PCs the table of that index shares with those above it, neighbours as one; and which are conflicts."""
     is_shared = (above.function != NOTHING) & (below.function != NOTHING)
     is_conflict = is_shared & (above.rules != below.rules)
-    first = np.where(is_shared, np.append(owner_of, NOTHING)[above.function], NOTHING)
+    first = np.where(is_shared, values_at(owner_of, above.function, NOTHING), NOTHING)
     # The last step has no function: it only ends the one before.
     begins, ends = _runs(first * 2 + is_conflict)
     kept = is_shared[begins]
@@ -170,9 +170,8 @@ def _shared(
 
 def _runs(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where runs of equal neighbours begin, and the places behind them."""
-    changes = np.flatnonzero(np.diff(keys)) + 1
-    begins = np.concatenate([np.zeros(min(1, len(keys)), np.int64), changes])
-    return begins, np.append(begins, len(keys))[1:]
+    is_start = run_starts(keys)
+    return np.flatnonzero(is_start), np.flatnonzero(run_ends(is_start)) + 1
 
 
 def _select(ranges: SharedRanges, which: NDArray[np.bool_]) -> SharedRanges:

@@ -17,7 +17,7 @@ from ....schemas.breakpad_files import build_record, parse_record
 from ....schemas.section import ParseError
 from ....schemas.text_records import Number, Record, Rule, bytes_from, parts_of
 from ...arch.table import ARCHITECTURES, Architecture, breakpad_names
-from ...arrays import ranges
+from ...arrays import ranges, starts_of, values_at
 from ...kernels import engine, views
 from ...kernels.breakpad.protocol import LineKind
 from ...rules import CfaKind, RuleKind
@@ -225,8 +225,8 @@ def _table(
 ) -> UnwindTable:
     """The table of ranges that begin at lines `first`, with their runs; rows of all runs, and how many each has."""
     architecture = states.architecture
-    run_rows = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
-    apart = np.append(states.need_own_column(), False)[state]
+    run_rows = starts_of(count)
+    apart = values_at(states.need_own_column(), state, False)
     is_own = np.logical_or.reduceat(apart, run_rows[:-1]) if len(count) else np.zeros(0, np.bool_)
     # One row each, for their rules; runs are then made of these.
     distinct = table_of(architecture, [Function(0, 1, (row,)) for row in states.rows], source=SOURCE)

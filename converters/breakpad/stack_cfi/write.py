@@ -15,7 +15,7 @@ import numpy as np
 
 from ....schemas.breakpad import NAMES, StackCfi, StackCfiInit
 from ....schemas.section import BuildError
-from ...arrays import ranges
+from ...arrays import ranges, starts_of
 from ...bulk_text import fill_bytes
 from ...kernels import engine, views
 from ...kernels.breakpad.protocol import TextRow
@@ -134,7 +134,7 @@ def _jobs(
         return run, table.run_rows, slice(None), np.full(len(table.rows.offset), column[0])
     job, one = numbered(run, column)
     count = np.diff(table.run_rows)[run[one]]
-    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
+    first = starts_of(count)
     return job, first, ranges(table.run_rows[run[one]], count), np.repeat(column[one], count)
 
 
@@ -185,7 +185,7 @@ def _steps(rules: list[Said | Reason], before: list[int], said: list[int], earli
     text = "\n".join([*lines, ""]).replace(SORTS, ":").encode()
     pool = np.frombuffer(INIT + DELTA + text, np.uint8)
     length = np.fromiter(map(len, lines), np.int64, len(lines)) + 1
-    start = heads[1] + heads[3] + np.cumsum(length) - length
+    start = heads[1] + heads[3] + starts_of(length)[:-1]
     return _Steps(np.array(kinds, np.uint8), start, length, pool, heads)
 
 
@@ -218,7 +218,7 @@ def _said_before(
 def _refusals(table: UnwindTable, order: NDArray[np.int64], job: NDArray[np.int64], rows: _Rows) -> Refusals:
     """The rows without a line, function by function."""
     count = np.diff(rows.first)
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows.reason > 0)])
+    before = starts_of(rows.reason > 0)
     has_any = before[rows.first[1:]] > before[rows.first[:-1]]
     which = np.flatnonzero(has_any[job])
     owner = np.repeat(which, count[job[which]])

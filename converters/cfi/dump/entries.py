@@ -16,6 +16,7 @@ import numpy as np
 from ....schemas.cfi import NO_EFFECTS, Cie, Dialect, Effect
 from ....schemas.section import Section
 from ....schemas.wire import LENGTH_DWARF64, DwarfFormat
+from ...arrays import group_numbers
 from ...kernels import engine, views
 from ...kernels.calls import reader_of, refuse
 from ...kernels.cfi.protocol import EntryMark
@@ -197,7 +198,7 @@ def _runs(
     moves = decoded.has_effect(Effect.SET_LOCATION)
     if moves.any():
         # DW_CFA_set_loc names an address: such a run serves the one function that it is decoded for.
-        owner = np.repeat(np.arange(len(first)), np.diff(decoded.first_of))
+        owner = group_numbers(np.diff(decoded.first_of))
         is_absolute = np.bincount(owner[moves], minlength=len(first)) > 0
         own = np.flatnonzero(is_absolute[run] & (first[run] != np.arange(len(run))))
         run[own] = len(first) + np.arange(len(own))

@@ -15,7 +15,7 @@ import numpy as np
 
 from ....schemas.cfi import Dialect
 from ....schemas.section import Section
-from ...arrays import ranges, renumbered
+from ...arrays import ranges, renumbered, starts_of, values_at
 from ...bulk_text import MAX_DIGITS, Pool, hexadecimal, lines
 from .entries import Frames, frames_of
 from .instructions import MOVES, distinct_instructions, instruction_texts
@@ -64,8 +64,8 @@ def frame_text(section: Section, dialect: Dialect, machine: str, interpreted: bo
     found = _row_lines(frames, machine) if interpreted else _instruction_lines(frames, machine)
     yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
     # A terminator's run is -1: the one behind all others, which has no lines.
-    count = np.append(np.where(found.is_silent, 0, np.diff(found.first_of)), 0)[frames.run]
-    first_item = np.concatenate([np.zeros(1, np.int64), np.cumsum(count + 1)])
+    count = values_at(np.where(found.is_silent, 0, np.diff(found.first_of)), frames.run, 0)
+    first_item = starts_of(count + 1)
     chunk = CHUNK // (1 + found.width // WIDE)
     for begin in range(0, int(first_item[-1]), chunk):
         yield _chunk(frames, found, interpreted, first_item, begin, min(begin + chunk, int(first_item[-1])))
@@ -136,7 +136,7 @@ def _chunk(
     # Pieces: a head is two, a line one and its PC.
     heads = np.cumsum(has_head)
     line_at = np.cumsum(size) - size + 2 * np.repeat(heads, line_count)
-    pieces_before = np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])[np.cumsum(line_count) - line_count]
+    pieces_before = starts_of(size)[starts_of(line_count)[:-1]]
     head_at = (pieces_before + 2 * heads - 2)[has_head]
     pieces = np.zeros(2 * len(head_at) + int(size.sum()), np.int64)
     pieces[head_at] = _add_heads(pool, frames, entry[has_head], interpreted)

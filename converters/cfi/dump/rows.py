@@ -15,7 +15,7 @@ import numpy as np
 from ....schemas.cfi import DW_CFA, NO_EFFECTS, Effect
 from ....schemas.section import ParseError
 from ...arch.registers import register_name, register_text
-from ...arrays import ranges
+from ...arrays import group_numbers, ranges, run_starts, starts_of, starts_of_ends
 from ...bulk_text import Pool
 from ...rules import MAX_LIVE_RULES, CfaKind, RuleKind
 from ...table.distinct import intern
@@ -64,13 +64,13 @@ def frame_rows(frames: Frames) -> FrameRows:
     builder = RowBuilder(frames.section, frames.layout, NO_EFFECTS, keeps_empty=True)
     last_row, _ = builder.interpret(frames.streams)
     rows, rules = builder.rows(), builder.rules()
-    first_row = np.concatenate([np.zeros(1, np.int64), last_row])
+    first_row = starts_of_ends(last_row)
     decoded = frames.decoded
-    owner = np.repeat(np.arange(len(last_row)), np.diff(decoded.first_of))
+    owner = group_numbers(np.diff(decoded.first_of))
     does_something = np.bincount(owner[decoded.opcode != DW_CFA.nop], minlength=len(last_row)) > 0
     first_column, registers = _columns(frames, owner)
     set_of_run, run_of_set = _column_sets(frames, first_column, registers)
-    run_of_row = np.repeat(np.arange(len(last_row)), np.diff(first_row))
+    run_of_row = group_numbers(np.diff(first_row))
     content, row_of = _contents(rows, rules, set_of_run[run_of_row])
     return FrameRows(
         rows=rows,
@@ -112,9 +112,7 @@ def _columns(frames: Frames, owner: NDArray[np.int64]) -> tuple[NDArray[np.int64
 def _ascending(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """Each different key once. (np.unique hashes: ten times slower on millions that differ.)"""
     keys = np.sort(keys)
-    is_first = np.ones(len(keys), np.bool_)
-    is_first[1:] = keys[1:] != keys[:-1]
-    return keys[is_first]
+    return keys[run_starts(keys)]
 
 
 def _column_sets(
@@ -139,8 +137,7 @@ def _contents(
     """A number for each row, equal where rules and columns are; and a row of each number."""
     packed = _packed(rules.register, rules.kind, rules.value)
     # Rows whose rules did not change name the same slice: it is looked at once.
-    is_new = np.ones(len(rows.offset), np.bool_)
-    is_new[1:] = (np.diff(rows.first_rule) != 0) | (rows.rule_count[1:] != rows.rule_count[:-1])
+    is_new = run_starts(rows.first_rule, rows.rule_count)
     begin = rows.first_rule[is_new] * packed.shape[1]
     end = begin + rows.rule_count[is_new].astype(np.int64) * packed.shape[1]
     slices, _ = intern(packed.reshape(-1), begin, end, np.zeros(len(begin), np.int64))
@@ -178,15 +175,15 @@ def row_texts(found: FrameRows, machine: str, contents: NDArray[np.int64]) -> tu
     # Which rule stands in which column: both ascend by content and register.
     rule_count = rows.rule_count[row].astype(np.int64)
     rule = ranges(rows.first_rule[row], rule_count)
-    rule_key = np.repeat(np.arange(count), rule_count) << _REGISTER_BITS | rules.register[rule]
+    rule_key = group_numbers(rule_count) << _REGISTER_BITS | rules.register[rule]
     column_count = np.diff(found.first_column)[run]
     column = found.registers[ranges(found.first_column[run], column_count)]
-    column_key = np.repeat(np.arange(count), column_count) << _REGISTER_BITS | column
+    column_key = group_numbers(column_count) << _REGISTER_BITS | column
     cells, number = _cell_texts(rules, rule, machine)
     cell = np.ones(len(column), np.int64)
     cell[np.searchsorted(column_key, rule_key)] = pool.add_list(cells) + number
     # The CFA, a cell a column, the line feed.
-    begin = np.cumsum(column_count + 2) - column_count - 2
+    begin = starts_of(column_count + 2)[:-1]
     pieces = np.zeros(len(cell) + 2 * count, np.int64)
     pieces[begin] = cfa + np.arange(count)
     pieces[ranges(begin + 1, column_count)] = cell

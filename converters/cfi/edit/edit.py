@@ -18,11 +18,12 @@ from ....schemas.pointers import NO_BASES, PointerBases
 from ....schemas.section import BuildError, Section
 from ....schemas.wire import LENGTH_RESERVED, DwarfFormat, sleb, uleb
 from ...arch.table import Architecture
+from ...arrays import put_integers, ranges, values_at
 from ...kernels.cfi.protocol import EntryMark
 from ...refusals import Refusals
 from ...table.merge import refuse_mixture
 from ...table.model import FunctionColumns, UnwindTable, concatenate, table_of
-from ..layout import LENGTH_BYTES, Places, put, put_addresses
+from ..layout import LENGTH_BYTES, Places, put_addresses
 from ..records import Records, read_records
 from .new_records import NO_ROOM, additions
 from .relocate import add_to_fields, refuse_unmovable, relative_fields
@@ -172,9 +173,9 @@ def _rooms(functions: FunctionColumns, starts: NDArray[np.uint64]) -> NDArray[np
     ascending = functions.start[order]
     exact = np.searchsorted(ascending, starts)
     before = np.searchsorted(ascending, starts, side="right") - 1
-    is_exact = np.append(ascending, np.uint64(0))[exact] == starts
+    is_exact = values_at(ascending, exact, 0) == starts
     is_exact &= exact < len(order)
-    room = np.append(order, NO_ROOM)[np.where(is_exact, exact, before)]
+    room = values_at(order, np.where(is_exact, exact, before), NO_ROOM)
     found = np.flatnonzero(room != NO_ROOM)
     reaches = starts[found] - functions.start[room[found]] < functions.size[room[found]]
     room[found[~reaches & ~is_exact[found]]] = NO_ROOM
@@ -255,7 +256,7 @@ def _refuse_shared(
     last = start + (functions.size[said] - np.uint64(1))
     # The FDEs that start before the function's end: one of them reaches its start, or none does.
     before = np.searchsorted(old.start[kept], last, side="right") - 1
-    shares = np.append(reach, np.uint64(0))[before] >= start
+    shares = values_at(reach, before, 0) >= start
     for wrong in np.flatnonzero(shares & (before >= 0))[:1]:
         fde = kept[np.flatnonzero(reach[: before[wrong] + 1] >= start[wrong])[0]]
         reason = f"of {int(start[wrong]):#x}..{int(last[wrong]):#x} the FDE of {int(old.start[fde]):#x} has some PCs"
@@ -270,8 +271,7 @@ def _with_rooms(
     old = np.frombuffer(records.section.data, np.uint8)
     data = np.concatenate([old[:first], np.zeros(end - first, np.uint8), old[first:]])
     begin, size = records.fdes.offset[is_gone], (records.fdes.end - records.fdes.offset)[is_gone]
-    before = np.cumsum(size) - size
-    data[np.repeat(begin - before, size) + np.arange(int(size.sum()))] = 0
+    data[ranges(begin, size)] = 0
     blank = np.frombuffer(_unused_cie(records), np.uint8)
     left = np.flatnonzero(is_gone & ~is_taken)
     offset, size = records.fdes.offset[left], (records.fdes.end - records.fdes.offset)[left]
@@ -279,7 +279,7 @@ def _with_rooms(
         reason = f"has {size[small]} bytes, where the CIE that takes its place has {len(blank)}"
         raise BuildError(records.section, int(offset[small]), f"FDE[{left[small]}]", reason)
     data[offset[:, None] + np.arange(len(blank))] = blank
-    put(data, offset, size - LENGTH_BYTES, LENGTH_BYTES, records.section.byte_order)
+    put_integers(data, offset, size - LENGTH_BYTES, LENGTH_BYTES, records.section.byte_order)
     return data
 
 

@@ -18,10 +18,10 @@ from ....schemas.pointers import NO_BASES, PointerBases
 from ....schemas.section import BuildError, Section
 from ....schemas.wire import LENGTH_RESERVED
 from ...arch.table import Architecture
+from ...arrays import put_integers, values_at
 from ...kernels.cfi.protocol import EntryMark
 from ...table.merge import SharedRanges, merge
 from ...table.model import FunctionFlag, UnwindTable
-from ..layout import put
 from ..read import table_of_records
 from ..records import Records, read_records
 from ..write import TERMINATOR
@@ -103,7 +103,7 @@ def _follow(records: Records, data: NDArray[np.uint8], address: int, shift: NDAr
     for width in np.unique(size).tolist():
         which = size == width
         pointer = field[which] - cie[which] if dialect.relative else cie[which]
-        put(data, field[which], pointer, width, records.section.byte_order)
+        put_integers(data, field[which], pointer, width, records.section.byte_order)
     moved_by = address - records.section.address
     fields_ = relative_fields(records)
     for delta in np.unique(shift).tolist():
@@ -128,7 +128,7 @@ def _touched(tables: Sequence[UnwindTable], *shared: SharedRanges) -> NDArray[np
         # Ranges that one table shares are disjoint: the last that starts before the function's end has it, or none.
         last = functions.start + (functions.size - np.uint64(1))
         before = np.searchsorted(start[order], last, side="right") - 1
-        reaches = np.append(end[order], np.uint64(0))[before] > functions.start
+        reaches = values_at(end[order], before, 0) > functions.start
         found.append(reaches & (before >= 0) & (functions.size > 0))
     return np.concatenate(found)
 

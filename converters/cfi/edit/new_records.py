@@ -15,6 +15,7 @@ import numpy as np
 from ....schemas.cfi import Cie
 from ....schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES, is_signed
 from ....schemas.wire import DwarfFormat
+from ...arrays import ranges, starts_of_ends, values_at
 from ...refusals import Reason, Refusals
 from ...table.distinct import numbered
 from ...table.model import FunctionColumns, FunctionFlag, UnwindTable, concatenate, table_of
@@ -67,8 +68,7 @@ class Additions:
         """Put them into a section in which all of their room is zero, the CIEs from `first` on. Returns where addresses
         have to go."""
         section[first : first + len(self.cies)] = np.frombuffer(self.cies, np.uint8)
-        begin = np.cumsum(self.size) - self.size
-        section[np.repeat(self.fields.offset - begin, self.size) + np.arange(len(self.data))] = self.data
+        section[ranges(self.fields.offset, self.size)] = self.data
         return (*self.places, *fill_heads(self.heads, self.fields, section))
 
 
@@ -131,7 +131,7 @@ def _laid_out(
     size = head + streams.size[job]
     size[~is_in_place] += -size[~is_in_place] % layout.alignment
     appended = np.where(is_in_place, 0, size)
-    begin, end = (np.append(column, 0)[room] for column in (records.fdes.offset, records.fdes.end))
+    begin, end = (values_at(column, room, 0) for column in (records.fdes.offset, records.fdes.end))
     place = np.where(is_in_place, begin, first + len(cies) + np.cumsum(appended) - appended)
     return Additions(
         refusals=refusals,
@@ -247,7 +247,7 @@ def beginnings(records: Records, known: NDArray[np.int64]) -> UnwindTable:
         architecture,
         records.section.byte_order,
         nothing.functions,
-        run_rows=np.concatenate([np.zeros(1, np.int64), last_row]),
+        run_rows=starts_of_ends(last_row),
         rows=builder.rows(),
         rules=builder.rules(),
         expressions=builder.expressions(),
@@ -289,7 +289,7 @@ def best_known(
     """Of the section's CIEs the best for each of some functions: anywhere, and in the room of the FDE of that index
     (below 0: none), which it has to fit and, where CIE pointers count back, to come before."""
     anywhere, inside = Best.none(len(which)), Best.none(len(which))
-    begin, end = (np.append(column, 0)[room] for column in (records.fdes.offset, records.fdes.end))
+    begin, end = (values_at(column, room, 0) for column in (records.fdes.offset, records.fdes.end))
     head = choices.heads.size
     run = functions.run[which].astype(np.int64)
     for number, cie in enumerate(choices.known.tolist()):
@@ -350,9 +350,9 @@ def with_new(
     """For each function the CIE that is best: of those known or of `choice`; NO_CIE where none will do. `is_settled`
     are functions that ask for none. `alignment` is what the size of an entry is a multiple of."""
     first_new, has_new = len(choices.known), choice.job >= 0
-    new = np.append(choice.job_cie, NO_CIE)[choice.job]
-    head = np.append(choices.heads.size, 0)[np.where(has_new, first_new + new, NO_CIE)]
-    size = np.append(writer.sizes(choice.streams()), 0)[choice.job] + head
+    new = values_at(choice.job_cie, choice.job, NO_CIE)
+    head = values_at(choices.heads.size, np.where(has_new, first_new + new, NO_CIE), 0)
+    size = values_at(writer.sizes(choice.streams()), choice.job, 0) + head
     asks = has_new & ~is_settled
     is_forced = asks & (known.cie == NO_CIE)
     before, after = (one + -one % alignment for one in (known.size, size))
@@ -360,5 +360,5 @@ def with_new(
     group, count = new[asks], len(choice.shapes)
     gain = np.bincount(group, saved[asks], count) - CIE_BYTES - writer.sizes(choice.cie_streams())
     is_made = (gain > 0) | (np.bincount(group, is_forced[asks], count) > 0)
-    takes_new = asks & np.append(is_made, False)[new] & (is_forced | (saved > 0))
+    takes_new = asks & values_at(is_made, new, False) & (is_forced | (saved > 0))
     return np.where(takes_new, first_new + new, known.cie)

@@ -15,12 +15,13 @@ import numpy as np
 from ....schemas.cfi import Effect
 from ....schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES
 from ....schemas.section import BuildError, Section
+from ...arrays import group_numbers, integers_at, put_integers, ranges
 from ...kernels.cfi.protocol import EntryMark
 from ...table.distinct import intern
 from ...table.model import FunctionFlag
 from ..dump.entries import decode, with_twins
 from ..interpreter import Streams
-from ..layout import encoded_sizes, is_beyond, put
+from ..layout import encoded_sizes, is_beyond
 from ..records import Records, cie_columns
 
 if TYPE_CHECKING:
@@ -115,9 +116,8 @@ def _set_locations(records: Records) -> Relative:
     inside = decoded.begin[found] + 1 - begin[first[of_run]]
     by_run = np.argsort(run, kind="stable")
     users, before = np.bincount(run, minlength=len(first)), np.searchsorted(run[by_run], of_run)
-    each = np.repeat(np.arange(len(found)), users[of_run])
-    rank = np.arange(len(each)) - np.repeat(np.cumsum(users[of_run]) - users[of_run], users[of_run])
-    stream = by_run[before[each] + rank]
+    each = group_numbers(users[of_run])
+    stream = by_run[ranges(before, users[of_run])]
     which = cie[stream]
     return Relative(
         "DW_CFA_set_loc", begin[stream] + inside[each], layout.address_encoding[which], layout.address_size[which]
@@ -159,24 +159,11 @@ def _add(section: Section, some: Relative, data: NDArray[np.uint8], moved_by: in
     """As `add_to_fields`, for fields of one encoding and address size."""
     encoding, width = some.encoding[:1], int(some.address_size[0])
     size, is_signed = int(encoded_sizes(encoding, width)[0]), bool(encoding[0] & DW_EH_PE.signed)
-    stored = taken(section, some.offset, size, is_signed)
+    stored = integers_at(np.frombuffer(section.data, np.uint8), some.offset, size, section.byte_order, is_signed)
     values = stored - (shift.astype(np.uint64) + np.uint64(moved_by % (1 << 64)))
     far = np.flatnonzero(is_beyond(values, size, is_signed))
     # Addresses of a whole address' bytes wrap.
     if len(far) and size < width:
         reason = f"{size} bytes do not hold the way from the record's new place"
         raise BuildError(section, int(some.offset[far[0]]), some.name, reason)
-    put(data, some.offset + shift, values, size, section.byte_order)
-
-
-def taken(section: Section, offset: NDArray[np.int64], size: int, is_signed: bool) -> NDArray[np.uint64]:
-    """The values of `size` bytes at some offsets, modulo 2**64."""
-    data = np.frombuffer(section.data, np.uint8)
-    order = range(size) if section.byte_order == "little" else range(size - 1, -1, -1)
-    values = np.zeros(len(offset), np.uint64)
-    for place, byte in enumerate(order):
-        values |= data[offset + byte].astype(np.uint64) << np.uint64(8 * place)
-    if is_signed and size < 8:
-        sign = np.uint64(1 << 8 * size - 1)
-        values = (values ^ sign) - sign
-    return values
+    put_integers(data, some.offset + shift, values, size, section.byte_order)
