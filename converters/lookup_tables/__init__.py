@@ -1,1 +1,1 @@
-"""`.debug_aranges`, `.debug_pubnames`, `.debug_pubtypes` and GNU's variants."""
+"""Accelerated access: `.debug_aranges`, `.debug_pubnames`, `.debug_pubtypes` and GNU's variants."""

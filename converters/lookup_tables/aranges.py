@@ -1,12 +1,13 @@
-"""`.debug_aranges` as columns: read, written, and what is wrong with it (DWARF4 6.1.2).
+"""`.debug_aranges` as columns: read, written and checked (DWARF4 6.1.2).
 
-Strategy: sets are found by a kernel; the ranges of sets that agree on sizes are one array. What ends a set, a range of
-zeros, is a row as any, so that nothing is lost; `is_end` tells it.
+Strategy: a kernel finds the sets; the ranges of all sets with equal address and segment sizes are read as one array.
+The range of zeros that terminates a set is a row like any other, so that nothing is lost; `is_end` marks it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ...schemas.lookup_tables import ARANGES, AddressRange, AddressRangesHeader
 from ...schemas.section import ByteOrder, Section
 from ...schemas.wire import INITIAL_LENGTH_SIZES, DwarfFormat
-from ..arrays import ranges
+from ..arrays import group_numbers, ranges, run_starts, starts_of
 from ..dwarf.contributions import (
     Sets,
     by_format,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 class AddressRanges:
     """Address ranges by compilation unit.
 
-    Sets: `sets`, `begin` i64 (section offset of the first range), `version`, `debug_info_offset` (the unit's),
+    Sets: `sets`; `begin` i64, the section offset of the first range; `version`, `debug_info_offset` (of the unit),
     `address_size` and `segment_size` in bytes, all u64; set s has the ranges first[s] up to first[s + 1] (i64).
     Ranges: `segment`, `address` and `length` in bytes, u64.
     """
@@ -58,23 +59,23 @@ class AddressRanges:
     length: U64
 
     def __len__(self) -> int:
-        """How many ranges, ends included."""
+        """The number of ranges, terminators included."""
         return len(self.address)
 
     @property
     def set(self) -> I64:
         """The set of each range."""
-        return np.repeat(np.arange(len(self.begin)), np.diff(self.first))
+        return group_numbers(np.diff(self.first))
 
     @property
     def is_end(self) -> NDArray[np.bool_]:
-        """Whether a range is all zeros, which ends its set."""
+        """Whether a range is all zeros, which terminates its set."""
         is_end: NDArray[np.bool_] = np.equal(self.segment | self.address | self.length, 0)
         return is_end
 
     @property
     def range_size(self) -> I64:
-        """Bytes of a range, by set."""
+        """The size of a range in bytes, by set."""
         return _range_size(self.address_size, self.segment_size)
 
     @property
@@ -91,11 +92,12 @@ def _range_size(address_size: U64, segment_size: U64) -> I64:
 def read_address_ranges(section: Section) -> AddressRanges:
     """Read a `.debug_aranges`. Raises ParseError."""
     sets = scan_sets(section)
-    header, behind = read_headers(section, sets, AddressRangesHeader)
+    header, header_end = read_headers(section, sets, AddressRangesHeader)
     size = _range_size(header["address_size"], header["segment_size"])
-    begin = np.minimum(sets.end, sets.offset + -(-(behind - sets.offset) // size) * size)
+    # The first range is at a multiple of its size, relative to the set.
+    begin = np.minimum(sets.end, sets.offset + -(-(header_end - sets.offset) // size) * size)
     count = (sets.end - begin) // size
-    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
+    first = starts_of(count)
     columns = {name: np.zeros(int(first[-1]), np.uint64) for name in ("segment", "address", "length")}
     for which, dtype in _by_sizes(header, section.byte_order):
         rows = ranges(first[which], count[which])
@@ -107,7 +109,7 @@ def read_address_ranges(section: Section) -> AddressRanges:
 
 
 def _by_sizes(header: dict[str, U64], order: ByteOrder) -> list[tuple[I64, np.dtype[np.void]]]:
-    """The sets that agree on the sizes of addresses and segment selectors, and the dtype of their ranges."""
+    """Sets grouped by the sizes of addresses and segment selectors, with the dtype of their ranges."""
     pairs, number = np.unique(header["address_size"] << np.uint64(8) | header["segment_size"], return_inverse=True)
     return [
         (
@@ -127,9 +129,9 @@ def address_ranges_of_units(
     address_size: int = 8,
     dwarf_format: DwarfFormat = DwarfFormat.DWARF32,
 ) -> AddressRanges:
-    """A table of units at these offsets, unit u with the next `count[u]` ranges; each set is ended."""
+    """A table with one terminated set for each unit at `debug_info_offset`; unit u has the next count[u] ranges."""
     units = len(debug_info_offset)
-    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(count + 1)])
+    first = starts_of(count + 1)
     columns = {name: np.zeros(int(first[-1]), np.uint64) for name in ("segment", "address", "length")}
     rows = ranges(first[:-1], count)
     columns["address"][rows], columns["length"][rows] = address, length
@@ -144,20 +146,20 @@ def address_ranges_of_units(
 
 
 def _layout(header: dict[str, U64], first: I64, dwarf_format: U8) -> tuple[Sets, I64]:
-    """Where sets stand behind one another, and their ranges."""
+    """The offsets of consecutive sets, and those of their first ranges."""
     sizes = {one: row_dtype(AddressRangesHeader, "little", dwarf_format=one).itemsize for one in DwarfFormat}
-    length_size, head = np.zeros(len(dwarf_format), np.int64), np.zeros(len(dwarf_format), np.int64)
+    length_size, header_size = np.zeros(len(dwarf_format), np.int64), np.zeros(len(dwarf_format), np.int64)
     for one, which in by_format(dwarf_format):
-        length_size[which], head[which] = INITIAL_LENGTH_SIZES[one], INITIAL_LENGTH_SIZES[one] + sizes[one]
+        length_size[which], header_size[which] = INITIAL_LENGTH_SIZES[one], INITIAL_LENGTH_SIZES[one] + sizes[one]
     size = _range_size(header["address_size"], header["segment_size"])
-    begin: I64 = head + -head % size
+    begin: I64 = header_size + -header_size % size
     whole: I64 = begin + (first[1:] - first[:-1]) * size
     offset: I64 = np.cumsum(whole) - whole
     return Sets(offset, offset + length_size, offset + whole), offset + begin
 
 
 def write_address_ranges(table: AddressRanges) -> bytes:
-    """The bytes of a `.debug_aranges`; padding is zeros. Raises BuildError."""
+    """The bytes of a `.debug_aranges`; padding is zero. Raises BuildError."""
     header = {name: getattr(table, name) for name in ("version", "debug_info_offset", "address_size", "segment_size")}
     sets, begin = _layout(header, table.first, table.sets.dwarf_format)
     data = np.zeros(int(sets.end[-1]) if len(begin) else 0, np.uint8)
@@ -173,25 +175,25 @@ def write_address_ranges(table: AddressRanges) -> bytes:
 
 
 class RangeProblem(Problem):
-    """What may be wrong with a `.debug_aranges`; the value of a finding is the address, of NO_UNIT and SAME_UNIT the
+    """What may be wrong with a `.debug_aranges`. A finding's value is the address; for NO_UNIT and SAME_UNIT it is the
     unit's offset."""
 
-    NO_END = 1, "set is not ended by zeros", "sets are not ended by zeros"
-    BEHIND_END = 2, "range stands behind its set's end", "ranges stand behind their sets' ends"
+    NO_END = 1, "set is not terminated by zeros", "sets are not terminated by zeros"
+    AFTER_END = 2, "range is after its set's terminator", "ranges are after their sets' terminators"
     LEFT_OVER = 3, "set ends inside a range", "sets end inside a range"
     EMPTY = 4, "range is empty", "ranges are empty"
     WRAPS = 5, "range reaches past the last address", "ranges reach past the last address"
-    UNSORTED = 6, "range starts below the one before in its set", "ranges start below the one before in their set"
+    UNSORTED = 6, "range starts below the previous one of its set", "ranges start below the previous one of their set"
     OVERLAP = 7, "range overlaps another", "ranges overlap others"
-    NO_UNIT = 8, "set is for an offset where no unit is", "sets are for offsets where no unit is"
-    SAME_UNIT = 9, "set is for a unit that has one", "sets are for units that have one"
+    NO_UNIT = 8, "set is for an offset without a unit", "sets are for offsets without a unit"
+    SAME_UNIT = 9, "set is for a unit that already has one", "sets are for units that already have one"
 
 
 def check_address_ranges(section: Section, debug_info: Section | None = None) -> Findings[RangeProblem]:
-    """What is wrong with a `.debug_aranges` that can be read. Raises ParseError where it, or `debug_info`, cannot."""
+    """Everything wrong with a readable `.debug_aranges`. Raises ParseError if it, or `debug_info`, cannot be read."""
     table = read_address_ranges(section)
     number, place, is_end = table.set, table.place, table.is_end
-    # Ends so far in the set, this one not counted: what stands behind one is not found by readers.
+    # The terminators before each range in its set: readers stop at the first.
     ends: I64 = np.cumsum(is_end) - is_end.astype(np.int64)
     ends = ends - ends[table.first[number]]
     has_end = np.zeros(len(table.begin), np.bool_)
@@ -201,7 +203,7 @@ def check_address_ranges(section: Section, debug_info: Section | None = None) ->
     used = np.flatnonzero((ends == 0) & ~is_end)
     found: list[tuple[RangeProblem, I64, U64 | None]] = [
         (RangeProblem.NO_END, offset[~has_end], None),
-        (RangeProblem.BEHIND_END, place[(ends > 0) & ~is_end], table.address[(ends > 0) & ~is_end]),
+        (RangeProblem.AFTER_END, place[(ends > 0) & ~is_end], table.address[(ends > 0) & ~is_end]),
         (RangeProblem.LEFT_OVER, offset[left_over > 0], None),
         *_unit_problems(table, debug_info),
         *((problem, place[used[which]], table.address[used[which]]) for problem, which in _used_problems(table, used)),
@@ -222,7 +224,7 @@ def _unit_problems(table: AddressRanges, debug_info: Section | None) -> list[tup
 
 
 def _used_problems(table: AddressRanges, used: I64) -> list[tuple[RangeProblem, I64]]:
-    """What is wrong with ranges that readers find; numbers among them."""
+    """Everything wrong with the ranges that readers reach, as indices in `used`."""
     number, start, length = table.set[used], table.address[used], table.length[used]
     segment = table.segment[used]
     last = start + length - np.uint64(1)
@@ -233,7 +235,7 @@ def _used_problems(table: AddressRanges, used: I64) -> list[tuple[RangeProblem, 
     unsorted = (number[1:] == number[:-1]) & (segment[1:] == segment[:-1]) & (start[1:] < start[:-1])
     order = np.lexsort((start, segment))
     order = order[~is_empty[order] & ~wraps[order]]
-    # The largest last address before, in the same segment: segments are made to follow one another.
+    # The largest last address of the previous ranges of the same segment.
     reach = _running_maximum(segment[order], last[order])
     overlaps = (segment[order][1:] == segment[order][:-1]) & (start[order][1:] <= reach[:-1])
     return [
@@ -245,9 +247,9 @@ def _used_problems(table: AddressRanges, used: I64) -> list[tuple[RangeProblem, 
 
 
 def _running_maximum(group: U64, values: U64) -> U64:
-    """The largest value up to each one, in runs of equal groups."""
+    """The largest value up to each one, within runs of equal groups."""
     reach = values.copy()
-    bounds = np.flatnonzero(np.diff(group, prepend=group[:1] + np.uint64(1)))
-    for begin, end in zip(bounds.tolist(), np.append(bounds, len(values))[1:].tolist(), strict=True):
+    bounds = np.flatnonzero(run_starts(group))
+    for begin, end in pairwise([*bounds.tolist(), len(values)]):
         np.maximum.accumulate(reach[begin:end], out=reach[begin:end])
     return reach

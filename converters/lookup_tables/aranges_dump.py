@@ -1,6 +1,6 @@
-"""A `.debug_aranges` as GNU readelf 2.47 prints it (`-wNr`), and as plain data for JSON.
+"""A `.debug_aranges` as in GNU readelf 2.47 (`-wNr`), and as plain data for JSON.
 
-Strategy: a set's header is a head, its ranges are rows; the zeros that end a set are shown as a range is.
+Strategy: headers of sets are headings, ranges are rows, the terminator of a set included.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from .aranges import AddressRanges, read_address_ranges
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# readelf's columns are narrow where a range has no more bytes.
+# Up to this size of a range in bytes, readelf's columns are narrow.
 _NARROW = 8
 
 
 def address_ranges_text(section: Section) -> Iterator[bytes]:
-    """The text, in pieces of some thousand lines. Raises ParseError."""
+    """The text, in chunks of some thousand lines. Raises ParseError."""
     table = read_address_ranges(section)
     range_size = table.range_size
     yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
 
-    def head(index: int) -> bytes:
-        heading = "Address            Length" if range_size[index] > _NARROW else "Address    Length"
+    def heading(index: int) -> bytes:
+        columns = "Address            Length" if range_size[index] > _NARROW else "Address    Length"
         return (
             f"  Length:                   {int(table.sets.end[index] - table.sets.body[index])}\n"
             f"  Version:                  {int(table.version[index])}\n"
             f"  Offset into .debug_info:  {prefixed(int(table.debug_info_offset[index]))}\n"
             f"  Address size:             {int(table.address_size[index])}\n"
-            f"  Segment size:             {int(table.segment_size[index])}\n\n    {heading}\n"
+            f"  Segment size:             {int(table.segment_size[index])}\n\n    {columns}\n"
         ).encode()
 
-    yield from headed_text(table.first, head, lambda pool, rows: _add_rows(pool, table, rows))
+    yield from headed_text(table.first, heading, lambda pool, rows: _add_rows(pool, table, rows))
     yield b"\n"
 
 
 def _add_rows(pool: Pool, table: AddressRanges, rows: slice) -> NDArray[np.int64]:
-    """A line for each of some ranges."""
+    """Add a line for each of a slice of ranges to the pool; returns their piece numbers."""
     address, length = table.address[rows], table.length[rows]
     count = np.arange(len(address))
     number = np.searchsorted(table.first, np.arange(rows.start, rows.start + len(address)), side="right") - 1
@@ -60,7 +60,7 @@ def _add_rows(pool: Pool, table: AddressRanges, rows: slice) -> NDArray[np.int64
 
 
 def address_ranges_plain(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
-    """The section, and one by one its sets with their ranges, as JSON has them. Raises ParseError."""
+    """The section, and an iterator over its sets with their ranges. Raises ParseError."""
     table = read_address_ranges(section)
     return {"section": section.name}, (_plain_set(table, index) for index in range(len(table.begin)))
 

@@ -1,6 +1,6 @@
-"""`.debug_pubnames`, `.debug_pubtypes` and GNU's `.debug_gnu_` ones as columns: read, written, and what is wrong.
+"""`.debug_pubnames`, `.debug_pubtypes` and GNU's `.debug_gnu_` variants as columns: read, written and checked.
 
-Strategy: a kernel finds sets and names; names stay where they are, in one array of bytes, and a column says where.
+Strategy: a kernel finds sets and names. Names are not copied: a column has their offsets in the section's bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ...schemas.derive import bit_position
 from ...schemas.lookup_tables import NAME_SECTIONS, NamesHeader, SymbolAttributes
 from ...schemas.section import BuildError, ByteOrder, Section
 from ...schemas.wire import INITIAL_LENGTH_SIZES, DwarfFormat
+from ..arrays import group_numbers, starts_of
 from ..bulk_text import Pool
 from ..dwarf.contributions import Sets, by_format, read_headers, row_dtype, scan_sets, write_headers
 from ..findings import Findings, Problem, findings
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 class Names:
     """Names by compilation unit.
 
-    Sets: `sets`, `version`, `debug_info_offset` (the unit's) and `debug_info_length` in bytes, u64, `is_terminated`,
-    and `behind` i64, the section offset behind the names and what ends them; set s has the names first[s] up to
-    first[s + 1] (i64). Names: `offset` u64, in the unit; `attributes` u8, the byte of `SymbolAttributes` (0 where
-    not `has_attributes`); the name is `text_size` bytes of `text` (u8) from `text_start` on (i64).
+    Sets: `sets`; `version`, `debug_info_offset` (of the unit) and `debug_info_length` in bytes, u64; `is_terminated`;
+    and `names_end` i64, the section offset after the names and their terminator; set s has the names first[s] up to
+    first[s + 1] (i64). Names: `offset` u64, relative to the unit; `attributes` u8, the byte of `SymbolAttributes` (0
+    if not `has_attributes`); the name is `text_size` bytes of `text` (u8) at `text_start` (i64).
     """
 
     name: str
@@ -46,7 +47,7 @@ class Names:
     debug_info_offset: U64
     debug_info_length: U64
     is_terminated: U8
-    behind: I64
+    names_end: I64
     first: I64
     offset: U64
     attributes: U8
@@ -55,16 +56,16 @@ class Names:
     text_size: I64
 
     def __len__(self) -> int:
-        """How many names."""
+        """The number of names."""
         return len(self.offset)
 
     @property
     def set(self) -> I64:
         """The set of each name."""
-        return np.repeat(np.arange(len(self.version)), np.diff(self.first))
+        return group_numbers(np.diff(self.first))
 
     def part(self, field: str, names: slice = slice(None)) -> U8:
-        """One field of the attributes of each of some names."""
+        """One field of the attributes of a slice of names."""
         shift, mask = bit_position(SymbolAttributes, field)
         return self.attributes[names] >> np.uint8(shift) & np.uint8(mask)
 
@@ -75,20 +76,20 @@ class Names:
 
 
 def read_names(section: Section) -> Names:
-    """Read a section of names; NAME_SECTIONS tells by its name whether they have attributes. Raises ParseError."""
+    """Read a section of NAME_SECTIONS; its name decides whether names have attributes. Raises ParseError."""
     has_attributes = NAME_SECTIONS[section.name]
     sets = scan_sets(section)
     header, body = read_headers(section, sets, NamesHeader)
-    first, behind = np.zeros(len(body) + 1, np.int64), np.zeros(len(body), np.int64)
+    first, names_end = np.zeros(len(body) + 1, np.int64), np.zeros(len(body), np.int64)
     is_terminated = np.zeros(len(body), np.uint8)
     count = 0
     for _ in ("count", "fill"):
         offset, attributes = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
         start, size = np.zeros(count, np.int64), np.zeros(count, np.int64)
         reader = reader_of(section)
-        told = views(body, sets.end, sets.dwarf_format)
-        columns = views(first, behind, is_terminated, offset, attributes, start, size)
-        count = engine.dwarf.contributions.names(reader, *told, int(has_attributes), *columns)
+        bounds = views(body, sets.end, sets.dwarf_format)
+        columns = views(first, names_end, is_terminated, offset, attributes, start, size)
+        count = engine.dwarf.contributions.names(reader, *bounds, int(has_attributes), *columns)
         if reader.fault:
             number = int(first[-1])
             refuse(section, f"set[{number}].name[{count - int(first[number])}]", reader)
@@ -100,7 +101,7 @@ def read_names(section: Section) -> Names:
         sets=sets,
         **header,
         is_terminated=is_terminated,
-        behind=behind,
+        names_end=names_end,
         first=first,
         offset=offset,
         attributes=attributes,
@@ -116,11 +117,11 @@ def write_names(table: Names) -> bytes:
     _refuse_unwritable(table)
     sets, body = _layout(table)
     header = {name: getattr(table, name) for name in ("version", "debug_info_offset", "debug_info_length")}
-    heads = np.zeros(int(sets.end[-1]) if len(body) else 0, np.uint8)
-    write_headers(heads, table.byte_order, sets, NamesHeader, header, table.name)
-    # A name is its offset and attributes, its text, and a zero byte; a set is a head, names, and an offset of 0.
+    headers = np.zeros(int(sets.end[-1]) if len(body) else 0, np.uint8)
+    write_headers(headers, table.byte_order, sets, NamesHeader, header, table.name)
+    # A name is its offset and attributes, its text, and a zero byte; a set is a header, names, and an offset of 0.
     pool = Pool([b"\0", bytes(DwarfFormat.DWARF32), bytes(DwarfFormat.DWARF64)])
-    head = pool.add_slices(heads, sets.offset, body - sets.offset) + np.arange(len(body))
+    header_pieces = pool.add_slices(headers, sets.offset, body - sets.offset) + np.arange(len(body))
     text = pool.add_slices(table.text, table.text_start, table.text_size) + np.arange(len(table))
     prefix = np.zeros(len(table), np.int64)
     order = "<" if table.byte_order == "little" else ">"
@@ -134,13 +135,13 @@ def write_names(table: Names) -> bytes:
     at = 2 * number + 1 + 3 * np.arange(len(table))
     pieces[at], pieces[at + 1] = prefix, text
     set_at = 2 * np.arange(len(body)) + 3 * table.first[:-1]
-    pieces[set_at] = head
+    pieces[set_at] = header_pieces
     pieces[set_at + 1 + 3 * np.diff(table.first)] = np.where(sets.dwarf_format == DwarfFormat.DWARF64, 2, 1)
     return pool.join(pieces)
 
 
 def _refuse_unwritable(table: Names) -> None:
-    """Raise BuildError for an offset of 0, which would end the set, or one that is too large."""
+    """Raise BuildError for an offset of 0, which would terminate the set, or one that does not fit."""
     limit = (np.uint64(1) << np.uint64(32)) - np.uint64(1)
     too_large = (table.offset > limit) & (table.sets.dwarf_format[table.set] == DwarfFormat.DWARF32)
     for wrong in np.flatnonzero((table.offset == 0) | too_large)[:1]:
@@ -150,30 +151,30 @@ def _refuse_unwritable(table: Names) -> None:
 
 
 def _layout(table: Names) -> tuple[Sets, I64]:
-    """Where sets stand behind one another, and their first names."""
+    """The offsets of consecutive sets, and those of their first names."""
     dwarf_format = table.sets.dwarf_format
-    length_size, head = np.zeros(len(dwarf_format), np.int64), np.zeros(len(dwarf_format), np.int64)
+    length_size, header_size = np.zeros(len(dwarf_format), np.int64), np.zeros(len(dwarf_format), np.int64)
     for one, which in by_format(dwarf_format):
         length_size[which] = INITIAL_LENGTH_SIZES[one]
-        head[which] = INITIAL_LENGTH_SIZES[one] + row_dtype(NamesHeader, "little", dwarf_format=one).itemsize
+        header_size[which] = INITIAL_LENGTH_SIZES[one] + row_dtype(NamesHeader, "little", dwarf_format=one).itemsize
     offset_size = dwarf_format.astype(np.int64)
     size = table.text_size + offset_size[table.set] + table.has_attributes + 1
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])[table.first]
-    whole = head + np.diff(before) + offset_size
+    before = starts_of(size)[table.first]
+    whole = header_size + np.diff(before) + offset_size
     offset = np.cumsum(whole) - whole
-    return Sets(offset, offset + length_size, offset + whole), offset + head
+    return Sets(offset, offset + length_size, offset + whole), offset + header_size
 
 
 class NameProblem(Problem):
-    """What may be wrong with a section of names; the value of a finding is the offset in question."""
+    """What may be wrong with a section of names; a finding's value is the offset in question."""
 
-    NO_END = 1, "set is not ended by an offset of 0", "sets are not ended by an offset of 0"
-    LEFT_OVER = 2, "set goes on behind its end", "sets go on behind their ends"
+    NO_END = 1, "set is not terminated by an offset of 0", "sets are not terminated by an offset of 0"
+    LEFT_OVER = 2, "set has bytes after its terminator", "sets have bytes after their terminators"
     EMPTY = 3, "name is empty", "names are empty"
-    OUTSIDE = 4, "name is of an entry outside its unit", "names are of entries outside their units"
+    OUTSIDE = 4, "name refers to an entry outside its unit", "names refer to entries outside their units"
     RESERVED = 5, "name has reserved bits or an unknown kind", "names have reserved bits or an unknown kind"
-    NO_UNIT = 6, "set is for an offset where no unit is", "sets are for offsets where no unit is"
-    WRONG_LENGTH = 7, "set says another length than its unit has", "sets say other lengths than their units have"
+    NO_UNIT = 6, "set is for an offset without a unit", "sets are for offsets without a unit"
+    WRONG_LENGTH = 7, "set has another length than its unit", "sets have other lengths than their units"
 
 
 # A unit's header is never shorter (DWARF 2: length, version, abbreviations' offset, address size).
@@ -182,7 +183,7 @@ _KINDS = 4
 
 
 def check_names(section: Section, debug_info: Section | None = None) -> Findings[NameProblem]:
-    """What is wrong with a section of names that can be read. Raises ParseError where it, or `debug_info`, cannot."""
+    """Everything wrong with a readable section of names. Raises ParseError if it, or `debug_info`, cannot be read."""
     table = read_names(section)
     number, offset = table.set, table.sets.offset
     place = table.text_start - table.has_attributes - table.sets.dwarf_format[number].astype(np.int64)
@@ -190,7 +191,7 @@ def check_names(section: Section, debug_info: Section | None = None) -> Findings
     is_reserved = (table.part("kind") > _KINDS) | (table.part("reserved") > 0)
     found: list[tuple[NameProblem, I64, U64 | None]] = [
         (NameProblem.NO_END, offset[table.is_terminated == 0], None),
-        (NameProblem.LEFT_OVER, offset[table.behind < table.sets.end], None),
+        (NameProblem.LEFT_OVER, offset[table.names_end < table.sets.end], None),
         (NameProblem.EMPTY, place[table.text_size == 0], table.offset[table.text_size == 0]),
         (NameProblem.OUTSIDE, place[is_outside], table.offset[is_outside]),
         (NameProblem.RESERVED, place[is_reserved], None),

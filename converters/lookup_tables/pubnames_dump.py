@@ -1,7 +1,6 @@
-"""Sections of names as GNU readelf 2.47 prints them (`-wNp`, `-wNt`), and as plain data for JSON.
+"""Sections of names as in GNU readelf 2.47 (`-wNp`, `-wNt`), and as plain data for JSON.
 
-Strategy: a set's header is a head, its names are rows; what follows an offset, spaces and GNU's attributes, is one of
-few texts.
+Strategy: headers of sets are headings, names are rows; the padding and attributes after an offset are one of few texts.
 """
 
 from __future__ import annotations
@@ -29,29 +28,29 @@ def _kind_name(kind: int) -> str:
 
 
 def names_text(section: Section) -> Iterator[bytes]:
-    """The text, in pieces of some thousand lines. Raises ParseError."""
+    """The text, in chunks of some thousand lines. Raises ParseError."""
     table = read_names(section)
     yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
-    heading = "Offset  Kind          Name" if table.has_attributes else "Offset\tName"
+    columns = "Offset  Kind          Name" if table.has_attributes else "Offset\tName"
 
-    def head(index: int) -> bytes:
+    def heading(index: int) -> bytes:
         return (
             f"  Length:                              {int(table.sets.end[index] - table.sets.body[index])}\n"
             f"  Version:                             {int(table.version[index])}\n"
             f"  Offset into .debug_info section:     {prefixed(int(table.debug_info_offset[index]))}\n"
-            f"  Size of area in .debug_info section: {int(table.debug_info_length[index])}\n\n    {heading}\n"
+            f"  Size of area in .debug_info section: {int(table.debug_info_length[index])}\n\n    {columns}\n"
         ).encode()
 
-    yield from headed_text(table.first, head, lambda pool, rows: _add_rows(pool, table, rows))
+    yield from headed_text(table.first, heading, lambda pool, rows: _add_rows(pool, table, rows))
     yield b"\n"
 
 
 def _add_rows(pool: Pool, table: Names, rows: slice) -> NDArray[np.int64]:
-    """A line for each of some names."""
+    """Add a line for each of a slice of names to the pool; returns their piece numbers."""
     offset = table.offset[rows]
     count = np.arange(len(offset))
     indent, end = pool.add_list([b"    ", b"\n"]) + np.arange(2)
-    # By spaces, and then by attributes.
+    # Texts by padding, then by attributes.
     if table.has_attributes:
         attributes = [
             f"  {'s' if is_static else 'g'},{_kind_name(kind):{_KIND_WIDTH}}  "
@@ -74,7 +73,7 @@ def _add_rows(pool: Pool, table: Names, rows: slice) -> NDArray[np.int64]:
 
 
 def names_plain(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
-    """The section, and one by one its sets with their names, as JSON has them. Raises ParseError."""
+    """The section, and an iterator over its sets with their names. Raises ParseError."""
     table = read_names(section)
     return {"section": section.name}, (_plain_set(table, index) for index in range(len(table.version)))
 

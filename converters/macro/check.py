@@ -1,14 +1,13 @@
-"""What is wrong in macro information: its structure, and the texts of definitions.
+"""Check macro information: its structure of units and files, and the texts of definitions.
 
 Strategy: a definition's text is a proper name, a parameter list without spaces, and one space before the body (DWARF4
-6.3.1.1). The places of bytes of each class are found once in the whole section, and searched for all texts at once.
+6.3.1.1). The offsets of bytes of each class are found once in the whole section, then searched for all texts at once.
 """
 
 from __future__ import annotations
 
 import string
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,27 +28,23 @@ if TYPE_CHECKING:
 
 
 class MacroProblem(Problem):
-    """What may be wrong with macro information; a finding is at an entry, or at a unit; its value is the line or the
-    offset in question."""
+    """What may be wrong with macro information. A finding has the section offset of an entry, or of a unit; its value
+    is the line or the offset in question."""
 
     NO_BASE = 1, "unit has no base source file", "units have no base source file"
-    BASE_LINE = (
-        2,
-        "base source file is begun at a line other than 0",
-        "base source files are begun at lines other than 0",
-    )
-    SEVERAL_BASES = 3, "file is begun behind the base source file", "files are begun behind the base source file"
+    BASE_LINE = 2, "base source file starts at a line other than 0", "base source files start at lines other than 0"
+    SEVERAL_BASES = 3, "file starts after the base source file", "files start after the base source file"
     COMMAND_LINE = 4, "entry before the base source file has a line", "entries before the base source file have lines"
-    BEHIND_BASE = 5, "entry stands behind the base source file", "entries stand behind the base source file"
-    NOT_BEGUN = 6, "file is ended that was not begun", "files are ended that were not begun"
-    NOT_ENDED = 7, "file is begun and not ended in its unit", "files are begun and not ended in their units"
+    AFTER_BASE = 5, "entry is after the base source file", "entries are after the base source file"
+    NOT_BEGUN = 6, "file is ended but was not started", "files are ended but were not started"
+    NOT_ENDED = 7, "file is started but not ended in its unit", "files are started but not ended in their units"
     NO_LINE = 8, "entry inside a file has line 0", "entries inside files have line 0"
-    DESCENDS = 9, "line is below the one before in its file", "lines are below the ones before in their files"
-    NAME = 10, "macro has no proper name", "macros have no proper names"
-    SPACE = 11, "definition is not behind exactly one space", "definitions are not behind exactly one space"
+    DESCENDS = 9, "line number decreases within a file", "line numbers decrease within a file"
+    NAME = 10, "macro has an invalid name", "macros have invalid names"
+    SPACE = 11, "definition does not follow exactly one space", "definitions do not follow exactly one space"
     PARAMETERS = 12, "parameter list has spaces or no end", "parameter lists have spaces or no ends"
     NO_STRING = 13, "text is outside .debug_str", "texts are outside .debug_str"
-    NO_UNIT = 14, "import is of no unit", "imports are of no units"
+    NO_UNIT = 14, "import does not refer to a unit", "imports do not refer to a unit"
     CYCLE = 15, "import leads back to its own unit", "imports lead back to their own units"
 
 
@@ -57,9 +52,9 @@ Found = list[tuple[MacroProblem, "I64", "U64 | None"]]
 
 
 def check_macros(section: Section, sources: MacroSources | None = None) -> Findings[MacroProblem]:
-    """What is wrong with a section of macro information that can be read; `sources` have the texts of others.
+    """Everything wrong with a readable section of macro information; `sources` hold the texts of other sections.
 
-    Raises ParseError where it cannot be read.
+    Raises ParseError if the section cannot be read.
     """
     table = read_macros(section)
     entries = np.arange(len(table))
@@ -67,7 +62,7 @@ def check_macros(section: Section, sources: MacroSources | None = None) -> Findi
     found = _file_problems(table, structure) + _line_problems(table, structure)
     has_text = np.flatnonzero(table.has_operand(entries, MacroOperand.TEXT))
     start = table.text_start[has_text]
-    found += _name_problems(table, has_text, table.text, start, start + table.text_size[has_text])
+    found += _text_problems(table, has_text, table.text, start, start + table.text_size[has_text])
     has_offset = np.flatnonzero(table.has_operand(entries, MacroOperand.STRP))
     if sources is not None and sources.strings is not None:
         data, zeros = sources.strings.data, sources.strings.zeros
@@ -77,33 +72,25 @@ def check_macros(section: Section, sources: MacroSources | None = None) -> Findi
         which = has_offset[inside]
         begin = table.value[which].astype(np.int64)
         end = zeros[np.searchsorted(zeros, begin)] if len(zeros) else begin
-        found += _name_problems(table, which, data, begin, end)
+        found += _text_problems(table, which, data, begin, end)
     return findings(MacroProblem, found + _import_problems(table))
-
-
-def _name_problems(table: Macros, which: I64, data: NDArray[np.uint8], start: I64, end: I64) -> Found:
-    definitions = (DW_MACRO.define, DW_MACRO.define_strp)
-    is_definition = np.isin(table.opcode[which], np.array(definitions, np.uint8))
-    fault = name_faults(data, start, end, is_definition)
-    kinds = {
-        NameFault.NAME: MacroProblem.NAME,
-        NameFault.SPACE: MacroProblem.SPACE,
-        NameFault.PARAMETERS: MacroProblem.PARAMETERS,
-    }
-    return [(problem, table.offset[which[fault == one]], None) for one, problem in kinds.items()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Structure:
-    """Of each entry: its `unit`, whether it begins a file, ends one, has a line; how many files are open before it
-    (`depth`) and behind it; whether it begins its unit's first outer file (`is_base`), and stands before that."""
+    """Each entry's place in the files of its unit.
+
+    `unit` i64; whether it starts a file (`begins`), ends one (`ends`), has a line; the number of files that are open
+    before it (`depth`) and after it (`depth_after`); whether it starts the base source file, which is the first outer
+    file of its unit (`is_base`), or is before that (`is_before_base`). `has_base` is by unit.
+    """
 
     unit: I64
     begins: Bools
     ends: Bools
     has_line: Bools
     depth: I64
-    depth_behind: I64
+    depth_after: I64
     is_base: Bools
     is_before_base: Bools
     has_base: Bools
@@ -117,14 +104,14 @@ def _structure(table: Macros) -> _Structure:
     step = begins.astype(np.int64) - ends
     total = np.cumsum(step)
     open_files = total - (total - step)[table.first[unit]]
-    # An end too many closes nothing: what is counted is above the lowest so far. Each unit is put far below the one
-    # before, so that the lowest of that is not its own.
+    # A surplus end closes nothing, so the depth is relative to the lowest sum so far. Each unit is shifted far below
+    # the previous one, so that the minimum of that one does not reach into it.
     below = unit * (2 * len(table) + 2)
     lowest = np.minimum.accumulate(np.minimum(open_files, 0) - below) + below
-    behind = open_files - lowest
+    depth_after = open_files - lowest
     is_first = np.zeros(len(table), np.bool_)
     is_first[table.first[:-1][np.diff(table.first) > 0]] = True
-    depth = np.where(is_first, 0, np.append(0, behind[:-1]) if len(table) else behind)
+    depth = np.where(is_first, 0, np.append(0, depth_after[:-1]) if len(table) else depth_after)
     outer = np.flatnonzero(begins & (depth == 0))
     bases = outer[np.unique(unit[outer], return_index=True)[1]]
     is_base = np.zeros(len(table), np.bool_)
@@ -134,49 +121,47 @@ def _structure(table: Macros) -> _Structure:
     has_base = base_of >= 0
     is_before = entries < base_of[unit]
     has_line = table.has_operand(entries, MacroOperand.LINE)
-    return _Structure(unit, begins, ends, has_line, depth, behind, is_base, is_before, has_base)
+    return _Structure(unit, begins, ends, has_line, depth, depth_after, is_base, is_before, has_base)
 
 
 def _file_problems(table: Macros, structure: _Structure) -> Found:
-    """Files that are begun and ended where they should not be, and what stands outside of them."""
+    """Files that start or end in the wrong place, and entries outside files."""
     begins, depth = structure.begins, structure.depth
     in_based = structure.has_base[structure.unit]
     is_outside = structure.has_line & ~begins & (depth == 0) & in_based
     has_entries = np.diff(table.first) > 0
     last = table.first[1:][has_entries] - 1
-    left_open = np.flatnonzero(has_entries)[structure.depth_behind[last] > 0]
+    left_open = np.flatnonzero(has_entries)[structure.depth_after[last] > 0]
     # In .debug_macro a unit that others import has no file of its own.
     baseless = np.flatnonzero(has_entries & ~structure.has_base & (not table.has_headers))
-    base_line = structure.is_base & (table.line > 0)
-    command_line = is_outside & structure.is_before_base & (table.line > 0)
     wrong: list[tuple[MacroProblem, Bools]] = [
-        (MacroProblem.BASE_LINE, base_line),
+        (MacroProblem.BASE_LINE, structure.is_base & (table.line > 0)),
         (MacroProblem.SEVERAL_BASES, begins & (depth == 0) & ~structure.is_base),
-        (MacroProblem.COMMAND_LINE, command_line),
-        (MacroProblem.BEHIND_BASE, is_outside & ~structure.is_before_base),
+        (MacroProblem.COMMAND_LINE, is_outside & structure.is_before_base & (table.line > 0)),
+        (MacroProblem.AFTER_BASE, is_outside & ~structure.is_before_base),
         (MacroProblem.NOT_BEGUN, structure.ends & (depth == 0)),
     ]
-    return [
+    found: Found = [
         (MacroProblem.NO_BASE, table.unit_offset[baseless], None),
         (MacroProblem.NOT_ENDED, table.unit_offset[left_open], None),
-        *((problem, table.offset[which], table.line[which]) for problem, which in wrong),
     ]
+    return found + [(problem, table.offset[which], table.line[which]) for problem, which in wrong]
 
 
 def _line_problems(table: Macros, structure: _Structure) -> Found:
-    """Lines inside files: 0, or below the one before in the same file."""
+    """Lines inside files that are 0, or lower than the previous one of the same file."""
     in_file = structure.has_line & ((structure.depth > 0) | ~structure.has_base[structure.unit])
-    # What the command line includes is begun inside the base source file, at line 0.
+    # Files that the command line includes start inside the base source file, at line 0.
     no_line = in_file & (structure.depth > 0) & (table.line == 0) & ~structure.begins
     lines, begun = np.flatnonzero(in_file), np.flatnonzero(structure.begins)
-    # Lines at their file's depth, and between them marks where another file of that depth is begun.
+    # Lines sorted by depth, with a marker wherever another file of that depth starts.
     entry = np.concatenate([lines, begun])
     depth = np.concatenate([structure.depth[lines], structure.depth[begun] + 1])
-    is_mark = np.concatenate([np.zeros(len(lines), np.bool_), np.ones(len(begun), np.bool_)])
+    is_marker = np.concatenate([np.zeros(len(lines), np.bool_), np.ones(len(begun), np.bool_)])
     order = np.lexsort((entry, depth, structure.unit[entry]))
-    entry, depth, is_mark = entry[order], depth[order], is_mark[order]
+    entry, depth, is_marker = entry[order], depth[order], is_marker[order]
     same = (structure.unit[entry][1:] == structure.unit[entry][:-1]) & (depth[1:] == depth[:-1])
-    same &= ~is_mark[1:] & ~is_mark[:-1]
+    same &= ~is_marker[1:] & ~is_marker[:-1]
     descends = entry[1:][same & (table.line[entry][1:] < table.line[entry][:-1])]
     return [
         (MacroProblem.NO_LINE, table.offset[no_line], None),
@@ -185,15 +170,15 @@ def _line_problems(table: Macros, structure: _Structure) -> Found:
 
 
 def _import_problems(table: Macros) -> Found:
-    """Imports of what is no unit, and such as lead back."""
+    """Imports that do not refer to a unit, or that lead back to their own."""
     entries = np.flatnonzero(table.has_operand(np.arange(len(table)), MacroOperand.UNIT))
     target = table.value[entries]
     units = table.unit_offset.astype(np.uint64)
     place = np.minimum(np.searchsorted(units, target), max(0, len(units) - 1))
     is_unit = units[place] == target if len(units) else np.zeros(0, np.bool_)
     source, to = table.unit_of(entries[is_unit]), place[is_unit]
-    rest = _cyclic(source, to, len(units))
-    cyclic = entries[is_unit][rest[source] & rest[to]]
+    in_cycle = _units_in_cycles(source, to, len(units))
+    cyclic = entries[is_unit][in_cycle[source] & in_cycle[to]]
     nowhere = entries[~is_unit]
     return [
         (MacroProblem.NO_UNIT, table.offset[nowhere], table.value[nowhere]),
@@ -201,51 +186,42 @@ def _import_problems(table: Macros) -> Found:
     ]
 
 
-def _cyclic(source: I64, to: I64, count: int) -> Bools:
-    """The units that are in a cycle of imports, or between two: what is left once ends of paths are taken away."""
-    rest = np.ones(count, np.bool_)
-    for tail, head in ((source, to), (to, source)):
-        order = np.argsort(head, kind="stable")
-        bounds = np.searchsorted(head[order], np.arange(count + 1)).tolist()
+def _units_in_cycles(source: I64, to: I64, count: int) -> Bools:
+    """The units in a cycle of imports, or on a path between two: what remains after removing the ends of paths."""
+    remains = np.ones(count, np.bool_)
+    for tail, tip in ((source, to), (to, source)):
+        order = np.argsort(tip, kind="stable")
+        bounds = np.searchsorted(tip[order], np.arange(count + 1)).tolist()
         neighbours = tail[order].tolist()
         degree = np.bincount(tail, minlength=count).tolist()
         ends = [unit for unit in range(count) if not degree[unit]]
         while ends:
             unit = ends.pop()
-            rest[unit] = False
+            remains[unit] = False
             for other in neighbours[bounds[unit] : bounds[unit + 1]]:
                 degree[other] -= 1
                 if not degree[other]:
                     ends.append(other)
-    return rest
+    return remains
 
 
-class NameFault(IntEnum):
-    """What is wrong with a text; the first that applies."""
-
-    NONE = 0
-    NAME = 1
-    SPACE = 2
-    PARAMETERS = 3
-
-
-_SPACE, _OPEN, _CLOSE = b" ()"
-
-
-def _bytes_of(characters: str) -> NDArray[np.bool_]:
+def _byte_class(characters: str) -> Bools:
     table = np.zeros(256, np.bool_)
     table[list(characters.encode())] = True
     return table
 
 
-# Bytes above 127 are of UTF-8, a backslash begins a universal character name; compilers take the dollar.
-_IN_NAME = _bytes_of(string.ascii_letters + string.digits + "_$\\") | (np.arange(256) >= 0x80)
-_DIGIT = _bytes_of(string.digits)
-_BLANK = _bytes_of(" \t\n\r\f\v")
+# Bytes above 127 are UTF-8, a backslash starts a universal character name; compilers accept the dollar sign.
+_IN_NAME = _byte_class(string.ascii_letters + string.digits + "_$\\") | (np.arange(256) >= 0x80)
+_DIGIT = _byte_class(string.digits)
+_BLANK = _byte_class(" \t\n\r\f\v")
+_SPACE, _OPEN, _CLOSE = b" ()"
 
 
-def name_faults(data: U8, start: I64, end: I64, is_definition: NDArray[np.bool_]) -> U8:
-    """The fault of each text, from `start` up to the zero byte at `end`; what is no definition is a name alone."""
+def _text_problems(table: Macros, which: I64, data: U8, start: I64, end: I64) -> Found:
+    """Malformed texts of entries `which`, each in `data` from `start` up to the zero byte at `end`; the first problem
+    of each. A definition's text has a body; an undefinition's is a name only."""
+    is_definition = np.isin(table.opcode[which], np.array((DW_MACRO.define, DW_MACRO.define_strp), np.uint8))
     name_end = _next(np.flatnonzero(~_IN_NAME[data]), start, end)
     padded = np.append(data, np.uint8(0))
     is_named = (name_end > start) & ~_DIGIT[padded[start]]
@@ -253,18 +229,19 @@ def name_faults(data: U8, start: I64, end: I64, is_definition: NDArray[np.bool_]
     close = _next(np.flatnonzero(data == _CLOSE), name_end, end)
     blank = np.flatnonzero(_BLANK[data])
     blanks = np.searchsorted(blank, close) - np.searchsorted(blank, name_end)
-    bad_parameters = is_function & ((close >= end) | (blanks > 0))
     body = np.where(is_function, np.minimum(close + 1, end), name_end)
-    is_apart = (padded[body] == _SPACE) & ~_BLANK[padded[np.minimum(body + 1, end)]]
-    fault = np.zeros(len(start), np.uint8)
-    fault[is_definition & ~is_apart] = NameFault.SPACE
-    fault[bad_parameters] = NameFault.PARAMETERS
-    fault[~is_named | (~is_definition & (name_end < end))] = NameFault.NAME
-    return fault
+    has_one_space = (padded[body] == _SPACE) & ~_BLANK[padded[np.minimum(body + 1, end)]]
+    wrong = {
+        MacroProblem.NAME: ~is_named | (~is_definition & (name_end < end)),
+        MacroProblem.PARAMETERS: is_function & ((close >= end) | (blanks > 0)),
+        MacroProblem.SPACE: is_definition & ~has_one_space,
+    }
+    problem = np.select(list(wrong.values()), [np.uint8(one) for one in wrong], np.uint8(0))
+    return [(one, table.offset[which[problem == one]], None) for one in wrong]
 
 
 def _next(places: I64, start: I64, end: I64) -> I64:
-    """The first of some places from each start on; its end where none is before that."""
+    """The first of `places` at or after each start; its end if there is none before that."""
     found: I64 = np.append(places, np.iinfo(np.int64).max)[np.searchsorted(places, start)]
     np.minimum(found, end, out=found)
     return found

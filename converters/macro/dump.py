@@ -1,6 +1,7 @@
-"""`.debug_macinfo` and `.debug_macro` as readelf prints them (`--debug-dump=macro`), and as data for JSON.
+"""`.debug_macinfo` and `.debug_macro` as in readelf's `--debug-dump=macro`, and as data for JSON.
 
-Strategy: both are made from the same columns, one unit at a time; headings and rows become pieces of one text.
+Strategy: both come from the same columns. Text is written in bulk, units as headings and entries as rows; JSON unit by
+unit.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ...schemas.macros import (
     standard_operands,
 )
 from ...schemas.section import Section
+from ..arrays import starts_of
 from ..bulk_text import Pool, add_decimal, add_hexadecimal, headed_text, prefixed
 from .strings import MacroSources
 from .table import Macros, read_macros
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     I64 = NDArray[np.int64]
 
 
-# What stands before an entry's first number, and before what follows it.
+# The words before an entry's first number, and before what follows it, by the operands of its opcode.
 WORDS: dict[tuple[MacroOperand, ...], tuple[str, str]] = {
     (): ("", ""),
     (MacroOperand.LINE, MacroOperand.TEXT): (" - lineno : ", " macro : "),
@@ -51,20 +53,20 @@ _OPCODES = 256
 
 @cache
 def entry_name(has_headers: bool, opcode: int) -> str:
-    """The standard's name of an entry's type; its number where it has none."""
+    """The standard's name of an opcode, or its number if it has none."""
     names: dict[int, str] = {int(one): one.name.rstrip("_") for one in (DW_MACRO if has_headers else DW_MACINFO)}
     return f"DW_MACRO_{names.get(opcode, f'{opcode:02x}')}" if has_headers else f"DW_MACINFO_{names[opcode]}"
 
 
 def macro_text(section: Section, sources: MacroSources) -> Iterator[bytes]:
-    """The text, in pieces of some thousand lines. Raises ParseError."""
+    """The text, in chunks of some thousand lines. Raises ParseError."""
     table = read_macros(section)
     yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
 
     offset_size = table.offset_size
     has_line, has_opcodes = table.flag("debug_line_offset"), table.flag("opcode_operands_table")
 
-    def head(index: int) -> bytes:
+    def heading(index: int) -> bytes:
         lines = [
             f"  Offset:                      {prefixed(int(table.unit_offset[index]))}",
             f"  Version:                     {int(table.version[index])}",
@@ -74,12 +76,12 @@ def macro_text(section: Section, sources: MacroSources) -> Iterator[bytes]:
             lines.append(f"  Offset into .debug_line:     {prefixed(int(table.line_offset[index]))}")
         if has_opcodes[index]:
             lines += _described(header_of(section, table, index))
-        # An empty line ends each unit.
+        # An empty line separates units.
         return b"\n" * (index > 0) + ("\n".join(lines) + "\n\n").encode()
 
     yield from headed_text(
         table.first,
-        head if table.has_headers else lambda _: b"",
+        heading if table.has_headers else lambda _: b"",
         lambda pool, rows: _add_rows(pool, section, table, sources, rows),
     )
     if table.has_headers and len(table.body):
@@ -87,7 +89,7 @@ def macro_text(section: Section, sources: MacroSources) -> Iterator[bytes]:
 
 
 def _described(header: MacroHeader) -> list[str]:
-    """The lines of the opcodes that a header describes."""
+    """The lines for the opcodes that a header describes."""
     lines = []
     for one in header.opcode_operands or ():
         forms = ", ".join(f"DW_FORM_{DW_FORM(form).name}" for form in one.forms)
@@ -96,7 +98,7 @@ def _described(header: MacroHeader) -> list[str]:
 
 
 def _add_rows(pool: Pool, section: Section, table: Macros, sources: MacroSources, rows: slice) -> I64:
-    """A line for each of some entries."""
+    """Add a line for each of a slice of entries to the pool; returns their piece numbers."""
     entries = np.arange(rows.start, rows.stop)
     nothing, end = pool.add_list([b"", b"\n"]) + np.arange(2)
     pieces = np.full((len(entries), 6), nothing, np.int64)
@@ -129,7 +131,8 @@ def _add_rows(pool: Pool, section: Section, table: Macros, sources: MacroSources
 
 
 def _add_words(pool: Pool, has_headers: bool, opcode: NDArray[np.uint8]) -> tuple[I64, I64]:
-    """What each entry's type says before its first number, with the type's name, and before what follows."""
+    """Add the texts before each entry's first number (opcode name and words) and before what follows it to the pool;
+    returns the piece numbers of both."""
     operands: dict[Any, tuple[MacroOperand, ...]] = dict(MACRO_OPERANDS if has_headers else MACINFO_OPERANDS)
     first, second = [], []
     for number in range(_OPCODES):
@@ -137,12 +140,12 @@ def _add_words(pool: Pool, has_headers: bool, opcode: NDArray[np.uint8]) -> tupl
         is_known = number in operands or has_headers
         first.append(f" {entry_name(has_headers, number)}{words[0]}".encode() if is_known else b"")
         second.append(words[1].encode())
-    number_of = opcode.astype(np.int64)
-    return pool.add_list(first) + number_of, pool.add_list(second) + number_of
+    index = opcode.astype(np.int64)
+    return pool.add_list(first) + index, pool.add_list(second) + index
 
 
 def add_indexed(pool: Pool, table: Macros, sources: MacroSources, entries: I64) -> I64:
-    """Put the texts of entries with indices of strings into the pool; the number of each."""
+    """Add the texts of entries with string indices to the pool; returns the piece number of each."""
     unit, pieces = table.unit_of(entries), np.zeros(len(entries), np.int64)
     bounds = np.flatnonzero(np.diff(unit, prepend=-1, append=-1))
     for begin, end in pairwise(bounds.tolist()):
@@ -152,7 +155,7 @@ def add_indexed(pool: Pool, table: Macros, sources: MacroSources, entries: I64) 
 
 
 def _add_file_names(pool: Pool, table: Macros, sources: MacroSources, entries: I64) -> I64:
-    """Put the names of files that are begun into the pool; the number of each."""
+    """Add the file names of start_file entries to the pool; returns the piece number of each."""
     unit = table.unit_of(entries)
     pairs = np.stack([table.line_offset[unit], table.value[entries]], axis=1)
     has_line = table.flag("debug_line_offset")[unit]
@@ -166,7 +169,7 @@ Plain = dict[str, Any]
 
 
 def macro_plain(section: Section, sources: MacroSources) -> tuple[Plain, Iterator[Plain]]:
-    """The section, and one by one its units. Raises ParseError."""
+    """The section, and an iterator over its units. Raises ParseError."""
     table = read_macros(section)
     has_line, offset_size = table.flag("debug_line_offset").tolist(), table.offset_size.tolist()
 
@@ -177,20 +180,18 @@ def macro_plain(section: Section, sources: MacroSources) -> tuple[Plain, Iterato
                 fields |= {"version": int(table.version[unit]), "offset_size": offset_size[unit]}
             fields |= {"debug_line_offset": line_offset} if has_line[unit] else {}
             lines = line_offset if has_line[unit] else None
-            yield fields | {"entries": _plain_entries(section, table, sources, unit, lines)}
+            yield fields | {"entries": _entries(section, table, sources, unit, lines)}
 
     return {"section": section.name}, units()
 
 
-def _plain_entries(
-    section: Section, table: Macros, sources: MacroSources, unit: int, line_offset: int | None
-) -> list[Plain]:
-    """The entries of a unit, whose files are those of the line number program at `line_offset`."""
+def _entries(section: Section, table: Macros, sources: MacroSources, unit: int, line_offset: int | None) -> list[Plain]:
+    """The entries of a unit; file numbers refer to the line number program at `line_offset`."""
     known = standard_operands(int(table.version[unit]))
     entries = np.arange(table.first[unit], table.first[unit + 1])
     texts = _texts(table, sources, entries)
     columns = (entries.tolist(), table.opcode[entries].tolist(), table.line[entries].tolist())
-    said: list[Plain] = []
+    found: list[Plain] = []
     for entry, opcode, line, value, text in zip(*columns, table.value[entries].tolist(), texts, strict=True):
         one: Plain = {"type": entry_name(table.has_headers, opcode)}
         if opcode not in known:
@@ -205,11 +206,11 @@ def _plain_entries(
                 one |= {} if name is None else {"filename": name.decode(errors="surrogateescape")}
             else:
                 one[_KEYS[operand]] = text if operand in _TEXTS else value
-        said.append(one)
-    return said
+        found.append(one)
+    return found
 
 
-# What an operand is called.
+# The name of an operand in JSON.
 _KEYS = {
     MacroOperand.TEXT: "macro",
     MacroOperand.STRP: "macro",
@@ -224,7 +225,7 @@ _TEXTS = (MacroOperand.TEXT, MacroOperand.STRP, MacroOperand.STRX, MacroOperand.
 
 
 def _texts(table: Macros, sources: MacroSources, entries: NDArray[np.int64]) -> list[str]:
-    """The text of each entry, wherever it stands; "" of what has none."""
+    """The text of each entry, from this section or another; "" for an entry without one."""
     pool = Pool([b""])
     pieces = np.zeros(len(entries), np.int64)
     which = np.flatnonzero(table.has_operand(entries, MacroOperand.TEXT, MacroOperand.VENDOR_TEXT))
@@ -235,6 +236,5 @@ def _texts(table: Macros, sources: MacroSources, entries: NDArray[np.int64]) -> 
     which = np.flatnonzero(table.has_operand(entries, MacroOperand.STRX))
     pieces[which] = add_indexed(pool, table, sources, entries[which])
     joined = pool.join(pieces)
-    end = np.cumsum(pool.lengths()[pieces])
-    bounds = zip([0, *end[:-1].tolist()], end.tolist(), strict=True) if len(entries) else ()
-    return [joined[begin:behind].decode(errors="surrogateescape") for begin, behind in bounds]
+    bounds = pairwise(starts_of(pool.lengths()[pieces]).tolist())
+    return [joined[begin:end].decode(errors="surrogateescape") for begin, end in bounds]

@@ -1,7 +1,7 @@
-"""What macro entries point at: texts in `.debug_str`, also by index, and file names in `.debug_line`.
+"""What macro entries refer to: texts in `.debug_str`, directly or by index, and file names in `.debug_line`.
 
-Strategy: the ends of all strings are found once, and searched for many offsets at a time. A line number program's
-names are parsed once; those of version 5 are not shown, as readelf 2.47 does not.
+Strategy: the ends of all strings are found once, then searched for many offsets at a time. The file names of a line
+number program are parsed once; those of version 5 are not shown, as in readelf 2.47.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from ...schemas import engine
 from ...schemas.debug_info_roots import DW_AT, parse_root
 from ...schemas.line_sections import parse_unit
-from ...schemas.section import ParseError, Section
+from ...schemas.section import ParseError, Section, order_code
 from ...schemas.wire import DwarfFormat
 from ..dwarf.contributions import scan_sets
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     I64 = NDArray[np.int64]
     U64 = NDArray[np.uint64]
 
-# What stands for a text that is not there, as readelf has it.
+# readelf's texts in place of a missing string.
 NO_STRINGS = b"<no .debug_str section>"
 NO_LINE_STRINGS = b"<no .debug_line_str section>"
 TOO_LARGE = b"<offset is too big>"
@@ -36,25 +36,25 @@ NO_STRING_OFFSETS = b"<no .debug_str_offsets section>"
 INDEX_TOO_LARGE = b"<string index too big>"
 INDEXED_TOO_LARGE = b"<indirect index offset is too big>"
 NO_END_INDEXED = b"<no NUL byte at end of section>"
-# Several units have string offsets, and .debug_info does not tell which are this one's.
+# Several units have string offsets, and .debug_info does not assign any to this one.
 UNKNOWN_BASE = b"<string index of an unknown unit>"
 
-# The last version of line number programs that names are shown of.
+# The last version of line number programs whose file names are shown.
 _LAST_NAMED = 4
-# Bytes of version and padding behind the length of a contribution to .debug_str_offsets (DWARF5 7.26).
-_STRING_OFFSETS_HEAD = 4
+# The size in bytes of version and padding, after the length of a contribution to .debug_str_offsets (DWARF5 7.26).
+_STRING_OFFSETS_HEADER = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strings:
-    """A section of strings; `zeros` are the places of its zero bytes, i64."""
+    """A string section; `zeros` are the offsets of its zero bytes, i64."""
 
     name: str
     data: U8
     zeros: I64
 
     def add(self, pool: Pool, offset: U64, too_large: bytes = TOO_LARGE, no_end: bytes | None = None) -> I64:
-        """Put the strings at these offsets into the pool; the number of each."""
+        """Add the strings at these offsets to the pool; returns the number of each."""
         end = f"<no NUL byte at end of {self.name} section>".encode()
         for_too_large, for_no_end = pool.add_list([too_large, end if no_end is None else no_end]) + np.arange(2)
         last = int(self.zeros[-1]) if len(self.zeros) else -1
@@ -67,7 +67,7 @@ class Strings:
 
 
 def strings_of(section: Section | None) -> Strings | None:
-    """Find the strings of a section, where there is one."""
+    """Index the strings of a section; None for no section."""
     if section is None:
         return None
     data = np.frombuffer(section.data, np.uint8)
@@ -76,10 +76,10 @@ def strings_of(section: Section | None) -> Strings | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MacroSources:
-    """The sections that macro entries point into, None where the file has none.
+    """The sections that macro entries refer to; None for one that the file does not have.
 
-    `bases` is as `string_offsets_bases` has it; `line_units` are the offsets of the units in `line`, and `names` the
-    file names found so far, by these.
+    `bases` is the result of `string_offsets_bases`; `line_units` are the offsets of the units in `line`, and `names`
+    caches their file names.
     """
 
     strings: Strings | None
@@ -91,29 +91,30 @@ class MacroSources:
     names: dict[int, tuple[bytes | None, ...]] = field(default_factory=dict)
 
     def add_strings(self, pool: Pool, offset: U64) -> I64:
-        """Put the strings at offsets into .debug_str into the pool; the number of each."""
+        """Add the strings at these offsets in .debug_str to the pool; returns the number of each."""
         if self.strings is None:
             return np.full(len(offset), pool.add_list([NO_STRINGS]))
         return self.strings.add(pool, offset)
 
     def add_line_strings(self, pool: Pool, offset: U64) -> I64:
-        """As `add_strings`, of .debug_line_str."""
+        """As `add_strings`, for .debug_line_str."""
         if self.line_strings is None:
             return np.full(len(offset), pool.add_list([NO_LINE_STRINGS]))
         return self.line_strings.add(pool, offset)
 
     def add_indexed(self, pool: Pool, index: U64, offset_size: int, unit_offset: int) -> I64:
-        """Put strings with these indices into the pool, of macros at that offset, whose section offsets have
-        `offset_size` bytes; the number of each."""
+        """Add the strings with these indices to the pool; returns the number of each.
+
+        The indices are from the macro unit at `unit_offset`, whose section offsets have `offset_size` bytes.
+        """
         section = self.string_offsets
         if section is None or self.strings is None:
             return np.full(len(index), pool.add_list([NO_STRING_OFFSETS if section is None else NO_STRINGS]))
         base = self.bases.get(unit_offset, self.bases.get(None, len(section) + 1))
         if base > len(section):
             return np.full(len(index), pool.add_list([UNKNOWN_BASE]))
-        order = "<" if section.byte_order == "little" else ">"
         count = (len(section) - base) // offset_size
-        offsets = np.frombuffer(section.data, f"{order}u{offset_size}", count, base)
+        offsets = np.frombuffer(section.data, f"{order_code(section.byte_order)}u{offset_size}", count, base)
         numbers = np.full(len(index), pool.add_list([INDEX_TOO_LARGE]))
         which = np.flatnonzero(index < np.uint64(count))
         found = offsets[index[which].astype(np.int64)].astype(np.uint64)
@@ -121,8 +122,8 @@ class MacroSources:
         return numbers
 
     def file_name(self, line_offset: int, file: int) -> bytes | None:
-        """The name of a file of the line number program at that offset, with its directory; None where it has none."""
-        # Where no unit begins there are no names: each byte is parsed once at most, whatever macros point at.
+        """The path of a file of the line number program at `line_offset`; None if it has no such file."""
+        # Only offsets of units are parsed, so that each byte is parsed at most once, whatever macros refer to.
         if self.line is None or line_offset not in self.line_units:
             return None
         if line_offset not in self.names:
@@ -138,11 +139,11 @@ def macro_sources(
     line: Section | None = None,
     bases: dict[int | None, int] | None = None,
 ) -> MacroSources:
-    """Sources of these sections: .debug_str, .debug_line_str, .debug_str_offsets and .debug_line; `bases` as
-    `string_offsets_bases` finds them with .debug_info, which is not asked without."""
+    """Sources from .debug_str, .debug_line_str, .debug_str_offsets and .debug_line. `bases` is the result of
+    `string_offsets_bases`; by default it is called without .debug_info."""
     units: frozenset[int] = frozenset()
     if line is not None:
-        # A broken section has no names, as readelf has it.
+        # A malformed section has no names, as in readelf.
         with suppress(ParseError):
             units = frozenset(scan_sets(line, "unit").offset.tolist())
     if bases is None:
@@ -153,16 +154,17 @@ def macro_sources(
 def string_offsets_bases(
     string_offsets: Section, debug_info: Section | None = None, debug_abbrev: Section | None = None
 ) -> dict[int | None, int]:
-    """Where a unit's string offsets begin, by the section offset of its macros; None stands for any unit.
+    """The offset of the first string offset of a unit, by the section offset of its macros; the key None is any unit.
 
-    A section of one unit, or without a header, as before DWARF 5, is every unit's; else the roots of .debug_info tell.
+    A section with one contribution, or without a header (before DWARF 5), serves every unit; otherwise the root DIEs of
+    .debug_info decide (DW_AT_macros, DW_AT_str_offsets_base).
     """
     try:
         sets = scan_sets(string_offsets, "unit")
     except ParseError:
         return {None: 0}
     if len(sets.offset) <= 1:
-        return {None: int(sets.body[0]) + _STRING_OFFSETS_HEAD} if len(sets.body) else {}
+        return {None: int(sets.body[0]) + _STRING_OFFSETS_HEADER} if len(sets.body) else {}
     bases: dict[int | None, int] = {}
     if debug_info is None or debug_abbrev is None:
         return bases
@@ -172,7 +174,7 @@ def string_offsets_bases(
         return bases
     places = zip(units.body.tolist(), units.end.tolist(), units.dwarf_format.tolist(), strict=True)
     for start, end, dwarf_format in places:
-        # A unit of another version or kind has no indices of strings here.
+        # A unit of another version or kind has no string indices here.
         with suppress(ParseError):
             root = parse_root(debug_info, debug_abbrev, start, end, DwarfFormat(dwarf_format))
             macros, base = root.get(DW_AT.macros), root.get(DW_AT.str_offsets_base)
@@ -182,14 +184,14 @@ def string_offsets_bases(
 
 
 def _file_names(line: Section, offset: int) -> tuple[bytes | None, ...]:
-    """The names of one program's files, each None where its directory is not to be had."""
+    """The paths of one program's files, each None if its directory is missing."""
     try:
         _, _, start = engine.parse_initial_length(line, offset, "unit")
         if int.from_bytes(line.data[start : start + 2], line.byte_order) > _LAST_NAMED:
             return ()
         header = parse_unit(line, offset)[0].header
     except ParseError:
-        # What macro entries say stands without it, as readelf has them.
+        # Macro entries are still printed, as in readelf.
         return ()
     directories = (b"", *(header.include_directories or ()))
     found: list[bytes | None] = []

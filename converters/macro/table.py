@@ -1,7 +1,7 @@
 """`.debug_macinfo` and `.debug_macro` as columns: read and written (DWARF4 6.3, DWARF5 6.3).
 
-Strategy: a kernel finds units and entries, told what the schema's tables say; texts stay where they are, in one array
-of bytes, and a column says where. What a header alone describes stays as bytes.
+Strategy: a kernel finds units and entries, using the schema's tables of opcodes. Texts are not copied: a column has
+their offsets in the section's bytes. The operands of opcodes that only a unit's header describes stay as bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...schemas.macros import (
     MacroOperand,
     standard_operands,
 )
-from ...schemas.section import BuildError, ByteOrder, Section
+from ...schemas.section import BuildError, ByteOrder, Section, order_code
 from ...schemas.wire import DwarfFormat
 from ..bulk_text import Pool
 from ..kernels import engine, views
@@ -45,10 +45,11 @@ _LEB_BYTES = 10
 class Macros:
     """Macro information by unit.
 
-    Units: `unit_offset` i64, in the section; of `.debug_macro`, `version` u16, `flags` u8 (`MacroFlags`) and
-    `line_offset` u64; `body` i64, where the entries begin; unit u has the entries first[u] up to first[u + 1] (i64).
-    Entries: `offset` i64, in the section; `opcode` u8; `line` u64; `value` u64, whatever else is a number; and
-    `text_size` bytes of `text` (u8) from `text_start` on (i64): a text, or all operands where a header describes them.
+    Units: `unit_offset` i64, the section offset; in `.debug_macro`, `version` u16, `flags` u8 (`MacroFlags`) and
+    `line_offset` u64; `body` i64, the section offset of the first entry; unit u has the entries first[u] up to
+    first[u + 1] (i64). Entries: `offset` i64, the section offset; `opcode` u8; `line` u64; `value` u64, any other
+    number; and `text_size` bytes of `text` (u8) at `text_start` (i64): the text, or all operands of an opcode that the
+    unit's header describes.
     """
 
     name: str
@@ -68,67 +69,68 @@ class Macros:
     text_size: I64
 
     def __len__(self) -> int:
-        """How many entries."""
+        """The number of entries."""
         return len(self.opcode)
 
     @property
     def has_headers(self) -> bool:
-        """Whether it is `.debug_macro`."""
+        """Whether units have headers, as in `.debug_macro`."""
         return MACRO_SECTIONS[self.name]
 
     def unit_of(self, entries: I64) -> I64:
-        """The units of some entries."""
+        """The units of entries."""
         return np.searchsorted(self.first, entries, side="right") - 1
 
     def flag(self, name: str) -> NDArray[np.bool_]:
-        """One of the flags of each unit."""
+        """One flag, by unit."""
         shift, mask = bit_position(MacroFlags, name)
         return (self.flags >> np.uint8(shift) & np.uint8(mask)).astype(np.bool_)
 
     @property
     def offset_size(self) -> I64:
-        """Bytes of a section offset, by unit."""
+        """The size of a section offset in bytes, by unit."""
         return np.where(self.flag("offset_size"), 8, 4).astype(np.int64)
 
     def has_operand(self, entries: I64, *operands: MacroOperand) -> NDArray[np.bool_]:
         """Whether entries have one of these operands."""
-        which = _having(self.has_headers, operands)
-        return which[self.version[self.unit_of(entries)], self.opcode[entries]]
+        has_one = _opcodes_with(self.has_headers, operands)
+        return has_one[self.version[self.unit_of(entries)], self.opcode[entries]]
 
     def is_described(self, entries: I64) -> NDArray[np.bool_]:
-        """Whether entries' opcodes are such as only their units' headers describe."""
+        """Whether entries have opcodes that only their units' headers describe."""
         first = operand_table(self.has_headers)[:, :, 0]
         return np.equal(first[self.version[self.unit_of(entries)], self.opcode[entries]], Storage.UNKNOWN)
 
     def text_of(self, index: int) -> bytes:
-        """One entry's text."""
+        """The text of one entry."""
         start = int(self.text_start[index])
         return self.text[start : start + int(self.text_size[index])].tobytes()
 
 
 @cache
 def operand_table(has_headers: bool) -> U8:
-    """The operands of each opcode, by version: UNKNOWN where it has none. Version 0 is `.debug_macinfo`."""
+    """The operands of each opcode, by version; UNKNOWN for an opcode that the version does not define. Version 0 is
+    `.debug_macinfo`."""
     versions = VERSIONS if has_headers else (0,)
     table = np.zeros((max(versions) + 1, _OPCODES, _MAX_OPERANDS), np.uint8)
     for version in versions:
-        table[version, :, 0] = Storage.UNKNOWN  # for the opcode of 0 too: kernels know a version by it
+        table[version, :, 0] = Storage.UNKNOWN  # of opcode 0 too, by which kernels recognize a known version
         for opcode, operands in standard_operands(version).items():
             table[version, opcode] = (*operands, *[0] * (_MAX_OPERANDS - len(operands)))
     return table
 
 
 @cache
-def _having(has_headers: bool, operands: tuple[MacroOperand, ...]) -> NDArray[np.bool_]:
-    """Whether an opcode has one of these operands, by version."""
+def _opcodes_with(has_headers: bool, operands: tuple[MacroOperand, ...]) -> NDArray[np.bool_]:
+    """Whether an opcode has one of these operands, by version and opcode."""
     table = operand_table(has_headers)
-    which: NDArray[np.bool_] = np.logical_or.reduce([table == operand for operand in operands]).any(axis=2)
-    return which
+    has_one: NDArray[np.bool_] = np.logical_or.reduce([table == operand for operand in operands]).any(axis=2)
+    return has_one
 
 
 @cache
 def _storage() -> tuple[U8, U8]:
-    """How each operand is stored, and each form."""
+    """The storage codes of operands, and those of forms."""
     operands = np.zeros(max(MacroOperand) + 1, np.uint8)
     for operand, kind in MACRO_OPERAND_KINDS.items():
         operands[operand] = storage_of(kind)
@@ -136,23 +138,21 @@ def _storage() -> tuple[U8, U8]:
 
 
 def read_macros(section: Section) -> Macros:
-    """Read a section of MACRO_SECTIONS, which tells by its name whether units have headers. Raises ParseError."""
+    """Read a section of MACRO_SECTIONS; its name decides whether units have headers. Raises ParseError."""
     units = count = 0
     filled = np.zeros(2, np.int64)
     for _ in ("count", "fill"):
-        columns = (
-            *(np.zeros(units, code) for code in ("i8", "u2", "u1", "u8", "i8", "i8")),
-            *(np.zeros(count, code) for code in ("i8", "u1", "u8", "u8", "i8", "i8")),
-        )
+        by_unit = [np.zeros(units, code) for code in ("i8", "u2", "u1", "u8", "i8", "i8")]
+        by_entry = [np.zeros(count, code) for code in ("i8", "u1", "u8", "u8", "i8", "i8")]
         reader = reader_of(section)
-        told = views(operand_table(MACRO_SECTIONS[section.name]), *_storage(), np.full((_OPCODES, 2), -1, np.int64))
-        count = engine.dwarf.macros.scan(reader, *told, *views(*columns), *views(filled))
+        tables = views(operand_table(MACRO_SECTIONS[section.name]), *_storage(), np.full((_OPCODES, 2), -1, np.int64))
+        count = engine.dwarf.macros.scan(reader, *tables, *views(*by_unit), *views(*by_entry), *views(filled))
         units = int(filled[0])
         if reader.fault:
             entry = f"entry[{filled[1]}]" if filled[1] >= 0 else "header"
             refuse(section, f"unit[{units}].{entry}", reader)
-    unit_offset, version, flags, line_offset, body, first = columns[:6]
-    offset, opcode, line, value, text_start, text_size = columns[6:]
+    unit_offset, version, flags, line_offset, body, first = by_unit
+    offset, opcode, line, value, text_start, text_size = by_entry
     return Macros(
         name=section.name,
         byte_order=section.byte_order,
@@ -173,38 +173,38 @@ def read_macros(section: Section) -> Macros:
 
 
 def write_macros(table: Macros) -> bytes:
-    """The bytes of the section; LEB128 numbers take no more bytes than they need. Raises BuildError."""
+    """The bytes of the section, with LEB128 numbers in their shortest form. Raises BuildError."""
     pool = Pool([b"", b"\0", bytes([END])])
-    none, zero, end = range(3)
-    count = np.arange(len(table))
-    number = table.unit_of(count)
-    pieces = np.full((len(table), 5), none, np.int64)
+    empty, zero, end = range(3)
+    entries = np.arange(len(table))
+    unit = table.unit_of(entries)
+    pieces = np.full((len(table), 5), empty, np.int64)
     pieces[:, 0] = pool.add(np.arange(_OPCODES, dtype=np.uint8)[:, None]) + table.opcode.astype(np.int64)
-    has_line = table.has_operand(count, MacroOperand.LINE)
+    has_line = table.has_operand(entries, MacroOperand.LINE)
     pieces[has_line, 1] = _add_ulebs(pool, table.line[has_line])
     by_kind: dict[int, list[MacroOperand]] = {}
     for operand, kind in MACRO_OPERAND_KINDS.items():
         if operand is not MacroOperand.LINE:
             by_kind.setdefault(storage_of(kind), []).append(operand)
-    which = np.flatnonzero(table.has_operand(count, *by_kind[Storage.ULEB]))
+    which = np.flatnonzero(table.has_operand(entries, *by_kind[Storage.ULEB]))
     pieces[which, 2] = _add_ulebs(pool, table.value[which])
-    offsets = np.flatnonzero(table.has_operand(count, *by_kind[Storage.SECTION_OFFSET]))
+    offsets = np.flatnonzero(table.has_operand(entries, *by_kind[Storage.SECTION_OFFSET]))
     pieces[offsets, 2] = _add_offsets(pool, table, offsets)
-    has_text = table.has_operand(count, *by_kind[Storage.STRING])
+    has_text = table.has_operand(entries, *by_kind[Storage.STRING])
     pieces[has_text, 4] = zero
-    texts = np.flatnonzero(has_text | table.is_described(count))
+    texts = np.flatnonzero(has_text | table.is_described(entries))
     first = pool.add_slices(table.text, table.text_start[texts], table.text_size[texts])
     pieces[texts, 3] = first + np.arange(len(texts))
-    # A unit is its header, its entries, and what ends it.
+    # A unit is its header, its entries and an opcode of 0.
     units = np.arange(len(table.body))
     joined = np.full(2 * len(units) + 5 * len(table), end, np.int64)
-    joined[(2 * number + 1 + 5 * count)[:, None] + np.arange(5)] = pieces
-    joined[2 * units + 5 * table.first[:-1]] = _add_headers(pool, table) if table.has_headers else none
+    joined[(2 * unit + 1 + 5 * entries)[:, None] + np.arange(5)] = pieces
+    joined[2 * units + 5 * table.first[:-1]] = _add_headers(pool, table) if table.has_headers else empty
     return pool.join(joined)
 
 
 def _add_ulebs(pool: Pool, values: U64) -> I64:
-    """Put unsigned LEB128 numbers into the pool; the number of each."""
+    """Add unsigned LEB128 numbers to the pool; returns the piece number of each."""
     groups = values[:, None] >> np.arange(0, 7 * _LEB_BYTES, 7, dtype=np.uint64)
     size = 1 + (groups[:, 1:] > 0).sum(axis=1)
     data = (groups & np.uint64(0x7F)).astype(np.uint8)
@@ -214,7 +214,7 @@ def _add_ulebs(pool: Pool, values: U64) -> I64:
 
 
 def _add_offsets(pool: Pool, table: Macros, entries: I64) -> I64:
-    """Put the section offsets of some entries into the pool; the number of each."""
+    """Add the section offsets of entries to the pool; returns the piece number of each."""
     size = table.offset_size[table.unit_of(entries)]
     for wrong in entries[(size == DwarfFormat.DWARF32) & (table.value[entries] >> np.uint64(32) > 0)][:1]:
         reason = f"{int(table.value[wrong]):#x} does not fit 4 bytes"
@@ -223,15 +223,14 @@ def _add_offsets(pool: Pool, table: Macros, entries: I64) -> I64:
 
 
 def _add_integers(pool: Pool, values: U64, size: I64, order: ByteOrder) -> I64:
-    """Put integers of these sizes into the pool; the number of each."""
-    prefix = "<" if order == "little" else ">"
-    data = values.astype(f"{prefix}u8").view(np.uint8)
+    """Add integers of these sizes in bytes to the pool; returns the piece number of each."""
+    data = values.astype(f"{order_code(order)}u8").view(np.uint8)
     skip = 8 - size if order == "big" else np.zeros(len(size), np.int64)
     return pool.add_slices(data, 8 * np.arange(len(values)) + skip, size) + np.arange(len(values))
 
 
 def _add_headers(pool: Pool, table: Macros) -> I64:
-    """Put the units' headers into the pool; the number of each. What describes opcodes is taken as it is."""
+    """Add the units' headers to the pool; returns the piece number of each. Opcode tables are copied as they are."""
     units = len(table.body)
     line_size = np.where(table.flag("debug_line_offset"), table.offset_size, 0)
     for wrong in np.flatnonzero((line_size == DwarfFormat.DWARF32) & (table.line_offset >> np.uint64(32) > 0))[:1]:

@@ -1,6 +1,6 @@
-"""Entries whose operands only their unit's header describes, as GNU readelf 2.47 prints them and as plain data.
+"""Entries whose operands only their unit's header describes, as in GNU readelf 2.47 and as plain data.
 
-Strategy: few files have any; the reference engine reads each.
+Strategy: few files have any, so the reference engine reads each.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def header_of(section: Section, table: Macros, unit: int) -> MacroHeader:
 
 
 def operands_of(section: Section, table: Macros, entry: int) -> list[tuple[DW_FORM, Any]]:
-    """The operands of one such entry, each with its form; LEB128 numbers and blocks are plain."""
-    unit = int(np.searchsorted(table.first, entry, side="right")) - 1
+    """The operands of one such entry, each with its form, as integers and bytes."""
+    unit = _unit_of(table, entry)
     header = header_of(section, table, unit)
     described = {one.opcode: one.forms for one in header.opcode_operands or ()}
     start = int(table.text_start[entry])
@@ -50,15 +50,19 @@ def operands_of(section: Section, table: Macros, entry: int) -> list[tuple[DW_FO
 
 
 def described_text(section: Section, table: Macros, sources: MacroSources, entry: int) -> bytes:
-    """What follows the name of one such entry."""
-    unit = int(np.searchsorted(table.first, entry, side="right")) - 1
-    place = int(table.offset_size[unit]), int(table.unit_offset[unit])
+    """The text after the name of one such entry."""
+    unit = _unit_of(table, entry)
+    offset_size, unit_offset = int(table.offset_size[unit]), int(table.unit_offset[unit])
     operands = operands_of(section, table, entry)
-    texts = [b" " + _operand_text(form, value, sources, place) for form, value in operands]
+    texts = [b" " + _operand_text(form, value, sources, offset_size, unit_offset) for form, value in operands]
     return b" -" * bool(texts) + b",".join(texts)
 
 
-def _operand_text(form: DW_FORM, value: Any, sources: MacroSources, place: tuple[int, int]) -> bytes:
+def _unit_of(table: Macros, entry: int) -> int:
+    return int(table.unit_of(np.array([entry]))[0])
+
+
+def _operand_text(form: DW_FORM, value: Any, sources: MacroSources, offset_size: int, unit_offset: int) -> bytes:
     if form in _BLOCKS:
         return f"{len(value)} byte block: ".encode() + b"".join(f"{byte:x} ".encode() for byte in value)
     if form is DW_FORM.string:
@@ -75,6 +79,6 @@ def _operand_text(form: DW_FORM, value: Any, sources: MacroSources, place: tuple
         text = pool.join(sources.add_line_strings(pool, numbers))
         return f"(indirect line string, offset: {prefixed(value)}): ".encode() + text
     if form in _INDEXED:
-        text = pool.join(sources.add_indexed(pool, numbers, *place))
+        text = pool.join(sources.add_indexed(pool, numbers, offset_size, unit_offset))
         return f"(indexed string: {prefixed(value)}): ".encode() + text
     return f"{value}".encode()

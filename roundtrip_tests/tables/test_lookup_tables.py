@@ -76,7 +76,7 @@ def test_columns_of_ranges_with_segments(kernels: str) -> None:
 def test_columns_of_names(kernels: str) -> None:
     table = read_names(section(NAMES, ".debug_pubnames"))
     assert [table.name_of(index) for index in range(len(table))] == [b"main", b"a::b"]
-    assert (table.offset.tolist(), table.is_terminated.tolist(), table.behind.tolist()) == ([0x2A, 0x40], [1], [36])
+    assert (table.offset.tolist(), table.is_terminated.tolist(), table.names_end.tolist()) == ([0x2A, 0x40], [1], [36])
     gnu = read_names(section(GNU_NAMES_BIG, ".debug_gnu_pubnames", "big"))
     assert (gnu.part("is_static").tolist(), gnu.part("kind").tolist(), gnu.part("reserved").tolist()) == ([1], [3], [0])
 
@@ -178,7 +178,7 @@ END = (0, 0)
     ("data", "problem", "offsets"),
     [
         (ranges((0x1000, 8)), RangeProblem.NO_END, [0]),
-        (ranges(END, (0x1000, 8), END), RangeProblem.BEHIND_END, [32]),
+        (ranges(END, (0x1000, 8), END), RangeProblem.AFTER_END, [32]),
         (ranges(END, trailing=b"\1\2\3"), RangeProblem.LEFT_OVER, [0]),
         (ranges((0x1000, 8), (0x2000, 0), END), RangeProblem.EMPTY, [32]),
         (ranges(((1 << 64) - 4, 5), END), RangeProblem.WRAPS, [16]),
@@ -213,7 +213,7 @@ def test_what_is_right_with_ranges(data: bytes) -> None:
 def test_sentences() -> None:
     found = check_address_ranges(section(ranges((0x1000, 9), (0x1008, 8), (0x1008, 0))))
     assert found.sentences() == (
-        "1 set is not ended by zeros, at 0x0",
+        "1 set is not terminated by zeros, at 0x0",
         "1 range is empty, at 0x30",
         "1 range overlaps another, at 0x20",
     )

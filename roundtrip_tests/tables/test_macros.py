@@ -151,7 +151,7 @@ A = entry(1, 3, "A 1")
         ("03 01 01 " + END, MacroProblem.BASE_LINE, 0),
         (BASE + END + "03 00 02 " + END, MacroProblem.SEVERAL_BASES, 4),
         (A + BASE + END, MacroProblem.COMMAND_LINE, 0),
-        (BASE + END + entry(1, 0, "A 1"), MacroProblem.BEHIND_BASE, 4),
+        (BASE + END + entry(1, 0, "A 1"), MacroProblem.AFTER_BASE, 4),
         (BASE + END + END, MacroProblem.NOT_BEGUN, 4),
         (END + BASE + END, MacroProblem.NOT_BEGUN, 0),
         (BASE + "03 01 02 " + END, MacroProblem.NOT_ENDED, 0),
