@@ -1,144 +1,196 @@
 """unwindkit: unwind information of finished binaries, read into one table, written in any format.
 
-Strategy: the public names, each brought in when first asked for, so that a program pays for what it uses.
+Strategy: _HOMES is the list of public names, each imported when first asked for, so that a program pays for what it
+uses. The imports below it tell type checkers the same; test_structure.py keeps the two in step.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .converters.assembler.write import directives_of, to_directives
-    from .converters.breakpad.line_records import from_line_records, to_line_records
-    from .converters.breakpad.stack_cfi.read import from_stack_cfi
-    from .converters.breakpad.stack_cfi.write import to_stack_cfi
-    from .converters.cfi.write import to_debug_frame, to_eh_frame, to_eh_frame_hdr
-    from .converters.files.read_elf import read_elf
-    from .converters.line.lookup import LineAt, LinesAt, lines
-    from .converters.line.read import read_lines
-    from .converters.line.table import LineTable
-    from .converters.line.write import to_debug_line
-    from .converters.lookup_tables.from_lines import to_debug_aranges
-    from .converters.refusals import Reason, Refusal, Refusals
-    from .converters.sframe.lookup import FresAt, find_fres
-    from .converters.sframe.project import project
-    from .converters.sframe.read import from_sframe
-    from .converters.sframe.write import to_sframe
-    from .converters.table.by_pc import RulesByPc, by_pc
-    from .converters.table.lookup import RowsAt, find_rows
-    from .converters.table.model import Function, FunctionFlag, Row, UnwindTable
-    from .jobs.batch import write_breakpad_many, write_sframe_many
-    from .jobs.breakpad import store_breakpad, write_breakpad
-    from .jobs.convert import convert
-    from .jobs.edit import edit_frames
-    from .jobs.info import info
-    from .jobs.merge import merge_sframe
-    from .jobs.sframe_files import remove_sframe, write_sframe
-    from .schemas.section import BuildError, FormatError, ParseError
-
 _HOMES = {
-    "BuildError": "schemas.section",
-    "FormatError": "schemas.section",
-    "FresAt": "converters.sframe.lookup",
-    "Function": "converters.table.model",
-    "FunctionFlag": "converters.table.model",
-    "LineAt": "converters.line.lookup",
-    "LineTable": "converters.line.table",
-    "LinesAt": "converters.line.lookup",
-    "ParseError": "schemas.section",
-    "Reason": "converters.refusals",
-    "Refusal": "converters.refusals",
-    "Refusals": "converters.refusals",
-    "Row": "converters.table.model",
-    "RowsAt": "converters.table.lookup",
-    "RulesByPc": "converters.table.by_pc",
-    "UnwindTable": "converters.table.model",
-    "by_pc": "converters.table.by_pc",
-    "convert": "jobs.convert",
-    "edit_frames": "jobs.edit",
-    "directives_of": "converters.assembler.write",
-    "find_fres": "converters.sframe.lookup",
-    "find_rows": "converters.table.lookup",
-    "from_line_records": "converters.breakpad.line_records",
-    "from_sframe": "converters.sframe.read",
-    "from_stack_cfi": "converters.breakpad.stack_cfi.read",
-    "info": "jobs.info",
-    "lines": "converters.line.lookup",
-    "merge_sframe": "jobs.merge",
-    "project": "converters.sframe.project",
-    "read_elf": "converters.files.read_elf",
-    "read_lines": "converters.line.read",
-    "remove_sframe": "jobs.sframe_files",
-    "store_breakpad": "jobs.breakpad",
-    "to_debug_aranges": "converters.lookup_tables.from_lines",
-    "to_debug_frame": "converters.cfi.write",
-    "to_debug_line": "converters.line.write",
-    "to_directives": "converters.assembler.write",
-    "to_eh_frame": "converters.cfi.write",
-    "to_eh_frame_hdr": "converters.cfi.write",
-    "to_line_records": "converters.breakpad.line_records",
-    "to_sframe": "converters.sframe.write",
-    "to_stack_cfi": "converters.breakpad.stack_cfi.write",
-    "write_breakpad": "jobs.breakpad",
-    "write_breakpad_many": "jobs.batch",
-    "write_sframe": "jobs.sframe_files",
-    "write_sframe_many": "jobs.batch",
+    name: module
+    for module, names in {
+        "converters.arch.table": "ARCHITECTURES Architecture",
+        "converters.assembler.write": "function_directives to_directives",
+        "converters.breakpad.line_records": "from_line_records to_line_records",
+        "converters.breakpad.postfix.evaluate": "evaluate_postfix run_postfix",
+        "converters.breakpad.stack_cfi.evaluate": "caller_registers evaluate_rules rule_index rule_ranges rule_rows",
+        "converters.breakpad.stack_cfi.read": "from_stack_cfi",
+        "converters.breakpad.stack_cfi.write": "to_stack_cfi",
+        "converters.breakpad.stack_win": "caller_by_stack_win stack_win_at",
+        "converters.cfi.edit.edit": "edit_cfi",
+        "converters.cfi.edit.merge": "merge_cfi",
+        "converters.cfi.eh_frame_hdr": "check_eh_frame_hdr",
+        "converters.cfi.read": "from_debug_frame from_eh_frame",
+        "converters.cfi.write": "to_debug_frame to_eh_frame to_eh_frame_hdr",
+        "converters.dwarf": "expressions",
+        "converters.elf.image": "open_elf",
+        "converters.elf.symbols": "addresses_of_names",
+        "converters.files.find": "FoundRow find_in_file",
+        "converters.files.read_elf": "read_elf",
+        "converters.findings": "Findings",
+        "converters.line.lookup": "LineAt LinesAt find_lines",
+        "converters.line.read": "from_debug_line read_lines",
+        "converters.line.table": "LineTable",
+        "converters.line.write": "to_debug_line",
+        "converters.lookup_tables.aranges": (
+            "AddressRanges address_ranges_of_units check_address_ranges read_address_ranges write_address_ranges"
+        ),
+        "converters.lookup_tables.from_lines": "to_debug_aranges",
+        "converters.lookup_tables.pubnames": "Names check_pubnames read_pubnames write_pubnames",
+        "converters.macro.check": "check_macros",
+        "converters.macro.strings": "macro_sources",
+        "converters.macro.table": "Macros read_macros write_macros",
+        "converters.refusals": "Reason Refusal Refusals RefusedCount",
+        "converters.rules": "CfaKind RaState RuleKind",
+        "converters.sframe.lookup": "FresAt find_fres",
+        "converters.sframe.project": "project_sframe",
+        "converters.sframe.read": "from_sframe",
+        "converters.sframe.write": "Compact to_sframe",
+        "converters.table.by_pc": "RulesByPc by_pc",
+        "converters.table.lookup": "RowsAt find_rows",
+        "converters.table.model": "CfaRule Function FunctionFlag RegisterRule Row UnwindTable table_of",
+        "jobs.batch": "Failure write_breakpad_many write_sframe_many",
+        "jobs.breakpad": "BreakpadReport store_breakpad write_breakpad",
+        "jobs.convert": "ConvertReport convert",
+        "jobs.dump": "JsonSection dump_cfi dump_json dump_lines dump_sections dump_sframe",
+        "jobs.edit": "EditReport edit_eh_frame",
+        "jobs.info": "FileInfo SectionInfo info",
+        "jobs.merge": "MergeReport merge_sframe",
+        "jobs.report": "SframeFigures",
+        "jobs.sframe_files": "remove_sframe write_sframe write_sframe_section",
+        "jobs.sframe_report": "SframeReport",
+        "schemas.section": "BuildError FormatError ParseError Section",
+        "writers.elf.add": "Writer",
+        "writers.elf.remove": "RemoveReport",
+    }.items()
+    for name in names.split()
 }
 
-__all__ = [
-    "BuildError",
-    "FormatError",
-    "FresAt",
-    "Function",
-    "FunctionFlag",
-    "LineAt",
-    "LineTable",
-    "LinesAt",
-    "ParseError",
-    "Reason",
-    "Refusal",
-    "Refusals",
-    "Row",
-    "RowsAt",
-    "RulesByPc",
-    "UnwindTable",
-    "by_pc",
-    "convert",
-    "directives_of",
-    "edit_frames",
-    "find_fres",
-    "find_rows",
-    "from_line_records",
-    "from_sframe",
-    "from_stack_cfi",
-    "info",
-    "lines",
-    "merge_sframe",
-    "project",
-    "read_elf",
-    "read_lines",
-    "remove_sframe",
-    "store_breakpad",
-    "to_debug_aranges",
-    "to_debug_frame",
-    "to_debug_line",
-    "to_directives",
-    "to_eh_frame",
-    "to_eh_frame_hdr",
-    "to_line_records",
-    "to_sframe",
-    "to_stack_cfi",
-    "write_breakpad",
-    "write_breakpad_many",
-    "write_sframe",
-    "write_sframe_many",
-]
+__all__ = list(_HOMES)
+
+if TYPE_CHECKING:
+    from .converters.arch.table import ARCHITECTURES as ARCHITECTURES
+    from .converters.arch.table import Architecture as Architecture
+    from .converters.assembler.write import function_directives as function_directives
+    from .converters.assembler.write import to_directives as to_directives
+    from .converters.breakpad.line_records import from_line_records as from_line_records
+    from .converters.breakpad.line_records import to_line_records as to_line_records
+    from .converters.breakpad.postfix.evaluate import evaluate_postfix as evaluate_postfix
+    from .converters.breakpad.postfix.evaluate import run_postfix as run_postfix
+    from .converters.breakpad.stack_cfi.evaluate import caller_registers as caller_registers
+    from .converters.breakpad.stack_cfi.evaluate import evaluate_rules as evaluate_rules
+    from .converters.breakpad.stack_cfi.evaluate import rule_index as rule_index
+    from .converters.breakpad.stack_cfi.evaluate import rule_ranges as rule_ranges
+    from .converters.breakpad.stack_cfi.evaluate import rule_rows as rule_rows
+    from .converters.breakpad.stack_cfi.read import from_stack_cfi as from_stack_cfi
+    from .converters.breakpad.stack_cfi.write import to_stack_cfi as to_stack_cfi
+    from .converters.breakpad.stack_win import caller_by_stack_win as caller_by_stack_win
+    from .converters.breakpad.stack_win import stack_win_at as stack_win_at
+    from .converters.cfi.edit.edit import edit_cfi as edit_cfi
+    from .converters.cfi.edit.merge import merge_cfi as merge_cfi
+    from .converters.cfi.eh_frame_hdr import check_eh_frame_hdr as check_eh_frame_hdr
+    from .converters.cfi.read import from_debug_frame as from_debug_frame
+    from .converters.cfi.read import from_eh_frame as from_eh_frame
+    from .converters.cfi.write import to_debug_frame as to_debug_frame
+    from .converters.cfi.write import to_eh_frame as to_eh_frame
+    from .converters.cfi.write import to_eh_frame_hdr as to_eh_frame_hdr
+    from .converters.dwarf import expressions as expressions
+    from .converters.elf.image import open_elf as open_elf
+    from .converters.elf.symbols import addresses_of_names as addresses_of_names
+    from .converters.files.find import FoundRow as FoundRow
+    from .converters.files.find import find_in_file as find_in_file
+    from .converters.files.read_elf import read_elf as read_elf
+    from .converters.findings import Findings as Findings
+    from .converters.line.lookup import LineAt as LineAt
+    from .converters.line.lookup import LinesAt as LinesAt
+    from .converters.line.lookup import find_lines as find_lines
+    from .converters.line.read import from_debug_line as from_debug_line
+    from .converters.line.read import read_lines as read_lines
+    from .converters.line.table import LineTable as LineTable
+    from .converters.line.write import to_debug_line as to_debug_line
+    from .converters.lookup_tables.aranges import AddressRanges as AddressRanges
+    from .converters.lookup_tables.aranges import address_ranges_of_units as address_ranges_of_units
+    from .converters.lookup_tables.aranges import check_address_ranges as check_address_ranges
+    from .converters.lookup_tables.aranges import read_address_ranges as read_address_ranges
+    from .converters.lookup_tables.aranges import write_address_ranges as write_address_ranges
+    from .converters.lookup_tables.from_lines import to_debug_aranges as to_debug_aranges
+    from .converters.lookup_tables.pubnames import Names as Names
+    from .converters.lookup_tables.pubnames import check_pubnames as check_pubnames
+    from .converters.lookup_tables.pubnames import read_pubnames as read_pubnames
+    from .converters.lookup_tables.pubnames import write_pubnames as write_pubnames
+    from .converters.macro.check import check_macros as check_macros
+    from .converters.macro.strings import macro_sources as macro_sources
+    from .converters.macro.table import Macros as Macros
+    from .converters.macro.table import read_macros as read_macros
+    from .converters.macro.table import write_macros as write_macros
+    from .converters.refusals import Reason as Reason
+    from .converters.refusals import Refusal as Refusal
+    from .converters.refusals import Refusals as Refusals
+    from .converters.refusals import RefusedCount as RefusedCount
+    from .converters.rules import CfaKind as CfaKind
+    from .converters.rules import RaState as RaState
+    from .converters.rules import RuleKind as RuleKind
+    from .converters.sframe.lookup import FresAt as FresAt
+    from .converters.sframe.lookup import find_fres as find_fres
+    from .converters.sframe.project import project_sframe as project_sframe
+    from .converters.sframe.read import from_sframe as from_sframe
+    from .converters.sframe.write import Compact as Compact
+    from .converters.sframe.write import to_sframe as to_sframe
+    from .converters.table.by_pc import RulesByPc as RulesByPc
+    from .converters.table.by_pc import by_pc as by_pc
+    from .converters.table.lookup import RowsAt as RowsAt
+    from .converters.table.lookup import find_rows as find_rows
+    from .converters.table.model import CfaRule as CfaRule
+    from .converters.table.model import Function as Function
+    from .converters.table.model import FunctionFlag as FunctionFlag
+    from .converters.table.model import RegisterRule as RegisterRule
+    from .converters.table.model import Row as Row
+    from .converters.table.model import UnwindTable as UnwindTable
+    from .converters.table.model import table_of as table_of
+    from .jobs.batch import Failure as Failure
+    from .jobs.batch import write_breakpad_many as write_breakpad_many
+    from .jobs.batch import write_sframe_many as write_sframe_many
+    from .jobs.breakpad import BreakpadReport as BreakpadReport
+    from .jobs.breakpad import store_breakpad as store_breakpad
+    from .jobs.breakpad import write_breakpad as write_breakpad
+    from .jobs.convert import ConvertReport as ConvertReport
+    from .jobs.convert import convert as convert
+    from .jobs.dump import JsonSection as JsonSection
+    from .jobs.dump import dump_cfi as dump_cfi
+    from .jobs.dump import dump_json as dump_json
+    from .jobs.dump import dump_lines as dump_lines
+    from .jobs.dump import dump_sections as dump_sections
+    from .jobs.dump import dump_sframe as dump_sframe
+    from .jobs.edit import EditReport as EditReport
+    from .jobs.edit import edit_eh_frame as edit_eh_frame
+    from .jobs.info import FileInfo as FileInfo
+    from .jobs.info import SectionInfo as SectionInfo
+    from .jobs.info import info as info
+    from .jobs.merge import MergeReport as MergeReport
+    from .jobs.merge import merge_sframe as merge_sframe
+    from .jobs.report import SframeFigures as SframeFigures
+    from .jobs.sframe_files import remove_sframe as remove_sframe
+    from .jobs.sframe_files import write_sframe as write_sframe
+    from .jobs.sframe_files import write_sframe_section as write_sframe_section
+    from .jobs.sframe_report import SframeReport as SframeReport
+    from .schemas.section import BuildError as BuildError
+    from .schemas.section import FormatError as FormatError
+    from .schemas.section import ParseError as ParseError
+    from .schemas.section import Section as Section
+    from .writers.elf.add import Writer as Writer
+    from .writers.elf.remove import RemoveReport as RemoveReport
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
+    # A name in `fromlist` may be a module of that package, too.
+    home = __import__(f"{__name__}.{_HOMES[name]}", fromlist=[name])
+    value = globals()[name] = getattr(home, name)
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -201,6 +201,13 @@ def architecture_of(machine: str, address_size: int, byte_order: ByteOrder) -> A
     return next((a for a in found if a.byte_order == byte_order), found[0] if found else None)
 
 
+def architecture_named(name: str, section: str) -> Architecture:
+    """The architecture of that name. Raises BuildError, about `section`, for another name."""
+    if name not in ARCHITECTURES:
+        raise BuildError(section, None, "arch", f"{name!r} is none of {', '.join(ARCHITECTURES)}")
+    return ARCHITECTURES[name]
+
+
 def breakpad_names(architecture: Architecture) -> dict[int, str]:
     """Breakpad's names of the registers, by DWARF number. Raises BuildError where it has none."""
     if architecture.breakpad_registers is None:

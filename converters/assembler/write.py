@@ -53,7 +53,7 @@ def to_directives(table: UnwindTable) -> tuple[bytes, Refusals]:
     return _text(table, _FILE)
 
 
-def directives_of(table: UnwindTable, function: int) -> tuple[bytes, Refusals]:
+def function_directives(table: UnwindTable, function: int) -> tuple[bytes, Refusals]:
     """The directives of one function, by its index, to be put between instructions; with the reason instead where they
     cannot say it. Where each row begins stands in a comment, in bytes from the function's start."""
     alone = replace(table.function(function), section=0)

@@ -11,7 +11,7 @@ from enum import IntEnum
 from ...schemas.breakpad import StackWin
 from ...schemas.section import ParseError
 from ..dwarf.expressions import ReadMemory
-from .postfix.evaluate import run_program
+from .postfix.evaluate import run_postfix
 
 WORD_SIZE = 4
 _MASK = (1 << 8 * WORD_SIZE) - 1
@@ -61,7 +61,7 @@ def caller_by_stack_win(
             ".raSearchStart": esp + frame_size,
             ".raSearch": esp + frame_size,  # MSVC's name; Breakpad gives both the same value
         }
-        assigned = run_program(last, names, memory, WORD_SIZE)
+        assigned = run_postfix(last, names, memory, WORD_SIZE)
         return {name: assigned[name] for name in RESULTS if name in assigned}
     ebp = registers["$ebp"]
     if last:

@@ -6,16 +6,43 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...schemas.cfi import Dialect
+from ...schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from ...schemas.pointers import NO_BASES, PointerBases
-from ...schemas.section import Section
-from ..arch.table import Architecture
+from ...schemas.section import BuildError, ByteOrder, Section
+from ..arch.table import Architecture, architecture_named
 from ..arrays import starts_of_ends
 from ..table.distinct import intern
 from ..table.model import UnwindTable
 from ..table.runs import cut_runs
 from .interpreter import RowBuilder, Streams
 from .records import Records, read_records
+
+
+def from_eh_frame(
+    data: bytes | memoryview, section_address: int, arch: str, byte_order: ByteOrder | None = None
+) -> UnwindTable:
+    """The table of the bytes of an `.eh_frame` section at the virtual address `section_address`.
+
+    `byte_order` None is the usual one of the architecture. Raises ParseError for broken bytes, as `read_elf` does for
+    the section of a file, and BuildError for an unknown architecture.
+    """
+    return _table_of_bytes(data, section_address, arch, byte_order, EH_FRAME)
+
+
+def from_debug_frame(data: bytes | memoryview, arch: str, byte_order: ByteOrder | None = None) -> UnwindTable:
+    """The table of the bytes of a `.debug_frame` section, whose addresses are absolute. Raises as `from_eh_frame`."""
+    return _table_of_bytes(data, 0, arch, byte_order, DEBUG_FRAME)
+
+
+def _table_of_bytes(
+    data: bytes | memoryview, address: int, arch: str, byte_order: ByteOrder | None, dialect: Dialect
+) -> UnwindTable:
+    architecture = architecture_named(arch, dialect.name)
+    order = byte_order or architecture.byte_order
+    if not 0 <= address < 1 << 8 * architecture.address_size:
+        raise BuildError(dialect.name, None, "section_address", f"{address:#x} is not an address of {arch}")
+    section = Section(dialect.name, memoryview(data), address, None, order, architecture.address_size)
+    return table_from_cfi(section, dialect, architecture)
 
 
 def table_from_cfi(

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
-from ...schemas.section import BuildError, ByteOrder, Section
+from ...schemas.section import BuildError, ByteOrder
 from ...schemas.wire import LENGTH_RESERVED
-from ..arch.table import ARCHITECTURES
 from ..refusals import Reason, Refusals
 from ..table.model import FunctionFlag, UnwindTable
 from ..table.pcmask import without_repetition
 from .choose_cies import choose_cies
 from .eh_frame_hdr import build_eh_frame_hdr
 from .layout import Layout, Places, fill_heads, laid_out_cies, laid_out_fdes, put_addresses
-from .read import table_from_cfi
+from .read import from_eh_frame
 from .write_instructions import StreamWriter
 
 if TYPE_CHECKING:
@@ -81,12 +80,7 @@ def to_eh_frame_hdr(eh_frame: bytes, section_address: int, address: int, arch: s
     Raises ParseError for what is no `.eh_frame`, BuildError for an unknown architecture or where a distance does not
     fit four bytes.
     """
-    if arch not in ARCHITECTURES:
-        raise BuildError(EH_FRAME.name, None, "arch", f"{arch!r} is none of {', '.join(ARCHITECTURES)}")
-    architecture = ARCHITECTURES[arch]
-    order, size = architecture.byte_order, architecture.address_size
-    section = Section(EH_FRAME.name, memoryview(eh_frame), section_address, None, order, size)
-    return build_eh_frame_hdr(table_from_cfi(section, EH_FRAME, architecture), section_address, address)
+    return build_eh_frame_hdr(from_eh_frame(eh_frame, section_address, arch), section_address, address)
 
 
 def to_debug_frame(table: UnwindTable) -> tuple[bytes, Refusals]:

@@ -62,7 +62,7 @@ class LinesAt:
         return (self[index] for index in range(len(self)))
 
 
-def lines(source: LineTable | str | os.PathLike[str], pcs: ArrayLike) -> LinesAt:
+def find_lines(source: LineTable | str | os.PathLike[str], pcs: ArrayLike) -> LinesAt:
     """File, line, column and discriminator of each PC, from a line table or the `.debug_line` of an ELF file.
 
     PCs are absolute addresses of a linked file, in any order. Where sequences overlap, the one that starts first wins;

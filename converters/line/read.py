@@ -15,7 +15,7 @@ import numpy as np
 
 from ...schemas.forms import DW_FORM, FORM_KINDS
 from ...schemas.line import DW_LNCT, EXTENDED, STANDARD
-from ...schemas.section import ParseError, Section
+from ...schemas.section import ByteOrder, ParseError, Section
 from ...schemas.wire import Block, SizedBlock
 from ..arrays import group_numbers, ranks, starts_of, starts_of_ends
 from ..elf.image import ElfImage, open_elf
@@ -53,6 +53,25 @@ def read_lines(path: str | os.PathLike[str]) -> LineTable:
     missing or malformed.
     """
     return lines_of_image(open_elf(path))
+
+
+def from_debug_line(
+    data: bytes | memoryview,
+    line_str: bytes | memoryview = b"",
+    byte_order: ByteOrder = "little",
+    address_size: int = 8,
+    debug_str: bytes | memoryview = b"",
+) -> LineTable:
+    """The line table of the bytes of a `.debug_line` section; its strings are in `line_str`, the `.debug_line_str`,
+    and `debug_str`.
+
+    `address_size` is that of units before version 5, which do not tell it. Raises ParseError for broken bytes.
+    """
+    sections = {LINE: data, LINE_STR: line_str, STR: debug_str}
+    line, *strings = (
+        Section(name, memoryview(content), 0, None, byte_order, address_size) for name, content in sections.items()
+    )
+    return table_of_lines(line, {one.name: one for one in strings})
 
 
 def lines_of_image(image: ElfImage) -> LineTable:

@@ -75,7 +75,7 @@ class Names:
         return self.text[start : start + int(self.text_size[index])].tobytes()
 
 
-def read_names(section: Section) -> Names:
+def read_pubnames(section: Section) -> Names:
     """Read a section of NAME_SECTIONS; its name decides whether names have attributes. Raises ParseError."""
     has_attributes = NAME_SECTIONS[section.name]
     sets = scan_sets(section)
@@ -111,7 +111,7 @@ def read_names(section: Section) -> Names:
     )
 
 
-def write_names(table: Names) -> bytes:
+def write_pubnames(table: Names) -> bytes:
     """The bytes of a section of names; each set is terminated. Raises BuildError."""
     number = table.set
     _refuse_unwritable(table)
@@ -182,9 +182,9 @@ _LEAST_HEADER = 11
 _KINDS = 4
 
 
-def check_names(section: Section, debug_info: Section | None = None) -> Findings[NameProblem]:
+def check_pubnames(section: Section, debug_info: Section | None = None) -> Findings[NameProblem]:
     """Everything wrong with a readable section of names. Raises ParseError if it, or `debug_info`, cannot be read."""
-    table = read_names(section)
+    table = read_pubnames(section)
     number, offset = table.set, table.sets.offset
     place = table.text_start - table.has_attributes - table.sets.dwarf_format[number].astype(np.int64)
     is_outside = (table.offset < _LEAST_HEADER) | (table.offset >= table.debug_info_length[number])

@@ -13,7 +13,7 @@ import numpy as np
 from ...schemas.lookup_tables import SymbolKind
 from ...schemas.section import Section
 from ..bulk_text import Pool, add_hexadecimal, headed_text, left_aligned, prefixed
-from .pubnames import Names, read_names
+from .pubnames import Names, read_pubnames
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ def _kind_name(kind: int) -> str:
 
 def names_text(section: Section) -> Iterator[bytes]:
     """The text, in chunks of some thousand lines. Raises ParseError."""
-    table = read_names(section)
+    table = read_pubnames(section)
     yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
     columns = "Offset  Kind          Name" if table.has_attributes else "Offset\tName"
 
@@ -74,7 +74,7 @@ def _add_rows(pool: Pool, table: Names, rows: slice) -> NDArray[np.int64]:
 
 def names_plain(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """The section, and an iterator over its sets with their names. Raises ParseError."""
-    table = read_names(section)
+    table = read_pubnames(section)
     return {"section": section.name}, (_plain_set(table, index) for index in range(len(table.version)))
 
 

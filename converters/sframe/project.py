@@ -14,7 +14,7 @@ from ..table.pcmask import unroll
 from .flex import in_forms, outermost_alone
 
 
-def project(table: UnwindTable, version: int = 2) -> UnwindTable:
+def project_sframe(table: UnwindTable, version: int = 2) -> UnwindTable:
     """What SFrame keeps of a table: the rules of CFA, RA and FP, and the key that signs return addresses.
 
     A CFA expression of the PC modulo a block (the lazy PLT's) stands as the rows that it means.

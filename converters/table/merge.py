@@ -14,7 +14,7 @@ import numpy as np
 
 from ...schemas.section import BuildError, ParseError
 from ..arrays import group_numbers, run_ends, run_starts, values_at
-from ..sframe.project import project
+from ..sframe.project import project_sframe
 from .by_pc import RuleSet, by_pc
 from .cut import pieces_of
 from .lookup import NOTHING, owners
@@ -139,7 +139,7 @@ def _steps(table: UnwindTable, first_function: int, numbers: dict[RuleSet, int],
         raise ParseError(table.source, None, "functions", "reach past the address space")
     owner, begin = owners(table)
     end = functions.start[owner] + functions.size[owner]
-    rules = by_pc(table if all_rules else project(table, COMPARED_VERSION))
+    rules = by_pc(table if all_rules else project_sframe(table, COMPARED_VERSION))
     number = np.array([numbers.setdefault(rule_set, len(numbers)) for rule_set in rules.sets], np.int64)[rules.rules]
     at = np.unique(np.concatenate([begin, end, rules.start, rules.end]))
     return _Steps(at, _inside(at, begin, end, owner + first_function), _inside(at, rules.start, rules.end, number))

@@ -47,7 +47,7 @@ def _add_named(command: argparse.ArgumentParser, option: str, about: str) -> Non
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..jobs.edit import edit_frames
+    from ..jobs.edit import edit_eh_frame
 
     if options.take and not options.source:
         options.command.error("--take goes with --from")
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         options.command.error("--merge goes with neither --drop nor --from")
     if options.output:
         refuse_the_input(options, options.output)
-    report = edit_frames(
+    report = edit_eh_frame(
         *(options.file, options.output or options.file, options.drop, options.source, options.take, options.merge),
         writer=options.writer,
         preserve_dates=options.preserve_dates,

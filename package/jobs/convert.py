@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from ..converters.assembler.write import to_directives
-from ..converters.breakpad.stack_cfi.write import stack_cfi_from_table
+from ..converters.breakpad.stack_cfi.write import to_stack_cfi
 from ..converters.cfi.write import to_debug_frame, to_eh_frame
 from ..converters.refusals import Refusals, count_reasons
 from ..converters.sframe.write import Compact, sframe_from_table
@@ -162,7 +162,7 @@ def _to_eh_frame(job: _Job) -> ConvertReport:
 _ENCODERS: dict[str, Callable[[UnwindTable], tuple[bytes, Refusals]]] = {
     "debug_frame": to_debug_frame,
     "directives": to_directives,
-    "breakpad": stack_cfi_from_table,
+    "breakpad": to_stack_cfi,
 }
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..converters.cfi.edit.edit import covering, edited_records
-from ..converters.cfi.edit.merge import merged_frames
+from ..converters.cfi.edit.edit import covering, edit_records
+from ..converters.cfi.edit.merge import merge_cfi
 from ..converters.cfi.records import read_records
 from ..converters.elf.admission import section_of_image, supported_architecture
 from ..converters.elf.image import ElfImage, open_elf
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class EditReport(Placement, FileReport):
-    """What `edit_frames` did. Sizes in bytes.
+    """What `edit_eh_frame` did. Sizes in bytes.
 
     `functions` are those of the result; `dropped`, `replaced` and `added` count FDEs. `conflicts` counts ranges that
     both files of a merge cover with different rows.
@@ -47,7 +47,7 @@ class EditReport(Placement, FileReport):
     header_address: int
 
 
-def edit_frames(
+def edit_eh_frame(
     path: StrPath,
     out_path: StrPath,
     drop: Sequence[str | int] = (),
@@ -74,11 +74,11 @@ def edit_frames(
         if drop or source is not None:
             raise BuildError(EH_FRAME.name, None, "merge", "goes with neither drop nor source")
         other = section_of_image(open_elf(merge), EH_FRAME.name)
-        merged = merged_frames([section, other], architecture, address=section.address)
+        merged = merge_cfi([section, other], architecture, address=section.address)
         edited, conflicts = merged.frames, len(merged.conflicts)
     else:
         there, new = _taken(records.functions, source, take)
-        edited, conflicts = edited_records(records, _pcs(image, drop), there, new), 0
+        edited, conflicts = edit_records(records, _pcs(image, drop), there, new), 0
     frames = frames_for(edited, table_of_image(image, EH_FRAME.name), section.address)
     written = write_frames(Path(path), Path(out_path), frames, writer, preserve_dates)
     report = edited.report

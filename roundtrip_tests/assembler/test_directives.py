@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from unwindkit import Function, FunctionFlag, Reason, UnwindTable, by_pc, directives_of, to_directives
+from unwindkit import Function, FunctionFlag, Reason, UnwindTable, by_pc, function_directives, to_directives
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.table.model import NO_FLAGS, CfaRule, RegisterRule, Row, table_of
@@ -83,12 +83,12 @@ def test_the_text_of_two_functions() -> None:
 
 def test_one_function_has_its_rows_places_in_comments() -> None:
     function = x86_64(START, row(4, on(7, 32), RA))
-    text, refusals = directives_of(made(x86_64(START, start=0), function), 1)
+    text, refusals = function_directives(made(x86_64(START, start=0), function), 1)
     assert len(refusals) == 0
     assert text.decode() == (
         "\t.cfi_startproc\n\t/* +0x4 */\n\t.cfi_def_cfa_offset 32\n\t/* +0x100 */\n\t.cfi_endproc\n"
     )
-    text, refusals = directives_of(made(function, replace(function, start=0x2000, segment=1)), 1)
+    text, refusals = function_directives(made(function, replace(function, start=0x2000, segment=1)), 1)
     assert (text, refusals[0].function, refusals[0].reason) == (b"", 1, Reason.SEGMENT)
 
 

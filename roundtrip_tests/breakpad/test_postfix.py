@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import FormatError, ParseError
-from unwindkit.converters.breakpad.postfix.evaluate import evaluate, run_program
+from unwindkit.converters.breakpad.postfix.evaluate import evaluate_postfix, run_postfix
 from unwindkit.converters.dwarf import expressions
 
 NAMES = {"$rsp": 0x1000, "$rip": 0x4010, "x0": 7, "sp": 0x2000, ".cfa": 0x3000, "$max": (1 << 64) - 1}
@@ -59,7 +59,7 @@ def memory(address: int, size: int) -> int:
     ],
 )
 def test_values_of_eight_bytes(expression: str, expected: int) -> None:
-    assert evaluate(expression, NAMES, memory) == expected
+    assert evaluate_postfix(expression, NAMES, memory) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_values_of_eight_bytes(expression: str, expected: int) -> None:
     ],
 )
 def test_values_of_four_bytes(expression: str, expected: int) -> None:
-    assert evaluate(expression, NAMES, memory, 4) == expected
+    assert evaluate_postfix(expression, NAMES, memory, 4) == expected
 
 
 @pytest.mark.parametrize(
@@ -108,19 +108,19 @@ def test_values_of_four_bytes(expression: str, expected: int) -> None:
 )
 def test_what_has_no_value_says_where(expression: str, offset: int, reason: str) -> None:
     with pytest.raises(ParseError) as caught:
-        evaluate(expression, NAMES, memory)
+        evaluate_postfix(expression, NAMES, memory)
     assert (caught.value.section, caught.value.offset, caught.value.reason) == ("postfix", offset, reason)
     assert len(str(caught.value)) < 300
 
 
 def test_literals_of_four_bytes_have_their_own_limit() -> None:
     with pytest.raises(ParseError, match="4294967296 does not fit in 4 bytes"):
-        evaluate("4294967296", {}, memory, 4)
+        evaluate_postfix("4294967296", {}, memory, 4)
 
 
 def test_program_strings_assign() -> None:
     names = {"$esp": 0x100, "$ebp": 0x200, ".cbParams": 8}
-    assert run_program("$T0 $ebp = $eip $T0 4 + ^ = $ebp $T0 ^ = $esp $T0 8 + .cbParams + =", names, memory) == {
+    assert run_postfix("$T0 $ebp = $eip $T0 4 + ^ = $ebp $T0 ^ = $esp $T0 8 + .cbParams + =", names, memory) == {
         "$T0": 0x200,
         "$eip": 0x204 * 2 + 4,
         "$ebp": 0x200 * 2 + 4,
@@ -128,26 +128,26 @@ def test_program_strings_assign() -> None:
     }
     assert names == {"$esp": 0x100, "$ebp": 0x200, ".cbParams": 8}
     # MSVC 2010 writes the operator without a space behind it.
-    assert run_program("$T0 $ebp 128 + =$eip $T0 4 + ^ =$ebp 5 =", names, memory) == {
+    assert run_postfix("$T0 $ebp 128 + =$eip $T0 4 + ^ =$ebp 5 =", names, memory) == {
         "$T0": 0x280,
         "$eip": 0x284 * 2 + 4,
         "$ebp": 5,
     }
-    assert run_program("$eip 1 = $eip $eip 1 + =", {}, memory) == {"$eip": 2}
-    assert run_program("", {}, memory) == {}
-    assert run_program("$a -4 =", {}, memory) == {"$a": MAX_32 - 3}
+    assert run_postfix("$eip 1 = $eip $eip 1 + =", {}, memory) == {"$eip": 2}
+    assert run_postfix("", {}, memory) == {}
+    assert run_postfix("$a -4 =", {}, memory) == {"$a": MAX_32 - 3}
 
 
 def test_program_strings_leave_nothing() -> None:
     with pytest.raises(ParseError, match="1 values are left, expected none"):
-        run_program("$eip 1 = 5", {}, memory)
+        run_postfix("$eip 1 = 5", {}, memory)
     with pytest.raises(ParseError, match=r"^postfix\+0xe: \$eip 1 = 5 2  =: = to 5, expected a name"):
-        run_program("$eip 1 = 5 2  =", {}, memory)
+        run_postfix("$eip 1 = 5 2  =", {}, memory)
 
 
 def test_what_the_memory_raises_passes_through() -> None:
     with pytest.raises(KeyError):
-        evaluate("8 ^", {}, lambda address, size: {}[address])
+        evaluate_postfix("8 ^", {}, lambda address, size: {}[address])
 
 
 operands = st.sampled_from(["$a", "$b", "0", "1", "3", "255", "-1", "-16"])
@@ -171,7 +171,7 @@ def test_sums_and_products_are_python_s_cut_to_a_word(words: str, a: int, b: int
         else:
             stack.append(values[word] if word in values else int(word))
     for size in (4, 8):
-        assert evaluate(words, values, memory, size) == stack[-1] % (1 << 8 * size)
+        assert evaluate_postfix(words, values, memory, size) == stack[-1] % (1 << 8 * size)
 
 
 ANY_WORDS = ["$rsp", "x0", "1", "-1", "0", "=", "+", "-", "*", "/", "%", "@", "^", "=$y", "$y", "?"]
@@ -179,7 +179,7 @@ ANY_WORDS = ["$rsp", "x0", "1", "-1", "0", "=", "+", "-", "*", "/", "%", "@", "^
 
 @given(words=st.lists(st.sampled_from(ANY_WORDS)))
 def test_law_4_any_words(words: list[str]) -> None:
-    for run in (evaluate, run_program):
+    for run in (evaluate_postfix, run_postfix):
         try:
             run(" ".join(words), NAMES, memory)
         except FormatError as error:
@@ -191,5 +191,5 @@ def test_the_lazy_plt_says_what_its_dwarf_expression_says() -> None:
     operations = expressions.parse(bytes.fromhex("770880003f1a3b2a332422"))
     for address in range(0x4000, 0x4020):
         dwarf = expressions.evaluate(operations, {7: 0x1000, 16: address}.__getitem__, memory)
-        postfix = evaluate("$rsp 8 + $rip 16 % 5 + 16 / 8 * +", {"$rsp": 0x1000, "$rip": address}, memory)
+        postfix = evaluate_postfix("$rsp 8 + $rip 16 % 5 + 16 / 8 * +", {"$rsp": 0x1000, "$rip": address}, memory)
         assert postfix == dwarf == (0x1010 if address % 16 >= 11 else 0x1008)

@@ -16,7 +16,7 @@ import pytest
 from unwindkit import BuildError, Reason, Row, UnwindTable, read_elf
 from unwindkit.converters.arch.table import ARCHITECTURES, breakpad_names
 from unwindkit.converters.breakpad.postfix.from_dwarf import postfix_of
-from unwindkit.converters.breakpad.stack_cfi.write import stack_cfi_from_table, to_stack_cfi
+from unwindkit.converters.breakpad.stack_cfi.write import to_stack_cfi
 from unwindkit.converters.dwarf import expressions
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.table.model import CfaRule, Function, FunctionFlag, RegisterRule, table_of
@@ -63,7 +63,7 @@ def agrees(text: str, frames: list[Frame], table: UnwindTable) -> int:
 @pytest.mark.parametrize("suite", NAMED_LIBRARIES)
 def test_rules_are_readelfs_at_every_row(suite: str) -> None:
     table = read_elf(libc(suite))
-    text, refusals = stack_cfi_from_table(table)
+    text, refusals = to_stack_cfi(table)
     assert len(refusals) == 0
     assert agrees(text.decode(), readelf_frames(libc(suite), ".eh_frame"), table) > 4000
 
@@ -72,7 +72,7 @@ def test_rules_are_readelfs_at_every_row(suite: str) -> None:
 @pytest.mark.parametrize("path", REAL_FILES, ids=str)
 def test_real_files(path: str) -> None:
     table = read_elf(path)
-    text, refusals = stack_cfi_from_table(table)
+    text, refusals = to_stack_cfi(table)
     assert len(refusals) == 0
     assert agrees(text.decode(), readelf_frames(Path(path), ".eh_frame"), table) > 500
 
@@ -87,7 +87,7 @@ def of(*rows: Row, architecture: str = "x86_64", size: int = 0x20, column: int |
 
 
 def lines(table: UnwindTable) -> list[str]:
-    return to_stack_cfi(table).decode().splitlines()
+    return to_stack_cfi(table)[0].decode().splitlines()
 
 
 def test_restore_to_no_rule_is_same_value() -> None:
@@ -163,7 +163,7 @@ def test_undefined_register_is_withdrawn_only_where_it_had_a_rule() -> None:
 def test_what_cannot_be_said_ends_the_range_and_another_begins() -> None:
     strange = Row(8, CfaRule(CfaKind.EXPRESSION, 0, octets("77 00 76 00 27")), (RA,))  # breg7, breg6, xor
     table = of(START, row(4, sp(16), at(3, -16), RA), strange, row(12, sp(16), at(3, -16), RA), row(16, NO_CFA))
-    text, refusals = stack_cfi_from_table(table)
+    text, refusals = to_stack_cfi(table)
     assert text.decode().splitlines() == [
         "STACK CFI INIT 1000 8 .cfa: $rsp 8 + .ra: .cfa -8 + ^",
         "STACK CFI 1004 $rbx: .cfa -16 + ^ .cfa: $rsp 16 +",
@@ -178,7 +178,7 @@ def test_what_cannot_be_said_ends_the_range_and_another_begins() -> None:
 def test_registers_without_a_name() -> None:
     """arm64's `vg`, column 46, is left out; a CFA on such a register cannot be said."""
     rows = (row(0, on(31, 0)), row(4, on(31, 16), at(46, -16)), row(8, on(46, 0)))
-    text, refusals = stack_cfi_from_table(of(*rows, architecture="aarch64"))
+    text, refusals = to_stack_cfi(of(*rows, architecture="aarch64"))
     assert text == b"STACK CFI INIT 1000 8 .cfa: sp 0 + .ra: x30\nSTACK CFI 1004 .cfa: sp 16 +\n"
     assert refusals.reason.tolist() == [Reason.CFA_REGISTER]
 
@@ -192,7 +192,7 @@ def test_addresses_count_from_the_load_address_and_have_64_bits() -> None:
 
 def test_an_unknown_augmentation_and_relocatable_files() -> None:
     one = Function(0x1000, 4, (Row(0, NO_CFA),), flags=FunctionFlag.UNKNOWN_AUGMENTATION)
-    assert to_stack_cfi(table_of(ARCHITECTURES["x86_64"], [one])) == b""
+    assert to_stack_cfi(table_of(ARCHITECTURES["x86_64"], [one]))[0] == b""
     with pytest.raises(BuildError, match="are of a relocatable file"):
         to_stack_cfi(table_of(ARCHITECTURES["x86_64"], [Function(0, 4, (START,), section=2)]))
 
@@ -272,7 +272,7 @@ def test_expressions_that_the_language_cannot_say(said: str) -> None:
 
 
 def test_every_address_is_in_the_range_of_its_function() -> None:
-    found = list(ranges(to_stack_cfi(read_elf(REAL_FILES[0])).decode()))
+    found = list(ranges(to_stack_cfi(read_elf(REAL_FILES[0]))[0].decode()))
     assert all(isinstance(one, Range) and one.start < one.end for one in found)
     assert all(one.end <= other.start for one, other in pairwise(found))
     assert len(found) == (read_elf(REAL_FILES[0]).functions.size > 0).sum()

@@ -97,7 +97,7 @@ def agrees_by_value(table: UnwindTable, words: set[tuple[str, str]]) -> int:
 @pytest.mark.oracle("sid-i386")
 def test_lazy_plt_of_a_32_bit_library() -> None:
     table = read_elf(libc("sid-i386"))
-    assert agrees_by_value(table, columns_of_text(to_stack_cfi(table), {})[1]) == 1
+    assert agrees_by_value(table, columns_of_text(to_stack_cfi(table)[0], {})[1]) == 1
 
 
 # --- the referee ------------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def agrees(path: Path) -> tuple[int, int]:
     """Rows of readelf's that were compared, and expressions."""
     table = read_elf(path)
     numbers: Numbers = {}
-    ours, words = columns_of_text(to_stack_cfi(table), numbers)
+    ours, words = columns_of_text(to_stack_cfi(table)[0], numbers)
     theirs = columns_of_readelf(path, ".eh_frame", table.load_address, numbers)
     assert [f"{pc:#x}" for pc in differences(ours, theirs)] == []
     assert (len(ours.start), ours.end.sum()) == (len(theirs.start), theirs.end.sum())
@@ -201,7 +201,7 @@ def test_values_tell_words_apart() -> None:
     table = read_elf(REAL_FILES[0])
     said = expressions_of(table)
     assert said
-    words = columns_of_text(to_stack_cfi(table), {})[1]
+    words = columns_of_text(to_stack_cfi(table)[0], {})[1]
     wrong = {(name, rule.replace("16 % 5 +", "16 % 4 +")) for name, rule in words}
     assert wrong != words
     by_bytes, by_words = values(table, said, wrong)

@@ -12,9 +12,9 @@ from unwindkit.converters.breakpad.stack_cfi.evaluate import (
     caller_registers,
     evaluate_rules,
     missing_rules,
-    rows_of,
     rule_index,
     rule_ranges,
+    rule_rows,
 )
 from unwindkit.converters.breakpad.stack_win import caller_by_stack_win, stack_win_at
 from unwindkit.converters.dwarf.expressions import ReadMemory
@@ -187,7 +187,7 @@ def test_deltas_out_of_order_or_range() -> None:
             )
         )
     )
-    assert list(rows_of(found)) == [
+    assert list(rule_rows(found)) == [
         RuleRow(0x10, 0x14, {"a": "1", "b": "2"}),
         RuleRow(0x14, 0x18, {"a": "1", "b": "5"}),
         RuleRow(0x18, 0x20, {"a": "4", "b": "5"}),

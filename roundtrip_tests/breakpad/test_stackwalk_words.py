@@ -51,7 +51,7 @@ def walked(architecture: str, folder: Path, table: UnwindTable, **registers: int
     registers |= {context.pc: MODULE.base + INNER + 8, context.sp: STACK}
     head = f"MODULE Linux {architecture} {IDENTIFIER} {MODULE.name}\n"
     names = f"PUBLIC {INNER:x} 0 inner\nPUBLIC {OUTER:x} 0 outer\n"
-    symbols = store(folder / "symbols", [head + names + to_stack_cfi(table).decode()])
+    symbols = store(folder / "symbols", [head + names + to_stack_cfi(table)[0].decode()])
     return walk(architecture, State(registers, STACK, stack, (MODULE,)), symbols)
 
 
@@ -149,7 +149,7 @@ def test_withdrawn_register_has_no_stale_value(tmp_path: Path) -> None:
     """`.undef` has no value for this walker: the register counts as unchanged, the frame's other rules still hold."""
     rows = (row(0, cfa("x86_64"), at(3, -16), at(6, -24), RA), row(4, cfa("x86_64"), lost(3), at(6, -24), RA))
     said = table("x86_64", *rows)
-    assert b"STACK CFI 1004 $rbx: .undef\n" in to_stack_cfi(said)
+    assert b"STACK CFI 1004 $rbx: .undef\n" in to_stack_cfi(said)[0]
     frames = walked("x86_64", tmp_path, said, rbx=0x1234)
     assert found(frames)[0] == (RETURNED, BY_CFI)
     assert frames[1].registers["rbx"] == 0x1234
@@ -160,7 +160,7 @@ def test_same_value_takes_a_rule_back_and_keeps_the_frame(tmp_path: Path) -> Non
     """DW_CFA_restore to no rule: not the stale slot, but what is in the register."""
     rows = (row(0, cfa("x86_64"), at(3, -16), RA), row(4, cfa("x86_64"), RA))
     said = table("x86_64", *rows)
-    assert b"STACK CFI 1004 $rbx: $rbx\n" in to_stack_cfi(said)
+    assert b"STACK CFI 1004 $rbx: $rbx\n" in to_stack_cfi(said)[0]
     frames = walked("x86_64", tmp_path, said, rbx=0x1234)
     assert found(frames)[0] == (RETURNED, BY_CFI)
     assert frames[1].registers["rbx"] == 0x1234

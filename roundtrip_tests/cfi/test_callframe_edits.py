@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from unwindkit import BuildError, FormatError, FunctionFlag, Reason, UnwindTable
 from unwindkit.converters.arch.table import ARCHITECTURES
-from unwindkit.converters.cfi.edit.edit import edited
+from unwindkit.converters.cfi.edit.edit import edit_cfi
 from unwindkit.converters.cfi.read import table_from_cfi
 from unwindkit.converters.elf.image import open_elf
 from unwindkit.converters.elf.symbols import addresses_of_names
@@ -52,7 +52,7 @@ ONE = eh_frame(ENCODED_CIE + "00" + X86_64_START, Fde(0x1000, 0x10, "00 41 0e10 
 
 def test_a_dropped_fde_leaves_a_cie_that_nothing_points_to() -> None:
     section = of_bytes(ONE)
-    frames = edited(section, X86_64, drop=[0x1005])
+    frames = edit_cfi(section, X86_64, drop=[0x1005])
     (offset,) = changed_entries(frames)
     assert entries(moved_to(frames, ADDRESS))[offset] == octets("""
         1c000000        # length: as it was
@@ -66,7 +66,7 @@ def test_a_dropped_fde_leaves_a_cie_that_nothing_points_to() -> None:
 
 
 def test_a_replacement_stands_in_its_place_with_nops_behind() -> None:
-    frames = edited(of_bytes(ONE), X86_64, replace=table(function(0x1000, 8, 2)))
+    frames = edit_cfi(of_bytes(ONE), X86_64, replace=table(function(0x1000, 8, 2)))
     (offset,) = changed_entries(frames)
     assert entries(moved_to(frames, ADDRESS))[offset] == octets("""
         1c000000
@@ -81,7 +81,7 @@ def test_a_replacement_stands_in_its_place_with_nops_behind() -> None:
 
 def test_a_replacement_that_needs_more_room_is_appended() -> None:
     wanted = function(0x1000, 0x10, 1, 2, 3, 4)
-    frames = edited(of_bytes(ONE + bytes(4)), X86_64, replace=table(wanted))
+    frames = edit_cfi(of_bytes(ONE + bytes(4)), X86_64, replace=table(wanted))
     assert all_of([read(frames)]) == all_of([table(wanted, function(0x1010, 0x10))])
     assert (frames.report.in_place, frames.report.replaced, frames.report.dropped) == (0, 1, 0)
     assert frames.at(ADDRESS)[-4:] == bytes(4)
@@ -99,7 +99,7 @@ def test_a_replacement_that_needs_more_room_is_appended() -> None:
 
 def test_one_fde_is_replaced_by_two() -> None:
     wanted = table(function(0x1008, 8, 4), function(0x1000, 8))
-    frames = edited(of_bytes(ONE), X86_64, replace=wanted)
+    frames = edit_cfi(of_bytes(ONE), X86_64, replace=wanted)
     assert all_of([read(frames)]) == all_of([wanted, table(function(0x1010, 0x10))])
     # The one that starts where the FDE did has its room.
     assert (frames.report.in_place, frames.report.replaced) == (1, 2)
@@ -109,7 +109,7 @@ def test_one_fde_is_replaced_by_two() -> None:
 @pytest.mark.parametrize(("offsets", "fits"), [((1, 2), True), ((1, 2, 3), False)])
 def test_a_room_of_seven_bytes_for_instructions_holds_six_and_not_nine(offsets: tuple[int, ...], fits: bool) -> None:
     wanted = function(0x1000, 0x10, *offsets)
-    frames = edited(of_bytes(ONE), X86_64, replace=table(wanted))
+    frames = edit_cfi(of_bytes(ONE), X86_64, replace=table(wanted))
     assert frames.report.in_place == fits
     assert all_of([read(frames)])[0] == wanted
 
@@ -130,14 +130,14 @@ def test_only_a_cie_that_says_the_same_is_shared(change: Callable[[Function], Fu
     section = of_bytes(EVERYWHERE)
     (old, other) = table_from_cfi(section, EH_FRAME, X86_64)
     wanted = change(replace(old, origin=0, rows=old.rows[:1]))
-    frames = edited(section, X86_64, replace=table_of(X86_64, [wanted]))
+    frames = edit_cfi(section, X86_64, replace=table_of(X86_64, [wanted]))
     assert all_of([read(frames)]) == [wanted, replace(other, origin=0)]
     assert (frames.report.in_place, frames.report.cies_added) == ((1, 0) if shares else (0, 1))
 
 
 def test_an_lsda_needs_a_cie_that_has_room_for_it() -> None:
     wanted = replace(function(0x1000, 0x10), flags=FunctionFlag.HAS_LSDA, lsda=0x7777)
-    frames = edited(of_bytes(ONE), X86_64, replace=table(wanted))
+    frames = edit_cfi(of_bytes(ONE), X86_64, replace=table(wanted))
     assert all_of([read(frames)])[0] == wanted
     assert (frames.report.in_place, frames.report.cies_added) == (0, 1)
 
@@ -147,14 +147,14 @@ def test_a_replacement_goes_behind_where_its_cie_stands_behind() -> None:
     signal = replace(function(0x1000, 8, 2), return_column=3)
     first = eh_frame(PLAIN_CIE + X86_64_START, Fde(0x1000, 0x10, "00" * 60))
     other = eh_frame("01 00 01 78 03" + X86_64_START, Fde(0x2000, 0x10))
-    frames = edited(of_bytes(first + other), X86_64, replace=table(signal))
+    frames = edit_cfi(of_bytes(first + other), X86_64, replace=table(signal))
     assert (frames.report.in_place, frames.report.replaced, frames.report.cies_added) == (0, 1, 0)
     assert all_of([read(frames)])[0] == signal
 
 
 def test_functions_added_to_an_empty_section() -> None:
     for data in (b"", bytes(4), bytes(8)):
-        frames = edited(of_bytes(data), X86_64, add=table(function(0x1000, 8), function(0x2000, 8, 4)))
+        frames = edit_cfi(of_bytes(data), X86_64, add=table(function(0x1000, 8), function(0x2000, 8, 4)))
         assert starts_of(read(frames)) == [0x1000, 0x2000]
         assert (frames.report.added, frames.report.cies_added) == (2, 1)
         assert frames.at(ADDRESS).endswith(data)
@@ -165,7 +165,7 @@ def test_functions_added_to_an_empty_section() -> None:
 
 def test_what_is_behind_a_terminator_stays_where_it_is() -> None:
     data = ONE + bytes(4) + eh_frame(PLAIN_CIE + X86_64_START, Fde(0x3000, 8)) + bytes(8)
-    frames = edited(of_bytes(data), X86_64, drop=[0x3000], add=table(function(0x2000, 8)))
+    frames = edit_cfi(of_bytes(data), X86_64, drop=[0x3000], add=table(function(0x2000, 8)))
     after = frames.at(ADDRESS)
     assert after[: len(ONE) + 4] == data[: len(ONE) + 4]
     assert after[-8:] == bytes(8)
@@ -175,7 +175,7 @@ def test_what_is_behind_a_terminator_stays_where_it_is() -> None:
 
 def test_only_a_function_that_can_be_said_goes_into_place_of_another() -> None:
     unknown = replace(function(0x1000, 8), flags=FunctionFlag.UNKNOWN_AUGMENTATION)
-    frames = edited(of_bytes(ONE), X86_64, replace=table(unknown), add=table(function(0x4000, 4)))
+    frames = edit_cfi(of_bytes(ONE), X86_64, replace=table(unknown), add=table(function(0x4000, 4)))
     assert [(one.function, one.reason) for one in frames.refusals] == [(0, Reason.AUGMENTATION)]
     assert changed_entries(frames) == []
     assert starts_of(read(frames)) == [0x1000, 0x1010, 0x4000]
@@ -193,7 +193,7 @@ EVERYWHERE = (
 
 def test_all_that_counts_from_its_place_is_changed() -> None:
     section = of_bytes(EVERYWHERE)
-    frames = edited(section, X86_64)
+    frames = edit_cfi(section, X86_64)
     before, after = bytes(section.data), frames.at(ADDRESS + 0x100)
     # The second bytes of the personality, a start, its LSDA, DW_CFA_set_loc, the other start. An LSDA of 0 is none.
     assert {at: after[at] for at in range(len(before)) if before[at] != after[at]} == {
@@ -203,7 +203,7 @@ def test_all_that_counts_from_its_place_is_changed() -> None:
 
 
 def test_of_what_is_gone_nothing_moves() -> None:
-    frames = edited(of_bytes(EVERYWHERE), X86_64, drop=[0x9028])
+    frames = edit_cfi(of_bytes(EVERYWHERE), X86_64, drop=[0x9028])
     (offset,) = changed_entries(frames)
     here, there = (entries(moved_to(frames, address))[offset] for address in (ADDRESS, ADDRESS + 0x100))
     assert (offset, here) == (0x20, there)
@@ -212,10 +212,10 @@ def test_of_what_is_gone_nothing_moves() -> None:
 def test_what_does_not_reach_is_an_error() -> None:
     section = of_bytes(EVERYWHERE)
     with pytest.raises(BuildError) as caught:
-        edited(section, X86_64).at(ADDRESS + (1 << 31) + 0x2000)
+        edit_cfi(section, X86_64).at(ADDRESS + (1 << 31) + 0x2000)
     assert place(caught.value) == (".eh_frame", 0x28, "FDE.initial_location")
     with pytest.raises(BuildError, match="is no address"):
-        edited(section, X86_64).at(1 << 64)
+        edit_cfi(section, X86_64).at(1 << 64)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_what_does_not_reach_is_an_error() -> None:
 def test_what_would_change_its_size_does_not_move(encoding: int, tail: str, said: str) -> None:
     cie = entry(octets(f"00000000 {ENCODED_CIE} {encoding:02x} {X86_64_START} 00"))
     data = cie + entry((len(cie) + 4).to_bytes(4, "little") + octets(tail))
-    frames = edited(of_bytes(data), X86_64)
+    frames = edit_cfi(of_bytes(data), X86_64)
     assert frames.at(ADDRESS) == data
     with pytest.raises(BuildError, match=said):
         frames.at(ADDRESS + 4)
@@ -237,7 +237,7 @@ def test_what_would_change_its_size_does_not_move(encoding: int, tail: str, said
 def test_a_start_behind_a_segment_selector_moves() -> None:
     cie = entry(octets(f"00000000 04 7a5200 08 02 01 78 10 01 1b {X86_64_START}"))
     data = cie + entry((len(cie) + 4).to_bytes(4, "little") + octets("0700 00100000 20000000 00"))
-    frames = edited(of_bytes(data), X86_64)
+    frames = edit_cfi(of_bytes(data), X86_64)
     (one,) = read(frames, ADDRESS + 0x4000)
     assert (one.start, one.size, one.segment) == (ADDRESS + len(cie) + 10 + 0x1000, 0x20, 7)
 
@@ -248,9 +248,9 @@ def test_a_start_behind_a_segment_selector_moves() -> None:
 def test_a_pc_inside_names_every_fde_that_covers_it() -> None:
     data = eh_frame(PLAIN_CIE + X86_64_START, Fde(0x1000, 0x20), Fde(0x1010, 8), Fde(0x1018, 0), Fde(0x2000, 1))
     section = of_bytes(data)
-    assert starts_of(read(edited(section, X86_64, drop=[0x1017]))) == [0x1018, 0x2000]
-    assert starts_of(read(edited(section, X86_64, drop=[0x101F]))) == [0x1010, 0x1018, 0x2000]
-    assert starts_of(read(edited(section, X86_64, drop=[0x1018, 0x2000]))) == [0x1010]
+    assert starts_of(read(edit_cfi(section, X86_64, drop=[0x1017]))) == [0x1018, 0x2000]
+    assert starts_of(read(edit_cfi(section, X86_64, drop=[0x101F]))) == [0x1010, 0x1018, 0x2000]
+    assert starts_of(read(edit_cfi(section, X86_64, drop=[0x1018, 0x2000]))) == [0x1010]
 
 
 @pytest.mark.parametrize(
@@ -264,33 +264,33 @@ def test_a_pc_inside_names_every_fde_that_covers_it() -> None:
 )
 def test_pcs_without_an_fde_are_listed(drop: list[int], said: str) -> None:
     with pytest.raises(BuildError, match=said):
-        edited(of_bytes(ONE), X86_64, drop=drop)
+        edit_cfi(of_bytes(ONE), X86_64, drop=drop)
 
 
 def test_a_replacement_for_nothing_is_an_error() -> None:
     with pytest.raises(BuildError, match="no FDE covers 0x1020"):
-        edited(of_bytes(ONE), X86_64, replace=table(function(0x1020, 8)))
+        edit_cfi(of_bytes(ONE), X86_64, replace=table(function(0x1020, 8)))
 
 
 @pytest.mark.parametrize(("start", "size"), [(0xFF8, 9), (0x101F, 1), (0x900, 0x1000), (0x1004, 2)])
 def test_a_new_function_shares_no_pc_with_one_that_stays(start: int, size: int) -> None:
     with pytest.raises(BuildError, match=r"the FDE of 0x10.0 has some PCs") as caught:
-        edited(of_bytes(ONE), X86_64, add=table(function(start, size)))
+        edit_cfi(of_bytes(ONE), X86_64, add=table(function(start, size)))
     assert caught.value.offset is not None
     for beside in (function(0xFF8, 8), function(0x1020, 1)):
-        assert len(read(edited(of_bytes(ONE), X86_64, add=table(beside)))) == 3
+        assert len(read(edit_cfi(of_bytes(ONE), X86_64, add=table(beside)))) == 3
 
 
 def test_pcs_behind_a_function_that_lies_inside_another_are_covered() -> None:
     data = eh_frame(PLAIN_CIE + X86_64_START, Fde(0x1000, 0x100), Fde(0x1010, 8))
     with pytest.raises(BuildError, match=r"of 0x1080\.\.0x1083 the FDE of 0x1000 has some PCs"):
-        edited(of_bytes(data), X86_64, add=table(function(0x1080, 4)))
+        edit_cfi(of_bytes(data), X86_64, add=table(function(0x1080, 4)))
 
 
 def test_tables_of_another_machine_are_refused() -> None:
     other = table_of(ARCHITECTURES["aarch64"], [function(0x9000, 4)])
     with pytest.raises(BuildError, match="architecture"):
-        edited(of_bytes(ONE), X86_64, add=other)
+        edit_cfi(of_bytes(ONE), X86_64, add=other)
 
 
 @pytest.mark.oracle("sid-amd64")
@@ -299,7 +299,7 @@ def test_functions_of_a_name() -> None:
     found = addresses_of_names(open_elf(path), ["qsort", "malloc"])
     section, old = eh_frame_of(str(path))
     (pc,) = found["qsort"]
-    frames = edited(section, X86_64, drop=[pc])
+    frames = edit_cfi(section, X86_64, drop=[pc])
     assert len(read(frames)) == len(old) - 1
     with pytest.raises(ParseError, match="no function is called no_such_function"):
         addresses_of_names(open_elf(path), ["malloc", "no_such_function"])
@@ -319,7 +319,7 @@ def test_damaged_sections_cause_nothing_but_format_errors() -> None:
             if data:
                 data[chance.randrange(len(data))] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
         try:
-            frames = edited(of_bytes(bytes(data)), X86_64, [0x1010], wanted.select([0]), wanted.select([1]))
+            frames = edit_cfi(of_bytes(bytes(data)), X86_64, [0x1010], wanted.select([0]), wanted.select([1]))
             frames.at(ADDRESS)
             frames.at(ADDRESS + 0x777)
             done += 1

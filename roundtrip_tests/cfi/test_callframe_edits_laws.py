@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import Reason, UnwindTable, by_pc
 from unwindkit.converters.arch.table import ARCHITECTURES
-from unwindkit.converters.cfi.edit.edit import EditedFrames, edited
+from unwindkit.converters.cfi.edit.edit import EditedCfi, edit_cfi
 from unwindkit.converters.cfi.read import table_from_cfi
 from unwindkit.converters.cfi.write import to_debug_frame, to_eh_frame
 from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
@@ -63,7 +63,7 @@ def test_drop_replace_and_add_do_what_they_say(name: str, dialect: Dialect, data
     behind = replace(behind, functions=replace(behind.functions, start=behind.functions.start + shift))
     gone = np.union1d(np.flatnonzero(fates == 1), place_of)
     drop = [int(old.functions.start[index]) for index in np.flatnonzero(fates == 1)]
-    frames = edited(section, whole.architecture, drop, instead, behind, dialect=dialect)
+    frames = edit_cfi(section, whole.architecture, drop, instead, behind, dialect=dialect)
     # A shorter function has no rows behind its end, which is what a reader says of it.
     assert set(frames.refusals.reason.tolist()) <= {Reason.RULE_LOST}
     if len(frames.refusals) == 0:
@@ -81,19 +81,19 @@ def of_all(tables: list[UnwindTable]) -> UnwindTable:
     return concatenate(tables)
 
 
-def terminators_moved(frames: EditedFrames) -> list[int]:
+def terminators_moved(frames: EditedCfi) -> list[int]:
     """The terminator's place before, where something was put before it."""
     before = len(frames.records.section) - 4
     return [before] if len(frames) > len(frames.records.section) and frames.name == ".eh_frame" else []
 
 
-def hold_moved(frames: EditedFrames) -> None:
+def hold_moved(frames: EditedCfi) -> None:
     """Elsewhere the section says the same, and back where it was it is the same."""
     if frames.name != ".eh_frame":
         return
     here, there = frames.address, frames.address + 0x12340
     assert all_of([read(frames, there)]) == all_of([read(frames)])
-    back = edited(moved_to(frames, there), frames.records.architecture)
+    back = edit_cfi(moved_to(frames, there), frames.records.architecture)
     assert back.at(here) == frames.at(here)
 
 
@@ -102,10 +102,10 @@ def hold_moved(frames: EditedFrames) -> None:
 @given(data=st.data())
 def test_replacing_each_function_by_itself_takes_no_room(name: str, data: st.DataObject) -> None:
     section, old = section_of(data.draw(rich_tables(ARCHITECTURES[name])))
-    frames = edited(section, old.architecture, replace=old)
+    frames = edit_cfi(section, old.architecture, replace=old)
     assert all_of([read(frames)]) == all_of([old])
     assert (frames.report.in_place, frames.report.replaced) == (len(old), len(old))
-    assert edited(moved_to(frames, ADDRESS), old.architecture, replace=old).at(ADDRESS) == frames.at(ADDRESS)
+    assert edit_cfi(moved_to(frames, ADDRESS), old.architecture, replace=old).at(ADDRESS) == frames.at(ADDRESS)
 
 
 @REAL
@@ -113,7 +113,7 @@ def test_nothing_is_touched_but_the_functions_named(path: str) -> None:
     section, old = eh_frame_of(path)
     chosen = sorted(random.Random(5).sample(range(len(old)), len(old) // 10))
     drop, instead = chosen[::2], chosen[1::2]
-    frames = edited(section, old.architecture, starts_of(old.select(drop)), old.select(instead))
+    frames = edit_cfi(section, old.architecture, starts_of(old.select(drop)), old.select(instead))
     assert set(changed_entries(frames)) <= set(old.functions.origin[chosen].tolist())
     assert by_pc(read(frames)) == by_pc(old.select(np.delete(np.arange(len(old)), drop)))
     assert (frames.report.dropped, frames.report.replaced) == (len(drop), len(instead))
@@ -123,13 +123,13 @@ def test_nothing_is_touched_but_the_functions_named(path: str) -> None:
 def hold_file(path: str) -> None:
     """Replaced by itself, dropped, added again, and moved, the whole says the same."""
     section, old = eh_frame_of(path)
-    assert edited(section, old.architecture).at(section.address) == bytes(section.data)
-    again = edited(section, old.architecture, replace=old)
+    assert edit_cfi(section, old.architecture).at(section.address) == bytes(section.data)
+    again = edit_cfi(section, old.architecture, replace=old)
     assert by_pc(read(again)) == by_pc(old)
-    empty = edited(section, old.architecture, drop=starts_of(old))
+    empty = edit_cfi(section, old.architecture, drop=starts_of(old))
     assert len(read(empty)) == 0
     assert len(empty) == len(section)
-    renewed = edited(section, old.architecture, drop=starts_of(old), add=old)
+    renewed = edit_cfi(section, old.architecture, drop=starts_of(old), add=old)
     assert by_pc(read(renewed)) == by_pc(old)
     hold_moved(again)
     hold_moved(renewed)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from unwindkit import FunctionFlag, UnwindTable, read_elf
-from unwindkit.converters.cfi.edit.edit import EditedFrames, edited
+from unwindkit.converters.cfi.edit.edit import EditedCfi, edit_cfi
 from unwindkit.converters.elf.image import open_elf
 from unwindkit.converters.elf.symbols import addresses_of_names
 from unwindkit.schemas.pointers import DW_EH_PE
@@ -29,7 +29,7 @@ REAL = pytest.mark.parametrize("path", REAL_FILES, ids=str)
 FLAGS = {one.name: one for one in FLAG_SETS}
 
 
-def patched(path: Path | str, copy: Path, frames: EditedFrames) -> Path:
+def patched(path: Path | str, copy: Path, frames: EditedCfi) -> Path:
     """A copy of a file with an edited section of the same size."""
     image = open_elf(path)
     (header,) = image.named(".eh_frame")
@@ -41,10 +41,12 @@ def patched(path: Path | str, copy: Path, frames: EditedFrames) -> Path:
     return copy
 
 
-def every_third_dropped(path: str) -> tuple[EditedFrames, UnwindTable]:
+def every_third_dropped(path: str) -> tuple[EditedCfi, UnwindTable]:
     """A third dropped, a third replaced by itself."""
     section, old = eh_frame_of(path)
-    frames = edited(section, old.architecture, starts_of(old.select(slice(0, None, 3))), old.select(slice(1, None, 3)))
+    frames = edit_cfi(
+        section, old.architecture, starts_of(old.select(slice(0, None, 3))), old.select(slice(1, None, 3))
+    )
     assert frames.report.in_place == frames.report.replaced
     return frames, read(frames)
 
@@ -55,7 +57,7 @@ def said_by(*command: str | Path) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def held(text: str, pattern: str, base: int, frames: EditedFrames, table: UnwindTable) -> None:
+def held(text: str, pattern: str, base: int, frames: EditedCfi, table: UnwindTable) -> None:
     """The FDEs that a program shows, by their first and last addresses, are those of the table; the CIEs are ours."""
     shown = {(int(one[1], 16), int(one[2], 16)) for one in re.finditer(pattern, text)}
     functions = table.functions
@@ -114,7 +116,7 @@ def without_table(path: Path) -> None:
 def test_exceptions_are_caught_behind_what_was_dropped(program: Path, tmp_path: Path, walks: bool) -> None:
     pcs = [pc for found in addresses_of_names(open_elf(program), UNTHROWN).values() for pc in found]
     section, old = eh_frame_of(program)
-    frames = edited(section, old.architecture, pcs, old.select(old.functions.flags & FunctionFlag.HAS_LSDA > 0))
+    frames = edit_cfi(section, old.architecture, pcs, old.select(old.functions.flags & FunctionFlag.HAS_LSDA > 0))
     assert (frames.report.dropped, frames.report.in_place) == (len(UNTHROWN), frames.report.replaced)
     assert frames.report.replaced > 0
     copy = patched(program, tmp_path / "program", frames)
@@ -127,7 +129,7 @@ def test_the_walk_does_read_the_section(program: Path, tmp_path: Path) -> None:
     """The same with what is thrown through dropped: nothing catches it."""
     section, old = eh_frame_of(program)
     pcs = [pc for pc in starts_of(old) if pc != min(starts_of(old))]
-    copy = patched(program, tmp_path / "program", edited(section, old.architecture, pcs))
+    copy = patched(program, tmp_path / "program", edit_cfi(section, old.architecture, pcs))
     without_table(copy)
     assert subprocess.run([copy], capture_output=True, check=False).returncode != 0
     assert len(read_elf(copy, ".eh_frame")) == len(old) - len(set(pcs))
@@ -138,7 +140,7 @@ def test_gdb(program: Path, tmp_path: Path) -> None:
     program = build(program.parent.parent, FLAGS["O2"])
     pcs = [pc for found in addresses_of_names(open_elf(program), ["huge_frame", "variadic"]).values() for pc in found]
     section, old = eh_frame_of(program)
-    copy = patched(program, tmp_path / "program", edited(section, old.architecture, pcs))
+    copy = patched(program, tmp_path / "program", edit_cfi(section, old.architecture, pcs))
     said = tool("gdb", "-batch", "-nx", "-ex", "break sum_bytes", "-ex", "run", "-ex", "bt", copy)
     assert re.search(r"#0 .*sum_bytes.*\n#1 .*with_\w+.*\n#2 .*run_c.*\n#3 .*run_frames", said), said
     assert "CIE" not in said

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import BuildError, ParseError, RulesByPc, UnwindTable, by_pc
 from unwindkit.converters.arch.table import ARCHITECTURES
-from unwindkit.converters.cfi.edit.merge import MergedFrames, merged_frames
+from unwindkit.converters.cfi.edit.merge import MergedCfi, merge_cfi
 from unwindkit.converters.cfi.read import table_from_cfi
 from unwindkit.converters.cfi.write import to_debug_frame, to_eh_frame
 from unwindkit.converters.rules import RuleKind
@@ -37,13 +37,13 @@ def section_of(some: UnwindTable, dialect: Dialect, address: int) -> Section:
     return Section.of(dialect.name, data, at, some.byte_order, some.address_size)
 
 
-def of_tables(*tables: UnwindTable, dialect: Dialect = EH_FRAME) -> MergedFrames:
+def of_tables(*tables: UnwindTable, dialect: Dialect = EH_FRAME) -> MergedCfi:
     """Tables as sections, each somewhere else, merged."""
     sections = [section_of(one, dialect, ADDRESS + 0x10000 * index) for index, one in enumerate(tables)]
-    return merged_frames(sections, tables[0].architecture, dialect)
+    return merge_cfi(sections, tables[0].architecture, dialect)
 
 
-def shared(merged: MergedFrames) -> tuple[list[SharedRange], list[SharedRange]]:
+def shared(merged: MergedCfi) -> tuple[list[SharedRange], list[SharedRange]]:
     both = (merged.duplicates, merged.conflicts)
     duplicates, conflicts = ([found[index] for index in range(len(found))] for found in both)
     return duplicates, conflicts
@@ -71,7 +71,7 @@ def test_halves_of_a_real_file(path: str) -> None:
     section, whole = eh_frame_of(path)
     parts = [whole.select(slice(first, None, 2)) for first in (0, 1)]
     sections = [section_of(one, EH_FRAME, section.address + 0x100000 * index) for index, one in enumerate(parts)]
-    merged = merged_frames(sections, whole.architecture)
+    merged = merge_cfi(sections, whole.architecture)
     assert all_of([read(merged.frames)]) == all_of([whole])
     assert all_of([read(merged.frames, section.address + 0x3000)]) == all_of([whole])
     # One terminator less; the records of the first are as they were.
@@ -124,13 +124,13 @@ def test_an_lsda_keeps_the_start_that_it_counts_from() -> None:
     start = 0x9028
     section = Section.of(".eh_frame", EVERYWHERE, ADDRESS)
     behind = section_of(table(function(start + 0x10, 0x10)), EH_FRAME, ADDRESS + 0x1000)
-    merged = merged_frames([behind, section], X86_64)
+    merged = merge_cfi([behind, section], X86_64)
     assert sorted((one.start, one.size, one.lsda) for one in read(merged.frames)) == [
         (start, 0x10, 0x8031 + 0x2000), (start + 0x10, 0x10, 0), (start + 0x20, 0x20, 0)
     ]  # fmt: skip
     before = section_of(table(function(start, 0x10)), EH_FRAME, ADDRESS + 0x1000)
     with pytest.raises(BuildError, match="the LSDA counts from the start"):
-        merged_frames([before, section], X86_64)
+        merge_cfi([before, section], X86_64)
 
 
 def test_terminators_go_and_pointers_across_them_are_right() -> None:
@@ -139,7 +139,7 @@ def test_terminators_go_and_pointers_across_them_are_right() -> None:
     # Behind a terminator the FDE's pointer stands at 0x1a, without it at 0x16.
     data = cie + bytes(4) + octets("14000000 1a000000 0010000000000000 0400000000000000") + bytes(8)
     other = cie + octets("14000000 16000000 0020000000000000 0400000000000000")
-    merged = merged_frames([Section.of(".eh_frame", one) for one in (data, other, b"", bytes(4))], X86_64)
+    merged = merge_cfi([Section.of(".eh_frame", one) for one in (data, other, b"", bytes(4))], X86_64)
     without = cie + octets("14000000 16000000 0010000000000000 0400000000000000")
     assert merged.frames.at(0) == without + other + bytes(4)
 
@@ -158,10 +158,10 @@ def test_absolute_cie_pointers_are_of_the_whole() -> None:
 def test_sections_that_do_not_go_together() -> None:
     one = section_of(table(function(0x1000, 8)), EH_FRAME, ADDRESS)
     with pytest.raises(BuildError, match="nothing to merge"):
-        merged_frames([], X86_64)
+        merge_cfi([], X86_64)
     with pytest.raises(BuildError, match="byte order"):
-        merged_frames([one, replace(one, byte_order="big")], X86_64)
+        merge_cfi([one, replace(one, byte_order="big")], X86_64)
     with pytest.raises(ParseError):
-        merged_frames([one, Section.of(".eh_frame", b"\1\0\0\0\0")], X86_64)
+        merge_cfi([one, Section.of(".eh_frame", b"\1\0\0\0\0")], X86_64)
     with pytest.raises(BuildError, match=r"FDE\.initial_location"):
-        merged_frames([one, replace(one, address=1 << 40)], X86_64)
+        merge_cfi([one, replace(one, address=1 << 40)], X86_64)

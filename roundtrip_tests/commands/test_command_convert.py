@@ -8,7 +8,7 @@ import pytest
 import unwindkit
 from hypothesis import given
 from hypothesis import strategies as st
-from unwindkit import BuildError, by_pc, from_sframe, project, read_elf, to_sframe
+from unwindkit import BuildError, by_pc, from_sframe, project_sframe, read_elf, to_sframe
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.refusals import Refusals
 from unwindkit.converters.table.cut import trimmed
@@ -87,7 +87,7 @@ def test_the_rules_at_every_pc_survive(
         assert version == 3, error  # whose starts have 64 bits
         return
     back = by_pc(from_sframe(new, to_address))
-    expected = by_pc(project(table, to_version), without=refusals_of(table, to_version, to_address))
+    expected = by_pc(project_sframe(table, to_version), without=refusals_of(table, to_version, to_address))
     assert back == expected, expected.differences(back)
     if version < 3 <= to_version:
         again = converted(tmp_path, new, 2, to_address, address)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import unwindkit
-from unwindkit import BuildError, by_pc, edit_frames, read_elf
+from unwindkit import BuildError, by_pc, edit_eh_frame, read_elf
 
 from ..support.commands import DONE, WRONG, refuses
 from ..support.commands import unwindkit as run
@@ -53,7 +53,7 @@ def test_an_exception_through_frames_merged_from_two(original: Path, tmp_path: P
     halves = [tmp_path / name for name in ("first", "second")]
     order = sorted(starts(original))
     for index, half in enumerate(halves):
-        edit_frames(original, half, drop=order[index::2])
+        edit_eh_frame(original, half, drop=order[index::2])
         assert starts(half) == set(order[1 - index :: 2])
     assert any(map(ends_early, halves))
     merged = tmp_path / "merged"
@@ -89,10 +89,10 @@ def test_dropped_by_name_and_taken_back(original: Path, copy: Path) -> None:
 def test_all_functions_of_another_file(original: Path, copy: Path) -> None:
     """Those that are there are replaced, the others added: what `.sframe` cannot say is so taken from elsewhere."""
     pcs = sorted(starts(original))[::3]
-    report = edit_frames(copy, copy, drop=pcs)
+    report = edit_eh_frame(copy, copy, drop=pcs)
     assert report.dropped == len(pcs)
     out = copy.with_name("out")
-    report = edit_frames(copy, out, source=original)
+    report = edit_eh_frame(copy, out, source=original)
     assert (report.replaced, report.added) == (len(starts(original)) - len(pcs), len(pcs))
     assert prints(out) == EXPECTED_OUTPUT
     assert by_pc(read_elf(out, ".eh_frame")) == by_pc(read_elf(original, ".eh_frame"))
@@ -123,14 +123,14 @@ def test_what_is_refused(copy: Path) -> None:
     assert done.stderr.endswith("symbols: no function is called no_such_name\n")
     assert not out.exists()
     with pytest.raises(BuildError, match="take: goes with a source"):
-        unwindkit.edit_frames(copy, out, take=["main"])
+        unwindkit.edit_eh_frame(copy, out, take=["main"])
     with pytest.raises(BuildError, match="merge: goes with neither"):
-        unwindkit.edit_frames(copy, out, merge=copy, drop=[1])
+        unwindkit.edit_eh_frame(copy, out, merge=copy, drop=[1])
 
 
 def test_merged_with_itself_nothing_changes_by_pc(copy: Path) -> None:
     out = copy.with_name("out")
-    report = edit_frames(copy, out, merge=copy)
+    report = edit_eh_frame(copy, out, merge=copy)
     assert report.conflicts == 0
     assert by_pc(read_elf(out, ".eh_frame")) == by_pc(read_elf(copy, ".eh_frame"))
     assert prints(out) == EXPECTED_OUTPUT

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import unwindkit
 from elftools.elf.elffile import ELFFile
-from unwindkit import BuildError, ParseError, by_pc, project, read_elf, write_sframe
+from unwindkit import BuildError, ParseError, by_pc, project_sframe, read_elf, write_sframe
 from unwindkit.converters.refusals import RefusedCount
 from unwindkit.jobs.sframe_files import write_sframe_section
 from unwindkit.writers.elf.object import without_section
@@ -106,7 +106,7 @@ def test_parts_of_a_function_start_inside_it(tmp_path: Path) -> None:
 def test_object_says_what_its_cfi_says(name: str, version: int, tmp_path: Path) -> None:
     path = assembled(tmp_path, TARGETS[name], PROGRAM)
     ours = by_ours(path, version)
-    expected = by_pc(project(read_elf(path, ".eh_frame"), version))
+    expected = by_pc(project_sframe(read_elf(path, ".eh_frame"), version))
     found = by_pc(read_elf(ours, ".sframe"))
     assert found == expected, expected.differences(found)
     assert len(expected.start) == 5

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
-from unwindkit import Reason, Refusals, UnwindTable, by_pc, from_sframe, project, to_sframe
+from unwindkit import Reason, Refusals, UnwindTable, by_pc, from_sframe, project_sframe, to_sframe
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.plt import plt_functions
 
@@ -36,7 +36,7 @@ def table_of_fdes(*fdes: Fde) -> UnwindTable:
 def converted(table: UnwindTable) -> tuple[Sframe, Refusals]:
     """The section as the small reader has it; the law holds for it."""
     data, refusals = to_sframe(table)
-    expected, found = by_pc(project(table), without=refusals), by_pc(from_sframe(data))
+    expected, found = by_pc(project_sframe(table), without=refusals), by_pc(from_sframe(data))
     assert found == expected, "\n".join(found.differences(expected))
     return Sframe(data, 0), refusals
 

@@ -17,8 +17,8 @@ from unwindkit import (
     LineAt,
     LineTable,
     ParseError,
+    find_lines,
     from_line_records,
-    lines,
     read_lines,
     to_debug_aranges,
     to_debug_line,
@@ -75,7 +75,7 @@ def said_slowly(table: LineTable, pc: int) -> tuple[int, int]:
 @given(line_tables())
 def test_lines_are_those_of_a_slow_search(table: LineTable) -> None:
     near = np.unique(np.concatenate([table.rows.address, table.rows.address + 1, table.rows.address - 1])[:60])
-    found = lines(table, near)
+    found = find_lines(table, near)
     expected = [said_slowly(table, pc) for pc in near.tolist()]
     assert list(zip(found.row.tolist(), found.line.tolist(), strict=True)) == expected
     numbers = table.file_numbers()
@@ -89,11 +89,11 @@ def test_addr2line_says_the_same(program: Path) -> None:
     starts = table.rows.address[table.rows.flags & 4 == 0]
     pcs = np.unique(np.concatenate([starts, starts + 1]))
     assert symbolized(program, pcs.tolist()) == [
-        "??:0" if one is None else f"{Path(one.file.decode()).name}:{one.line}" for one in lines(program, pcs)
+        "??:0" if one is None else f"{Path(one.file.decode()).name}:{one.line}" for one in find_lines(program, pcs)
     ]
-    assert lines(program, 0)[0] is None
+    assert find_lines(program, 0)[0] is None
     main = next(line.split()[0] for line in tool("nm", program).splitlines() if line.endswith(" T main"))
-    found = lines(table, int(main, 16))[0]
+    found = find_lines(table, int(main, 16))[0]
     assert isinstance(found, LineAt)
     assert (Path(found.file.decode()).name, found.line, found.column) == ("a.c", 9, 1)
 
@@ -140,7 +140,7 @@ def test_records_as_rows() -> None:
         (0x401038, 0, 0, "END_SEQUENCE"),
     ]
     assert [one.path for one in table.files_of(0)] == [b"/src/a.c", b"/src/b.h"]
-    assert lines(table, 0x401005)[0] == LineAt(b"/src/b.h", 3, 0, 0)
+    assert find_lines(table, 0x401005)[0] == LineAt(b"/src/b.h", 3, 0, 0)
 
 
 @pytest.mark.usefixtures("kernels")
@@ -209,8 +209,8 @@ def test_records_up_to_the_last_address(size: int, load_address: int) -> None:
 
 def test_where_records_overlap_the_first_holds() -> None:
     table = from_line_records("FILE 0 a\n10 10 1 0\n18 10 2 0\n12 2 3 0\n")
-    assert lines(table, [0x10, 0x13, 0x1F, 0x20, 0x27]).line.tolist() == [1, 1, 1, 2, 2]
-    assert lines(table, [0xF, 0x28]).row.tolist() == [-1, -1]
+    assert find_lines(table, [0x10, 0x13, 0x1F, 0x20, 0x27]).line.tolist() == [1, 1, 1, 2, 2]
+    assert find_lines(table, [0xF, 0x28]).row.tolist() == [-1, -1]
 
 
 @given(line_tables())
@@ -218,7 +218,7 @@ def test_what_a_table_says_comes_back(table: LineTable) -> None:
     text = to_line_records(table)
     back = from_line_records(text)
     near = np.unique(np.concatenate([table.rows.address, table.rows.address + 1, table.rows.address - 1]))
-    one, other = lines(table, near), lines(back, near)
+    one, other = find_lines(table, near), find_lines(back, near)
     for before, after in zip(one, other, strict=True):
         is_said = before is not None and before.line > 0 and before.file
         assert (after is not None) == bool(is_said)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unwindkit import FormatError, by_pc, from_sframe, project, read_elf, to_sframe
+from unwindkit import FormatError, by_pc, from_sframe, project_sframe, read_elf, to_sframe
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.cfi.read import table_from_cfi
 from unwindkit.converters.elf.image import open_elf
@@ -203,7 +203,7 @@ def test_law_3_sframe_keeps_the_rules_at_every_pc(
     with engine_in_use(engine_name):
         section, refusals = to_sframe(table, version, section_address=address, compact=compact)
         back = by_pc(from_sframe(section, address))
-    expected = by_pc(project(table, version), without=refusals)
+    expected = by_pc(project_sframe(table, version), without=refusals)
     assert back == expected, expected.differences(back)
 
 
@@ -215,7 +215,7 @@ def test_law_3_on_real_files(path: str, version: int, kernels: str) -> None:
     table = table_from_cfi(section, EH_FRAME, ARCHITECTURES["x86_64"])
     address = int(np.max(table.functions.start)) + 0x1000
     data, refusals = to_sframe(table, version, section_address=address)
-    back, expected = by_pc(from_sframe(data, address)), by_pc(project(table, version), without=refusals)
+    back, expected = by_pc(from_sframe(data, address)), by_pc(project_sframe(table, version), without=refusals)
     assert back == expected, expected.differences(back)
     assert len(back.start) > len(table) // 2
 

@@ -122,6 +122,18 @@ def test_the_public_names_are_there() -> None:
     assert unwindkit.FormatError.__mro__[1] is Exception
 
 
+def test_type_checkers_see_the_public_names_where_they_are() -> None:
+    import unwindkit
+
+    tree = ast.parse((ROOT / "package" / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        (name.asname, node.module) for node in block.body if isinstance(node, ast.ImportFrom) for name in node.names
+    }
+    assert len(seen) == len(block.body)
+    assert seen == set(unwindkit._HOMES.items())
+
+
 def test_links_of_the_manual_lead_somewhere() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     links = [

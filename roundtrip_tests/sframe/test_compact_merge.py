@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unwindkit import BuildError, RulesByPc, UnwindTable, by_pc, from_sframe, project, read_elf, to_sframe, write_sframe
+from unwindkit import (
+    BuildError,
+    RulesByPc,
+    UnwindTable,
+    by_pc,
+    from_sframe,
+    project_sframe,
+    read_elf,
+    to_sframe,
+    write_sframe,
+)
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.kernels import engine
 from unwindkit.converters.sframe.write import Compact
@@ -51,7 +61,7 @@ def test_rows_are_the_same_at_every_pc_of_every_function(
     with engine_in_use(engine_name):
         section, refusals = to_sframe(table, version, compact="merge", max_rows=max_rows)
         found = by_pc(from_sframe(section))
-    expected = by_pc(project(table, version), without=refusals)
+    expected = by_pc(project_sframe(table, version), without=refusals)
     pcs = [*expected.start.tolist(), *(expected.end - np.uint64(1)).tolist(), *found.start.tolist()]
     pcs = [pc for pc, rules in zip(pcs, said_at(expected, pcs), strict=True) if rules is not None]
     assert said_at(found, pcs) == said_at(expected, pcs)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from unwindkit import Refusals, UnwindTable, by_pc, from_sframe, project, read_elf, to_sframe
+from unwindkit import Refusals, UnwindTable, by_pc, from_sframe, project_sframe, read_elf, to_sframe
 from unwindkit.jobs.dump import dump_sframe
 from unwindkit.schemas import engine, sframe
 from unwindkit.schemas.section import Section
@@ -200,7 +200,7 @@ def test_versions_say_the_same_but_for_what_version_2_cannot(given: Input) -> No
     in_v2, refused, _ = section(in_v3, 2)
     assert joined(refused.start, refused.end) == ranges_where(only_in_v3, given.frame)
     # What is left has lost the mark of signal frames.
-    assert by_pc(in_v2) == by_pc(project(in_v3, 2), refused)
+    assert by_pc(in_v2) == by_pc(project_sframe(in_v3, 2), refused)
     again, refused_again, _ = section(in_v2, 3)
     assert len(refused_again) == 0
     assert by_pc(again) == by_pc(in_v2)

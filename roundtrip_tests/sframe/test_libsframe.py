@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unwindkit import UnwindTable, find_fres, find_rows, from_sframe, project, read_elf, to_sframe
+from unwindkit import UnwindTable, find_fres, find_rows, from_sframe, project_sframe, read_elf, to_sframe
 from unwindkit.converters.refusals import Refusals
 from unwindkit.converters.sframe.write import Compact
 from unwindkit.schemas import engine
@@ -216,7 +216,9 @@ def test_every_pc_is_answered_alike(
     assert theirs.found.sum() >= FIGURES[name].found
     assert not theirs.found[[*range(BEYOND), *range(-BEYOND, 0)]].any()
     assert_the_lazy_plt_is_repetitive(table, theirs, pcs)
-    assert_functions_are_answered(project(source, version), refusals, theirs, pcs, said, is_merged=compact == "merge")
+    assert_functions_are_answered(
+        project_sframe(source, version), refusals, theirs, pcs, said, is_merged=compact == "merge"
+    )
 
 
 def is_in(ranges: Iterable[tuple[int, int]], pcs: range) -> Flags:

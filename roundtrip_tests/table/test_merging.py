@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unwindkit import BuildError, FunctionFlag, ParseError, by_pc, find_rows, from_sframe, project, read_elf, to_sframe
+from unwindkit import (
+    BuildError,
+    FunctionFlag,
+    ParseError,
+    by_pc,
+    find_rows,
+    from_sframe,
+    project_sframe,
+    read_elf,
+    to_sframe,
+)
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.refusals import Reason
 from unwindkit.converters.table.by_pc import RuleSet
@@ -74,7 +84,7 @@ def test_the_first_table_with_a_function_holds(name: str, data: st.DataObject) -
     pcs = changes(inputs)
     inside = [find_rows(table, pcs).function >= 0 for table in inputs]
     rules = [said(table, pcs) for table in inputs]
-    compared = [said(project(table, 3), pcs) for table in inputs]
+    compared = [said(project_sframe(table, 3), pcs) for table in inputs]
     found, held = said(merged.table, pcs), find_rows(merged.table, pcs).function >= 0
     for number, pc in enumerate(pcs.tolist()):
         claims = [index for index in range(3) if inside[index][number]]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from unwindkit.converters.elf.image import open_elf
 from unwindkit.converters.lookup_tables.aranges import read_address_ranges
-from unwindkit.converters.lookup_tables.pubnames import read_names
+from unwindkit.converters.lookup_tables.pubnames import read_pubnames
 from unwindkit.converters.macro.dump import macro_text
 from unwindkit.converters.macro.strings import macro_sources, string_offsets_bases
 from unwindkit.schemas.lookup_tables import NAME_SECTIONS
@@ -58,7 +58,7 @@ def test_names(variant: Variant, debug_folder: Path) -> None:
         section = section_of(path, name)
         if section is None:
             continue
-        table, text = read_names(section), dumped(path, name)
+        table, text = read_pubnames(section), dumped(path, name)
         assert table.debug_info_length.tolist() == [int(size, 16) for size in re.findall(r"unit_size = (\w+)", text)]
         lines = re.findall(r'^(0x\w+) (?:(\w+) +(\w+) +)?"(.*)"$', text, re.M)
         assert [

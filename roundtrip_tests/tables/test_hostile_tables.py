@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import FormatError, ParseError
 from unwindkit.converters.lookup_tables.aranges import check_address_ranges, read_address_ranges
-from unwindkit.converters.lookup_tables.pubnames import check_names, read_names
+from unwindkit.converters.lookup_tables.pubnames import check_pubnames, read_pubnames
 from unwindkit.converters.macro.check import check_macros
 from unwindkit.converters.macro.dump import macro_text
 from unwindkit.converters.macro.strings import macro_sources
@@ -90,7 +90,7 @@ def test_both_engines_refuse_the_same(name: str, order: ByteOrder, data: st.Data
         by_kernels: list[Callable[[Section], object]] = [read_address_ranges, check_address_ranges]
     elif name in NAME_SECTIONS:
         by_reference = refused_by(lambda one: parse_names(one, NAME_SECTIONS[name]), section)
-        by_kernels = [read_names, check_names]
+        by_kernels = [read_pubnames, check_pubnames]
     else:
         by_reference = refused_by(lambda one: parse_macros(one, MACRO_SECTIONS[name]), section)
         by_kernels = [read_macros, check_macros]
@@ -158,7 +158,7 @@ def test_many_small_units_and_sets_take_no_square() -> None:
     assert len(read_macros(macro).body) == LARGE
     names = Section.of(".debug_pubnames", octets("0e000000 0200 00000000 00000000 01000000") * (LARGE // 16))
     with pytest.raises(ParseError):
-        read_names(names)
+        read_pubnames(names)
     ranges = Section.of(ARANGES, octets("0a000000 0200 00000000 01 00 0102") * (LARGE // 16))
     assert len(check_address_ranges(ranges)) > 0
     assert time.monotonic() - start < 20

@@ -20,7 +20,7 @@ from unwindkit.converters.lookup_tables.aranges import (
     read_address_ranges,
     write_address_ranges,
 )
-from unwindkit.converters.lookup_tables.pubnames import NameProblem, check_names, read_names, write_names
+from unwindkit.converters.lookup_tables.pubnames import NameProblem, check_pubnames, read_pubnames, write_pubnames
 from unwindkit.schemas import strategies
 from unwindkit.schemas.lookup_tables import (
     NAME_SECTIONS,
@@ -74,10 +74,10 @@ def test_columns_of_ranges_with_segments(kernels: str) -> None:
 
 
 def test_columns_of_names(kernels: str) -> None:
-    table = read_names(section(NAMES, ".debug_pubnames"))
+    table = read_pubnames(section(NAMES, ".debug_pubnames"))
     assert [table.name_of(index) for index in range(len(table))] == [b"main", b"a::b"]
     assert (table.offset.tolist(), table.is_terminated.tolist(), table.names_end.tolist()) == ([0x2A, 0x40], [1], [36])
-    gnu = read_names(section(GNU_NAMES_BIG, ".debug_gnu_pubnames", "big"))
+    gnu = read_pubnames(section(GNU_NAMES_BIG, ".debug_gnu_pubnames", "big"))
     assert (gnu.part("is_static").tolist(), gnu.part("kind").tolist(), gnu.part("reserved").tolist()) == ([1], [3], [0])
 
 
@@ -110,8 +110,8 @@ def test_names_as_the_reference_engine_reads_them(
     sets = data.draw(st.lists(strategies.name_sets(NAME_SECTIONS[name]), max_size=3))
     built_bytes = build_names(tuple(sets), NAME_SECTIONS[name], order)
     with engine_in_use(engine):
-        table = read_names(section(built_bytes, name, order))
-        written = write_names(table)
+        table = read_pubnames(section(built_bytes, name, order))
+        written = write_pubnames(table)
     assert np.diff(table.first).tolist() == [len(one.names) for one in sets]
     assert table.is_terminated.tolist() == [one.is_terminated for one in sets]
     names = [each for one in sets for each in one.names]
@@ -135,8 +135,8 @@ def test_sections_of_gcc_are_written_as_they_were(variant: Variant, debug_folder
     for one in found:
         is_gnu = NAME_SECTIONS[one.name]
         assert build_names(parse_names(one, is_gnu), is_gnu, one.byte_order) == bytes(one.data)
-        assert write_names(read_names(one)) == bytes(one.data)
-        assert check_names(one, debug_info).sentences() == ()
+        assert write_pubnames(read_pubnames(one)) == bytes(one.data)
+        assert check_pubnames(one, debug_info).sentences() == ()
 
 
 def test_ranges_of_units_are_ended_and_aligned() -> None:
@@ -246,6 +246,6 @@ def names(
 )
 def test_what_is_wrong_with_names(data: bytes, problem: NameProblem, offset: int) -> None:
     debug_info = section(("1c000000" + "00" * 28) * 2, ".debug_info")
-    found = check_names(section(data, ".debug_gnu_pubnames"), debug_info)
+    found = check_pubnames(section(data, ".debug_gnu_pubnames"), debug_info)
     assert [NameProblem(number) for number in found.problem] == [problem]
     assert found.of(problem) == [offset]

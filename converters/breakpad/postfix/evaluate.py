@@ -22,7 +22,7 @@ class _WordError(Exception):
     """What is wrong with a word, before its place is known."""
 
 
-def evaluate(expression: str, names: Mapping[str, int], memory: ReadMemory, word_size: int = 8) -> int:
+def evaluate_postfix(expression: str, names: Mapping[str, int], memory: ReadMemory, word_size: int = 8) -> int:
     """The one value that an expression leaves, unsigned. `names` gives registers and pseudoregisters their values;
     `memory(address, size)` reads an unsigned number.
 
@@ -37,8 +37,8 @@ def evaluate(expression: str, names: Mapping[str, int], memory: ReadMemory, word
         raise _error(expression, 0, str(fault)) from None
 
 
-def run_program(program: str, names: Mapping[str, int], memory: ReadMemory, word_size: int = 4) -> dict[str, int]:
-    """The variables that a program string assigns, with their last values. Raises as `evaluate` does."""
+def run_postfix(program: str, names: Mapping[str, int], memory: ReadMemory, word_size: int = 4) -> dict[str, int]:
+    """The variables that a program string assigns, with their last values. Raises as `evaluate_postfix` does."""
     stack, assigned = _run(program, names, memory, word_size)
     if stack:
         raise _error(program, len(program), f"{len(stack)} values are left, expected none")

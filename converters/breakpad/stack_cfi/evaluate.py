@@ -14,7 +14,7 @@ from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED, StackCfi, StackCf
 from ....schemas.section import ParseError
 from ....schemas.text_records import Record
 from ...dwarf.expressions import ReadMemory
-from ..postfix.evaluate import evaluate
+from ..postfix.evaluate import evaluate_postfix
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class RuleIndex:
         place = bisect_right(self.starts, address) - 1
         if place < 0 or address >= self.ranges[place].end:
             return None
-        return next(row for row in rows_of(self.ranges[place]) if row.start <= address < row.end)
+        return next(row for row in rule_rows(self.ranges[place]) if row.start <= address < row.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def rule_ranges(records: Iterable[tuple[int, Record]]) -> Iterator[RuleRange]:
         yield RuleRange(init, tuple(deltas))
 
 
-def rows_of(found: RuleRange) -> Iterator[RuleRow]:
+def rule_rows(found: RuleRange) -> Iterator[RuleRow]:
     """The rows of a range, ascending. Of records at one address the later wins; those outside the range say nothing."""
     rules = dict(found.init.rules)
     start = found.init.address
@@ -124,7 +124,7 @@ def evaluate_rules(
             undefined.add(name)
             continue
         try:
-            values[name] = evaluate(rules[name], known, memory, word_size)
+            values[name] = evaluate_postfix(rules[name], known, memory, word_size)
         except ParseError as error:
             raise ParseError(error.section, error.offset, f"{name}: {error.record}", error.reason) from None
         if name == CFA_NAME:

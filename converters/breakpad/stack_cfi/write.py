@@ -32,17 +32,13 @@ INIT, DELTA = (f"{NAMES[record]} ".encode() for record in (StackCfiInit, StackCf
 PIECE = 4096  # functions
 
 
-def to_stack_cfi(table: UnwindTable) -> bytes:
-    """The table as STACK CFI INIT and STACK CFI lines, in the order of addresses, which count from the load address.
+def to_stack_cfi(table: UnwindTable) -> tuple[bytes, Refusals]:
+    """The table as STACK CFI INIT and STACK CFI lines, in the order of addresses, which are relative to the load
+    address; and the ranges without a line, because their CFA or return address cannot be expressed.
 
-    Functions are cut where they overlap: a PC is the first one's. Rules that the language cannot say are left out or
-    withdrawn; `stack_cfi_from_table` tells which. Raises BuildError for a table of a relocatable file.
+    Functions are cut where they overlap: the first one keeps the PC. Rules of other registers that the language cannot
+    express are left out or withdrawn. Raises BuildError for a table of a relocatable file.
     """
-    return stack_cfi_from_table(table)[0]
-
-
-def stack_cfi_from_table(table: UnwindTable) -> tuple[bytes, Refusals]:
-    """As `to_stack_cfi`; with the ranges that have no line because their CFA or return address cannot be said."""
     lines = lines_of(table)
     size = lines.fill(0, len(lines), np.empty(0, np.uint8))
     return fill_bytes(size, lambda room: lines.fill(0, len(lines), room)), lines.refusals
@@ -109,7 +105,7 @@ class _Steps:
 
 
 def lines_of(table: UnwindTable) -> Lines:
-    """As `stack_cfi_from_table`, with the lines still to be written."""
+    """As `to_stack_cfi`, with the lines still to be written."""
     if table.functions.section.any():
         raise BuildError("STACK CFI", None, "functions", "are of a relocatable file: their addresses are not known yet")
     table = trimmed(without_blocks(table))

@@ -51,7 +51,7 @@ class EditReport:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EditedFrames:
+class EditedCfi:
     """A section after an edit. `records` are those before; `data` its bytes but for addresses in new records, which
     `places` has; `is_gone` tells of each entry before whether something else stands there. `refusals` are of functions
     that could not be said, which those of `replace` come first of: what they were to replace is untouched."""
@@ -99,7 +99,7 @@ class EditedFrames:
         add_to_fields(self.records, fields, data, moved_by, np.zeros(len(offset), np.int64))
 
 
-def edited(
+def edit_cfi(
     section: Section,
     architecture: Architecture,
     drop: Sequence[int] = (),
@@ -107,20 +107,20 @@ def edited(
     add: UnwindTable | None = None,
     dialect: Dialect = EH_FRAME,
     bases: PointerBases = NO_BASES,
-) -> EditedFrames:
+) -> EditedCfi:
     """The section of a linked file without the FDEs that cover the PCs of `drop` (or start there), with the functions
     of `replace` instead of those FDEs that cover their starts, and with those of `add`.
 
     Raises ParseError for a broken section, BuildError where a PC is in no FDE, where a new function would share PCs
     with one that stays, or for what cannot be written.
     """
-    return edited_records(read_records(section, dialect, architecture, bases), drop, replace, add)
+    return edit_records(read_records(section, dialect, architecture, bases), drop, replace, add)
 
 
-def edited_records(
+def edit_records(
     records: Records, drop: Sequence[int] = (), replace: UnwindTable | None = None, add: UnwindTable | None = None
-) -> EditedFrames:
-    """As `edited`, for a section that was read."""
+) -> EditedCfi:
+    """As `edit_cfi`, for a section that was read."""
     nothing = table_of(records.architecture, (), records.section.byte_order)
     replace, add = replace or nothing, add or nothing
     for table in (replace, add):
@@ -189,7 +189,7 @@ def _rooms(functions: FunctionColumns, starts: NDArray[np.uint64]) -> NDArray[np
 
 def changed(
     records: Records, is_dropped: NDArray[np.bool_], table: UnwindTable, room: NDArray[np.int64], replacing: int
-) -> EditedFrames:
+) -> EditedCfi:
     """The records without some FDEs, with the functions of a table, the first `replacing` of which replace what covers
     their starts and may stand in the `room` of the FDE of that index."""
     address = records.section.address
@@ -211,7 +211,7 @@ def _changed(
     room: NDArray[np.int64],
     replacing: int,
     pointer_size: int,
-) -> EditedFrames:
+) -> EditedCfi:
     """As `changed`, with new CIEs' addresses of `pointer_size` bytes."""
     section, entries = records.section, records.entries
     first = int(entries.end[entries.cie != EntryMark.IS_TERMINATOR].max(initial=0))
@@ -240,7 +240,7 @@ def _changed(
     )
     gone = np.zeros(len(entries.offset), np.bool_)
     gone[np.searchsorted(entries.offset, records.fdes.offset[is_gone])] = True
-    return EditedFrames(records, data, places, gone, report, new.refusals)
+    return EditedCfi(records, data, places, gone, report, new.refusals)
 
 
 def _refuse_shared(

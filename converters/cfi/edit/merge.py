@@ -25,7 +25,7 @@ from ...table.model import FunctionFlag, UnwindTable
 from ..read import table_of_records
 from ..records import Records, read_records
 from ..write import TERMINATOR
-from .edit import EditedFrames, changed
+from .edit import EditedCfi, changed
 from .new_records import NO_ROOM
 from .relocate import add_to_fields, refuse_unmovable, relative_fields
 
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MergedFrames:
+class MergedCfi:
     """Sections as one, and the PCs that two of them cover: where they say the same, and where they do not."""
 
-    frames: EditedFrames
+    frames: EditedCfi
     duplicates: SharedRanges
     conflicts: SharedRanges
 
 
-def merged_frames(
+def merge_cfi(
     sections: Sequence[Section],
     architecture: Architecture,
     dialect: Dialect = EH_FRAME,
     bases: PointerBases = NO_BASES,
     address: int | None = None,
-) -> MergedFrames:
+) -> MergedCfi:
     """The records of sections of linked code as one section at `address` (None: the first one's).
 
     A PC belongs to the first section that has an FDE there. An FDE of a later one that has none for itself is dropped,
@@ -68,7 +68,7 @@ def merged_frames(
     touched = _touched(tables, merged.duplicates, merged.conflicts)
     pieces = _pieces(records, merged.table, touched)
     frames = changed(records, touched, pieces, np.full(len(pieces), NO_ROOM), 0)
-    return MergedFrames(frames, merged.duplicates, merged.conflicts)
+    return MergedCfi(frames, merged.duplicates, merged.conflicts)
 
 
 def _joined(inputs: Sequence[Records], address: int) -> tuple[Section, list[NDArray[np.int64]]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from unwindkit import UnwindTable
-from unwindkit.converters.cfi.edit.edit import EditedFrames
+from unwindkit.converters.cfi.edit.edit import EditedCfi
 from unwindkit.converters.cfi.read import table_from_cfi
 from unwindkit.converters.cfi.records import scan
 from unwindkit.converters.elf.admission import section_of_image
@@ -26,12 +26,12 @@ def eh_frame_of(path: str | Path) -> tuple[Section, UnwindTable]:
     return section, table_from_cfi(section, EH_FRAME, image.architecture)
 
 
-def moved_to(frames: EditedFrames, address: int) -> Section:
+def moved_to(frames: EditedCfi, address: int) -> Section:
     """The section after an edit, at an address."""
     return replace(frames.records.section, data=memoryview(frames.at(address)), address=address, file_offset=None)
 
 
-def read(frames: EditedFrames, address: int | None = None) -> UnwindTable:
+def read(frames: EditedCfi, address: int | None = None) -> UnwindTable:
     """What the section after an edit says, at its own address or another."""
     records = frames.records
     section = moved_to(frames, frames.address if address is None else address)
@@ -44,7 +44,7 @@ def entries(section: Section, dialect: Dialect = EH_FRAME) -> dict[int, bytes]:
     return {at: bytes(section.data[at:end]) for at, end in zip(found.offset.tolist(), found.end.tolist(), strict=True)}
 
 
-def changed_entries(frames: EditedFrames) -> list[int]:
+def changed_entries(frames: EditedCfi) -> list[int]:
     """Offsets of entries that are not as they were at their own address: everything before stands where it stood."""
     before = entries(frames.records.section, frames.records.dialect)
     after = entries(moved_to(frames, frames.address), frames.records.dialect)

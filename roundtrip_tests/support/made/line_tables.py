@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
-from unwindkit.converters.line.read import LINE, LINE_STR, STR, table_of_lines
+from unwindkit import from_debug_line, to_debug_line
+from unwindkit.converters.line.read import LINE, LINE_STR, STR
 from unwindkit.converters.line.table import LineTable
-from unwindkit.converters.line.write import to_debug_line
 from unwindkit.schemas.line import LineUnit, RowFlag
 from unwindkit.schemas.line_sections import build_line_section
 from unwindkit.schemas.section import ByteOrder, Section
@@ -47,4 +47,4 @@ def written(table: LineTable, address_size: int, fixed_advance: bool = False) ->
     """The section that a table is written as, and the table that is read back."""
     line, line_str = to_debug_line(table, fixed_advance=fixed_advance)
     section = line_section(line, table.byte_order, address_size)
-    return section, table_of_lines(section, {LINE_STR: Section.of(LINE_STR, line_str)})
+    return section, from_debug_line(line, line_str, table.byte_order, address_size)
