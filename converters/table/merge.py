@@ -6,7 +6,7 @@ tables are laid over one another, those given first on top, and the steps that r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from ...schemas.section import BuildError, ParseError
 from ..arrays import group_numbers, run_ends, run_starts, values_at
-from ..sframe.project import project_sframe
 from .by_pc import RuleSet, by_pc
 from .cut import pieces_of
 from .lookup import NOTHING, owners
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 FREE_ROWS = 1 << 20
 # Functions share rows: real files have 2 to 5 times as many rows as distinct ones.
 SHARED_ROWS = 16
-# What rules are compared by: all that any version of SFrame keeps.
-COMPARED_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +84,21 @@ class _Steps:
         return _Steps(pc, values_at(self.function, place, NOTHING), values_at(self.rules, place, NOTHING))
 
 
-def merge(tables: Sequence[UnwindTable], all_rules: bool = False) -> Merged:
+Projection = Callable[[UnwindTable], UnwindTable]
+
+
+def _everything(table: UnwindTable) -> UnwindTable:
+    return table
+
+
+def merge(tables: Sequence[UnwindTable], project: Projection = _everything) -> Merged:
     """The functions of tables of linked code as one table.
 
-    A PC belongs to the first table that has a function there. Ranges that others have, too, are duplicates where the
-    rules of CFA, RA and FP (with `all_rules`, of all registers), the return column and the flags are equal, else
-    conflicts; each table is compared with the one that is kept. Raises BuildError for tables of different architectures
-    or byte orders and for none at all, ParseError where rows are out of proportion.
+    A PC belongs to the first table that has a function there. Ranges that other tables cover as well are duplicates if
+    `by_pc` gives the same rule sets there for the projections of both tables, otherwise conflicts; each table is
+    compared with the one that is kept. `project` drops what the target format does not keep; by default everything is
+    compared. Raises BuildError for tables of different architectures or byte orders and if there are no tables,
+    ParseError if the number of rows is out of proportion.
     """
     if not tables:
         raise BuildError("", None, "", "there is nothing to merge")
@@ -105,7 +110,7 @@ def merge(tables: Sequence[UnwindTable], all_rules: bool = False) -> Merged:
     found: list[tuple[NDArray[np.bool_], SharedRanges]] = []
     functions = 0
     for index, table in enumerate(tables):
-        steps = _steps(table, functions, numbers, all_rules)
+        steps = _steps(table, functions, numbers, project)
         functions += len(table)
         at = np.union1d(merged.start, steps.start)
         above, below = merged.at(at), steps.at(at)
@@ -128,7 +133,7 @@ def refuse_mixture(table: UnwindTable, first: UnwindTable) -> None:
         raise BuildError(table.source, None, "architecture", f"is {said}, the first input's {expected}")
 
 
-def _steps(table: UnwindTable, first_function: int, numbers: dict[RuleSet, int], all_rules: bool) -> _Steps:
+def _steps(table: UnwindTable, first_function: int, numbers: dict[RuleSet, int], project: Projection) -> _Steps:
     """The table as steps; its functions are numbered from `first_function`, rule sets as and in `numbers`."""
     functions = table.functions
     rows = int(np.diff(table.run_rows)[functions.run].sum())
@@ -139,7 +144,7 @@ def _steps(table: UnwindTable, first_function: int, numbers: dict[RuleSet, int],
         raise ParseError(table.source, None, "functions", "reach past the address space")
     owner, begin = owners(table)
     end = functions.start[owner] + functions.size[owner]
-    rules = by_pc(table if all_rules else project_sframe(table, COMPARED_VERSION))
+    rules = by_pc(project(table))
     number = np.array([numbers.setdefault(rule_set, len(numbers)) for rule_set in rules.sets], np.int64)[rules.rules]
     at = np.unique(np.concatenate([begin, end, rules.start, rules.end]))
     return _Steps(at, _inside(at, begin, end, owner + first_function), _inside(at, rules.start, rules.end, number))

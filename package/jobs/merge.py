@@ -6,12 +6,15 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ..converters.refusals import count_reasons
+from ..converters.sframe.project import project_sframe
 from ..converters.sframe.write import Compact, sframe_from_table
 from ..converters.table.merge import SharedRange, SharedRanges, merge, refuse_mixture
 from ..schemas.section import BuildError, FormatError
+from ..schemas.sframe import SFRAME_VERSION
 from ..writers.files import write_bytes
 from . import StrPath
 from .report import Report, SframeFigures, sframe_figures
@@ -59,7 +62,8 @@ def merge_sframe(
             tables.append(source.table)
             versions.append(source.version)
             refuse_mixture(source.table, tables[0])
-    merged = merge(tables)
+    # Of all versions 3 keeps the most.
+    merged = merge(tables, partial(project_sframe, version=SFRAME_VERSION.V3))
     version = _common_version(versions) if version is None else version
     encoded, refusals = sframe_from_table(merged.table, version, compact)
     write_bytes(Path(out_path), encoded.at(address))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,8 @@ from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.refusals import Reason
 from unwindkit.converters.table.by_pc import RuleSet
 from unwindkit.converters.table.cut import trimmed
-from unwindkit.converters.table.merge import Merged, SharedRange, SharedRanges, merge
+from unwindkit.converters.table.merge import Merged, SharedRange, SharedRanges
+from unwindkit.converters.table.merge import merge as merge_tables
 from unwindkit.converters.table.model import Function, UnwindTable, table_of
 from unwindkit.schemas.section import ByteOrder
 
@@ -36,6 +38,7 @@ from ..support.texts.readelf_text import sframe_rows
 from ..support.wrapped import rows_of_bytes
 from .test_overlaps import PLT, SAVED_RA, function, of, repeated
 
+merge = partial(merge_tables, project=partial(project_sframe, version=3))
 OTHER = row(0, sp(16), SAVED_RA)
 EVERY = pytest.mark.parametrize("name", ["x86_64", "aarch64", "aarch64_be", "s390x"])
 

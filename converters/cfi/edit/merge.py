@@ -64,7 +64,7 @@ def merge_cfi(
     section, shifts = _joined(inputs, sections[0].address if address is None else address)
     records = read_records(section, dialect, architecture, bases)
     tables = [_with_origin(table_of_records(one), one, shift) for one, shift in zip(inputs, shifts, strict=True)]
-    merged = merge(tables, all_rules=True)
+    merged = merge(tables)
     touched = _touched(tables, merged.duplicates, merged.conflicts)
     pieces = _pieces(records, merged.table, touched)
     frames = changed(records, touched, pieces, np.full(len(pieces), NO_ROOM), 0)
