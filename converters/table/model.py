@@ -41,6 +41,7 @@ class FunctionFlag(IntFlag):
 
 
 NO_FLAGS = FunctionFlag(0)
+SHOWN_FUNCTIONS = 10  # in a notebook
 
 
 @columns
@@ -165,6 +166,28 @@ class UnwindTable:
     def __len__(self) -> int:
         """How many functions."""
         return len(self.functions)
+
+    def __repr__(self) -> str:
+        """What and how much it is, in two lines."""
+        source = f" of {self.source}" if self.source else ""
+        return (
+            f"<UnwindTable{source}: {self.architecture.name}, {self.byte_order}-endian\n"
+            f" {len(self):,} functions, {len(self.run_rows) - 1:,} row runs, {len(self.rows):,} rows>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Its first functions as a table, for notebooks."""
+        from html import escape
+
+        lines = [f"<caption>{escape(repr(self))}</caption>", "<tr><th>start</th><th>size</th><th>rows</th></tr>"]
+        for index in range(min(len(self), SHOWN_FUNCTIONS)):
+            run = int(self.functions.run[index])
+            start, size = int(self.functions.start[index]), int(self.functions.size[index])
+            rows = int(self.run_rows[run + 1] - self.run_rows[run])
+            lines.append(f"<tr><td>{start:#x}</td><td>{size:,}</td><td>{rows:,}</td></tr>")
+        if len(self) > SHOWN_FUNCTIONS:
+            lines.append(f'<tr><td colspan="3">and {len(self) - SHOWN_FUNCTIONS:,} more</td></tr>')
+        return "<table>" + "".join(lines) + "</table>"
 
     def select(self, which: Which) -> UnwindTable:
         """The table with some of its functions: those at some indices, or those that a mask marks."""
