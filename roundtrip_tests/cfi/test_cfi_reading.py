@@ -5,21 +5,20 @@ Strategy: Debian's C libraries, function by function, row by row; then the worke
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from unwindkit import Row, by_pc, read_elf
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.rules import RuleKind
-from unwindkit.converters.table.model import RegisterRule, UnwindTable, table_of
+from unwindkit.converters.table.model import RegisterRule
 
 from ..conftest import engine_in_use
 from ..support.handmade import at, debug_frame_table, entry, octets, on, only, row
 from ..support.oracles import FRAME_SUITES, oracle_root
 from ..support.programs.objects import TARGETS, assembled
 from ..support.texts import dwarfdump_text
-from ..support.texts.frame_text import readelf_frames, table_frames
+from ..support.texts.frame_text import readelf_frames, table_frames, without_windows
 
 LIBRARIES = {
     "sid-amd64": ("x86_64", 3800),
@@ -58,23 +57,6 @@ def test_rows_of_foreign_libraries_are_readelfs(suite: str) -> None:
     # All but a few of s390x, whose assembler says column 0 of what returns elsewhere, return through the ABI's.
     columns = table.functions.return_column
     assert (columns == ARCHITECTURES[name].return_address).sum() > 0.99 * len(table)
-
-
-def without_windows(table: UnwindTable) -> UnwindTable:
-    """What readelf shows of a table: no register that is where DW_CFA_GNU_window_save saves it."""
-    if table.architecture.name != "sparc64":
-        return table
-    saved = {at(16 + index, 8 * index) for index in range(16)}
-    functions = [
-        replace(
-            one,
-            rows=tuple(
-                replace(row, registers=tuple(rule for rule in row.registers if rule not in saved)) for row in one.rows
-            ),
-        )
-        for one in table
-    ]
-    return table_of(table.architecture, functions)
 
 
 @pytest.mark.oracle("sid-armhf")

@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unwindkit import Function, Row, UnwindTable
 from unwindkit.converters.rules import CfaKind, RuleKind
+from unwindkit.converters.table.model import RegisterRule, table_of
 
 from ..oracles import run_oracle
 
@@ -116,6 +117,23 @@ def table_frames(table: UnwindTable) -> list[Frame]:
         return Frame(function.start, function.start + function.size, rows)
 
     return [frame(function) for function in table]
+
+
+def without_windows(table: UnwindTable) -> UnwindTable:
+    """What readelf shows of a table: no register that is where DW_CFA_GNU_window_save saves it."""
+    if table.architecture.name != "sparc64":
+        return table
+    saved = {RegisterRule(16 + index, RuleKind.OFFSET, 8 * index) for index in range(16)}
+    functions = [
+        replace(
+            one,
+            rows=tuple(
+                replace(row, registers=tuple(rule for rule in row.registers if rule not in saved)) for row in one.rows
+            ),
+        )
+        for one in table
+    ]
+    return table_of(table.architecture, functions)
 
 
 def rules_of(row: Row) -> Rules:
