@@ -142,6 +142,33 @@ def test_signed_return_addresses() -> None:
     assert instructions(of(*rows, architecture="aarch64")) == octets("0c 1f") + b"|" + octets("41 2d 41 2d 2c 41 2c")
 
 
+WINDOW = tuple(at(16 + index, 8 * index) for index in range(16))
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_register_window_is_one_byte() -> None:
+    start, inside = row(0, on(14, 2047)), on(30, 2047)
+    whole = row(4, inside, RegisterRule(15, RuleKind.REGISTER, 31), *WINDOW)
+    # def_cfa r14 2047; def_cfa_register r30, GNU_window_save, register r15 in r31
+    assert instructions(of(start, whole, architecture="sparc64")) == octets("0c 0e ff0f") + b"|" + octets(
+        "41 0d 1e 2d 09 0f 1f"
+    )
+    # Nothing is said again of what stays; restore r16 takes a rule away, offset r31 at CFA-8 another's place.
+    part = row(4, on(14, 2047), WINDOW[0])
+    rows = (start, part, row(8, on(14, 2047), *WINDOW), row(12, on(14, 2047), *WINDOW[1:15], at(31, -8)))
+    assert instructions(of(*rows, architecture="sparc64")).partition(b"|")[2] == octets("41 90 00  41 2d  41 d0 9f 01")
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize(("architecture", "count"), [("sparc64", 15), ("mips64", 16)])
+def test_a_window_that_is_not_whole_or_of_another_machine(architecture: str, count: int) -> None:
+    start = row(0, on(14, 2047))
+    found = instructions(of(start, row(4, on(14, 2047), *WINDOW[:count]), architecture=architecture))
+    # offset r16 at CFA; offset_extended_sf r17 at CFA+8, ...
+    each = "".join(f" 11 {16 + index:02x} {0x80 - index:02x}" for index in range(1, count))
+    assert found.partition(b"|")[2][1:] == octets(f"90 00 {each}")
+
+
 @pytest.mark.usefixtures("kernels")
 def test_units_of_one_where_nothing_larger_divides() -> None:
     table = of(row(0, on(31, 0)), row(6, on(31, 0), at(3, -12)), architecture="aarch64")

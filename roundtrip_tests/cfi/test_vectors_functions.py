@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from unwindkit import FunctionFlag, ParseError
-from unwindkit.converters.rules import RaState
+from unwindkit.converters.rules import RaState, RuleKind
+from unwindkit.converters.table.model import RegisterRule
 from unwindkit.schemas.pointers import DW_EH_PE
 
 from ..support.handmade import (
@@ -16,6 +17,7 @@ from ..support.handmade import (
     eh_frame,
     entry,
     octets,
+    on,
     only,
     place,
     row,
@@ -135,6 +137,39 @@ def test_the_two_ways_to_sign_do_not_mix(instructions: str) -> None:
 def test_negate_ra_state_with_pc() -> None:
     rows = rows_of("0c 1f 00  41  2c  41  2c", "01 00 01 78 1e", architecture="aarch64")
     assert [row.ra_state for row in rows] == [RaState.PLAIN, RaState.SIGNED_WITH_PC, RaState.PLAIN]
+
+
+# As libgcc has them (unwind-dw2.c): %l0 to %i7, a word each, from the CFA on.
+WINDOW = tuple(at(16 + index, 8 * index) for index in range(16))
+
+
+def test_window_save_gives_sixteen_rules_and_remember_saves_them() -> None:
+    """What GCC has for `save`: def_cfa_register r30, GNU_window_save, register r15 in r31."""
+    # remember_state; restore r16, undefined r17; restore_state
+    text = "41 0d 1e 2d 09 0f 1f  0a  41 d0 07 11  41 0b"
+    rows = rows_of(text, "01 00 04 78 0f  0c 0e ff0f", architecture="sparc64")
+    inside, kept = on(30, 2047), RegisterRule(15, RuleKind.REGISTER, 31)
+    assert rows == (
+        row(0, on(14, 2047)),
+        row(4, inside, kept, *WINDOW),
+        row(8, inside, kept, RegisterRule(17, RuleKind.UNDEFINED), *WINDOW[2:]),
+        row(12, inside, kept, *WINDOW),
+    )
+
+
+def test_window_save_replaces_rules_and_counts_in_addresses() -> None:
+    # offset r17 at CFA-16, before it; offset r31 at CFA-8, after it
+    rows = rows_of("0c 0e ff0f  91 02  2d  9f 01", "01 00 01 78 0f", architecture="sparc64")
+    assert rows == (row(0, on(14, 2047), *WINDOW[:15], at(31, -8)),)
+    cie = octets("0c000000 ffffffff 04 00 04 00 01 7c 0f 00")
+    fde = octets("10000000 00000000 00100000 10000000 0c 0e 00 2d")
+    table = debug_frame_table(cie + fde, "sparc64", "little", 4)
+    assert only(table).rows == (row(0, on(14, 0), *(at(16 + index, 4 * index) for index in range(16))),)
+
+
+@pytest.mark.parametrize("architecture", ["x86_64", "aarch64", "mips64"])
+def test_window_save_is_sparcs(architecture: str) -> None:
+    assert [one.registers for one in rows_of("0c 1f 00  41  2d", architecture=architecture)] == [(), ()]
 
 
 def test_personality_and_lsda_are_resolved_from_their_own_places() -> None:
