@@ -6,12 +6,12 @@ from ...schemas.section import ParseError, Section
 from ..arch.table import Architecture
 from .image import ElfImage
 
-# Every Linux module has its `struct module` there.
+# The section of every Linux module's `struct module`.
 MODULE_SECTION = ".gnu.linkonce.this_module"
 
 
 def supported_architecture(image: ElfImage) -> Architecture:
-    """The image's architecture; ParseError where it is none of ours."""
+    """The image's architecture. Raises ParseError if it is not supported."""
     if image.architecture is None:
         if (image.machine, image.address_size) == ("EM_X86_64", 4):
             raise ParseError("", None, "e_machine", "is x32, x86-64 code in ELF32, which is not supported")
@@ -21,25 +21,25 @@ def supported_architecture(image: ElfImage) -> Architecture:
 
 
 def is_object(image: ElfImage) -> bool:
-    """Whether the file is one to be linked: relocatable, and not a kernel module, which is loaded as it is."""
+    """Whether the file is an object to be linked: relocatable, but not a kernel module, which is loaded as it is."""
     return image.type == "ET_REL" and not image.named(MODULE_SECTION)
 
 
 def refuse_module(image: ElfImage) -> None:
-    """ParseError for a kernel module, which is relocatable and never linked."""
+    """Raise ParseError for a kernel module, which is relocatable but never linked."""
     if image.type == "ET_REL" and not is_object(image):
         refuse_relocatable(image)
 
 
 def refuse_relocatable(image: ElfImage) -> None:
-    """ParseError for a file whose functions have no addresses yet."""
+    """Raise ParseError for a file whose functions have no addresses yet."""
     if image.type == "ET_REL":
         kind = "kernel module" if image.named(MODULE_SECTION) else "relocatable file"
         raise ParseError("", None, "e_type", f"is a {kind}: its addresses are not known before the link")
 
 
 def section_of_image(image: ElfImage, name: str) -> Section:
-    """The one section of that name, of a linked file of a known architecture. Raises ParseError."""
+    """The only section of that name in a linked file of a supported architecture. Raises ParseError otherwise."""
     supported_architecture(image)
     refuse_relocatable(image)
     found = image.named(name)

@@ -1,7 +1,7 @@
-"""What identifies a file to those who read its dumps: build id, name, and Breakpad's MODULE record of both.
+"""What identifies a file to readers of its dumps: the build id and the module name.
 
-Strategy: notes and the dynamic section are walked with their bounds; a file that has neither is told by its code, and
-by what it is called.
+Strategy: notes and the string table are walked here, with their bounds checked, not by pyelftools, whose iterators
+follow hostile sizes and links. A file without a SONAME has its base name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .image import ElfImage, ElfSection
 
 
 def module_name(image: ElfImage) -> str:
-    """DT_SONAME without folders, else the base name of the file; never a name that leads out of a folder."""
+    """DT_SONAME without directories, else the base name of the file; never a name that leads out of a directory."""
     for name in (_soname(image), os.path.basename(image.path)):
         base = name.rpartition("/")[2]
         if base not in ("", ".", "..") and not any(control in base for control in "\0\r\n"):
@@ -25,7 +25,7 @@ def module_name(image: ElfImage) -> str:
 
 
 def build_id(image: ElfImage) -> bytes:
-    """The GNU build id, of any length; empty where there is none. Raises ParseError."""
+    """The GNU build id, of any length; empty if there is none. Raises ParseError."""
     for header in image.sections:
         if header.type == "SHT_NOTE" and not header.is_nobits:
             found = _build_id_in(image, header)
@@ -35,7 +35,10 @@ def build_id(image: ElfImage) -> bytes:
 
 
 def _build_id_in(image: ElfImage, header: ElfSection) -> bytes:
-    """Of one section of notes (gABI, Note Section): sizes of name and description, the type, then both, padded."""
+    """The build id in one SHT_NOTE section; empty if there is none.
+
+    gABI, Note Section: the sizes of name and description, the type, then name and description, each padded to 4 bytes.
+    """
     data = image.contents(header).data
     words = struct.Struct(f"{order_code(image.byte_order)}III")
     at = 0
@@ -52,7 +55,7 @@ def _build_id_in(image: ElfImage, header: ElfSection) -> bytes:
 
 
 def _soname(image: ElfImage) -> str:
-    """DT_SONAME; empty where there is none."""
+    """DT_SONAME; empty if there is none."""
     header = next((one for one in image.sections if one.type == "SHT_DYNAMIC" and not one.is_nobits), None)
     if header is None or header.link >= len(image.sections) or image.sections[header.link].type != "SHT_STRTAB":
         return ""
@@ -60,6 +63,6 @@ def _soname(image: ElfImage) -> str:
     strings = image.sections[header.link]
     if offset is None or strings.is_nobits:
         return ""
-    # A name longer than this is none.
+    # Longer than PATH_MAX, the string is not a file name: a hostile string table may be as large as the file.
     name: bytes = bytes(image.contents(strings).data[offset : offset + 4096]).partition(b"\0")[0]
     return name.decode("utf-8", "surrogateescape")

@@ -1,8 +1,8 @@
-"""ELF files, through pyelftools: which sections there are, and their bytes, memory-mapped.
+"""ELF files, through pyelftools: sections, segments and their bytes, memory-mapped.
 
-Strategy: pyelftools knows the headers; contents are views of one mapping, so that a large file costs what is
-looked at. Both header tables are walked here, with their bounds checked first: pyelftools' own sections follow
-links, and its counts may be anything. Whatever it chokes on becomes a ParseError.
+Strategy: pyelftools parses the headers; contents are views of one mapping, so that a large file costs only the pages
+that are read. Both header tables are walked here, with their bounds checked first, because pyelftools' own section
+objects follow links and trust counts. Its exceptions become a ParseError.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ..arrays import furthest_before
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# What pyelftools raises on hostile headers, besides its own errors: an offset that no seek takes, a number that
-# no enumeration has.
+# What pyelftools raises on hostile headers, besides its own errors: for an offset that seek() refuses, or a number
+# outside an enumeration.
 _HEADER_ERRORS = (ELFError, OverflowError, ValueError, KeyError, TypeError, AttributeError)
 
-# gABI: the number of program headers is then in section 0.
+# gABI: e_phnum is PN_XNUM if the number of program headers is in section header 0.
 PN_XNUM = 0xFFFF
 
-# The names that are looked for are shorter; one in a hostile file may be as long as the file.
+# Names of interest are shorter; in a hostile file, a name may be as long as the file.
 MAX_NAME = 255
 
 
@@ -57,23 +57,23 @@ class ElfSection:
 
     @property
     def is_nobits(self) -> bool:
-        """Whether the file holds no bytes for it."""
+        """Whether the section has no bytes in the file."""
         return self.type == "SHT_NOBITS"
 
     @property
     def is_compressed(self) -> bool:
-        """Whether its bytes are compressed (SHF_COMPRESSED)."""
+        """Whether its bytes in the file are compressed (SHF_COMPRESSED)."""
         return bool(self.flags & SH_FLAGS.SHF_COMPRESSED)
 
     @property
     def is_code(self) -> bool:
-        """Whether it is loaded and executable."""
+        """Whether the section is loaded and executable."""
         return bool(self.flags & SH_FLAGS.SHF_EXECINSTR) and bool(self.flags & SH_FLAGS.SHF_ALLOC)
 
 
 @dataclass(frozen=True, slots=True)
 class ElfImage:
-    """An open ELF file. `type` is ET_..., `machine` EM_...; `loaded`: each PT_LOAD's address and size."""
+    """An open ELF file. `type` is ET_..., `machine` EM_...; `loaded`: address and memory size of each PT_LOAD."""
 
     path: str
     type: str | int
@@ -86,21 +86,21 @@ class ElfImage:
 
     @property
     def load_address(self) -> int:
-        """The address of the first PT_LOAD; 0 where there is none."""
+        """The address of the first PT_LOAD; 0 if there is none."""
         return self.loaded[0][0] if self.loaded else 0
 
     @property
     def architecture(self) -> Architecture | None:
-        """Its architecture; None where it is none of ours."""
+        """The architecture; None if it is not supported."""
         return architecture_of(str(self.machine), self.address_size, self.byte_order)
 
     @property
     def data_base(self) -> int:
-        """What DW_EH_PE_datarel counts from, as gcc's unwinder has it: DT_PLTGOT's address, 0 without one."""
+        """The address that DW_EH_PE_datarel is relative to, as in gcc's unwinder: DT_PLTGOT, or 0 without one."""
         return self.dynamic_value(ENUM_D_TAG["DT_PLTGOT"]) or 0
 
     def dynamic_value(self, tag: int) -> int | None:
-        """What the dynamic section says first of a tag; None where it says nothing. Raises ParseError."""
+        """The value of the first dynamic entry with this tag; None if there is none. Raises ParseError."""
         header = next((one for one in self.sections if one.type == "SHT_DYNAMIC" and not one.is_nobits), None)
         if header is None:
             return None
@@ -115,9 +115,9 @@ class ElfImage:
         return tuple(section for section in self.sections if section.name == name)
 
     def contents(self, header: ElfSection) -> Section:
-        """The bytes of a section, decompressed where need be. Raises ParseError where the file does not hold them."""
+        """The bytes of a section, decompressed if necessary. Raises ParseError if the file does not have them."""
         if header.is_nobits:
-            reason = "is NOBITS: this is a file of debugging information alone; its other half has the bytes"
+            reason = "is NOBITS: this is a separate debug file; the stripped file has the bytes"
             raise ParseError(header.name, None, "sh_type", reason)
         end = header.file_offset + header.size
         if end > len(self.data):
@@ -130,7 +130,7 @@ class ElfImage:
         return Section(header.name, data, header.address, offset, self.byte_order, self.address_size)
 
 
-# Kinds of file that people take for ELF: where the magic number stands, and what the file is.
+# Files that are mistaken for ELF: the offset of the magic number, the magic number, and what the file is.
 _OTHER_KINDS = (
     (0, b"\x1f\x8b", "gzip-compressed: unpack it first"),
     (0, b"\xfd7zXZ\0", "xz-compressed: unpack it first"),
@@ -142,7 +142,7 @@ _OTHER_KINDS = (
 
 
 def open_elf(path: str | os.PathLike[str]) -> ElfImage:
-    """Open an ELF file. Raises OSError, and ParseError where it is none or its headers are broken."""
+    """Open an ELF file. Raises OSError, and ParseError if it is not ELF or its headers are malformed."""
     with Path(path).open("rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise ParseError("", None, "", "the file is empty")
@@ -151,7 +151,7 @@ def open_elf(path: str | os.PathLike[str]) -> ElfImage:
 
 
 def elf_of_bytes(name: str, data: bytes) -> ElfImage:
-    """As `open_elf`, for the bytes of a file, at least one."""
+    """As `open_elf`, for a file's bytes (at least one)."""
     mapping = mmap.mmap(-1, len(data))
     mapping[:] = data
     return _image(name, mapping)
@@ -182,7 +182,7 @@ Header = Mapping[str, Any]
 
 
 def _header_table(elf: ELFFile, mapping: mmap.mmap, prefix: str, layout: Any, count: int) -> Iterator[Header]:
-    """The first `count` headers of the table whose place the file header's `prefix` fields say (e_sh, e_ph)."""
+    """The first `count` headers of a header table; `prefix` is that of its fields in the file header (e_sh, e_ph)."""
     offset, size = elf[f"{prefix}off"], elf[f"{prefix}entsize"]
     if count and size < layout.sizeof():
         raise ParseError("", None, f"{prefix}entsize", f"{size} bytes do not hold a header of {layout.sizeof()}")
@@ -197,20 +197,20 @@ def _section_headers(elf: ELFFile, mapping: mmap.mmap) -> Iterator[Header]:
     if not elf["e_shoff"]:
         return iter(())
     if count == 0:
-        # gABI: more than 0xff00 sections; their number is in the first header.
+        # gABI: with 0xff00 sections or more, their number is in the first section header.
         count = next(_header_table(elf, mapping, "e_sh", elf.structs.Elf_Shdr, 1))["sh_size"]
     return _header_table(elf, mapping, "e_sh", elf.structs.Elf_Shdr, count)
 
 
 def _loaded(elf: ELFFile, mapping: mmap.mmap, sections: list[Header]) -> tuple[tuple[int, int], ...]:
-    """Address and size in memory of each PT_LOAD."""
+    """The address and memory size of each PT_LOAD."""
     count = sections[0]["sh_info"] if elf["e_phnum"] == PN_XNUM and sections else elf["e_phnum"]
     segments = _header_table(elf, mapping, "e_ph", elf.structs.Elf_Phdr, count)
     return tuple((int(one["p_vaddr"]), int(one["p_memsz"])) for one in segments if one["p_type"] == "PT_LOAD")
 
 
 def _sections(elf: ELFFile, mapping: mmap.mmap, headers: list[Header]) -> tuple[ElfSection, ...]:
-    """The sections with their names; all names are empty where the table of names is not to be had."""
+    """The sections with their names, which are all empty if there is no section name table."""
     names_index = elf["e_shstrndx"]
     if names_index == SHN_INDICES.SHN_XINDEX and headers:
         names_index = headers[0]["sh_link"]
@@ -236,53 +236,57 @@ def _sections(elf: ELFFile, mapping: mmap.mmap, headers: list[Header]) -> tuple[
 
 
 def _name_at(mapping: mmap.mmap, offset: int, end: int) -> str:
-    """The string at a file offset, up to its zero byte, `end`, or MAX_NAME bytes."""
+    """The string at a file offset, up to its zero byte, to `end`, or to MAX_NAME bytes."""
     return mapping[offset : min(end, offset + MAX_NAME)].partition(b"\0")[0].decode(errors="backslashreplace")
 
 
 def _decompressed(image: ElfImage, header: ElfSection) -> memoryview:
-    """The bytes of an SHF_COMPRESSED section (gABI: an Elf_Chdr, then zlib)."""
+    """The bytes of an SHF_COMPRESSED section (gABI: an Elf_Chdr, then zlib).
+
+    Not by pyelftools, which inflates whatever the stream holds before it compares sizes.
+    """
     from elftools.elf.enums import ENUM_ELFCOMPRESS_TYPE
 
     raw = image.data[header.file_offset : header.file_offset + header.size]
     word = image.address_size
-    # ch_type is 4 bytes, then 4 reserved ones in ELF64; ch_size and ch_addralign are words.
-    head, size_at = (24, 8) if word == 8 else (12, 4)
-    if len(raw) < head:
-        raise ParseError(header.name, 0, "Chdr", f"{len(raw)} bytes do not hold a compression header of {head}")
+    # ch_type has 4 bytes, followed by 4 reserved bytes in ELF64; ch_size and ch_addralign are words.
+    header_size, size_at = (24, 8) if word == 8 else (12, 4)
+    if len(raw) < header_size:
+        reason = f"{len(raw)} bytes do not hold a compression header of {header_size}"
+        raise ParseError(header.name, 0, "Chdr", reason)
     kind = int.from_bytes(raw[:4], image.byte_order)
     size = int.from_bytes(raw[size_at : size_at + word], image.byte_order)
     if kind != ENUM_ELFCOMPRESS_TYPE["ELFCOMPRESS_ZLIB"]:
-        raise ParseError(header.name, 0, "ch_type", f"compression {kind} is not supported (zlib is)")
+        raise ParseError(header.name, 0, "ch_type", f"compression type {kind} is not supported, only zlib is")
     try:
-        # One byte more than promised, so that a lying size is told apart without inflating all.
+        # One byte more than ch_size reveals a wrong size without inflating everything.
         engine = zlib.decompressobj()
-        data = engine.decompress(raw[head:], min(size, MAX_INFLATION * len(raw)) + 1)
+        data = engine.decompress(raw[header_size:], min(size, MAX_INFLATION * len(raw)) + 1)
     except zlib.error as error:
-        raise ParseError(header.name, head, "compressed data", str(error)) from error
+        raise ParseError(header.name, header_size, "compressed data", str(error)) from error
     if len(data) != size:
         found = f"more than {size:#x}" if len(data) > size else f"{len(data):#x}"
-        raise ParseError(header.name, size_at, "ch_size", f"says {size:#x} bytes, the data has {found}")
+        raise ParseError(header.name, size_at, "ch_size", f"is {size:#x}, but the data inflates to {found} bytes")
     return memoryview(data)
 
 
-# zlib cannot expand a byte to more than about 1032.
+# zlib's maximum compression ratio is about 1032.
 MAX_INFLATION = 1040
 
 
 def covered_bytes(image: ElfImage, start: NDArray[np.uint64], end: NDArray[np.uint64]) -> tuple[int, int]:
-    """How many bytes of code the ranges start..end (addresses, in any order) cover, and how many there are."""
+    """The number of bytes of code that the ranges start..end (addresses, in any order) cover, and that of all code."""
     if np.any(start[1:] < start[:-1]):
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
     reach = np.maximum.accumulate(end)
-    # Each range but for what the ones before it reach: disjoint, so that sums are cover.
+    # Each range without what earlier ranges cover: disjoint ranges, whose sizes can be added.
     begin = np.maximum(start, furthest_before(end))
     size = np.where(reach > begin, reach - begin, np.uint64(0))
     before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(size, dtype=np.uint64)])
 
     def below(address: int) -> int:
-        """Bytes covered below an address."""
+        """The number of covered bytes below an address."""
         last = int(np.searchsorted(begin, np.uint64(address), side="right")) - 1
         return int(before[last]) + min(int(size[last]), address - int(begin[last])) if last >= 0 else 0
 

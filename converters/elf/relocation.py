@@ -1,8 +1,8 @@
-"""Relocatable files: each section gets addresses of its own, and relocations are applied as columns.
+"""Relocatable files: loaded sections get disjoint addresses, and relocations are applied as columns.
 
-Strategy: in a `.o` every section starts at 0. `laid_out` gives the loaded ones addresses that no two share, as a
-linker would; then relocations are plain sums, readers work as they do on linked files, and `placed` says of an
-address which section it is in, and where. REL and RELA differ by where the addend is, MIPS n64 by a record's layout.
+Strategy: in a `.o` every section starts at 0. `lay_out` gives the loaded sections disjoint addresses, like a linker;
+then relocations are plain sums, and readers work as on linked files. `place_addresses` maps an address back to its
+section and the offset there. REL and RELA differ in where the addend is, MIPS n64 in the layout of the record.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     U32 = NDArray[np.uint32]
     U64 = NDArray[np.uint64]
 
-# Below it are the values that no section gives: 0 for what the file does not define. All sections of a file of less
-# than a gigabyte are then within the reach of signed 32 bits.
+# Values below it are not addresses of a section: an undefined symbol has 0. All sections of a file of less than a
+# gigabyte are within the range of signed 32-bit values.
 FIRST_ADDRESS = 0x40000000
-# Between sections, so that the end of one is not the start of the next; the greatest alignment that code has.
+# Between sections, so that the end of one is not the start of the next; the largest alignment of code sections.
 GAP = 64
 
 SHT_CREL = 0x40000014
@@ -40,10 +40,11 @@ LEB_GROUPS = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaidOut:
-    """A file as readers take it. `image` has an address for each loaded section; `address` has them all by index, u64.
+    """A file whose loaded sections have addresses. `image` has them in its headers; `address` is the same by section
+    index, u64.
 
-    Of a relocatable file also `tables`, the relocations of a section by its index, and `extended`, what holds the large
-    section indices of a symbol table, by its index.
+    For a relocatable file, `tables` are the relocation sections of each section, by its index, and `extended` the
+    SHT_SYMTAB_SHNDX section of each symbol table, by its index.
     """
 
     image: ElfImage
@@ -53,25 +54,24 @@ class LaidOut:
 
     @property
     def is_relocatable(self) -> bool:
-        """Whether the addresses were made up."""
+        """Whether the addresses are ours, not the file's."""
         return self.image.type == "ET_REL"
 
 
-def laid_out(image: ElfImage, apart: bool = True) -> LaidOut:
-    """A relocatable file with addresses for its loaded sections, code first; any other file as it is.
+def lay_out(image: ElfImage, at_zero: bool = False) -> LaidOut:
+    """A relocatable file with disjoint addresses for its loaded sections, code first; any other file as it is.
 
-    If not `apart` they are all at 0, as readelf has them.
-
-    What is not loaded stays at 0: the sections of DWARF count from their own start. Raises ParseError.
+    `at_zero` leaves them all at 0, as in readelf. Sections that are not loaded stay at 0: offsets into DWARF sections
+    are relative to the section. Raises ParseError.
     """
     if image.type != "ET_REL":
         return LaidOut(image, np.zeros(0, np.uint64), {}, {})
     loaded = [one for one in image.sections if one.flags & SH_FLAGS.SHF_ALLOC]
     end = FIRST_ADDRESS
     sections = [replace(one, address=0) if one.address else one for one in image.sections]
-    for one in sorted(loaded if apart else (), key=lambda one: (one.is_nobits, not one.is_code, one.index)):
+    for one in sorted(() if at_zero else loaded, key=lambda one: (one.is_nobits, not one.is_code, one.index)):
         sections[one.index] = replace(one, address=end)
-        # A size that the file cannot hold is refused where the bytes are asked for.
+        # A size beyond the file is refused when the bytes are read.
         size = one.size if one.is_nobits else min(one.size, len(image.data))
         end += (size + 2 * GAP) // GAP * GAP
         if end >> 8 * image.address_size:
@@ -91,10 +91,11 @@ def laid_out(image: ElfImage, apart: bool = True) -> LaidOut:
     )
 
 
-def placed(laid: LaidOut, address: U64) -> tuple[U32, U64, NDArray[np.bool_]]:
-    """The section that each address is in, its end included, and the offset there.
+def place_addresses(laid: LaidOut, address: U64) -> tuple[U32, U64, NDArray[np.bool_]]:
+    """The index of the section of each address (its end included), the offset there, and whether the address is stray.
 
-    Where in none: 0, the address as it is, and whether it lies between sections, so that it is of one and outside it.
+    An address in no section has index 0 and is returned unchanged; it is stray if it is between two sections, that is,
+    relative to one but outside it.
     """
     loaded = sorted((one for one in laid.image.sections if one.address), key=lambda one: one.address)
     base, size, index = (
@@ -108,10 +109,10 @@ def placed(laid: LaidOut, address: U64) -> tuple[U32, U64, NDArray[np.bool_]]:
     return index[number].astype(np.uint32), address - base[number], is_stray
 
 
-def relocated(laid: LaidOut, header: ElfSection) -> Section:
+def relocate(laid: LaidOut, header: ElfSection) -> Section:
     """The bytes of a section, with its relocations applied. Raises ParseError.
 
-    A symbol that the file does not define counts as 0, and so does a place that only a linker can make.
+    A symbol that the file does not define has the value 0, and so has an address that only a linker can choose.
     """
     section = laid.image.contents(header)
     tables = laid.tables.get(header.index)
@@ -127,8 +128,10 @@ def relocated(laid: LaidOut, header: ElfSection) -> Section:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Relocations:
-    """The relocations of one table that do something. `number` is theirs in `table`, `place` counts in the section
-    that they change, `value` is S + A; without `has_addend` A is still to come, out of the section.
+    """The relocations of one table that have an effect.
+
+    `number` is the index in `table`; `place` is the offset in the section that they change; `value` is S + A, or S if
+    not `has_addend`: A is then in the section.
     """
 
     table: Section
@@ -144,11 +147,11 @@ class _Relocations:
     has_addend: bool
 
     def select(self, bits: int, *operations: Operation) -> _Relocations:
-        """Those that do one of some operations with fields of one size."""
+        """The relocations with one of these operations on fields of `bits` bits."""
         return self._take(np.flatnonzero(np.isin(self.operation, operations) & (self.bits == bits)))
 
     def by_place(self) -> _Relocations:
-        """All of them in the order of their places."""
+        """The relocations sorted by place."""
         return self._take(np.argsort(self.place, kind="stable"))
 
     def _take(self, which: NDArray[np.int64]) -> _Relocations:
@@ -156,18 +159,18 @@ class _Relocations:
         return replace(self, **{name: getattr(self, name)[which] for name in names})
 
     def refuse(self, index: int, field: str, reason: str) -> NoReturn:
-        """Raise ParseError for one of them."""
+        """Raise ParseError for one relocation."""
         number = int(self.number[index])
         raise ParseError(self.table, number * self.entry_size, f"relocation[{number}].{field}", reason)
 
     def name(self, index: int) -> str:
-        """The name of one's type."""
+        """The name of one relocation's type."""
         return self.types[int(self.type[index])][0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Formulas:
-    """The types of a machine as columns, by number; the last element stands for all that are unknown above."""
+    """The relocation types of a machine as columns, by number; the last element is for all larger numbers."""
 
     operation: U8
     bits: U8
@@ -186,7 +189,7 @@ def _formulas(machine: str) -> _Formulas:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fields:
-    """The records of a table of relocations as stored; an addend of 0 where they have none."""
+    """The records of a relocation table as stored; `addend` is 0 for REL."""
 
     entry_size: int
     offset: U64
@@ -197,11 +200,11 @@ class _Fields:
 
 
 def _fields(image: ElfImage, header: ElfSection, table: Section) -> _Fields:
-    """Take the records of REL or RELA apart."""
+    """Split REL or RELA records into fields."""
     is_rela, word = header.type == "SHT_RELA", image.address_size
     order = order_code(image.byte_order)
     is_n64 = has_n64_records(str(image.machine), word)
-    # n64: three types in a row and a symbol before them, which makes r_info another number in little-endian files.
+    # n64: r_info is a symbol and three types, one after the other in both byte orders, not one integer.
     info = (
         [("symbol", f"{order}u4"), ("special", "u1"), ("type3", "u1"), ("type2", "u1"), ("type", "u1")]
         if is_n64
@@ -228,7 +231,7 @@ def _fields(image: ElfImage, header: ElfSection, table: Section) -> _Fields:
 
 
 def _relocations(laid: LaidOut, header: ElfSection, size: int) -> _Relocations:
-    """Read a table of relocations of a section of `size` bytes."""
+    """Read the relocation table of a section of `size` bytes."""
     image, machine = laid.image, str(laid.image.machine)
     table = image.contents(header)
     fields = _fields(image, header, table)
@@ -250,9 +253,9 @@ def _relocations(laid: LaidOut, header: ElfSection, size: int) -> _Relocations:
         has_addend=header.type == "SHT_RELA",
     )
     for wrong in np.flatnonzero(found.operation == Operation.UNKNOWN)[:1]:
-        found.refuse(wrong, "type", f"{int(found.type[wrong])} is not known of {machine}")
+        found.refuse(wrong, "type", f"{int(found.type[wrong])} is unknown for {machine}")
     for wrong in np.flatnonzero(fields.has_several[number])[:1]:
-        found.refuse(wrong, "type2", "is not R_MIPS_NONE: several relocations in one are not supported")
+        found.refuse(wrong, "type2", "is not R_MIPS_NONE: composed relocations are not supported")
     for wrong in np.flatnonzero(found.place + (found.bits.astype(np.int64) + 7) // 8 > size)[:1]:
         place = int(fields.offset[number[wrong]])
         found.refuse(wrong, "offset", f"{found.name(wrong)} at {place:#x} reaches past the section's {size:#x} bytes")
@@ -260,14 +263,14 @@ def _relocations(laid: LaidOut, header: ElfSection, size: int) -> _Relocations:
 
 
 def _symbol_values(laid: LaidOut, header: ElfSection, symbol: U32, relocations: _Relocations) -> U64:
-    """The address of each relocation's symbol; 0 where the file does not say."""
+    """The address of each relocation's symbol; 0 if the file does not define it."""
     image = laid.image
     if header.link >= len(image.sections) or image.sections[header.link].type != "SHT_SYMTAB":
-        raise ParseError(header.name, None, "sh_link", f"{header.link} is no symbol table")
+        raise ParseError(header.name, None, "sh_link", f"section {header.link} is not a symbol table")
     symbols_header = image.sections[header.link]
     symbols = symbols_of(image, symbols_header)
     for wrong in np.flatnonzero(symbol >= len(symbols))[:1]:
-        relocations.refuse(wrong, "symbol", f"{int(symbol[wrong])}, where there are {len(symbols)}")
+        relocations.refuse(wrong, "symbol", f"{int(symbol[wrong])} is out of range: there are {len(symbols)} symbols")
     section = symbols["shndx"][symbol].astype(np.uint32)
     value = symbols["value"][symbol].astype(np.uint64)
     extended = section == SHN_INDICES.SHN_XINDEX
@@ -275,7 +278,7 @@ def _symbol_values(laid: LaidOut, header: ElfSection, symbol: U32, relocations: 
     if extended.any():
         section[extended] = _extended_indices(laid, symbols_header, len(symbols))[symbol[extended]]
     for wrong in np.flatnonzero((section >= len(image.sections)) & ~is_reserved)[:1]:
-        reason = f"is of section {int(section[wrong])}, where there are {len(image.sections)}"
+        reason = f"is in section {int(section[wrong])}, but there are only {len(image.sections)} sections"
         relocations.refuse(wrong, "symbol", reason)
     address = laid.address[np.where(is_reserved, 0, section)] + value
     is_nowhere = (section == SHN_INDICES.SHN_UNDEF) | (section == SHN_INDICES.SHN_COMMON)
@@ -284,18 +287,18 @@ def _symbol_values(laid: LaidOut, header: ElfSection, symbol: U32, relocations: 
 
 
 def _extended_indices(laid: LaidOut, symbols: ElfSection, count: int) -> U32:
-    """gABI, SHT_SYMTAB_SHNDX: section indices that 16 bits do not hold, one a symbol."""
+    """Section indices that exceed 16 bits, one per symbol (gABI, SHT_SYMTAB_SHNDX)."""
     if symbols.index not in laid.extended:
         raise ParseError(symbols.name, None, "st_shndx", "is SHN_XINDEX without SHT_SYMTAB_SHNDX")
     section = laid.image.contents(laid.extended[symbols.index])
     if len(section) != 4 * count:
-        reason = f"{len(section)} bytes are not four for each of {count} symbols"
+        reason = f"{len(section)} bytes, expected 4 for each of {count} symbols"
         raise ParseError(section.name, None, "sh_size", reason)
     return np.frombuffer(section.data, f"{order_code(section.byte_order)}u4").astype(np.uint32)
 
 
 def _apply(relocations: _Relocations, data: U8, section: Section) -> None:
-    """Change the bytes of a section: first what sets fields, then what adds to them."""
+    """Change the bytes of a section: first relocations that set fields, then those that add to them."""
     steps = [(Operation.SET, bits) for bits in (64, 32, 16, 8)]
     steps += [(Operation.LINKER, bits) for bits in (64, 32)]
     for operation, bits in steps:
@@ -310,12 +313,14 @@ def _apply(relocations: _Relocations, data: U8, section: Section) -> None:
 
 
 def _set(relocations: _Relocations, data: U8, section: Section, bits: int) -> None:
-    """S + A or S + A - P into fields."""
+    """Set fields to S + A or S + A - P."""
     place = relocations.place
     ascending = np.sort(place)
     for twice in ascending[~run_starts(ascending)][:1]:
         index = int(np.flatnonzero(place == twice)[1])
-        relocations.refuse(index, "offset", f"{relocations.name(index)} at {int(twice):#x}, which another one sets")
+        relocations.refuse(
+            index, "offset", f"{relocations.name(index)} at {int(twice):#x}: another relocation sets the same field"
+        )
     value = relocations.value.copy()
     if not relocations.has_addend:
         value += sign_extended(_read(data, place, bits, section), bits)
@@ -330,7 +335,7 @@ def _set(relocations: _Relocations, data: U8, section: Section, bits: int) -> No
 
 
 def _add(relocations: _Relocations, data: U8, section: Section, bits: int, is_subtracted: bool) -> None:
-    """S + A added to fields, or subtracted; several may name one."""
+    """Add S + A to fields, or subtract it; several relocations may change one field."""
     place, field = np.unique(relocations.place, return_inverse=True)
     value = _read(data, place, bits, section)
     # Modulo 2**64: the field keeps the low bits.
@@ -351,7 +356,8 @@ def _write(data: U8, place: NDArray[np.int64], value: U64, bits: int, section: S
 
 
 def _set_uleb128(relocations: _Relocations, data: U8) -> None:
-    """Differences of two symbols into unsigned LEB128 numbers, which keep their sizes (RISC-V psABI: always a pair)."""
+    """Set unsigned LEB128 numbers to the difference of two symbols; they keep their sizes (RISC-V psABI: always pairs
+    of relocations)."""
     minuends, subtrahends = (
         relocations.select(0, *operations).by_place()
         for operations in ((Operation.SET_ULEB128, Operation.ADD_ULEB128), (Operation.SUBTRACT_ULEB128,))
@@ -373,23 +379,23 @@ def _set_uleb128(relocations: _Relocations, data: U8) -> None:
 
 
 def _refuse_single(minuends: _Relocations, subtrahends: _Relocations) -> None:
-    """ParseError for a relocation of a pair that has not exactly one partner at its place; both are by place."""
+    """Raise ParseError unless each relocation has exactly one partner at its place; both are sorted by place."""
     single = np.setxor1d(minuends.place, subtrahends.place)
     repeated = (one.place[~run_starts(one.place)] for one in (minuends, subtrahends))
     for place in np.concatenate([single, *repeated])[:1]:
         one = next(one for one in (minuends, subtrahends) if place in one.place)
         index = int(np.flatnonzero(one.place == place)[0])
-        one.refuse(index, "type", f"{one.name(index)} at {int(place):#x} has not one partner there")
+        one.refuse(index, "type", f"{one.name(index)} at {int(place):#x} is not part of a pair")
 
 
 def _uleb128_sizes(relocations: _Relocations, data: U8) -> NDArray[np.int64]:
-    """The bytes of the LEB128 number at each place. Raises ParseError for one that is too long."""
+    """The size in bytes of the LEB128 number at each place. Raises ParseError for one that is too long."""
     size = np.zeros(len(relocations.place), np.int64)
     open_ones = np.arange(len(size))
     for _ in range(LEB_GROUPS):
         place = relocations.place[open_ones] + size[open_ones]
         for wrong in open_ones[place >= len(data)][:1]:
-            relocations.refuse(wrong, "offset", "the LEB128 there reaches past the section's end")
+            relocations.refuse(wrong, "offset", "the LEB128 number reaches past the section's end")
         size[open_ones] += 1
         open_ones = open_ones[data[place] >= 0x80]
     for wrong in open_ones[:1]:
@@ -398,4 +404,6 @@ def _uleb128_sizes(relocations: _Relocations, data: U8) -> NDArray[np.int64]:
 
 
 def _refuse_difference(minuends: _Relocations, index: int) -> NoReturn:
-    minuends.refuse(index, "addend", f"{minuends.name(index)}: the difference does not fit the number's bytes")
+    minuends.refuse(
+        index, "addend", f"{minuends.name(index)}: the difference does not fit the size of the LEB128 number"
+    )

@@ -1,7 +1,7 @@
-"""Symbol tables: their records as columns, and the addresses that names stand for.
+"""Symbol tables: their records as columns, and the addresses of names.
 
-Strategy: a table is read as a NumPy array of records; names are looked for in the string table, each once, so that no
-string is made of a symbol that nobody asks for.
+Strategy: a table is read as a NumPy array of records. Wanted names are searched in the string table, each once, so that
+no string is made for any other symbol.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TABLES = ("SHT_SYMTAB", "SHT_DYNSYM")
-# Symbols that may stand for code; those of assembler sources often have no type.
+# Types of symbols that may be code; symbols of assembler sources often have no type.
 _FUNCTION_TYPES = [ENUM_ST_INFO_TYPE[name] for name in ("STT_FUNC", "STT_LOOS")]  # the second: STT_GNU_IFUNC
 _CODE_TYPES = [ENUM_ST_INFO_TYPE["STT_NOTYPE"], *_FUNCTION_TYPES]
 _TYPE_MASK = 0xF
 
 
 def records_of(table: Section, header: ElfSection, layout: np.dtype[np.void]) -> NDArray[np.void]:
-    """A section as records of one layout. Raises ParseError where it is no number of them."""
+    """A section as records of one layout. Raises ParseError if it is not a whole number of them."""
     if header.entry_size != layout.itemsize:
-        reason = f"{header.entry_size} bytes, where a record has {layout.itemsize}"
+        reason = f"{header.entry_size} bytes, expected {layout.itemsize}"
         raise ParseError(table.name, None, "sh_entsize", reason)
     if len(table) % layout.itemsize:
-        raise ParseError(table.name, None, "sh_size", f"{len(table)} bytes are no number of {layout.itemsize}")
+        raise ParseError(table.name, None, "sh_size", f"{len(table)} bytes are not a multiple of {layout.itemsize}")
     return np.frombuffer(table.data, layout)
 
 
@@ -47,10 +47,10 @@ def symbols_of(image: ElfImage, header: ElfSection) -> NDArray[np.void]:
 
 
 def addresses_of_names(image: ElfImage, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The addresses of the functions of some names, ascending, in `.symtab` and `.dynsym` together.
+    """The addresses of the functions of each name, ascending, from `.symtab` and `.dynsym`.
 
-    A name may stand for several local functions: all are given. Of a name with a version (`memcpy@@GLIBC_2.14`) the
-    part before it will do. Raises ParseError for broken tables, and where a name is in none of them.
+    Several local functions may have one name: all are included. A versioned name (`memcpy@@GLIBC_2.14`) is also found
+    without its version. Raises ParseError for malformed tables and for a name that no table has.
     """
     found: dict[str, set[int]] = {name: set() for name in names}
     for header in image.sections:
@@ -66,12 +66,12 @@ def addresses_of_names(image: ElfImage, names: Sequence[str]) -> dict[str, tuple
 def strings_of(image: ElfImage, header: ElfSection) -> bytes:
     """The string table of a symbol table. Raises ParseError."""
     if header.link >= len(image.sections) or image.sections[header.link].type != "SHT_STRTAB":
-        raise ParseError(header.name, None, "sh_link", f"{header.link} is no table of strings")
+        raise ParseError(header.name, None, "sh_link", f"section {header.link} is not a string table")
     return bytes(image.contents(image.sections[header.link]).data)
 
 
 def defined_functions(image: ElfImage, header: ElfSection) -> tuple[NDArray[np.void], NDArray[np.uint64]]:
-    """The records of a table that are functions of the file, and their addresses. Raises ParseError."""
+    """The records of functions that the file defines, and their addresses. Raises ParseError."""
     symbols = _defined(symbols_of(image, header), _FUNCTION_TYPES)
     return symbols, _addresses_of(image, symbols)
 
@@ -83,7 +83,7 @@ def _defined(symbols: NDArray[np.void], types: list[int]) -> NDArray[np.void]:
 
 
 def _addresses(image: ElfImage, header: ElfSection, names: list[str]) -> list[tuple[str, set[int]]]:
-    """What one table says of the names."""
+    """The addresses of each name in one table."""
     strings = strings_of(image, header)
     symbols = _defined(symbols_of(image, header), _CODE_TYPES)
     address = _addresses_of(image, symbols)
@@ -103,7 +103,7 @@ def _addresses(image: ElfImage, header: ElfSection, names: list[str]) -> list[tu
 
 
 def _places(strings: bytes, name: str) -> list[int]:
-    """Where a string begins that is the name, or the name and a version. Strings may end alike and share bytes."""
+    """The offsets in a string table of strings that equal the name, or the name and a version, or that end in it."""
     wanted, places = name.encode(errors="surrogateescape"), []
     at = strings.find(wanted) if wanted else -1
     while at >= 0:
@@ -114,7 +114,7 @@ def _places(strings: bytes, name: str) -> list[int]:
 
 
 def _addresses_of(image: ElfImage, symbols: NDArray[np.void]) -> NDArray[np.uint64]:
-    """The addresses of code that symbols stand for."""
+    """The addresses of symbols that are code."""
     value = symbols["value"].astype(np.uint64)
     if image.architecture is None or not image.architecture.marks_code:
         return value

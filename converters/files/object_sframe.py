@@ -1,6 +1,6 @@
 """The `.sframe` of a relocatable file: what is said, and where a linker has to put which start.
 
-Strategy: functions are encoded at the addresses that `laid_out` makes up, where no two sections touch, so that no
+Strategy: functions are encoded at the addresses that `lay_out` makes up, where no two sections touch, so that no
 FDE spans two; each start then is a field to be relocated: by the section that its function is in and the offset there.
 One section for all, outside any group, as GNU as 2.47 and llvm-mc 22 make it: linkers drop its FDEs one by one.
 """
@@ -16,7 +16,7 @@ from ...schemas import sframe
 from ...schemas.section import BuildError
 from ..arch.relocations import pcrel_type
 from ..elf.image import ElfImage
-from ..elf.relocation import LaidOut, laid_out
+from ..elf.relocation import LaidOut, lay_out
 from ..refusals import Reason, Refusals
 from ..sframe.write import Compact, Encoded, sframe_from_table
 from ..table.model import UnwindTable
@@ -52,7 +52,7 @@ def object_sframe(
     if compact == "merge":
         reason = "'merge' is for linked files: which functions are neighbours a linker decides"
         raise BuildError(".sframe", None, "compact", reason)
-    laid = laid_out(image)
+    laid = lay_out(image)
     table = table_of_laid_out(laid)
     section, start = sections_of(laid, table)
     # What a linker has dropped, or another file defines: there is nothing to relocate the start by.

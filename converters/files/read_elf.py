@@ -19,7 +19,7 @@ from ...schemas.section import ParseError, Section
 from ..cfi.read import table_from_cfi
 from ..elf.admission import supported_architecture
 from ..elf.image import ElfImage, open_elf
-from ..elf.relocation import LaidOut, laid_out, placed, relocated
+from ..elf.relocation import LaidOut, lay_out, place_addresses, relocate
 from ..table.cut import laid_over
 from ..table.model import UnwindTable, concatenate, table_of
 
@@ -45,7 +45,7 @@ def read_elf(path: str | os.PathLike[str], section: str | None = None) -> Unwind
 def table_of_image(image: ElfImage, section: str | None = None) -> UnwindTable:
     """As `read_elf`, for an open file."""
     supported_architecture(image)
-    laid = laid_out(image)
+    laid = lay_out(image)
     table = table_of_laid_out(laid, section)
     return _in_sections(laid, table) if laid.is_relocatable else replace(table, code=_code(image))
 
@@ -54,7 +54,7 @@ def _in_sections(laid: LaidOut, table: UnwindTable) -> UnwindTable:
     """The table of a laid-out file with its addresses counted from their sections."""
     section, start = sections_of(laid, table)
     functions = table.functions
-    personality, lsda = (placed(laid, column)[1] for column in (functions.personality, functions.lsda))
+    personality, lsda = (place_addresses(laid, column)[1] for column in (functions.personality, functions.lsda))
     functions = replace(functions, section=section, start=start, personality=personality, lsda=lsda)
     return replace(table, functions=functions)
 
@@ -62,7 +62,7 @@ def _in_sections(laid: LaidOut, table: UnwindTable) -> UnwindTable:
 def sections_of(laid: LaidOut, table: UnwindTable) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
     """The section that each function of a laid-out file is in, 0 for none, and its offset there. Raises ParseError."""
     functions = table.functions
-    section, start, is_stray = placed(laid, functions.start)
+    section, start, is_stray = place_addresses(laid, functions.start)
     for wrong in np.flatnonzero(is_stray)[:1]:
         record = f"FDE[{wrong}].initial_location"
         raise ParseError(table.source, int(functions.origin[wrong]), record, "lies in no section of the file")
@@ -97,7 +97,7 @@ def _read(laid: LaidOut, name: str) -> UnwindTable:
         raise ParseError(name, None, "", "the file has no such section")
     if len(found) > 1 and sum(header.size for header in found) > len(laid.image.data):
         raise ParseError(name, None, "section headers", f"{len(found)} sections are larger than the file")
-    return concatenate([table_of_section(laid.image, relocated(laid, header)) for header in found])
+    return concatenate([table_of_section(laid.image, relocate(laid, header)) for header in found])
 
 
 def table_of_section(image: ElfImage, section: Section) -> UnwindTable:

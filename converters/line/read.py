@@ -19,7 +19,7 @@ from ...schemas.section import ByteOrder, ParseError, Section
 from ...schemas.wire import Block, SizedBlock
 from ..arrays import group_numbers, ranks, starts_of, starts_of_ends
 from ..elf.image import ElfImage, open_elf
-from ..elf.relocation import LaidOut, laid_out, relocated
+from ..elf.relocation import LaidOut, lay_out, relocate
 from ..kernels import engine, views
 from ..kernels.calls import form_storages, reader_of
 from ..kernels.line.protocol import UnitField
@@ -76,13 +76,13 @@ def from_debug_line(
 
 def lines_of_image(image: ElfImage) -> LineTable:
     """As `read_lines`, from an open file."""
-    laid = laid_out(image, apart=False)
+    laid = lay_out(image, at_zero=True)
     found = laid.image.named(LINE)
     if not found:
         raise ParseError(LINE, None, "", "the file has no such section")
     if len(found) > 1:
         raise ParseError(LINE, None, "", f"the file has {len(found)} sections of that name")
-    return table_of_lines(relocated(laid, found[0]), string_sections(laid))
+    return table_of_lines(relocate(laid, found[0]), string_sections(laid))
 
 
 def string_sections(laid: LaidOut) -> dict[str, Section]:

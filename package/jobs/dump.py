@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ..converters.elf.admission import refuse_relocatable
 from ..converters.elf.image import ElfSection, open_elf
-from ..converters.elf.relocation import LaidOut, laid_out, relocated
+from ..converters.elf.relocation import LaidOut, lay_out, relocate
 from ..converters.files.read_elf import DIALECTS
 from ..schemas.lookup_tables import ARANGES
 from ..schemas.macros import MACRO_SECTIONS
@@ -58,7 +58,7 @@ class Opened:
 
     @property
     def section(self) -> Section:
-        return relocated(self.laid, self.header)
+        return relocate(self.laid, self.header)
 
     @property
     def machine(self) -> str:
@@ -133,7 +133,7 @@ def _opened(
         one = len(names) == 1
         reason = "the file has no such section" if one else f"the file has none of {', '.join(names)}"
         raise ParseError(names[0] if one else "", None, "", reason)
-    laid = laid_out(image, apart=False)
+    laid = lay_out(image, at_zero=True)
     sources: list[MacroSources] = []
     for header in found:
         yield Opened(laid, laid.image.sections[header.index], interpreted, line_views, sources)
@@ -267,4 +267,4 @@ def _macro_sources(laid: LaidOut) -> MacroSources:
 def _first(laid: LaidOut, name: str) -> Section | None:
     """The first section of that name, None where the file has none."""
     found = next((one for one in laid.image.named(name) if one.size and not one.is_nobits), None)
-    return None if found is None else relocated(laid, found)
+    return None if found is None else relocate(laid, found)

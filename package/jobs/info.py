@@ -8,7 +8,7 @@ import numpy as np
 
 from ..converters.elf.admission import supported_architecture
 from ..converters.elf.image import ElfImage, ElfSection, covered_bytes, open_elf
-from ..converters.elf.relocation import LaidOut, laid_out, relocated
+from ..converters.elf.relocation import LaidOut, lay_out, relocate
 from ..converters.files.read_elf import table_of_section
 from ..converters.sframe.section import section_version
 from ..converters.table.model import FunctionFlag, UnwindTable
@@ -64,7 +64,7 @@ def info(path: StrPath) -> FileInfo:
         # A thousand headers that name the same megabyte would be a thousand megabytes to read.
         raise ParseError("", None, "section headers", "the sections of unwind information are larger than the file")
     # Of a relocatable file, which has all its sections at 0 and is shown so, functions are read as if laid out.
-    laid = laid_out(image)
+    laid = lay_out(image)
     frames: list[tuple[Section, UnwindTable]] = []
     found = tuple(_section_info(laid, header, frames) for header in headers)
     empty = np.zeros(0, np.uint64)
@@ -77,7 +77,7 @@ def _section_info(laid: LaidOut, header: ElfSection, frames: list[tuple[Section,
     image = laid.image
     about = SectionInfo(header.name, header.address, header.size)
     try:
-        section = relocated(laid, image.sections[header.index])
+        section = relocate(laid, image.sections[header.index])
         if header.name == ".eh_frame_hdr":
             return _section_info_hdr(about, section, image, frames)
         if header.name == ".sframe" and len(section):

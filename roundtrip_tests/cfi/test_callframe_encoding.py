@@ -16,7 +16,7 @@ from unwindkit import BuildError, FunctionFlag, Reason, by_pc, from_sframe, read
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.cfi.write import to_debug_frame, to_eh_frame
 from unwindkit.converters.elf.image import open_elf
-from unwindkit.converters.elf.relocation import laid_out
+from unwindkit.converters.elf.relocation import lay_out
 from unwindkit.converters.files.read_elf import DIALECTS, table_of_laid_out
 from unwindkit.converters.rules import CfaKind
 from unwindkit.converters.table.model import Function, Row, table_of
@@ -117,7 +117,7 @@ def test_sframe_as_call_frame_information_and_back(path: str) -> None:
 @pytest.mark.parametrize("flags", FLAGS, ids=" ".join)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_objects_at_the_addresses_of_a_linker(compiler: str, flags: tuple[str, ...], tmp_path: Path) -> None:
-    laid = laid_out(open_elf(object_of(compiler, flags, tmp_path)))
+    laid = lay_out(open_elf(object_of(compiler, flags, tmp_path)))
     tables = [table_of_laid_out(laid, name) for name in DIALECTS if laid.image.named(name)]
     assert sum(map(len, tables)) >= 3
     for table in tables:

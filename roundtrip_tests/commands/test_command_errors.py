@@ -50,7 +50,7 @@ BROKEN = {
     "machine without SFrame": (bytes(tiny_elf(e_machine=243)), ".sframe: abi_arch: SFrame has no ABI for riscv64"),
     "NOBITS": (
         bytes(tiny_elf(CODE, Content(".eh_frame", CFI.data, NOBITS))),
-        ".eh_frame: sh_type: is NOBITS: this is a file of debugging information alone; its other half has the bytes",
+        ".eh_frame: sh_type: is NOBITS: this is a separate debug file; the stripped file has the bytes",
     ),
     "no .eh_frame": (bytes(tiny_elf(CODE)), "has no call frame information: neither .eh_frame nor .debug_frame"),
     "relocatable": (
@@ -107,7 +107,7 @@ def test_debugging_information_alone(tmp_path: Path) -> None:
     program = build_program(tmp_path)
     path = tmp_path / "program.debug"
     subprocess.run(["objcopy", "--only-keep-debug", program, path], check=True)
-    says = ".eh_frame: sh_type: is NOBITS: this is a file of debugging information alone; its other half has the bytes"
+    says = ".eh_frame: sh_type: is NOBITS: this is a separate debug file; the stripped file has the bytes"
     for option in ("-o", "--section"):
         refuses(path, "sframe", path, option, tmp_path / "out", says=says)
 

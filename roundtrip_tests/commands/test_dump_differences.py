@@ -180,7 +180,7 @@ def test_section_whose_bytes_are_in_another_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(tiny_elf(CODE, Content(".sframe", GOOD, NOBITS)))
     assert "readelf ended with 1" in readelf_or_error(path)
-    says = ".sframe: sh_type: is NOBITS: this is a file of debugging information alone; its other half has the bytes"
+    says = ".sframe: sh_type: is NOBITS: this is a separate debug file; the stripped file has the bytes"
     refuses(path, "dump", "--sframe", path, says=says)
 
 

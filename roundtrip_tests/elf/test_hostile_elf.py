@@ -114,9 +114,9 @@ CONTENTS = [
     (
         {"sh_type": NOBITS},
         "sh_type",
-        "is NOBITS: this is a file of debugging information alone; its other half has the bytes",
+        "is NOBITS: this is a separate debug file; the stripped file has the bytes",
     ),
-    ({"sh_flags": ALLOC | COMPRESSED}, "ch_type", "compression 14 is not supported (zlib is)"),
+    ({"sh_flags": ALLOC | COMPRESSED}, "ch_type", "compression type 14 is not supported, only zlib is"),
 ]
 
 
@@ -263,17 +263,29 @@ def test_compressed_section(path: Path) -> None:
         (
             compressed(zlib.compress(FRAME), len(FRAME) - 1),
             (8, "ch_size"),
-            "says 0x24 bytes, the data has more than 0x24",
+            "is 0x24, but the data inflates to more than 0x24 bytes",
         ),
-        (compressed(zlib.compress(FRAME), len(FRAME) + 1), (8, "ch_size"), "says 0x26 bytes, the data has 0x25"),
-        (compressed(zlib.compress(FRAME), MAX), (8, "ch_size"), "says 0xffffffffffffffff bytes, the data has 0x25"),
-        (compressed(zlib.compress(FRAME), 0), (8, "ch_size"), "says 0x0 bytes, the data has more than 0x0"),
-        (compressed(zlib.compress(FRAME, 0)[:-8], len(FRAME)), (8, "ch_size"), "says 0x25 bytes, the data has 0x21"),
+        (
+            compressed(zlib.compress(FRAME), len(FRAME) + 1),
+            (8, "ch_size"),
+            "is 0x26, but the data inflates to 0x25 bytes",
+        ),
+        (
+            compressed(zlib.compress(FRAME), MAX),
+            (8, "ch_size"),
+            "is 0xffffffffffffffff, but the data inflates to 0x25 bytes",
+        ),
+        (compressed(zlib.compress(FRAME), 0), (8, "ch_size"), "is 0x0, but the data inflates to more than 0x0 bytes"),
+        (
+            compressed(zlib.compress(FRAME, 0)[:-8], len(FRAME)),
+            (8, "ch_size"),
+            "is 0x25, but the data inflates to 0x21 bytes",
+        ),
         (compressed(b"", 0, head=23), (0, "Chdr"), "23 bytes do not hold a compression header of 24"),
         (
             compressed(zlib.compress(FRAME), len(FRAME), kind=3),
             (0, "ch_type"),
-            "compression 3 is not supported (zlib is)",
+            "compression type 3 is not supported, only zlib is",
         ),
         (
             compressed(b"\xff" * 20, 100),
@@ -291,7 +303,7 @@ def test_compressed_section_that_lies(path: Path, data: bytes, place_of_fault: t
 def test_compressed_section_that_would_inflate_a_thousandfold(path: Path) -> None:
     started = time.monotonic()
     error = refused(path, compressed(zlib.compress(bytes(1 << 24), 9), 1))
-    assert error.reason == "says 0x1 bytes, the data has more than 0x1"
+    assert error.reason == "is 0x1, but the data inflates to more than 0x1 bytes"
     assert time.monotonic() - started < 1
 
 

@@ -128,11 +128,11 @@ TABLES = [
     ([Rela(R_64), Rela(R_32, offset=0x3D)], 1, "offset", f"R_X86_64_32 at 0x3d {PAST}"),
     ([Rela(R_64), Rela(R_32, offset=MAX)], 1, "offset", f"R_X86_64_32 at {MAX:#x} {PAST}"),
     ([Rela(R_64, offset=1 << 63)], 0, "offset", f"R_X86_64_64 at {1 << 63:#x} {PAST}"),
-    ([Rela(R_64, symbol=2)], 0, "symbol", "2, where there are 2"),
-    ([Rela(R_64, symbol=0xFFFFFFFF)], 0, "symbol", "4294967295, where there are 2"),
-    ([Rela(R_64), Rela(77)], 1, "type", "77 is not known of EM_X86_64"),
-    ([Rela(0xFFFFFFFF)], 0, "type", "4294967295 is not known of EM_X86_64"),
-    ([Rela(R_64), Rela(R_64, addend=1)], 1, "offset", "R_X86_64_64 at 0x1c, which another one sets"),
+    ([Rela(R_64, symbol=2)], 0, "symbol", "2 is out of range: there are 2 symbols"),
+    ([Rela(R_64, symbol=0xFFFFFFFF)], 0, "symbol", "4294967295 is out of range: there are 2 symbols"),
+    ([Rela(R_64), Rela(77)], 1, "type", "77 is unknown for EM_X86_64"),
+    ([Rela(0xFFFFFFFF)], 0, "type", "4294967295 is unknown for EM_X86_64"),
+    ([Rela(R_64), Rela(R_64, addend=1)], 1, "offset", "R_X86_64_64 at 0x1c: another relocation sets the same field"),
     # .text is laid at 0x40000000, .eh_frame behind it at 0x40000100.
     ([Rela(R_32, addend=1 << 33)], 0, "addend", "R_X86_64_32: 0x240000000 does not fit 32 bits"),
     ([Rela(R_PC32, addend=-(1 << 32))], 0, "addend", "R_X86_64_PC32: 0xfffffffefffffee4 does not fit 32 bits"),
@@ -150,7 +150,7 @@ def test_relocation_that_lies(path: Path, relocations: list[Rela], number: int, 
 def test_symbol_of_a_section_that_is_not_there(path: Path, shndx: int) -> None:
     error = refused(path, tiny_object([Rela(R_64)], [Symbol(0, shndx)]))
     assert place(error) == (".rela.eh_frame", 0, "relocation[0].symbol")
-    assert error.reason == f"is of section {shndx}, where there are 7"
+    assert error.reason == f"is in section {shndx}, but there are only 7 sections"
 
 
 def test_large_section_index_without_its_table(path: Path) -> None:
@@ -165,19 +165,25 @@ COMPACT = "is SHT_CREL, compact relocations, which are not supported"
 FAR = "reaches to 0x10000000018 in a file of 0x415 bytes"
 LARGE = "section headers"
 HEADERS = [
-    (RELA_INDEX, {"sh_entsize": 0}, ".rela.eh_frame", "sh_entsize", "0 bytes, where a record has 24"),
-    (RELA_INDEX, {"sh_entsize": 16}, ".rela.eh_frame", "sh_entsize", "16 bytes, where a record has 24"),
-    (RELA_INDEX, {"sh_type": REL}, ".rela.eh_frame", "sh_entsize", "24 bytes, where a record has 16"),
-    (RELA_INDEX, {"sh_size": 25}, ".rela.eh_frame", "sh_size", "25 bytes are no number of 24"),
+    (RELA_INDEX, {"sh_entsize": 0}, ".rela.eh_frame", "sh_entsize", "0 bytes, expected 24"),
+    (RELA_INDEX, {"sh_entsize": 16}, ".rela.eh_frame", "sh_entsize", "16 bytes, expected 24"),
+    (RELA_INDEX, {"sh_type": REL}, ".rela.eh_frame", "sh_entsize", "24 bytes, expected 16"),
+    (RELA_INDEX, {"sh_size": 25}, ".rela.eh_frame", "sh_size", "25 bytes are not a multiple of 24"),
     (RELA_INDEX, {"sh_size": 1 << 40}, "", LARGE, "the relocations are larger than the file"),
     (RELA_INDEX, {"sh_offset": 1 << 40}, ".rela.eh_frame", "sh_size", FAR),
-    (RELA_INDEX, {"sh_link": 0}, ".rela.eh_frame", "sh_link", "0 is no symbol table"),
-    (RELA_INDEX, {"sh_link": RELA_INDEX}, ".rela.eh_frame", "sh_link", "3 is no symbol table"),
-    (RELA_INDEX, {"sh_link": 77}, ".rela.eh_frame", "sh_link", "77 is no symbol table"),
+    (RELA_INDEX, {"sh_link": 0}, ".rela.eh_frame", "sh_link", "section 0 is not a symbol table"),
+    (RELA_INDEX, {"sh_link": RELA_INDEX}, ".rela.eh_frame", "sh_link", "section 3 is not a symbol table"),
+    (RELA_INDEX, {"sh_link": 77}, ".rela.eh_frame", "sh_link", "section 77 is not a symbol table"),
     (RELA_INDEX, {"sh_type": CREL}, ".rela.eh_frame", "sh_type", COMPACT),
-    (SYMBOLS_INDEX, {"sh_entsize": 16}, ".symtab", "sh_entsize", "16 bytes, where a record has 24"),
-    (SYMBOLS_INDEX, {"sh_size": 47}, ".symtab", "sh_size", "47 bytes are no number of 24"),
-    (SYMBOLS_INDEX, {"sh_size": 24}, ".rela.eh_frame", "relocation[0].symbol", "1, where there are 1"),
+    (SYMBOLS_INDEX, {"sh_entsize": 16}, ".symtab", "sh_entsize", "16 bytes, expected 24"),
+    (SYMBOLS_INDEX, {"sh_size": 47}, ".symtab", "sh_size", "47 bytes are not a multiple of 24"),
+    (
+        SYMBOLS_INDEX,
+        {"sh_size": 24},
+        ".rela.eh_frame",
+        "relocation[0].symbol",
+        "1 is out of range: there are 1 symbols",
+    ),
     (TEXT_INDEX, {"sh_type": NOBITS, "sh_size": MAX}, "", LARGE, "the sections are larger than the address space"),
 ]
 
@@ -217,16 +223,20 @@ def test_end_of_a_section_is_in_it(path: Path) -> None:
 
 SET_ULEB, SUB_ULEB = 60, 61
 PAIRS = [
-    ([Rela(SET_ULEB)], "type", "R_RISCV_SET_ULEB128 at 0x1c has not one partner there"),
-    ([Rela(SUB_ULEB)], "type", "R_RISCV_SUB_ULEB128 at 0x1c has not one partner there"),
+    ([Rela(SET_ULEB)], "type", "R_RISCV_SET_ULEB128 at 0x1c is not part of a pair"),
+    ([Rela(SUB_ULEB)], "type", "R_RISCV_SUB_ULEB128 at 0x1c is not part of a pair"),
     (
         [Rela(SET_ULEB), Rela(SUB_ULEB, offset=0x1D)],
         "type",
-        "R_RISCV_SET_ULEB128 at 0x1c has not one partner there",
+        "R_RISCV_SET_ULEB128 at 0x1c is not part of a pair",
     ),
-    ([Rela(SET_ULEB), Rela(SET_ULEB), Rela(SUB_ULEB)], "type", "R_RISCV_SET_ULEB128 at 0x1c has not one partner there"),
-    ([Rela(SET_ULEB, addend=128), Rela(SUB_ULEB)], "addend", "the difference does not fit the number's bytes"),
-    ([Rela(SET_ULEB), Rela(SUB_ULEB, addend=1)], "addend", "the difference does not fit the number's bytes"),
+    ([Rela(SET_ULEB), Rela(SET_ULEB), Rela(SUB_ULEB)], "type", "R_RISCV_SET_ULEB128 at 0x1c is not part of a pair"),
+    (
+        [Rela(SET_ULEB, addend=128), Rela(SUB_ULEB)],
+        "addend",
+        "the difference does not fit the size of the LEB128 number",
+    ),
+    ([Rela(SET_ULEB), Rela(SUB_ULEB, addend=1)], "addend", "the difference does not fit the size of the LEB128 number"),
     ([Rela(SET_ULEB, offset=0x40), Rela(SUB_ULEB, offset=0x40)], "offset", "reaches past the section's end"),
     ([Rela(SET_ULEB, offset=0x3F), Rela(SUB_ULEB, offset=0x3F)], "offset", "reaches past the section's end"),
     ([Rela(SET_ULEB, offset=0x31), Rela(SUB_ULEB, offset=0x31)], "addend", "the difference does not fit"),

@@ -309,7 +309,7 @@ REFUSED = {
     "shared bytes": (patched(plain(), 5, sh_offset=0x100), "shares bytes with another"),
     "two symbol tables": (patched(plain(), 5, sh_type=2, sh_entsize=24), "there are 2 symbol tables"),
     "size of symbols": (patched(plain(), SYMBOLS_INDEX, sh_entsize=23), "sh_entsize"),
-    "relocations of nothing": (patched(plain(), RELA_INDEX, sh_link=1), "is no symbol table"),
+    "relocations of nothing": (patched(plain(), RELA_INDEX, sh_link=1), "section 1 is not a symbol table"),
 }
 
 

@@ -15,7 +15,7 @@ from unwindkit import UnwindTable, by_pc, read_elf, to_sframe
 from unwindkit.converters.arch.relocations import RELOCATION_TYPES
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.elf.image import open_elf
-from unwindkit.converters.elf.relocation import laid_out, relocated
+from unwindkit.converters.elf.relocation import lay_out, relocate
 from unwindkit.converters.table.model import FunctionFlag
 from unwindkit.schemas.section import BuildError
 
@@ -167,10 +167,10 @@ h: .section .sleep,"a"
  .reloc ., R_RISCV_SET_ULEB128, h + 1
  .byte 0x80, 0
 """
-    laid = laid_out(open_elf(assembled(tmp_path, TARGETS["riscv64"], source)))
+    laid = lay_out(open_elf(assembled(tmp_path, TARGETS["riscv64"], source)))
     (header,) = laid.image.named(".sleep")
     # 8 in three bytes, 8 + 200 + 1 in two.
-    assert bytes(relocated(laid, header).data) == bytes.fromhex("88 80 00  d1 01")
+    assert bytes(relocate(laid, header).data) == bytes.fromhex("88 80 00  d1 01")
 
 
 def test_riscv_pairs_of_every_size(tmp_path: Path) -> None:
@@ -186,9 +186,9 @@ g: .section .sleep,"a"
  .reloc 17, R_RISCV_SET16, g\n .reloc 19, R_RISCV_SET32, g\n .reloc 19, R_RISCV_SUB32, f
  .quad 1\n .long 2\n .short 3\n .byte 4, 0xc0, 0\n .short 0\n .long 0
 """
-    laid = laid_out(open_elf(assembled(tmp_path, TARGETS["riscv64"], source)))
+    laid = lay_out(open_elf(assembled(tmp_path, TARGETS["riscv64"], source)))
     (header,) = laid.image.named(".sleep")
-    found = bytes(relocated(laid, header).data)
+    found = bytes(relocate(laid, header).data)
     # 300 is 0x12c; 70 & 63 is 6, under the two bits of the opcode; g alone is wherever it was laid.
     assert found[:17] == bytes.fromhex("2d01000000000000 2e010000 2f01 30 c6 2c")
     assert found[19:] == bytes.fromhex("2c010000")
@@ -265,9 +265,9 @@ g: .long f + 5, f - 2
  .byte 7
 h = 0x20
 """
-    laid = laid_out(open_elf(assembled(tmp_path, TARGETS["x86"], source)))
+    laid = lay_out(open_elf(assembled(tmp_path, TARGETS["x86"], source)))
     (text,), (data,) = laid.image.named(".text"), laid.image.named(".data")
-    found = bytes(relocated(laid, data).data)
+    found = bytes(relocate(laid, data).data)
     expected = [text.address + 5, text.address - 2, text.address - (data.address + 8) + 1]
     assert found[:12] == b"".join((value % (1 << 32)).to_bytes(4, "little") for value in expected)
     assert found[12:] == bytes.fromhex("5412 1000 07")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from unwindkit import BuildError, read_lines, to_debug_line
 from unwindkit.converters.elf.image import open_elf
-from unwindkit.converters.elf.relocation import laid_out, relocated
+from unwindkit.converters.elf.relocation import lay_out, relocate
 from unwindkit.converters.line.read import LINE, LINE_STR, table_of_lines
 from unwindkit.converters.line.table import same_lines
 from unwindkit.schemas.line import VERSIONS
@@ -123,8 +123,8 @@ def no_longer(path: Path) -> tuple[int, int]:
 
 
 def of_file(path: Path) -> Section:
-    laid = laid_out(open_elf(path), apart=False)
-    return relocated(laid, laid.image.named(LINE)[0])
+    laid = lay_out(open_elf(path), at_zero=True)
+    return relocate(laid, laid.image.named(LINE)[0])
 
 
 @pytest.mark.oracle
