@@ -248,6 +248,8 @@ class UnwindTable:
 
 def concatenate(tables: Sequence[UnwindTable]) -> UnwindTable:
     """The functions of one or more tables of one architecture, one table after the other; all else is the first's."""
+    if len(tables) == 1:
+        return tables[0]
     first_rule = starts_of(np.array([len(table.rules) for table in tables])).tolist()
     first_expression = starts_of(np.array([len(table.expressions) for table in tables])).tolist()
     shifted = [_shift(*each) for each in zip(tables, first_rule[:-1], first_expression[:-1], strict=True)]
@@ -264,6 +266,8 @@ def concatenate(tables: Sequence[UnwindTable]) -> UnwindTable:
 def _shift(table: UnwindTable, rule: int, expression: int) -> tuple[RowColumns, RuleColumns]:
     """The rows and rules of a table whose rules and expressions are numbered from these numbers on."""
     rows, rules = table.rows, table.rules
+    if not rule and not expression:
+        return rows, rules
     is_expression = (rules.kind == RuleKind.EXPRESSION) | (rules.kind == RuleKind.VAL_EXPRESSION)
     cfa_offset = rows.cfa_offset + np.where(rows.cfa_kind == CfaKind.EXPRESSION, expression, 0)
     value = rules.value + np.where(is_expression, expression, 0)
@@ -275,7 +279,7 @@ def concatenate_functions(tables: Sequence[UnwindTable]) -> FunctionColumns:
     runs = starts_of(np.array([len(table.run_rows) - 1 for table in tables])).astype(np.uint32)
     functions = (table.functions for table in tables)
     return FunctionColumns.concatenate(
-        [replace(part, run=part.run + first) for part, first in zip(functions, runs[:-1], strict=True)]
+        [replace(part, run=part.run + first) if first else part for part, first in zip(functions, runs, strict=False)]
     )
 
 
