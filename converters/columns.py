@@ -2,7 +2,7 @@
 
     @columns
     class RowColumns(Columns):
-        offset: NDArray[np.uint64] = column("bytes", "from the function's start")
+        offset: NDArray[np.uint64] = column_of("bytes", "from the function's start")
 
 Strategy: the dtype is the one of the annotation, so a type checker and the run time read the same declaration. Whatever
 is done with all columns of a class (select, concatenate, allocate, ...) is a method here: a new column costs its line.
@@ -42,14 +42,14 @@ class Column(NamedTuple):
         return (count, self.items) if self.items else (count,)
 
 
-def column(unit: str | type[IntEnum | IntFlag] = "", meaning: str = "", *, items: int = 0, fill: int = 0) -> Any:
+def column_of(unit: str | type[IntEnum | IntFlag] = "", meaning: str = "", *, items: int = 0, fill: int = 0) -> Any:
     """Declare a column. `unit`: what its values are, the enumeration where they are members of one; `items`: how many
     values each record has, where that is not one; `fill`: the value that `Columns.defaults` gives it."""
     name = unit if isinstance(unit, str) else f"`{unit.__name__}`"
     return field(metadata={"unit": name, "meaning": meaning, "items": items, "fill": fill})
 
 
-@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(column,))
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(column_of,))
 def columns(cls: type[C]) -> type[C]:
     """Make a subclass of `Columns` a frozen data class, whose columns are its fields."""
     made: Any = dataclass(frozen=True, slots=True, eq=False)(cls)

@@ -6,12 +6,14 @@ opcode_base is above all standard opcodes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from .converters.arrays import starts_of
+from .converters.columns import Columns
 from .converters.line.table import (
     OLD_DIRECTORY_CONTENTS,
     OLD_FILE_CONTENTS,
@@ -23,6 +25,11 @@ from .converters.line.table import (
 )
 from .schemas.line import DW_LNCT, DW_LNS, VERSIONS, RowFlag
 from .schemas.section import ByteOrder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+C = TypeVar("C", bound=Columns)
 
 STRINGS = (b"/usr/src", b"include", b"a.c", b"b.h")
 MAX_ROWS = 8
@@ -43,6 +50,7 @@ def _unit(draw: DrawFn, address_size: int) -> dict[str, Any]:
     lengths = draw(st.binary(min_size=opcode_base - 1, max_size=opcode_base - 1)).ljust(255, b"\0")
     more = sum(draw(st.lists(st.sampled_from(_BITS[1:]), unique=True)))
     return {
+        "offset": 0,
         "version": version,
         "is_64": draw(st.booleans()),
         "address_size": address_size,
@@ -53,7 +61,7 @@ def _unit(draw: DrawFn, address_size: int) -> dict[str, Any]:
         "line_base": draw(st.integers(-10, 1)),
         "line_range": draw(st.integers(1, 20)),
         "opcode_base": opcode_base,
-        "opcode_lengths": np.frombuffer(lengths, np.uint8),
+        "opcode_lengths": tuple(lengths),
         "directory_contents": _BITS[0] if version >= 5 else OLD_DIRECTORY_CONTENTS,
         "file_contents": _BITS[0] | more if version >= 5 else OLD_FILE_CONTENTS,
     }
@@ -64,7 +72,7 @@ def _paths(draw: DrawFn, contents: int) -> list[tuple[Any, ...]]:
     """Entries: path, directory_index, timestamp, size, MD5; 0 for those that `contents` lacks."""
     values: list[SearchStrategy[Any]] = [st.integers(0, len(STRINGS) - 1)]
     values += [_NUMBERS if contents & bit else st.just(0) for bit in _BITS[1:-1]]
-    values.append(st.binary(min_size=16, max_size=16) if contents & _BITS[-1] else st.just(bytes(16)))
+    values.append(st.binary(min_size=16, max_size=16).map(tuple) if contents & _BITS[-1] else st.just((0,) * 16))
     return draw(st.lists(st.tuples(*values), max_size=3))
 
 
@@ -94,41 +102,23 @@ def line_tables(draw: DrawFn, byte_order: ByteOrder = "little", address_size: in
     rows = [found for of_unit in sequences for found in of_unit]
     return LineTable(
         byte_order=byte_order,
-        units=_unit_columns(units, directories, files),
-        directories=_path_columns(directories),
-        files=_path_columns(files),
+        units=LineUnitColumns.of_records([[unit[one.name] for one in LineUnitColumns.declared] for unit in units]),
+        first_directory=_starts(directories),
+        directories=_all(PathColumns, directories),
+        first_file=_starts(files),
+        files=_all(PathColumns, files),
         strings=STRINGS,
         sequence_unit=np.array(owners, np.uint32),
-        first_row=np.cumsum([0, *map(len, rows)]),
-        rows=_row_columns([row for found in rows for row in found]),
+        first_row=_starts(rows),
+        rows=_all(LineRowColumns, rows),
     )
 
 
-def _unit_columns(
-    units: list[dict[str, Any]], directories: list[list[tuple[Any, ...]]], files: list[list[tuple[Any, ...]]]
-) -> LineUnitColumns:
-    kinds = {"is_64": np.bool_, "line_base": np.int8, "opcode_lengths": np.uint8}
-    names = [name for name in LineUnitColumns.__dataclass_fields__ if name not in ("offset", *_FIRST)]
-    columns: dict[str, Any] = {
-        name: np.array([unit[name] for unit in units], kinds.get(name, np.uint8)) for name in names
-    }
-    columns["opcode_lengths"] = columns["opcode_lengths"].reshape(-1, 255)
-    firsts = [np.cumsum([0, *map(len, found)]) for found in (directories, files)]
-    return LineUnitColumns(offset=np.zeros(len(units), np.int64), **columns, **dict(zip(_FIRST, firsts, strict=True)))
+def _all(columns: type[C], groups: list[list[tuple[Any, ...]]]) -> C:
+    """The records of all groups."""
+    return columns.of_records([record for group in groups for record in group])
 
 
-_FIRST = ("first_directory", "first_file")
-
-
-def _path_columns(entries: list[list[tuple[Any, ...]]]) -> PathColumns:
-    found = [entry for of_unit in entries for entry in of_unit]
-    path, directory_index, timestamp, size = (
-        np.array([entry[index] for entry in found], np.uint64) for index in range(4)
-    )
-    md5 = np.frombuffer(b"".join(entry[4] for entry in found), np.uint8).reshape(-1, 16)
-    return PathColumns(path.astype(np.uint32), directory_index, timestamp, size, md5)
-
-
-def _row_columns(rows: list[tuple[int, ...]]) -> LineRowColumns:
-    kinds = (np.uint64, np.uint8, *[np.uint32] * 5, np.uint8)
-    return LineRowColumns(*(np.array([row[index] for row in rows], kind) for index, kind in enumerate(kinds)))
+def _starts(groups: list[list[tuple[Any, ...]]]) -> NDArray[np.int64]:
+    """The number of the first record of each group."""
+    return starts_of(np.array([len(group) for group in groups], np.int64))

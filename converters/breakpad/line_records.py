@@ -6,7 +6,7 @@ and read by kernels, line by line; no object is made of any.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -211,13 +211,10 @@ def _rows(
     place = np.arange(len(begin)) + starts_of(is_last)[:-1]
     stops = place[is_last] + 1
     count = len(begin) + int(is_last.sum())
-    address, lines = np.zeros(count, np.uint64), np.zeros(count, np.uint32)
-    files, flags = np.zeros(count, np.uint32), np.zeros(count, np.uint8)
-    address[place], lines[place], files[place] = begin + load_address, line, file
-    flags[place] = RowFlag.IS_STMT
-    address[stops], flags[stops] = end[is_last] + load_address, RowFlag.END_SEQUENCE
-    nothing = np.zeros(count, np.uint32)
-    rows = LineRowColumns(address, np.zeros(count, np.uint8), files, lines, nothing, nothing, nothing, flags)
+    rows = LineRowColumns.defaults(count)
+    rows.address[place], rows.line[place], rows.file[place] = begin + load_address, line, file
+    rows.flags[place] = RowFlag.IS_STMT
+    rows.address[stops], rows.flags[stops] = end[is_last] + load_address, RowFlag.END_SEQUENCE
     return rows, starts_of_ends(stops + 1)
 
 
@@ -235,12 +232,10 @@ def _one_unit(
     lengths = np.zeros((1, 255), np.uint8)
     lengths[0, : len(STANDARD_OPCODE_LENGTHS)] = STANDARD_OPCODE_LENGTHS
 
-    units = LineUnitColumns(
-        offset=np.zeros(1, np.int64),
+    units = replace(
+        LineUnitColumns.defaults(1),
         version=np.array([VERSION], np.uint8),
-        is_64=np.zeros(1, np.bool_),
         address_size=np.array([address_size], np.uint8),
-        segment_selector_size=np.zeros(1, np.uint8),
         minimum_instruction_length=np.ones(1, np.uint8),
         maximum_operations=np.ones(1, np.uint8),
         default_is_stmt=np.ones(1, np.uint8),
@@ -250,16 +245,17 @@ def _one_unit(
         opcode_lengths=lengths,
         directory_contents=np.array([contents_bit(DW_LNCT.path)], np.uint8),
         file_contents=np.array([contents_bit(DW_LNCT.path) | contents_bit(DW_LNCT.directory_index)], np.uint8),
-        first_directory=np.array([0, 1]),
-        first_file=np.array([0, len(files)]),
     )
     sequences = np.zeros(len(first_row) - 1, np.uint32)
     return LineTable(
-        byte_order, units, _paths(np.zeros(1, np.uint32)), _paths(path), tuple(numbers), sequences, first_row, rows
+        byte_order=byte_order,
+        units=units,
+        first_directory=np.array([0, 1]),
+        directories=PathColumns.defaults(1),
+        first_file=np.array([0, len(files)]),
+        files=replace(PathColumns.defaults(len(files)), path=path),
+        strings=tuple(numbers),
+        sequence_unit=sequences,
+        first_row=first_row,
+        rows=rows,
     )
-
-
-def _paths(path: NDArray[np.uint32]) -> PathColumns:
-    count = len(path)
-    nothing = np.zeros(count, np.uint64)
-    return PathColumns(path, nothing, nothing, nothing, np.zeros((count, 16), np.uint8))

@@ -96,8 +96,8 @@ def paths_of(table: LineTable) -> tuple[NDArray[np.int64], tuple[bytes, ...]]:
     """The path number of each of the table's files, and the distinct paths, joined with their directories as far as the
     table has them. Up to version 4 the compilation directory is not in the table, so it is not in the path."""
     units, files, directories = table.units, table.files, table.directories
-    unit = group_numbers(np.diff(units.first_file))
-    first, end = units.first_directory[unit], units.first_directory[unit + 1]
+    unit = group_numbers(np.diff(table.first_file))
+    first, end = table.first_directory[unit], table.first_directory[unit + 1]
     is_new = units.version[unit] >= 5
     # Directory 0 is the compilation directory, which only version 5 lists.
     index = files.directory_index.astype(np.int64) + first - ~is_new

@@ -7,7 +7,7 @@ directories and files are picked by the content types of their entry formats; eq
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -122,8 +122,10 @@ def table_of_programs(headers: LineHeaders, programs: ProgramRows, strings: dict
     paths = read_line_paths(headers, read_path_values(headers), strings, programs)
     return LineTable(
         byte_order=headers.section.byte_order,
-        units=_unit_columns(headers, paths),
+        units=_unit_columns(headers, paths.chosen),
+        first_directory=paths.first_directory,
         directories=paths.directories,
+        first_file=paths.first_file,
         files=paths.files,
         strings=paths.strings,
         sequence_unit=programs.sequence_unit,
@@ -147,31 +149,17 @@ def state_machine(headers: LineHeaders) -> Any:
     return engine.line.machine.Machine(reader_of(headers.section), *views(effects(False), effects(True)))
 
 
-def _zero_rows(count: int) -> LineRowColumns:
-    """Columns for `count` rows, to be filled."""
-    return LineRowColumns(
-        address=np.zeros(count, np.uint64),
-        op_index=np.zeros(count, np.uint8),
-        file=np.zeros(count, np.uint32),
-        line=np.zeros(count, np.uint32),
-        column=np.zeros(count, np.uint32),
-        isa=np.zeros(count, np.uint32),
-        discriminator=np.zeros(count, np.uint32),
-        flags=np.zeros(count, np.uint8),
-    )
-
-
 def no_programs() -> ProgramRows:
     """The rows where no program was run."""
     nothing = np.zeros(0, np.int64)
-    return ProgramRows(_zero_rows(0), nothing.astype(np.uint32), np.zeros(1, np.int64), nothing, nothing)
+    return ProgramRows(LineRowColumns.empty(0), nothing.astype(np.uint32), np.zeros(1, np.int64), nothing, nothing)
 
 
 def run_programs(headers: LineHeaders) -> ProgramRows:
     """Run the programs of all units: once to count, once to fill. Raises ParseError."""
     machine, counts = state_machine(headers), (0, 0, 0)
     for _ in ("count", "fill"):
-        rows = _zero_rows(counts[0])
+        rows = LineRowColumns.empty(counts[0])
         sequences = np.zeros(counts[1], np.uint32), np.zeros(counts[1], np.int64)
         defined = np.zeros(counts[2], np.int64), np.zeros(counts[2], np.int64)
         registers = rows.address, rows.op_index, rows.file, rows.line, rows.column, rows.isa, rows.discriminator
@@ -372,22 +360,24 @@ def _with_defined(
         return files, first_file
     found = defined_files(section, unit, programs.defined_offset)
     numbers = [paths.number_of(found.path(section, number)) for number in range(len(unit))]
-    more = {name.name: getattr(found, name.name) for name in NUMBERS}
-    more |= {"path": np.array(numbers, np.uint32), "md5": np.zeros((len(unit), MD5_SIZE), np.uint8)}
-    end = first_file[1:][unit]
-    names = [field.name for field in fields(PathColumns)]
-    columns = {name: np.insert(getattr(files, name), end, more[name], axis=0) for name in names}
+    more = replace(
+        PathColumns.defaults(len(unit)),
+        path=np.array(numbers, np.uint32),
+        directory_index=found.directory_index,
+        timestamp=found.timestamp,
+        size=found.size,
+    )
     counts = np.diff(first_file) + np.bincount(unit, minlength=len(first_file) - 1)
-    return PathColumns(**columns), starts_of(counts)
+    return files.insert(first_file[1:][unit], more), starts_of(counts)
 
 
-def _unit_columns(headers: LineHeaders, paths: LinePaths) -> LineUnitColumns:
+def _unit_columns(headers: LineHeaders, chosen: ChosenValues) -> LineUnitColumns:
     lengths = np.zeros((len(headers), 255), np.uint8)
     count = headers.field(UnitField.OPCODE_BASE) - 1
     unit, number = group_numbers(count), ranks(count)
     data = np.frombuffer(headers.section.data, np.uint8)
     lengths[unit, number] = data[headers.field(UnitField.OPCODE_LENGTHS)[unit] + number]
-    contents = paths.chosen.contents()
+    contents = chosen.contents()
     return LineUnitColumns(
         offset=headers.offset,
         version=headers.version.astype(np.uint8),
@@ -403,6 +393,4 @@ def _unit_columns(headers: LineHeaders, paths: LinePaths) -> LineUnitColumns:
         opcode_lengths=lengths,
         directory_contents=contents[0::2],
         file_contents=contents[1::2],
-        first_directory=paths.first_directory,
-        first_file=paths.first_file,
     )

@@ -9,87 +9,65 @@ messages.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...schemas.line import DW_LNCT, RowFlag
 from ...schemas.section import ByteOrder
+from ..columns import Columns, column_of, columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-C = TypeVar("C")
+
+@columns
+class LineUnitColumns(Columns):
+    """The header fields of each unit."""
+
+    offset: NDArray[np.int64] = column_of("section offset", "of the unit, for messages")
+    version: NDArray[np.uint8] = column_of()
+    is_64: NDArray[np.bool_] = column_of(meaning="whether it is 64-bit DWARF")
+    address_size: NDArray[np.uint8] = column_of("bytes", "the file's up to version 4")
+    segment_selector_size: NDArray[np.uint8] = column_of("bytes")
+    minimum_instruction_length: NDArray[np.uint8] = column_of("bytes")
+    maximum_operations: NDArray[np.uint8] = column_of("operations", "per instruction, 1 up to version 3")
+    default_is_stmt: NDArray[np.uint8] = column_of("0 or 1")
+    line_base: NDArray[np.int8] = column_of("lines")
+    line_range: NDArray[np.uint8] = column_of("lines")
+    opcode_base: NDArray[np.uint8] = column_of("opcode", "the first special one")
+    opcode_lengths: NDArray[np.uint8] = column_of(
+        "operands", "the standard_opcode_lengths, of which the first opcode_base - 1 are used", items=255
+    )
+    directory_contents: NDArray[np.uint8] = column_of("bits", "bit n: directories have content type n (`DW_LNCT`)")
+    file_contents: NDArray[np.uint8] = column_of("bits", "bit n: files have content type n (`DW_LNCT`)")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LineUnitColumns:
-    """The header fields of each unit.
+@columns
+class PathColumns(Columns):
+    """The directories, or the files, of all units; a value that an entry does not have is 0."""
 
-    `offset` i64, the section offset of the unit, for messages; `version` u8; `is_64` bool, 64-bit DWARF; `address_size`
-    u8, the file's up to version 4; `segment_selector_size` u8; `minimum_instruction_length`, `maximum_operations` (1 up
-    to version 3), `default_is_stmt` u8; `line_base` i8; `line_range`, `opcode_base` u8; `opcode_lengths` u8, the
-    standard_opcode_lengths in a row of 255, of which the first opcode_base - 1 are used; `directory_contents` and
-    `file_contents` u8, with bit n set if the entries have content type n (`DW_LNCT`); `first_directory` and
-    `first_file` i64, the index of the unit's first directory and file, with one more element than there are units.
-    """
-
-    offset: NDArray[np.int64]
-    version: NDArray[np.uint8]
-    is_64: NDArray[np.bool_]
-    address_size: NDArray[np.uint8]
-    segment_selector_size: NDArray[np.uint8]
-    minimum_instruction_length: NDArray[np.uint8]
-    maximum_operations: NDArray[np.uint8]
-    default_is_stmt: NDArray[np.uint8]
-    line_base: NDArray[np.int8]
-    line_range: NDArray[np.uint8]
-    opcode_base: NDArray[np.uint8]
-    opcode_lengths: NDArray[np.uint8]
-    directory_contents: NDArray[np.uint8]
-    file_contents: NDArray[np.uint8]
-    first_directory: NDArray[np.int64]
-    first_file: NDArray[np.int64]
+    path: NDArray[np.uint32] = column_of("index", "in `LineTable.strings`")
+    directory_index: NDArray[np.uint64] = column_of("index", "of the directory, as its unit numbers them")
+    timestamp: NDArray[np.uint64] = column_of()
+    size: NDArray[np.uint64] = column_of("bytes")
+    md5: NDArray[np.uint8] = column_of("bytes", items=16)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PathColumns:
-    """The directories, or the files, of all units; a value that an entry does not have is 0.
+@columns
+class LineRowColumns(Columns):
+    """The registers of the state machine in each row (DWARF5 6.2.2). In the last row of a sequence only the address
+    and the flags are meaningful."""
 
-    `path` u32, the index in `LineTable.strings`; `directory_index`, `timestamp`, `size` (bytes) u64; `md5` u8, a row
-    of 16.
-    """
-
-    path: NDArray[np.uint32]
-    directory_index: NDArray[np.uint64]
-    timestamp: NDArray[np.uint64]
-    size: NDArray[np.uint64]
-    md5: NDArray[np.uint8]
-
-    def __len__(self) -> int:
-        return len(self.path)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LineRowColumns:
-    """The registers of the state machine, by row (DWARF5 6.2.2).
-
-    `address` u64; `op_index` u8; `file`, `line`, `column`, `isa`, `discriminator` u32; `flags` u8, `RowFlag`. In the
-    row that ends a sequence only the address is meaningful.
-    """
-
-    address: NDArray[np.uint64]
-    op_index: NDArray[np.uint8]
-    file: NDArray[np.uint32]
-    line: NDArray[np.uint32]
-    column: NDArray[np.uint32]
-    isa: NDArray[np.uint32]
-    discriminator: NDArray[np.uint32]
-    flags: NDArray[np.uint8]
-
-    def __len__(self) -> int:
-        return len(self.address)
+    address: NDArray[np.uint64] = column_of("address")
+    op_index: NDArray[np.uint8] = column_of("index", "of the operation in a VLIW instruction")
+    file: NDArray[np.uint32] = column_of("index", "of the file, as its unit numbers them")
+    line: NDArray[np.uint32] = column_of("line", "from 1; 0 for none")
+    column: NDArray[np.uint32] = column_of("column", "from 1; 0 for the start of the line")
+    isa: NDArray[np.uint32] = column_of("instruction set")
+    discriminator: NDArray[np.uint32] = column_of()
+    flags: NDArray[np.uint8] = column_of(RowFlag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +99,7 @@ class LineFile:
 class LineTable:
     """All line information of a file.
 
+    Unit u has the directories first_directory[u] up to first_directory[u + 1] (i64), and its files likewise.
     Sequence s belongs to unit sequence_unit[s] (u32) and has the rows first_row[s] up to first_row[s + 1] (i64).
     Sequences are in section order, not sorted by address. `strings` are the distinct paths; `source` is the section's
     name, for messages.
@@ -128,7 +107,9 @@ class LineTable:
 
     byte_order: ByteOrder
     units: LineUnitColumns
+    first_directory: NDArray[np.int64]
     directories: PathColumns
+    first_file: NDArray[np.int64]
     files: PathColumns
     strings: tuple[bytes, ...]
     sequence_unit: NDArray[np.uint32]
@@ -143,11 +124,11 @@ class LineTable:
     @property
     def unit_count(self) -> int:
         """The number of units."""
-        return len(self.units.version)
+        return len(self.units)
 
     def row(self, number: int) -> LineRow:
         """One row."""
-        values = _element(self.rows, number)
+        values = self.rows.record(number)
         return LineRow(**values | {"flags": RowFlag(values["flags"])})
 
     def sequence(self, number: int) -> Iterator[LineRow]:
@@ -156,18 +137,18 @@ class LineTable:
 
     def directories_of(self, unit: int) -> tuple[LineFile, ...]:
         """The directories of a unit; directory_index numbers them from 0 (version 5) or 1."""
-        first = self.units.first_directory
+        first = self.first_directory
         return self._paths(self.directories, int(first[unit]), int(first[unit + 1]))
 
     def files_of(self, unit: int) -> tuple[LineFile, ...]:
         """The files of a unit; the file register numbers them from 0 (version 5) or 1."""
-        first = self.units.first_file
+        first = self.first_file
         return self._paths(self.files, int(first[unit]), int(first[unit + 1]))
 
     def _paths(self, columns: PathColumns, begin: int, end: int) -> tuple[LineFile, ...]:
         """Directories or files `begin` to `end`."""
         return tuple(
-            LineFile(**_element(columns, number) | {
+            LineFile(**columns.record(number) | {
                 "path": self.strings[columns.path[number]], "md5": columns.md5[number].tobytes()
             })
             for number in range(begin, end)
@@ -180,14 +161,9 @@ class LineTable:
     def file_numbers(self) -> NDArray[np.int64]:
         """The index in `files` of each row's file; -1 if its unit has no file of that number."""
         unit = self.row_units()
-        first, end = self.units.first_file[unit], self.units.first_file[unit + 1]
+        first, end = self.first_file[unit], self.first_file[unit + 1]
         number = first + self.rows.file - (self.units.version[unit] < 5)
         return np.where((number >= first) & (number < end), number, -1)
-
-
-def _element(columns: Any, number: int) -> dict[str, Any]:
-    """One element of each column; a row of bytes as a list."""
-    return {field.name: getattr(columns, field.name)[number].tolist() for field in fields(columns)}
 
 
 def contents_bit(content: DW_LNCT) -> int:
@@ -208,6 +184,8 @@ def same_lines(one: LineTable, other: LineTable) -> bool:
         (one.byte_order, other.byte_order),
         (one.sequence_unit, other.sequence_unit),
         (one.first_row, other.first_row),
+        (one.first_directory, other.first_directory),
+        (one.first_file, other.first_file),
         *_pairs(one.rows, other.rows),
         *_pairs(one.units, other.units, without="offset"),
     ]
@@ -217,7 +195,7 @@ def same_lines(one: LineTable, other: LineTable) -> bool:
     return all(np.array_equal(*pair) if isinstance(pair[0], np.ndarray) else pair[0] == pair[1] for pair in pairs)
 
 
-def _pairs(one: Any, other: Any, without: str = "") -> list[tuple[Any, Any]]:
+def _pairs(one: Columns, other: Columns, without: str = "") -> list[tuple[Any, Any]]:
     """The columns of both, pair by pair, but for one name."""
-    names = [field.name for field in fields(one) if field.name != without]
-    return [(getattr(one, name), getattr(other, name)) for name in names]
+    pairs = zip(one.declared, one.arrays(), other.arrays(), strict=True)
+    return [(mine, theirs) for column, mine, theirs in pairs if column.name != without]

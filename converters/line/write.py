@@ -147,8 +147,8 @@ def _unit(table: LineTable, unit: int, program: bytes, strings: _Strings) -> Lin
         int(units.address_size[unit]) if has_formats else None,
         int(units.segment_selector_size[unit]) if has_formats else None,
     )
-    directories = slice(int(units.first_directory[unit]), int(units.first_directory[unit + 1]))
-    files = slice(int(units.first_file[unit]), int(units.first_file[unit + 1]))
+    directories = slice(int(table.first_directory[unit]), int(table.first_directory[unit + 1]))
+    files = slice(int(table.first_file[unit]), int(table.first_file[unit + 1]))
     tables: dict[str, Any]
     if has_formats:
         contents = _contents(int(units.directory_contents[unit])), _contents(int(units.file_contents[unit]))

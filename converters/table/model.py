@@ -21,7 +21,7 @@ from ...schemas.pointers import DW_EH_PE
 from ...schemas.section import ByteOrder, Section
 from ..arch.table import Architecture
 from ..arrays import starts_of
-from ..columns import Columns, column, columns
+from ..columns import Columns, column_of, columns
 from ..rules import CfaKind, RaState, RuleKind
 
 if TYPE_CHECKING:
@@ -48,38 +48,40 @@ SHOWN_FUNCTIONS = 10  # in a notebook
 class FunctionColumns(Columns):
     """One record per function."""
 
-    start: NDArray[np.uint64] = column("address", "of its first byte; in a relocatable file from its section's start")
-    size: NDArray[np.uint64] = column("bytes")
-    run: NDArray[np.uint32] = column("index", "of its row run")
-    section: NDArray[np.uint32] = column(
+    start: NDArray[np.uint64] = column_of(
+        "address", "of the first byte; in a relocatable file from its section's start"
+    )
+    size: NDArray[np.uint64] = column_of("bytes")
+    run: NDArray[np.uint32] = column_of("index", "of its row run")
+    section: NDArray[np.uint32] = column_of(
         "index", "of its ELF section in a relocatable file; 0 in others, and where the file does not tell"
     )
-    segment: NDArray[np.uint64] = column("segment selector")
-    return_column: NDArray[np.uint32] = column("DWARF register", "whose rule is the return address's")
-    repetition: NDArray[np.uint16] = column(
+    segment: NDArray[np.uint64] = column_of("segment selector")
+    return_column: NDArray[np.uint32] = column_of("DWARF register", "whose rule is the return address's")
+    repetition: NDArray[np.uint16] = column_of(
         "bytes", "of its PCMASK block, 0 without one; rows then apply to the PC modulo it, from `start`"
     )
-    flags: NDArray[np.uint8] = column(FunctionFlag)
-    personality_encoding: NDArray[np.uint8] = column(DW_EH_PE, "omit where it has none", fill=DW_EH_PE.omit)
-    personality: NDArray[np.uint64] = column(
+    flags: NDArray[np.uint8] = column_of(FunctionFlag)
+    personality_encoding: NDArray[np.uint8] = column_of(DW_EH_PE, "omit where it has none", fill=DW_EH_PE.omit)
+    personality: NDArray[np.uint64] = column_of(
         "address", "as resolved: of the cell, where the encoding is indirect; in a relocatable file without its section"
     )
-    lsda: NDArray[np.uint64] = column("address", "as `personality`; meaningless without `HAS_LSDA`")
-    origin: NDArray[np.uint64] = column("section offset", "of the record that it came from, for messages")
+    lsda: NDArray[np.uint64] = column_of("address", "as `personality`; meaningless without `HAS_LSDA`")
+    origin: NDArray[np.uint64] = column_of("section offset", "of the record that it came from, for messages")
 
 
 @columns
 class RowColumns(Columns):
     """One record per row."""
 
-    offset: NDArray[np.uint64] = column("bytes", "from the function's start")
-    cfa_kind: NDArray[np.uint8] = column(CfaKind)
-    cfa_register: NDArray[np.uint16] = column("DWARF register", "that the CFA is relative to")
-    cfa_offset: NDArray[np.int64] = column("bytes", "from `cfa_register`; or the index of an expression")
-    ra_state: NDArray[np.uint8] = column(RaState)
-    first_rule: NDArray[np.int64] = column("index", "of the first of its register rules")
-    rule_count: NDArray[np.uint16] = column("rules")
-    args_size: NDArray[np.uint64] = column(
+    offset: NDArray[np.uint64] = column_of("bytes", "from the function's start")
+    cfa_kind: NDArray[np.uint8] = column_of(CfaKind)
+    cfa_register: NDArray[np.uint16] = column_of("DWARF register", "that the CFA is relative to")
+    cfa_offset: NDArray[np.int64] = column_of("bytes", "from `cfa_register`; or the index of an expression")
+    ra_state: NDArray[np.uint8] = column_of(RaState)
+    first_rule: NDArray[np.int64] = column_of("index", "of the first of its register rules")
+    rule_count: NDArray[np.uint16] = column_of("rules")
+    args_size: NDArray[np.uint64] = column_of(
         "bytes", "of arguments on the stack, which a landing pad drops (DW_CFA_GNU_args_size)"
     )
 
@@ -88,9 +90,9 @@ class RowColumns(Columns):
 class RuleColumns(Columns):
     """One record per register rule; the rules of a row ascend by register."""
 
-    register: NDArray[np.uint16] = column("DWARF register")
-    kind: NDArray[np.uint8] = column(RuleKind)
-    value: NDArray[np.int64] = column("bytes", "from the CFA; or a DWARF register, or the index of an expression")
+    register: NDArray[np.uint16] = column_of("DWARF register")
+    kind: NDArray[np.uint8] = column_of(RuleKind)
+    value: NDArray[np.int64] = column_of("bytes", "from the CFA; or a DWARF register, or the index of an expression")
 
 
 class CfaRule(NamedTuple):
