@@ -219,12 +219,12 @@ f: .fill 300
 g: .section .sleep,"a"
 {pairs} .quad 1\n .long 2\n .byte 3, 0, 0, 4, 0, 5, 0xc6, 0x87, 0x80, 0, 0x80, 1
 """
-    laid = laid_out(open_elf(assembled(tmp_path, TARGETS["loongarch64"], source)))
+    laid = lay_out(open_elf(assembled(tmp_path, TARGETS["loongarch64"], source)))
     (header,) = laid.image.named(".sleep")
     # 300 is 0x12c, its low byte 0x2c and its low six bits too, under the two bits of the opcode: 0x2c + 6 = 0x32.
     # 7 + 300 in three bytes; 128 + 300 in two.
     expected = "2d01000000000000 2e010000 2f0100 3001 31 f2  b3 82 00  ac 03"
-    assert bytes(relocated(laid, header).data) == bytes.fromhex(expected)
+    assert bytes(relocate(laid, header).data) == bytes.fromhex(expected)
 
 
 def test_sparc_fields_of_every_size_on_any_byte(tmp_path: Path) -> None:
@@ -243,12 +243,12 @@ f: .skip 16
  .uaword 0
 h = 0x20
 """
-    laid = laid_out(open_elf(assembled(tmp_path, TARGETS["sparc64"], source)))
+    laid = lay_out(open_elf(assembled(tmp_path, TARGETS["sparc64"], source)))
     (text,), (data,) = laid.image.named(".text"), laid.image.named(".data")
     fields = [(text.address + 5, 8), (text.address + 6, 4), (0x20, 2)]
     fields += [(text.address - (data.address + 15), 8), (text.address + 1 - (data.address + 23), 4)]
     expected = b"\0" + b"".join((value % (1 << 8 * size)).to_bytes(size, "big") for value, size in fields)
-    assert bytes(relocated(laid, data).data) == expected
+    assert bytes(relocate(laid, data).data) == expected
 
 
 def test_rel_addends_are_taken_out_of_the_place(tmp_path: Path) -> None:
