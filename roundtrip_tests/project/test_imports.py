@@ -156,6 +156,13 @@ def test_a_dependency_has_one_home(module: str, home: str) -> None:
     assert {layer_of(name) for name in users} == {home}
 
 
+def test_strategies_alone_need_hypothesis() -> None:
+    """It is an extra: no other module of the product may need it."""
+    users = {name for name, targets in GRAPH.items() if "hypothesis" in {one.partition(".")[0] for one in targets}}
+    assert "unwindkit.testing" in users
+    assert {name for name in users if not name.startswith("unwindkit.schemas.strategies.")} == {"unwindkit.testing"}
+
+
 def test_no_folder_has_more_than_25_files() -> None:
     tests = (ROOT / "roundtrip_tests").rglob("*.py")
     folders = [path.parent for path in [*FILES.values(), *tests] if path.name != "__init__.py"]

@@ -17,14 +17,6 @@ SOURCES = [
 ]
 
 
-def test_strategies_alone_need_hypothesis() -> None:
-    """It is an extra: no other module of the product may need it."""
-    users = {path for path in SOURCES if any(name.split(".")[0] == "hypothesis" for name in imports_of(path))}
-    assert users
-    homes = (ROOT / "schemas" / "strategies", ROOT / "package" / "testing.py")
-    assert [path for path in users if not any(path.is_relative_to(home) for home in homes)] == []
-
-
 def test_every_folder_is_installed() -> None:
     names = {"unwindkit"}
     for path in SOURCES:
