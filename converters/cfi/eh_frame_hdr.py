@@ -1,7 +1,8 @@
-"""`.eh_frame_hdr` held against `.eh_frame`: which rows of the look-up table and which FDEs do not agree.
+"""`.eh_frame_hdr`: read as columns, built, and checked against `.eh_frame`.
 
-Strategy: the table becomes two columns of addresses; both sides are sorted and searched in one another. Nothing here
-raises for a table that lies: that is what is to be found. Only a header that cannot be read is an error.
+Strategy: one reader for all. A kernel reads the values as stored; they are resolved for the whole table at once. For
+the check both sides are sorted and searched in one another. The check raises for a header that cannot be read only; a
+table that disagrees with `.eh_frame` gives findings.
 """
 
 from __future__ import annotations
@@ -13,26 +14,174 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas import engine
-from ...schemas.eh_frame_hdr import POINTER_OFFSET, VERSION, EhFrameHdr, EhFrameHdrHead
-from ...schemas.pointers import (
-    APPLICATION_MASK,
-    DW_EH_PE,
-    FORMAT_SIZES,
-    PointerBases,
-    base_of,
-    is_known,
-    is_signed,
-    resolve,
-    value_format,
-)
+from ...schemas.derive import dtype_of
+from ...schemas.eh_frame_hdr import POINTER_OFFSET, VERSION, EhFrameHdr, EhFrameHdrHead, EhFrameHdrPrefix
+from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES, is_known, value_format
 from ...schemas.section import BuildError, ParseError, Section, order_code
 from ..arrays import run_starts, values_at
 from ..findings import Problem
+from ..kernels import engine as kernels
+from ..kernels import views
+from ..kernels.calls import reader_of, refuse
 from ..table.lookup import NOTHING
 from ..table.model import UnwindTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+# What records are called in errors.
+_HEAD, _TABLE_RECORD = EhFrameHdrHead.__name__, f"{EhFrameHdr.__name__}.table"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EhFrameHdrColumns:
+    """An `.eh_frame_hdr`. `eh_frame_ptr`, `location` and `fde` are as stored, sign-extended to 64 bits, the `_address`
+    ones resolved, modulo 2**64.
+
+    `eh_frame_ptr` and `fde_count` are None if omitted. The count may promise more rows than the section has bytes for:
+    the columns, u64, have one element per row that is there. `table_offset` is the section offset of the table.
+    """
+
+    version: int
+    eh_frame_ptr_enc: int
+    fde_count_enc: int
+    table_enc: int
+    eh_frame_ptr: int | None
+    eh_frame_address: int
+    fde_count: int | None
+    table_offset: int
+    location: NDArray[np.uint64]
+    location_address: NDArray[np.uint64]
+    fde: NDArray[np.uint64]
+    fde_address: NDArray[np.uint64]
+
+
+def read_eh_frame_hdr(section: Section) -> EhFrameHdrColumns:
+    """Read the section. As in readelf, the format of a value is in the low four bits of its encoding whatever the other
+    bits are, and an application that is not defined adds nothing. Raises ParseError."""
+    prefix, end = engine.parse(EhFrameHdrPrefix, section, 0, len(section), _HEAD)
+    pointer, end = _value(section, end, prefix.eh_frame_ptr_enc, f"{_HEAD}.eh_frame_ptr")
+    number, offset = _value(section, end, prefix.fde_count_enc, f"{_HEAD}.fde_count")
+    count = None if not len(number) else _signed(int(number[0]), prefix.fde_count_enc)
+    size = 2 * _rows_present(section, offset, prefix.table_enc, count or 0)
+    values, end = _values(section, offset, prefix.table_enc, size, _TABLE_RECORD)
+    # LEB128 values have sizes of their own: those that are relative to their own places come out wrong.
+    places = np.uint64(offset) + np.arange(size, dtype=np.uint64) * np.uint64((end - offset) // max(1, size))
+    addresses = _resolved(section, prefix.table_enc, values, places)
+    start = _resolved(section, prefix.eh_frame_ptr_enc, pointer, np.array([POINTER_OFFSET], np.uint64))
+    return EhFrameHdrColumns(
+        version=prefix.version,
+        eh_frame_ptr_enc=prefix.eh_frame_ptr_enc,
+        fde_count_enc=prefix.fde_count_enc,
+        table_enc=prefix.table_enc,
+        eh_frame_ptr=int(pointer[0]) if len(pointer) else None,
+        eh_frame_address=int(start[0]) if len(pointer) else 0,
+        fde_count=count,
+        table_offset=offset,
+        location=values[::2],
+        location_address=addresses[::2],
+        fde=values[1::2],
+        fde_address=addresses[1::2],
+    )
+
+
+def _value(section: Section, offset: int, encoding: int, record: str) -> tuple[NDArray[np.uint64], int]:
+    """As `_values`: one, or none where it is omitted."""
+    return _values(section, offset, encoding, int(encoding != DW_EH_PE.omit), record)
+
+
+def _values(section: Section, offset: int, encoding: int, count: int, record: str) -> tuple[NDArray[np.uint64], int]:
+    """`count` values of an encoding's format, and the section offset after them."""
+    values = np.empty(count, np.uint64)
+    if not count:
+        return values, offset
+    if encoding & FORMAT_MASK not in FORMAT_SIZES:
+        raise ParseError(section, offset, record, f"the encoding {encoding:#04x} has no format")
+    reader = reader_of(section)
+    end = kernels.cfi.entries.values(reader, offset, encoding & FORMAT_MASK, section.address_size, *views(values))
+    if reader.fault:
+        refuse(section, record, reader)
+    return values, end
+
+
+def _signed(value: int, encoding: int) -> int:
+    """A value that was sign-extended to 64 bits as a number."""
+    return value - (1 << 64) if encoding & DW_EH_PE.signed and value >> 63 else value
+
+
+def _rows_present(section: Section, offset: int, encoding: int, count: int) -> int:
+    """How many of `count` rows from section offset `offset` on the section has the bytes of. Raises ParseError for rows
+    of LEB128 numbers that cannot all fit."""
+    # An omitted table promises nothing; GNU ld omits it where it could not read an .eh_frame.
+    if encoding == DW_EH_PE.omit or count <= 0:
+        return 0
+    left = len(section) - offset
+    size = next((size for form, size in FORMAT_SIZES.items() if form == encoding & FORMAT_MASK), None)
+    if size is not None:
+        return min(count, left // (2 * (size or section.address_size)))
+    if 2 * count > left:
+        raise ParseError(section, offset, _TABLE_RECORD, f"{count} rows do not fit {left} bytes")
+    return count
+
+
+def _resolved(
+    section: Section, encoding: int, values: NDArray[np.uint64], places: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """The addresses that values encode, modulo 2**64. `places` are their section offsets; DW_EH_PE_datarel is relative
+    to the section's start."""
+    match encoding & APPLICATION_MASK:
+        case DW_EH_PE.pcrel:
+            return values + np.uint64(section.address) + places[: len(values)]
+        case DW_EH_PE.datarel:
+            return values + np.uint64(section.address)
+        case _:
+            return values
+
+
+# What GNU ld writes, and every unwinder searches: pairs of signed distances from the header's first byte.
+_POINTER, _COUNT, _TABLE = DW_EH_PE.pcrel | DW_EH_PE.sdata4, DW_EH_PE.udata4, DW_EH_PE.datarel | DW_EH_PE.sdata4
+_VALUE_BYTES = 4
+_HEAD_BYTES = POINTER_OFFSET + 2 * _VALUE_BYTES  # eh_frame_ptr and fde_count
+
+
+def eh_frame_hdr_size(table: UnwindTable) -> int:
+    """Bytes of the `.eh_frame_hdr` of a table read from an `.eh_frame`."""
+    return _HEAD_BYTES + 2 * _VALUE_BYTES * len(_searched(table))
+
+
+def build_eh_frame_hdr(table: UnwindTable, eh_frame_address: int, address: int) -> bytes:
+    """The `.eh_frame_hdr` for the virtual address `address`, of a table read from an `.eh_frame` at that other one.
+
+    Each function has a row that has bytes and shares its start with no larger one: a search that ends at a function
+    without bytes would miss the one around it. Raises BuildError where a distance does not fit four bytes.
+    """
+    which = _searched(table)
+    functions = table.functions
+    fde = functions.origin[which] + np.uint64(eh_frame_address)
+    values = np.stack([functions.start[which], fde], axis=1).reshape(-1)
+    # Wrapping is right: distances count modulo the address space.
+    distance = (values - np.uint64(address)).view(np.int64)
+    if table.address_size == _VALUE_BYTES:
+        distance = distance.astype(np.int32).astype(np.int64)
+    limits = np.iinfo(np.int32)
+    far = np.flatnonzero((distance < limits.min) | (distance > limits.max))
+    if len(far):
+        reason = f"{int(values[far[0]]):#x} is more than 2 GiB from the header at {address:#x}"
+        raise BuildError(".eh_frame_hdr", None, f"table[{far[0] // 2}]", reason)
+    to_eh_frame = eh_frame_address - (address + POINTER_OFFSET)
+    head = EhFrameHdrHead(VERSION, _POINTER, _COUNT, _TABLE, to_eh_frame, len(which))
+    stored = distance.astype(f"{order_code(table.byte_order)}i{_VALUE_BYTES}")
+    return engine.build(head, table.byte_order, address_size=table.address_size) + stored.tobytes()
+
+
+def _searched(table: UnwindTable) -> NDArray[np.int64]:
+    """The functions that a search by PC is to find, by their starts."""
+    functions = table.functions
+    order = np.lexsort((functions.origin, ~functions.size, functions.start))
+    order = order[functions.size[order] > 0]
+    start = functions.start[order]
+    return order[run_starts(start)]
 
 
 class HdrProblem(Problem):
@@ -79,70 +228,32 @@ class HdrFindings:
         return tuple(found)
 
 
-# What GNU ld writes, and every unwinder searches: pairs of signed distances from the header's first byte.
-_POINTER, _COUNT, _TABLE = DW_EH_PE.pcrel | DW_EH_PE.sdata4, DW_EH_PE.udata4, DW_EH_PE.datarel | DW_EH_PE.sdata4
-_HEAD_BYTES, _VALUE_BYTES = 12, 4
-
-
-def eh_frame_hdr_size(table: UnwindTable) -> int:
-    """Bytes of the `.eh_frame_hdr` of a table read from an `.eh_frame`."""
-    return _HEAD_BYTES + 2 * _VALUE_BYTES * len(_searched(table))
-
-
-def build_eh_frame_hdr(table: UnwindTable, eh_frame_address: int, address: int) -> bytes:
-    """The `.eh_frame_hdr` for the virtual address `address`, of a table read from an `.eh_frame` at that other one.
-
-    Each function has a row that has bytes and shares its start with no larger one: a search that ends at a function
-    without bytes would miss the one around it. Raises BuildError where a distance does not fit four bytes.
-    """
-    which = _searched(table)
-    functions = table.functions
-    fde = functions.origin[which] + np.uint64(eh_frame_address)
-    values = np.stack([functions.start[which], fde], axis=1).reshape(-1)
-    # Wrapping is right: distances count modulo the address space.
-    distance = (values - np.uint64(address)).view(np.int64)
-    if table.address_size == _VALUE_BYTES:
-        distance = distance.astype(np.int32).astype(np.int64)
-    limits = np.iinfo(np.int32)
-    far = np.flatnonzero((distance < limits.min) | (distance > limits.max))
-    if len(far):
-        reason = f"{int(values[far[0]]):#x} is more than 2 GiB from the header at {address:#x}"
-        raise BuildError(".eh_frame_hdr", None, f"table[{far[0] // 2}]", reason)
-    to_eh_frame = eh_frame_address - (address + POINTER_OFFSET)
-    head = EhFrameHdrHead(VERSION, _POINTER, _COUNT, _TABLE, to_eh_frame, len(which))
-    stored = distance.astype(f"{order_code(table.byte_order)}i{_VALUE_BYTES}")
-    return engine.build(head, table.byte_order, address_size=table.address_size) + stored.tobytes()
-
-
-def _searched(table: UnwindTable) -> NDArray[np.int64]:
-    """The functions that a search by PC is to find, by their starts."""
-    functions = table.functions
-    order = np.lexsort((functions.origin, ~functions.size, functions.start))
-    order = order[functions.size[order] > 0]
-    start = functions.start[order]
-    return order[run_starts(start)]
-
-
 def check_eh_frame_hdr(section: Section, frames: Sequence[tuple[Section, UnwindTable]]) -> HdrFindings:
     """What of an `.eh_frame_hdr` and of the file's `.eh_frame` sections, with the tables read from them, disagrees.
 
     FDEs that start where another does need no row of their own, as lld writes it, nor do those of functions without
     bytes. Raises ParseError where the header cannot be read, or its table's encoding is none.
     """
-    head, end = engine.parse(EhFrameHdrHead, section, 0, len(section))
-    found = [_wrong_eh_frame(section, head, frames)]
-    # An omitted table promises nothing; GNU ld omits it where it could not read an .eh_frame.
-    if head.fde_count is None or head.table_enc == DW_EH_PE.omit:
+    return check_eh_frame_hdr_columns(section, read_eh_frame_hdr(section), frames)
+
+
+def check_eh_frame_hdr_columns(
+    section: Section, header: EhFrameHdrColumns, frames: Sequence[tuple[Section, UnwindTable]]
+) -> HdrFindings:
+    """As `check_eh_frame_hdr`, for a section that was read."""
+    _refuse_unusual(section, header)
+    found = [_wrong_eh_frame(section, header, frames)]
+    if header.fde_count is None or header.table_enc == DW_EH_PE.omit:
         return _findings(None, found)
-    count = max(0, int(head.fde_count))
-    rows = _rows(section, head, end, count)
-    if len(rows) < count:
-        found.append(_problem(HdrProblem.CUT, row=np.array([len(rows)])))
+    count, rows = max(0, header.fde_count), len(header.fde)
+    if rows < count:
+        found.append(_problem(HdrProblem.CUT, row=np.array([rows])))
     start = np.concatenate([np.zeros(0, np.uint64), *(table.functions.start for _, table in frames)])
     size = np.concatenate([np.zeros(0, np.uint64), *(table.functions.size for _, table in frames)])
     origins = (table.functions.origin + np.uint64(frame.address) for frame, table in frames)
     fde = np.concatenate([np.zeros(0, np.uint64), *origins])
-    found += _disagreements(rows[:, 0], rows[:, 1], start, fde, size > 0)
+    mask = np.uint64((1 << 8 * section.address_size) - 1)
+    found += _disagreements(header.location_address & mask, header.fde_address & mask, start, fde, size > 0)
     return _findings(count, found)
 
 
@@ -170,42 +281,31 @@ def _findings(rows: int | None, found: Sequence[_Problem]) -> HdrFindings:
     return HdrFindings(rows, *(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
 
-def _wrong_eh_frame(section: Section, head: EhFrameHdrHead, frames: Sequence[tuple[Section, UnwindTable]]) -> _Problem:
-    """Whether eh_frame_ptr, where there is one, is the address of an `.eh_frame`."""
+def _refuse_unusual(section: Section, header: EhFrameHdrColumns) -> None:
+    """ParseError for encodings that are not defined, or that no search uses: padded values, rows of LEB128 numbers that
+    are relative to their own places."""
+    layout = dtype_of(EhFrameHdrPrefix, section.byte_order).fields
+    assert layout is not None
+    for name in ("eh_frame_ptr_enc", "fde_count_enc", "table_enc"):
+        encoding = getattr(header, name)
+        is_odd = not is_known(encoding) or encoding & APPLICATION_MASK == DW_EH_PE.aligned
+        if name == "table_enc":
+            is_pcrel = encoding & APPLICATION_MASK == DW_EH_PE.pcrel
+            is_odd |= bool(encoding & DW_EH_PE.indirect) or (is_pcrel and FORMAT_SIZES[value_format(encoding)] is None)
+        if is_odd and encoding != DW_EH_PE.omit:
+            raise ParseError(section, layout[name][1], name, f"{encoding:#04x} is not an encoding for this field")
+
+
+def _wrong_eh_frame(
+    section: Section, header: EhFrameHdrColumns, frames: Sequence[tuple[Section, UnwindTable]]
+) -> _Problem:
+    """Whether eh_frame_ptr, if there is one, is not the address of an `.eh_frame`."""
     address = np.zeros(0, np.uint64)
-    if head.eh_frame_ptr is not None and not head.eh_frame_ptr_enc & DW_EH_PE.indirect:
-        place, bases = section.address + POINTER_OFFSET, PointerBases(data=section.address)
-        said = resolve(int(head.eh_frame_ptr), head.eh_frame_ptr_enc, place, bases, section.address_size)
-        if said not in [frame.address for frame, _ in frames]:
-            address = np.array([said], np.uint64)
+    if header.eh_frame_ptr is not None and not header.eh_frame_ptr_enc & DW_EH_PE.indirect:
+        found = header.eh_frame_address & (1 << 8 * section.address_size) - 1
+        if found not in [frame.address for frame, _ in frames]:
+            address = np.array([found], np.uint64)
     return _problem(HdrProblem.WRONG_EH_FRAME, address=address)
-
-
-def _rows(section: Section, head: EhFrameHdrHead, end: int, count: int) -> NDArray[np.uint64]:
-    """Start and FDE address of each row that the section has the bytes of, `count` at most: two columns."""
-    encoding = head.table_enc
-    if not is_known(encoding) or encoding & DW_EH_PE.indirect:
-        raise ParseError(section, 3, "table_enc", f"{encoding:#04x} is no encoding of a table")
-    size = FORMAT_SIZES[value_format(encoding)]
-    if size is None or encoding & APPLICATION_MASK == DW_EH_PE.aligned:
-        # Nobody writes such a table, and no unwinder searches it.
-        whole, _ = engine.parse(EhFrameHdr, section, 0, len(section))
-        stored = np.array([int(value) & (1 << 64) - 1 for value in whole.table], np.uint64)
-        size = 0
-    else:
-        size = size or section.address_size
-        count = min(count, (len(section) - end) // (2 * size))
-        order, sign = order_code(section.byte_order), "i" if is_signed(encoding) else "u"
-        values = np.frombuffer(section.data[end : end + 2 * count * size], f"{order}{sign}{size}")
-        stored = values.astype(np.int64).view(np.uint64) if sign == "i" else values.astype(np.uint64)
-    bases = PointerBases(data=section.address)
-    if encoding & APPLICATION_MASK == DW_EH_PE.pcrel:
-        if not size:
-            raise ParseError(section, 3, "table_enc", f"{encoding:#04x} is no encoding of a table")
-        stored = stored + np.uint64(section.address + end) + np.arange(len(stored), dtype=np.uint64) * np.uint64(size)
-    else:
-        stored = stored + np.uint64(base_of(encoding, 0, bases))
-    return (stored & np.uint64((1 << 8 * section.address_size) - 1)).reshape(-1, 2)
 
 
 def _disagreements(

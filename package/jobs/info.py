@@ -101,13 +101,10 @@ def _section_info(laid: LaidOut, header: ElfSection, frames: list[tuple[Section,
 def _section_info_hdr(
     about: SectionInfo, section: Section, image: ElfImage, frames: list[tuple[Section, UnwindTable]]
 ) -> SectionInfo:
-    from ..converters.cfi.eh_frame_hdr import check_eh_frame_hdr
-    from ..schemas import engine
-    from ..schemas.eh_frame_hdr import EhFrameHdrHead
+    from ..converters.cfi.eh_frame_hdr import check_eh_frame_hdr_columns, read_eh_frame_hdr
 
-    head, _ = engine.parse(EhFrameHdrHead, section, 0, len(section))
-    count = None if head.fde_count is None else int(head.fde_count)
-    about = replace(about, version=head.version, functions=count)
+    header = read_eh_frame_hdr(section)
+    about = replace(about, version=header.version, functions=header.fde_count)
     if len(frames) < len(image.named(".eh_frame")):
         return about
-    return replace(about, disagreements=check_eh_frame_hdr(section, frames).sentences())
+    return replace(about, disagreements=check_eh_frame_hdr_columns(section, header, frames).sentences())

@@ -1,22 +1,19 @@
 """An `.eh_frame_hdr` as GNU readelf 2.47 prints it, and as plain data for JSON.
 
-Strategy: a kernel reads the values as stored; readelf shows each as it is, in 64 bits, and what it stands for.
+Strategy: readelf shows each value as stored, in 64 bits, and the address that it encodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....schemas.eh_frame_hdr import POINTER_OFFSET, VERSION
-from ....schemas.pointers import APPLICATION_MASK, APPLICATIONS, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES
+from ....schemas.pointers import APPLICATIONS, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES
 from ....schemas.section import ParseError, Section
-from ...bulk_text import MAX_DIGITS, Pool, hexadecimal, leading_zeros, lines, prefixed
-from ...kernels import engine, views
-from ...kernels.calls import reader_of, refuse
+from ...bulk_text import MAX_DIGITS, Pool, add_hexadecimal, hexadecimal, leading_zeros, prefixed
+from ..eh_frame_hdr import EhFrameHdrColumns, read_eh_frame_hdr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,125 +22,55 @@ if TYPE_CHECKING:
 CHUNK = 1 << 15
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Header:
-    """The section read. `eh_frame_ptr`, `location` and `fde` are as stored, in 64 bits, the `_address` ones resolved.
-
-    `fde_count` is None where it is omitted; the columns, u64, have an element a row of the table.
-    """
-
-    encodings: tuple[int, int, int]
-    eh_frame_ptr: int
-    eh_frame_address: int
-    fde_count: int | None
-    location: NDArray[np.uint64]
-    location_address: NDArray[np.uint64]
-    fde: NDArray[np.uint64]
-    fde_address: NDArray[np.uint64]
-
-
-def _read(section: Section) -> _Header:
-    """Read the section. Raises ParseError."""
-    if len(section) < POINTER_OFFSET or section.data[0] != VERSION:
-        found = f"{section.data[0]}" if len(section) else "nothing"
-        raise ParseError(section, 0, "version", f"{found}, not {VERSION}")
-    pointer_encoding, count_encoding, table_encoding = section.data[1:POINTER_OFFSET].tolist()
-    (pointer,), place = _values(section, POINTER_OFFSET, pointer_encoding, 1, "eh_frame_ptr")
-    count, size = None, 0
-    if count_encoding != DW_EH_PE.omit:
-        (number,), place = _values(section, place, count_encoding, 1, "fde_count")
-        count = int(number)
-        size = 2 * count if table_encoding != DW_EH_PE.omit else 0
-    if size > len(section):
-        raise ParseError(section, place, "fde_count", f"{count} rows do not fit {len(section) - place} bytes")
-    values, end = _values(section, place, table_encoding, size, "table")
-    # LEB128 rows have places of their own, which a relative application would count from; nobody writes such.
-    places = place + (end - place) // max(1, size) * np.arange(size, dtype=np.uint64)
-    addresses = _resolved(section, table_encoding, values, places)
-    return _Header(
-        (pointer_encoding, count_encoding, table_encoding),
-        int(pointer),
-        int(_resolved(section, pointer_encoding, np.array([pointer]), np.array([POINTER_OFFSET], np.uint64))[0]),
-        count,
-        values[::2],
-        addresses[::2],
-        values[1::2],
-        addresses[1::2],
-    )
-
-
-def _values(section: Section, offset: int, encoding: int, count: int, record: str) -> tuple[NDArray[np.uint64], int]:
-    """`count` values of an encoding's format, and the offset behind them."""
-    values = np.empty(count, np.uint64)
-    if not count:
-        return values, offset
-    if encoding & FORMAT_MASK not in FORMAT_SIZES:
-        raise ParseError(section, offset, record, f"the encoding {encoding:#04x} has no format")
-    reader = reader_of(section)
-    end = engine.cfi.entries.values(reader, offset, encoding & FORMAT_MASK, section.address_size, *views(values))
-    if reader.fault:
-        refuse(section, record, reader)
-    return values, end
-
-
-def _resolved(
-    section: Section, encoding: int, values: NDArray[np.uint64], places: NDArray[np.uint64]
-) -> NDArray[np.uint64]:
-    """What values stand for, in 64 bits: `places` are section offsets, data-relative is to the section's start."""
-    match encoding & APPLICATION_MASK:
-        case DW_EH_PE.pcrel:
-            return values + np.uint64(section.address) + places
-        case DW_EH_PE.datarel:
-            return values + np.uint64(section.address)
-        case _:
-            return values
+def _read(section: Section) -> EhFrameHdrColumns:
+    """Read the section. Raises ParseError, also for a table that is not whole."""
+    header = read_eh_frame_hdr(section)
+    count = header.fde_count
+    if count is not None and header.table_enc != DW_EH_PE.omit and len(header.fde) != count:
+        left = len(section) - header.table_offset
+        raise ParseError(section, header.table_offset, "fde_count", f"{count} rows do not fit {left} bytes")
+    return header
 
 
 def eh_frame_hdr_text(section: Section) -> Iterator[bytes]:
     """The text, in pieces of some thousand lines. Raises ParseError."""
     header = _read(section)
+    text = [
+        f"Contents of the {section.name} section:\n",
+        f"  Version:                 {header.version}",
+        f"  Pointer Encoding Format: {_encoding_text(header.eh_frame_ptr_enc)}",
+        f"  Count Encoding Format:   {_encoding_text(header.fde_count_enc)}",
+        f"  Table Encoding Format:   {_encoding_text(header.table_enc)}",
+    ]
+    if header.eh_frame_ptr is None:
+        yield ("\n".join(text) + "\n\n").encode(errors="surrogateescape")
+        return
     pointer = prefixed(header.eh_frame_ptr)
     if header.eh_frame_address != header.eh_frame_ptr:
         pointer += f" (offset: {prefixed(header.eh_frame_address)})"
-    names = ("Pointer Encoding Format: ", "Count Encoding Format:   ", "Table Encoding Format:   ")
-    text = [
-        f"Contents of the {section.name} section:\n",
-        f"  Version:                 {VERSION}",
-        *(f"  {name}{_encoding_text(byte)}" for name, byte in zip(names, header.encodings, strict=True)),
-        f"  Start of frame section:  {pointer}",
-    ]
+    text.append(f"  Start of frame section:  {pointer}")
     if header.fde_count is not None:
         text.append(f"  Entries in search table: {prefixed(header.fde_count)}")
     yield ("\n".join(text) + "\n").encode(errors="surrogateescape")
     for begin in range(0, len(header.fde), CHUNK):
         yield _rows_text(header, slice(begin, begin + CHUNK))
-    if header.fde_count is not None and (not header.fde_count or header.encodings[2] != DW_EH_PE.omit):
+    if header.fde_count is not None and (not header.fde_count or header.table_enc != DW_EH_PE.omit):
         yield b"\n"
 
 
-def _rows_text(header: _Header, rows: slice) -> bytes:
+def _rows_text(header: EhFrameHdrColumns, rows: slice) -> bytes:
     """A line for each of some rows of the table."""
     pool = Pool([b"  ", b" (offset: ", b") -> ", b" fde=[ ", b"]\n"])
     distance = header.fde_address[rows] - np.uint64(header.eh_frame_address)
-    numbers = [
-        pool.add(*_prefixed_lines(header.location[rows])),
-        pool.add(*_prefixed_lines(header.location_address[rows])),
-        pool.add(*_prefixed_lines(header.fde[rows])),
-        pool.add(*_padded_lines(distance, 5)),
-    ]
     row = np.arange(len(distance))
-    pieces = [piece for index, first in enumerate(numbers) for piece in (np.full_like(row, index), first + row)]
+    numbers = [
+        add_hexadecimal(pool, header.location[rows], b"0x"),
+        add_hexadecimal(pool, header.location_address[rows], b"0x"),
+        add_hexadecimal(pool, header.fde[rows], b"0x"),
+        pool.add(*_padded_lines(distance, 5)) + row,
+    ]
+    pieces = [piece for index, number in enumerate(numbers) for piece in (np.full_like(row, index), number)]
     return pool.join(np.stack([*pieces, np.full_like(row, 4)], axis=1).reshape(-1))
-
-
-def _prefixed_lines(values: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """`prefixed` of each value, at the end of its line, and the bytes before it."""
-    zeros = leading_zeros(values)
-    digits = lines(len(values), b"0x", hexadecimal(values))
-    # The prefix comes right before the digits, which start behind their leading zeros.
-    row = np.flatnonzero(values)
-    digits[row, zeros[row]], digits[row, zeros[row] + 1] = ord("0"), ord("x")
-    return digits, zeros + np.where(values == 0, 2, 0)
 
 
 def _padded_lines(values: NDArray[np.uint64], width: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -170,13 +97,14 @@ def _encoding_text(encoding: int) -> str:
 def eh_frame_hdr_plain(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """The header's fields, and one by one the rows of its table, as JSON has them: addresses. Raises ParseError."""
     header = _read(section)
-    names = ("eh_frame_ptr_enc", "fde_count_enc", "table_enc")
     fields = {
         "section": section.name,
         "address": section.address,
-        "version": VERSION,
-        **dict(zip(names, header.encodings, strict=True)),
-        "eh_frame_ptr": header.eh_frame_address,
+        "version": header.version,
+        "eh_frame_ptr_enc": header.eh_frame_ptr_enc,
+        "fde_count_enc": header.fde_count_enc,
+        "table_enc": header.table_enc,
+        "eh_frame_ptr": None if header.eh_frame_ptr is None else header.eh_frame_address,
         "fde_count": header.fde_count,
     }
     rows = zip(header.location_address.tolist(), header.fde_address.tolist(), strict=True)
