@@ -1,7 +1,8 @@
 """Write the field tables of the manual from the declarations: `python docs/fields.py` (`--check`: only compare).
 
 A page asks for a table of a record's fields with `<!-- fields: sframe.Header -->`, for one of columns with
-`<!-- columns: table.model.RowColumns -->`; the lines up to the next `<!-- end -->` are replaced.
+`<!-- columns: table.model.RowColumns -->`, for the architectures with `<!-- architectures -->`; the lines
+up to the next `<!-- end -->` are replaced.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.columns import Column
 from unwindkit.schemas import text_records, wire
 
+ARCHITECTURE_ROWS = re.compile(r"(<!-- architectures -->\n).*?(<!-- end -->)", re.DOTALL)
 OPCODES = re.compile(r"(<!-- opcodes: (\w+)\.(\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COLUMNS = re.compile(r"(<!-- columns: ([\w.]+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MARK = re.compile(r"(<!-- fields: (\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -93,8 +96,23 @@ def opcode_table(module: str, name: str, kinds: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def architecture_table() -> str:
+    """The architectures, their registers, and what each can be converted to."""
+    lines = [
+        "| name | ELF machine | address | SP, FP, RA | SFrame | STACK CFI | PLT without CFI |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for one in ARCHITECTURES.values():
+        registers = f"{one.stack_pointer}, {one.frame_pointer}, {one.return_address}"
+        known = (one.sframe, one.breakpad_registers, one.plt_stubs)
+        cells = " | ".join("-" if found is None else "yes" for found in known)
+        lines.append(f"| {one.name} | {one.machine} | {8 * one.address_size} bits | {registers} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
 def with_tables(text: str) -> str:
     """A page with its tables as the declarations have them."""
+    text = ARCHITECTURE_ROWS.sub(lambda found: found[1] + architecture_table() + found[2], text)
     text = OPCODES.sub(lambda found: found[1] + opcode_table(*found.groups()[1:4]) + found[5], text)
     text = COLUMNS.sub(lambda found: found[1] + column_table(found[2], found[3]) + found[4], text)
     return MARK.sub(lambda found: found[1] + table(found[2], found[3]) + found[4], text)
