@@ -1,1 +1,1 @@
-"""`.cfi_*` directives."""
+"""Assembler text with `.cfi_*` directives."""

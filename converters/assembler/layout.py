@@ -1,7 +1,7 @@
-"""Where the functions of a table stand in assembler text, and which of them it cannot have.
+"""The order of a table's functions in assembler text, and those that the text cannot contain.
 
-Strategy: a text goes forward only, so functions are cut until no two share a PC, and sorted. It begins at its base,
-from which GNU as's `.eh_frame`, with offsets of four bytes, reaches so far.
+Strategy: a location counter only moves forward, so functions are cut until no two share a PC, then sorted. The text
+begins at its base address; the `.eh_frame` of GNU as has 4-byte offsets, which limits the distance from there.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from .pointers import REACH, Pointers, is_far
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MAX_COLUMN = 0xFF  # one byte of a CIE of version 1, which as writes
+MAX_COLUMN = 0xFF  # as writes version 1 CIEs, where the return address column is one byte
 _ADDRESS_SPACE = 1 << 64
-_OF_AARCH64 = FunctionFlag.PAUTH_B_KEY | FunctionFlag.MEMORY_TAGGING
+_AARCH64_FLAGS = FunctionFlag.PAUTH_B_KEY | FunctionFlag.MEMORY_TAGGING
 
 
-def laid_apart(table: UnwindTable) -> UnwindTable:
-    """The table with every PC in one function, the one that starts first, and without repetition blocks.
+def cut_overlaps(table: UnwindTable) -> UnwindTable:
+    """The table with every PC in only one function, the one that starts first, and without repetition blocks.
 
-    Functions keep their indices; one that has no PC for itself gets size 0. Raises FormatError where that needs rows
-    out of proportion, and where the sections of a relocatable file fill more than an address space.
+    Functions keep their indices; one without a PC of its own gets size 0. Raises FormatError if that takes a
+    disproportionate number of rows, or if the sections of a relocatable file exceed the address space.
     """
     shift = _section_starts(table.functions)
     moved = replace(table, functions=replace(table.functions, start=table.functions.start + shift))
-    apart = trimmed(without_blocks(moved))
-    return replace(apart, functions=replace(apart.functions, start=apart.functions.start - shift))
+    cut = trimmed(without_blocks(moved))
+    return replace(cut, functions=replace(cut.functions, start=cut.functions.start - shift))
 
 
 def _section_starts(functions: FunctionColumns) -> NDArray[np.uint64]:
-    """For each function an address for its section, such that no two sections share one; 0 in a linked file."""
+    """The address given to each function's section, such that no two sections overlap; 0 in a linked file."""
     sections, which = np.unique(functions.section, return_inverse=True)
     end = functions.start + functions.size
     extent = np.zeros(len(sections), np.uint64)
     np.maximum.at(extent, which.reshape(-1), end)
     if len(sections) > 1 and ((end < functions.start).any() or sum(extent.tolist()) >= _ADDRESS_SPACE):
-        raise BuildError("", None, "functions", "fill more than an address space with their sections")
+        raise BuildError("", None, "functions", "their sections exceed the address space")
     return (np.cumsum(extent) - extent)[which.reshape(-1)]
 
 
 def text_base(functions: FunctionColumns) -> int:
-    """The address at which a text begins: from it the most functions can be reached. 0 in a relocatable file."""
+    """The base address that puts the most functions within reach; 0 in a relocatable file."""
     if not len(functions.start) or functions.section.any():
         return 0
     start = np.sort(functions.start)
@@ -58,19 +58,19 @@ def text_base(functions: FunctionColumns) -> int:
     return int(start[np.argmax(reached)])
 
 
-def sayable(
-    table: UnwindTable, apart: UnwindTable, base: int, run_reason: NDArray[np.uint8], pointers: tuple[Pointers, ...]
+def expressible_functions(
+    table: UnwindTable, cut: UnwindTable, base: int, run_reason: NDArray[np.uint8], pointers: tuple[Pointers, ...]
 ) -> tuple[NDArray[np.int64], Refusals]:
-    """The functions that a text has, in its order, and the PCs of the table that it does not have.
+    """The functions that a text can contain, in its order, and the PCs of the table that it cannot.
 
-    `apart` is the table laid apart, `run_reason` a `Reason` or 0 for each of its runs.
+    `cut` is the table without overlaps; `run_reason` has a `Reason` or 0 for each of its runs.
     """
-    reason = _reasons(table, apart, base, run_reason, pointers)
-    functions = apart.functions
-    said = np.flatnonzero(reason == 0)
-    order = said[np.lexsort((functions.size[said], functions.start[said], functions.section[said]))]
-    # What covers nothing may begin inside another function, where no text can begin one.
-    inside = _begins_inside(functions, order)
+    reason = _reasons(table, cut, base, run_reason, pointers)
+    functions = cut.functions
+    kept = np.flatnonzero(reason == 0)
+    order = kept[np.lexsort((functions.size[kept], functions.start[kept], functions.section[kept]))]
+    # A function of size 0 may start inside another, where .cfi_startproc is not allowed.
+    inside = _starts_inside(functions, order)
     reason[order[inside]] = Reason.OVERLAP
     whole = table.functions
     is_cut = (reason == 0) & (functions.start > whole.start)
@@ -80,28 +80,29 @@ def sayable(
     return order[~inside], Refusals(refused, whole.start[refused], end[refused], reason[refused])
 
 
-def _begins_inside(functions: FunctionColumns, order: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which functions, in that order, begin before the end of one of their section that comes first."""
+def _starts_inside(functions: FunctionColumns, order: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which functions of `order` start before the end of an earlier one in the same section."""
     covers = np.flatnonzero(functions.size[order] > 0)
     last = np.searchsorted(covers, np.arange(len(order)), side="left") - 1
     before = order[covers[np.maximum(last, 0)]] if len(covers) else order
-    ends_behind = functions.start[before] + (functions.size[before] - np.uint64(1)) >= functions.start[order]
+    ends_after_start = functions.start[before] + (functions.size[before] - np.uint64(1)) >= functions.start[order]
     is_same = functions.section[before] == functions.section[order]
-    is_inside: NDArray[np.bool_] = (last >= 0) & is_same & ends_behind
+    is_inside: NDArray[np.bool_] = (last >= 0) & is_same & ends_after_start
     return is_inside
 
 
 def _reasons(
-    table: UnwindTable, apart: UnwindTable, base: int, run_reason: NDArray[np.uint8], pointers: tuple[Pointers, ...]
+    table: UnwindTable, cut: UnwindTable, base: int, run_reason: NDArray[np.uint8], pointers: tuple[Pointers, ...]
 ) -> NDArray[np.uint8]:
-    """For each function why a text cannot have it, or 0."""
-    functions, flags = apart.functions, apart.functions.flags
-    foreign = np.uint8(0 if table.architecture.signs_return_addresses else _OF_AARCH64)
+    """The `Reason` why a text cannot contain each function, or 0."""
+    functions, flags = cut.functions, cut.functions.flags
+    foreign = np.uint8(0 if table.architecture.signs_return_addresses else _AARCH64_FLAGS)
+    has_far_pointer = np.logical_or.reduce([one.are_far() for one in pointers])
     reasons = {
         Reason.AUGMENTATION: (flags & FunctionFlag.UNKNOWN_AUGMENTATION) > 0,
         Reason.SEGMENT: functions.segment > 0,
         Reason.OVERLAP: (functions.size == 0) & (table.functions.size > 0),
-        Reason.FAR: np.logical_or.reduce([is_far(functions, base), *(one.are_far() for one in pointers)]),
+        Reason.FAR: is_far(functions, base) | has_far_pointer,
         Reason.LARGE_COLUMN: functions.return_column > MAX_COLUMN,
         Reason.NO_DIRECTIVE: (flags & foreign) > 0,
         Reason.NULL_POINTER: np.logical_or.reduce([one.are_null() for one in pointers]),

@@ -1,7 +1,7 @@
-"""Pointers to personality and LSDA as directives: what they are encoded as, and the symbols that they name.
+"""Personality and LSDA pointers as directives: their encodings, and the symbols that they refer to.
 
-Strategy: PC-relative ones are a distance from the text's base and go where the text goes; others are numbers. A
-personality keeps its encoding where GNU as takes it; of an LSDA the table has none to keep.
+Strategy: a PC-relative pointer is a symbol at a distance from the text's base, so it moves with the text; others are
+numbers. A personality keeps its encoding if GNU as accepts it; the table has no encoding of an LSDA to keep.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from ..table.model import FunctionColumns, FunctionFlag, UnwindTable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# From the base to the end of the last function. The rest of the 2 GiB that an offset reaches is for `.eh_frame` itself.
+# The largest distance from the base to the end of the last function. The rest of the 2 GiB that a 4-byte offset can
+# span is for `.eh_frame` itself.
 REACH = 0x7000_0000
 _OFFSET4 = 1 << 31
-LSDA, PERSONALITY = "lsda", "personality"  # as directives call them
+LSDA, PERSONALITY = "lsda", "personality"  # as in .cfi_lsda and .cfi_personality
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pointers:
-    """Pointers of one kind, an element a function: `encoding` u8, DW_EH_PE as written (omit: none); `address` u64.
+    """The pointers of one kind, by function: `encoding` u8, DW_EH_PE as written (omit if it has none); `address` u64.
 
-    `is_relocatable` tells that they are offsets in sections of a relocatable file.
+    If `is_relocatable`, the addresses are offsets in sections of a relocatable file.
     """
 
     kind: str
@@ -37,25 +38,25 @@ class Pointers:
     is_relocatable: bool
 
     def are_numbers(self) -> NDArray[np.bool_]:
-        """Which ones are written as numbers, not as a distance from a symbol."""
+        """Which pointers are written as numbers, not as a distance from a symbol."""
         is_absolute: NDArray[np.bool_] = self.encoding & APPLICATION_MASK == DW_EH_PE.absptr
         return is_absolute & (not self.is_relocatable)
 
     def are_null(self) -> NDArray[np.bool_]:
-        """Which ones a reader takes for none."""
+        """Which pointers are 0, which readers take for no pointer."""
         is_null: NDArray[np.bool_] = (self.encoding != DW_EH_PE.omit) & self.are_numbers() & (self.address == 0)
         return is_null
 
     def are_far(self) -> NDArray[np.bool_]:
-        """Which ones are offsets that no section of a relocatable file reaches to."""
+        """Which pointers are section offsets beyond what a section of a relocatable file may have."""
         is_far: NDArray[np.bool_] = (self.encoding != DW_EH_PE.omit) & (self.address > REACH)
         return is_far & self.is_relocatable
 
 
 @dataclass(frozen=True, slots=True)
 class PointerTexts:
-    """`lines` are the different directives, the first one empty; `of_function` i64, the index of each function's; and
-    what defines the symbols in them."""
+    """`lines` are the distinct directives, the first one empty; `of_function` i64 has the index of each function's;
+    `definitions` is the text that defines their symbols."""
 
     lines: list[bytes]
     of_function: NDArray[np.int64]
@@ -63,7 +64,7 @@ class PointerTexts:
 
 
 def lsdas(table: UnwindTable) -> Pointers:
-    """Pointers to the LSDAs: as wide as an address, so that they reach everywhere."""
+    """The LSDA pointers, as wide as an address, so that they reach every address."""
     functions = table.functions
     takes_pcrel = table.architecture.assembler.pc_relative
     has_one = (functions.flags & FunctionFlag.HAS_LSDA) > 0
@@ -72,7 +73,7 @@ def lsdas(table: UnwindTable) -> Pointers:
 
 
 def personalities(table: UnwindTable, base: int) -> Pointers:
-    """Pointers to the personalities. An encoding that as does not take, or that does not reach, becomes absptr."""
+    """The personality pointers. An encoding that as does not accept, or that cannot hold the value, becomes absptr."""
     functions = table.functions
     encoding, address = functions.personality_encoding, functions.personality
     size = pointer_sizes()[encoding & FORMAT_MASK].astype(np.int64)
@@ -94,31 +95,31 @@ def personalities(table: UnwindTable, base: int) -> Pointers:
 
 
 def _range_of_places(functions: FunctionColumns, base: int) -> tuple[int, int]:
-    """The distances from the base that four bytes in an `.eh_frame` behind the last function reach."""
+    """The distances from the base that a 4-byte offset can span, from an `.eh_frame` after the last function."""
     place = functions.start - np.uint64(base)
     end = int((place + functions.size)[~is_far(functions, base)].max(initial=0))
     return end - REACH, end + _OFFSET4
 
 
 def is_far(functions: FunctionColumns, base: int) -> NDArray[np.bool_]:
-    """Which functions do not lie within reach of the base."""
+    """Which functions are further than REACH from the base."""
     place, reach = functions.start - np.uint64(base), np.uint64(REACH)
     is_outside: NDArray[np.bool_] = (place > reach) | (functions.size > reach - np.minimum(place, reach))
     return is_outside
 
 
 def signed(values: NDArray[np.uint64], address_size: int) -> NDArray[np.int64]:
-    """Differences of addresses, the nearer of the two ways."""
+    """Differences of addresses as signed numbers of the address size."""
     unused = np.uint64(64 - 8 * address_size)
     return (values << unused).view(np.int64) >> unused.astype(np.int64)
 
 
-def pointer_texts(table: UnwindTable, pointers: Pointers, said: NDArray[np.int64], base: int) -> PointerTexts:
-    """The directives of some functions; `of_function` goes by their place in `said`."""
+def pointer_texts(table: UnwindTable, pointers: Pointers, order: NDArray[np.int64], base: int) -> PointerTexts:
+    """The directives of the functions `order`; the result's `of_function` is in that order."""
     anchor = POINTED_LABEL if pointers.is_relocatable else label(0, base)
-    is_number, encoding = pointers.are_numbers()[said], pointers.encoding[said]
+    is_number, encoding = pointers.are_numbers()[order], pointers.encoding[order]
     origin = np.where(is_number, 0, base).astype(np.uint64)
-    value = signed(pointers.address[said] - origin, table.address_size)
+    value = signed(pointers.address[order] - origin, table.address_size)
     shown = np.flatnonzero(encoding != DW_EH_PE.omit)
     columns = (encoding, is_number, value)
     keys, number = np.unique(
@@ -128,13 +129,13 @@ def pointer_texts(table: UnwindTable, pointers: Pointers, said: NDArray[np.int64
     for index, (form, is_plain, distance) in enumerate(keys.tolist()):
         symbol, visible = f"{anchor}_{pointers.kind}{index}", ""
         if pointers.kind == PERSONALITY and not is_plain:
-            # ld takes personalities for equal that are the same local symbol and an offset, and merges their CIEs.
+            # ld merges CIEs whose personalities are the same local symbol, even with different offsets.
             symbol = symbol.removeprefix(".L")
             visible = f"\t.globl {symbol}\n\t.hidden {symbol}\n"
         lines.append(f"\t.cfi_{pointers.kind} {form:#x}, {symbol}\n".encode())
         target = f"{distance:#x}" if is_plain else f"{anchor}{distance:+#x}"
         definitions.append(f"{visible}\t.set {symbol}, {target}\n")
-    of_function = np.zeros(len(said), np.int64)
+    of_function = np.zeros(len(order), np.int64)
     of_function[shown] = number.reshape(-1) + 1
     return PointerTexts(lines, of_function, "".join(definitions).encode())
 
@@ -143,7 +144,7 @@ POINTED_LABEL = ".Lunwound_pointed"
 
 
 def pointed_section(texts: list[PointerTexts], pointers: tuple[Pointers, ...]) -> bytes:
-    """The section that pointers of a relocatable file lead to: the table does not tell theirs apart."""
+    """The one section that all pointers of a relocatable file refer to: the table does not have their sections."""
     if not pointers[0].is_relocatable or not any(one.definitions for one in texts):
         return b""
     end = max(int(one.address[one.address <= REACH].max(initial=0)) for one in pointers) + 1
@@ -151,5 +152,5 @@ def pointed_section(texts: list[PointerTexts], pointers: tuple[Pointers, ...]) -
 
 
 def label(section: int, base: int) -> str:
-    """The symbol of a text's first byte; `section` is 0, or the number of a relocatable file's."""
+    """The symbol of a section's first byte; `section` is its index in a relocatable file, else 0."""
     return f".Lunwound{section or ''}_{base:x}"

@@ -1,8 +1,8 @@
-"""The rows of a table as `.cfi_*` directives of GNU as: what leads from one row to the next, as text.
+"""The rows of a table as `.cfi_*` directives of GNU as: the text that leads from one row to the next.
 
-Strategy: of rows that follow each other there are few different pairs; each is a text, made once, and a run is the
-texts of its rows. as moves what is said before the first advance into the CIE, and `.cfi_restore` gives back what that
-says: what a function begins with is chosen a run, so that `.cfi_restore` always takes a rule away.
+Strategy: there are few distinct pairs of consecutive rows; each becomes one text, and a run is the texts of its rows.
+as moves directives before the first advance into the CIE, and `.cfi_restore` restores the CIE's rule. The opening of
+each run is chosen so that the CIE never has a rule that the run removes: then `.cfi_restore` always removes a rule.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...schemas.cfi import DW_CFA, WINDOW_REGISTERS, Effect, Instruction
 from ...schemas.cfi_sections import build_instructions
 from ...schemas.wire import leb_block, uleb
 from ..arch.table import Architecture
-from ..arrays import ranges
+from ..arrays import group_numbers, ranges, run_starts
 from ..refusals import Reason
 from ..rules import CfaKind, RaState, RuleKind
 from ..table.distinct import RowContent, row_contents
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 class Opening(IntFlag):
-    """What a run needs where it begins."""
+    """What the start of a run needs."""
 
-    SIMPLE = 1  # .cfi_startproc simple: without the architecture's initial rules, which a row does without
-    BARRIER = 2  # a DW_CFA_nop before the first row, which keeps that row out of the CIE: a later one takes rules away
+    SIMPLE = 1  # .cfi_startproc simple: no initial rules of the architecture, because a row lacks one of them
+    BARRIER = 2  # a DW_CFA_nop before the first row, to keep its rules out of the CIE: a later row removes one of them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowTexts:
-    """`texts` are the different ones; `of_row` i64, the index of each row's, which leads to it from the row before.
+    """`texts` are the distinct texts; `of_row` i64 has the index of the text that leads to each row.
 
-    An element a run: `opening` u8, `Opening`; `reason` u8, the `Reason` why it cannot be said, or 0.
+    By run: `opening` u8, `Opening`; `reason` u8, the `Reason` why directives cannot express it, or 0.
     """
 
     texts: list[bytes]
@@ -52,9 +52,8 @@ def row_texts(table: UnwindTable) -> RowTexts:
     content, contents = row_contents(table)
     initial, empty = len(contents), len(contents) + 1
     contents += [initial_content(table.architecture), RowContent(CfaRule(CfaKind.NONE))]
-    run = np.repeat(np.arange(len(table.run_rows) - 1), np.diff(table.run_rows))
-    is_first = np.ones(len(run), np.bool_)
-    is_first[1:] = run[1:] != run[:-1]
+    run = group_numbers(np.diff(table.run_rows))
+    is_first = run_starts(run)
     opening = _openings(content, contents, run, is_first, len(table.run_rows) - 1)
     begin = np.where(opening[run] & Opening.SIMPLE, empty, initial)
     before = np.where(is_first, begin, np.roll(content, 1))
@@ -70,7 +69,7 @@ def row_texts(table: UnwindTable) -> RowTexts:
 
 
 def initial_content(architecture: Architecture) -> RowContent:
-    """What holds where `.cfi_startproc` stands."""
+    """The rules in force after `.cfi_startproc`."""
     assembler = architecture.assembler
     cfa = CfaRule(CfaKind.REGISTER, architecture.stack_pointer, assembler.cfa_offset)
     if assembler.ra_offset is None:
@@ -89,10 +88,10 @@ def _openings(
     is_first: NDArray[np.bool_],
     runs: int,
 ) -> NDArray[np.uint8]:
-    """What each run begins with; the architecture's initial content is the last but one.
+    """The opening of each run; the architecture's initial content is the last but one of `contents`.
 
-    as takes the CIE of another function where that says the beginning of what this one says first. So a rule is taken
-    away by `.cfi_restore` only where nothing said first, before a DW_CFA_nop, gives the register one.
+    as reuses the CIE of another function if its instructions are a prefix of this function's. So `.cfi_restore` removes
+    a register's rule only if no directive before the first advance or DW_CFA_nop gives it one.
     """
     held = [_registers(one) for one in contents]
     follows = np.flatnonzero(~is_first)
@@ -113,7 +112,8 @@ _REGISTER_BITS = 16
 
 
 def _pairs(run: NDArray[np.int64], registers: list[set[int]], which: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each run with each of its registers, as one number; element i is of run[i] with the set which[i]."""
+    """The distinct pairs of a run and a register, as one number each; element i pairs run[i] with the registers of set
+    which[i]."""
     flat = np.array([register for some in registers for register in sorted(some)], np.int64)
     count = np.array([len(some) for some in registers], np.int64)
     place = ranges((np.cumsum(count) - count)[which], count[which])
@@ -121,7 +121,7 @@ def _pairs(run: NDArray[np.int64], registers: list[set[int]], which: NDArray[np.
 
 
 def _run_reasons(table: UnwindTable, run: NDArray[np.int64], step_reason: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The reason of the first row of each run that has one, or 0; `step_reason` is each row's."""
+    """The first reason among the rows of each run, or 0; `step_reason` is by row."""
     unit = np.uint64(table.architecture.assembler.code_alignment_factor)
     row_reason = np.where(table.rows.offset % unit != 0, np.uint8(Reason.UNALIGNED_ROW), step_reason)
     refused = np.flatnonzero(row_reason)[::-1]
@@ -131,11 +131,11 @@ def _run_reasons(table: UnwindTable, run: NDArray[np.int64], step_reason: NDArra
 
 
 def _reason(before: RowContent, row: RowContent, architecture: Architecture) -> int:
-    """Why no directives lead from one row to the next, or 0."""
+    """The `Reason` why no directives lead from one row to the next, or 0."""
     unit = architecture.assembler.data_alignment_factor
     if row.cfa.kind is CfaKind.NONE and before.cfa.kind is not CfaKind.NONE:
         return Reason.NO_CFA
-    # Only what is negative is factored, and as cuts what is no multiple without a word.
+    # Only negative offsets are factored; as silently truncates one that is not a multiple.
     if isinstance(row.cfa.value, int) and row.cfa.value < 0 and row.cfa.value % unit:
         return Reason.CFA_OFFSET
     if row.ra_state is not RaState.PLAIN and not architecture.signs_return_addresses:
@@ -160,7 +160,7 @@ _SIGNS = {RaState.SIGNED: ".cfi_negate_ra_state", RaState.SIGNED_WITH_PC: ".cfi_
 
 
 def _window(architecture: Architecture) -> frozenset[RegisterRule]:
-    """The rules that `.cfi_window_save` gives; none where the architecture has no register windows."""
+    """The rules that `.cfi_window_save` sets; empty if the architecture has no register windows."""
     if Effect.WINDOW_SAVE not in dict(architecture.instruction_effects).values():
         return frozenset()
     return frozenset(
@@ -170,17 +170,17 @@ def _window(architecture: Architecture) -> frozenset[RegisterRule]:
 
 
 def _changes(before: RowContent, row: RowContent, window: frozenset[RegisterRule]) -> str:
-    """The directives that lead from one row to the next; `window` are the rules that `.cfi_window_save` gives."""
+    """The directives that lead from one row to the next; `window` are the rules that `.cfi_window_save` sets."""
     had = {rule.register: rule for rule in before.registers}
-    # `.cfi_restore` takes away every rule that no CIE gives: see `_openings`.
-    said = {register: f".cfi_restore {register}" for register in had.keys() - _registers(row)}
+    # `.cfi_restore` removes the rule, because the CIE has none: see `_openings`.
+    directives = {register: f".cfi_restore {register}" for register in had.keys() - _registers(row)}
     changed = {rule for rule in row.registers if had.get(rule.register) != rule}
     saves_window = bool(window & changed) and window <= set(row.registers)
-    said |= {rule.register: _rule(rule) for rule in (changed - window if saves_window else changed)}
+    directives |= {rule.register: _rule(rule) for rule in (changed - window if saves_window else changed)}
     lines = [*_cfa(before.cfa, row.cfa), *[".cfi_window_save"] * saves_window]
-    lines += [line for _, line in sorted(said.items())]
+    lines += [line for _, line in sorted(directives.items())]
     if row.ra_state is not before.ra_state:
-        # Each of the two states is left as it was entered.
+        # The directive that enters a signed state also leaves it.
         lines += [_SIGNS[state] for state in (before.ra_state, row.ra_state) if state is not RaState.PLAIN]
     if row.args_size != before.args_size:
         lines.append(escape(Instruction(DW_CFA.GNU_args_size, (uleb(row.args_size),))))
@@ -206,5 +206,5 @@ def _rule(rule: RegisterRule) -> str:
 
 
 def escape(instruction: Instruction) -> str:
-    """The directive that says a call frame instruction byte by byte."""
+    """The directive that encodes a call frame instruction byte by byte."""
     return f".cfi_escape {', '.join(map(hex, build_instructions((instruction,))))}"
