@@ -96,6 +96,11 @@ class Columns:
         pairs = zip(self.arrays(), records.arrays(), strict=True)
         return type(self)(*(np.insert(array, before, added, axis=0) for array, added in pairs))
 
+    def put(self, where: Which, records: Self) -> None:
+        """Overwrite some of the records."""
+        for array, new in zip(self.arrays(), records.arrays(), strict=True):
+            array[where] = new
+
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
         """The records of all parts, one part after the other."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .columns import Columns, column_of, columns
 from .findings import Worded
 
 if TYPE_CHECKING:
@@ -55,18 +56,14 @@ class Refusal:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Refusals:
-    """Refusals as columns: `function` index, `start` and `end` addresses (u64), `reason` (u8)."""
+@columns
+class Refusals(Columns):
+    """Refusals as columns."""
 
-    function: NDArray[np.int64]
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    reason: NDArray[np.uint8]
-
-    def __len__(self) -> int:
-        """The number of refusals."""
-        return len(self.function)
+    function: NDArray[np.int64] = column_of("index", "of the function in the table")
+    start: NDArray[np.uint64] = column_of("address", "of the first PC")
+    end: NDArray[np.uint64] = column_of("address", "after the last PC")
+    reason: NDArray[np.uint8] = column_of(Reason)
 
     def __getitem__(self, index: int) -> Refusal:
         """One refusal as an object."""

@@ -78,9 +78,5 @@ def _with_absent(refusals: Refusals, table: UnwindTable, section: NDArray[np.uin
     """Also the functions that are in no section."""
     absent = np.flatnonzero((section == 0) & (table.functions.size > 0))
     start = table.functions.start[absent]
-    return Refusals(
-        np.concatenate([refusals.function, absent]),
-        np.concatenate([refusals.start, start]),
-        np.concatenate([refusals.end, start + table.functions.size[absent]]),
-        np.concatenate([refusals.reason, np.full(len(absent), Reason.NO_SECTION, np.uint8)]),
-    )
+    reason = np.full(len(absent), Reason.NO_SECTION, np.uint8)
+    return Refusals.concatenate([refusals, Refusals(absent, start, start + table.functions.size[absent], reason)])

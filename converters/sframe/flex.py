@@ -14,6 +14,7 @@ import numpy as np
 from ...schemas.section import ByteOrder, ParseError, Section
 from ..arch.table import Architecture
 from ..arrays import starts_of
+from ..columns import Columns, column_of, columns
 from ..rules import CfaKind, RuleKind
 from ..table.model import RowColumns, RuleColumns, UnwindTable
 
@@ -29,22 +30,17 @@ CFA_BASE, NO_BASE = -1, -2
 MAX_EXPRESSION = 24
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Forms:
-    """One element a rule. `kind` u8: a `CfaKind` or `RuleKind`; `base` i64, the register of an expression; `value`
-    i64, an offset in bytes, or a register.
+@columns
+class Forms(Columns):
+    """One record per rule.
 
     CFA: REGISTER is base + value, EXPRESSION what lies in memory there. A register: EXPRESSION is in memory at
     base + value, VAL_EXPRESSION is base + value. A base of NO_BASE: an expression of no such form.
     """
 
-    kind: NDArray[np.uint8]
-    base: NDArray[np.int64]
-    value: NDArray[np.int64]
-
-    def put(self, which: NDArray[np.int64], others: Forms) -> None:
-        """Overwrite some."""
-        self.kind[which], self.base[which], self.value[which] = others.kind, others.base, others.value
+    kind: NDArray[np.uint8] = column_of("`CfaKind` or `RuleKind`")
+    base: NDArray[np.int64] = column_of("DWARF register", "of an expression")
+    value: NDArray[np.int64] = column_of("bytes", "or a DWARF register")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

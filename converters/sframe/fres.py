@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from ...schemas.derive import bit_position
 from ...schemas.section import BuildError, ParseError, Section
 from ...schemas.sframe_abi import SframeAbi
 from ..arch.table import Architecture
+from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
 from ..table.runs import ROWS_PER_BYTE
@@ -36,16 +37,15 @@ def abi_of(architecture: Architecture) -> SframeAbi:
     return architecture.sframe
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FreBlocks:
-    """Blocks of FREs: `offset` in the sub-section, FREs, bytes of a start address, whether words are pairs, and an FDE
-    that names it."""
+@columns
+class FreBlocks(Columns):
+    """Blocks of FREs."""
 
-    offset: NDArray[np.int64]
-    count: NDArray[np.int64]
-    width: NDArray[np.uint8]
-    is_flex: NDArray[np.bool_]
-    fde: NDArray[np.int64]
+    offset: NDArray[np.int64] = column_of("bytes", "from the start of the FRE sub-section")
+    count: NDArray[np.int64] = column_of("FREs")
+    width: NDArray[np.uint8] = column_of("bytes", "of a start address")
+    is_flex: NDArray[np.bool_] = column_of(meaning="whether words are pairs")
+    fde: NDArray[np.int64] = column_of("index", "of an FDE that names it")
 
 
 class Slots(NamedTuple):
@@ -63,28 +63,19 @@ class Pairs(NamedTuple):
     is_there: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Fres:
-    """Frame row entries as stored: `start` u64, from the function's start; `info` u8, the FRE info word; `words`
-    i32, those that an FRE does not have 0; `is_flex`, whether they are pairs.
-    """
+@columns
+class Fres(Columns):
+    """Frame row entries as stored."""
 
-    start: NDArray[np.uint64]
-    info: NDArray[np.uint8]
-    words: NDArray[np.int32]
-    is_flex: NDArray[np.bool_]
+    start: NDArray[np.uint64] = column_of("bytes", "from the function's start")
+    info: NDArray[np.uint8] = column_of("`FreInfo`", "the FRE info word")
+    words: NDArray[np.int32] = column_of("data words", "0 for those that an FRE does not have", items=MAX_FLEX_WORDS)
+    is_flex: NDArray[np.bool_] = column_of(meaning="whether words are pairs")
 
     @classmethod
-    def empty(cls, count: int, words: int) -> Fres:
-        """Room for FREs of up to so many words each."""
-        return cls(
-            *(np.zeros(count, np.uint64), np.zeros(count, np.uint8), np.zeros((count, words), np.int32)),
-            np.zeros(count, np.bool_),
-        )
-
-    def select(self, which: NDArray[np.int64] | NDArray[np.bool_]) -> Fres:
-        """Some of them."""
-        return Fres(self.start[which], self.info[which], self.words[which], self.is_flex[which])
+    def zeros(cls, count: int, words: int) -> Fres:
+        """FREs to be filled, with space for up to `words` data words each."""
+        return replace(cls.defaults(count), words=np.zeros((count, words), np.int32))
 
     def bits(self, name: str) -> NDArray[np.uint8]:
         """One field of the info word."""
@@ -135,7 +126,7 @@ def fres_of_blocks(
     if total > max(FREE_ROWS, ROWS_PER_BYTE * len(fres)):
         reason = f"FDEs name {total} FREs in a sub-section of {len(fres)} bytes"
         raise ParseError(section, None, "header.num_fdes", reason)
-    found = Fres.empty(total, MAX_FLEX_WORDS if blocks.is_flex.any() else MAX_WORDS)
+    found = Fres.zeros(total, MAX_FLEX_WORDS if blocks.is_flex.any() else MAX_WORDS)
     reader = reader_of(section, fres)
     columns = (blocks.offset, blocks.count, blocks.width, found.start, found.info, found.words)
     done = engine.sframe.fres.decode(reader, least, int(ascending), *views(*columns))

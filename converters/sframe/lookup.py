@@ -57,12 +57,10 @@ def fres_at(section: Section, pc: NDArray[np.uint64]) -> FresAt:
     block = columns.repetition[of].astype(np.uint64)
     target = np.where(block > 0, target % np.maximum(block, np.uint64(1)), target)
     found, fres = _scan(columns, of, target)
-    result = Fres.empty(len(pc), fres.words.shape[1])
+    result = Fres.zeros(len(pc), fres.words.shape[1])
     is_found = np.zeros(len(pc), np.bool_)
     is_found[asked] = found
-    hits = asked[found]
-    result.start[hits], result.info[hits], result.words[hits] = fres.start[found], fres.info[found], fres.words[found]
-    result.is_flex[hits] = fres.is_flex[found]
+    result.put(asked[found], fres.select(found))
     return FresAt(columns, fde, is_found, result)
 
 
@@ -82,7 +80,7 @@ def _scan(columns: SframeColumns, fde: NDArray[np.int64], target: NDArray[np.uin
     count = len(fde)
     found = np.zeros(count, np.uint8)
     # One more than look-ups: the kernel's room for the FRE that is one too many.
-    fres = Fres.empty(count + 1, MAX_FLEX_WORDS if columns.is_flex().any() else MAX_WORDS)
+    fres = Fres.zeros(count + 1, MAX_FLEX_WORDS if columns.is_flex().any() else MAX_WORDS)
     reader = reader_of(columns.section, columns.fres)
     is_v3 = columns.version >= SFRAME_VERSION.V3
     lookups = (columns.fre_offset[fde], columns.num_fres[fde], columns.widths()[fde], target)
@@ -92,7 +90,7 @@ def _scan(columns: SframeColumns, fde: NDArray[np.int64], target: NDArray[np.uin
     if reader.fault:
         refuse(columns.section, f"FDE[{fde[done]}].FRE", reader, columns.fres_offset)
     fres.is_flex[:-1] = columns.is_flex()[fde]
-    fres = fres.select(np.arange(count))
+    fres = fres.select(slice(count))
     check_words(columns.section, fres, lambda lookup: f"FDE[{fde[lookup]}].FRE")
     # An FDE of version 3 without FREs is an outermost frame's, as an FRE without words is.
     return (found > 0) | (is_v3 & (columns.num_fres[fde] == 0)), fres

@@ -192,7 +192,7 @@ def _laid_out(
     row = split.rows[first[owner] + rank]
     shift = pieces.start - pieces.start[starts][group]
     offset = rows.offset[row] - split.start[pieces.segment[owner]] + shift[owner]
-    new_rows = SframeRows(offset, np.zeros(len(row), np.uint8), rows.info[row], rows.words[row], rows.is_flex[row])
+    new_rows = replace(rows.select(row), offset=offset, reason=np.zeros(len(row), np.uint8))
     fres = np.cumsum(np.bincount(group[owner], minlength=len(starts)))
     groups = len(starts)
     segments = Segments(
@@ -205,5 +205,5 @@ def _laid_out(
     )
     sizes = np.bincount(group[owner], weights=_fre_sizes(new_rows, segments), minlength=groups).astype(np.int64)
     ends = pieces.end[np.append(starts[1:], len(group)) - 1]
-    merged = Pieces(pieces.function[starts], np.arange(groups), pieces.start[starts], ends - pieces.start[starts])
+    merged = replace(pieces.select(starts), segment=np.arange(groups), size=ends - pieces.start[starts])
     return new_rows, replace(segments, size=sizes), merged

@@ -6,7 +6,7 @@ the version, and the few distinct pairs of RA and FP become rules that rows shar
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,8 +85,8 @@ def rows_of_blocks(
     last = np.cumsum(blocks.count)
     if version >= SFRAME_VERSION.V3 and (is_empty := blocks.count == 0).any():
         marks = last[is_empty]
-        columns = (np.insert(getattr(fres, field.name), marks, 0, axis=0) for field in fields(Fres))
-        fres, last = Fres(*columns), last + np.cumsum(is_empty)
+        fres = fres.insert(marks, Fres.zeros(len(marks), fres.words.shape[1]))
+        last = last + np.cumsum(is_empty)
     rows, rules, expressions = rows_of_fres(fres, architecture, version)
     run_rows, rows = _fill_gaps(starts_of_ends(last), rows)
     return run_rows, rows, rules, expressions

@@ -78,9 +78,7 @@ class SframeColumns:
         shape = (self.num_fres * len(_WIDTHS) + self.bits("fretype")) * 2 + self.is_flex()
         _, rank = np.unique(shape, return_inverse=True)
         _, first, block = np.unique(self.fre_offset << 32 | rank.reshape(-1), return_index=True, return_inverse=True)
-        every = self.blocks()
-        distinct = FreBlocks(every.offset[first], every.count[first], every.width[first], every.is_flex[first], first)
-        return distinct, block.reshape(-1)
+        return self.blocks().select(first), block.reshape(-1)
 
 
 _WIDTHS = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)

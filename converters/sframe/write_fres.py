@@ -16,6 +16,7 @@ from ...schemas.section import ByteOrder
 from ...schemas.sframe import SFRAME_VERSION
 from ..arch.table import Architecture
 from ..arrays import group_numbers, hash_slots, run_starts, starts_of_ends
+from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..refusals import Reason
 from ..table.distinct import random_keys
@@ -30,16 +31,15 @@ if TYPE_CHECKING:
 FLEXIBLE = (Reason.CFA_EXPRESSION, Reason.CFA_REGISTER, Reason.RA_RULE, Reason.FP_RULE, Reason.FP_WITHOUT_RA)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SframeRows:
-    """Each row in SFrame: its offset in its function, a reason (0: none), the FRE info byte, three words or six; and
-    whether its words are pairs, as those of its whole segment are."""
+@columns
+class SframeRows(Columns):
+    """Each row in SFrame."""
 
-    offset: NDArray[np.uint64]
-    reason: NDArray[np.uint8]
-    info: NDArray[np.uint8]
-    words: NDArray[np.int32]
-    is_flex: NDArray[np.bool_]
+    offset: NDArray[np.uint64] = column_of("bytes", "from the function's start")
+    reason: NDArray[np.uint8] = column_of(Reason, "0 where it can be encoded")
+    info: NDArray[np.uint8] = column_of("`FreInfo`", "the FRE info word")
+    words: NDArray[np.int32] = column_of("data words", "only the first three where they suffice", items=MAX_FLEX_WORDS)
+    is_flex: NDArray[np.bool_] = column_of(meaning="whether words are pairs, as in its whole segment")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,9 +79,8 @@ def project_rows(tables: tuple[UnwindTable, ...], version: SFRAME_VERSION) -> Sf
     if len(found) == 1:
         return found[0]
     width = max(rows.words.shape[1] for rows in found)
-    words = [np.pad(rows.words, ((0, 0), (0, width - rows.words.shape[1]))) for rows in found]
-    columns = ([getattr(rows, name) for rows in found] for name in ("offset", "reason", "info"))
-    return SframeRows(*map(np.concatenate, (*columns, words, [rows.is_flex for rows in found])))
+    wide = (np.pad(rows.words, ((0, 0), (0, width - rows.words.shape[1]))) for rows in found)
+    return SframeRows.concatenate([replace(rows, words=words) for rows, words in zip(found, wide, strict=True)])
 
 
 def _project(table: UnwindTable, version: SFRAME_VERSION) -> SframeRows:
@@ -154,14 +153,14 @@ def split_runs(tables: tuple[UnwindTable, ...], rows: SframeRows, version: SFRAM
     return Segments(first, reason, start, fres, size, columns[4][:kept])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """FDEs to be, ascending by start: the function and segment each comes from, its address and size."""
+@columns
+class Pieces(Columns):
+    """The FDEs to write, ascending by start."""
 
-    function: NDArray[np.int64]
-    segment: NDArray[np.int64]
-    start: NDArray[np.uint64]
-    size: NDArray[np.uint64]
+    function: NDArray[np.int64] = column_of("index", "of the function that it comes from")
+    segment: NDArray[np.int64] = column_of("index", "of the segment that it comes from")
+    start: NDArray[np.uint64] = column_of("address")
+    size: NDArray[np.uint64] = column_of("bytes")
 
     @property
     def end(self) -> NDArray[np.uint64]:

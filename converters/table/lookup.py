@@ -6,12 +6,12 @@ each PC's row run, all of them in step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..arrays import furthest_before, last_at_or_before, values_at
+from ..columns import Columns, column_of, columns
 from .model import UnwindTable
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 NOTHING = -1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowsAt:
-    """One element a PC: `function` and `row`, i64, indices in the table; -1 where there is none."""
+@columns
+class RowsAt(Columns):
+    """One record per PC."""
 
-    function: NDArray[np.int64]
-    row: NDArray[np.int64]
+    function: NDArray[np.int64] = column_of("index", "of the function in the table, -1 for none")
+    row: NDArray[np.int64] = column_of("index", "of the row in the table, -1 for none")
 
 
 def addresses(pcs: ArrayLike) -> NDArray[np.uint64]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...schemas.section import BuildError, ParseError
 from ..arrays import group_numbers, run_ends, run_starts, values_at
+from ..columns import Columns, column_of, columns
 from .by_pc import RuleSet, by_pc
 from .cut import pieces_of
 from .lookup import NOTHING, owners
@@ -38,22 +39,18 @@ class SharedRange:
     second: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SharedRanges:
-    """Such ranges as columns, ascending: `start` and `end` u64, `first` and `second` i64."""
+@columns
+class SharedRanges(Columns):
+    """Such ranges as columns, ascending."""
 
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        """How many."""
-        return len(self.start)
+    start: NDArray[np.uint64] = column_of("address", "of the first PC")
+    end: NDArray[np.uint64] = column_of("address", "after the last PC")
+    first: NDArray[np.int64] = column_of("index", "of the input that is kept")
+    second: NDArray[np.int64] = column_of("index", "of the other input")
 
     def __getitem__(self, index: int) -> SharedRange:
         """One of them as an object. Raises IndexError."""
-        return SharedRange(*(int(column[index]) for column in (self.start, self.end, self.first, self.second)))
+        return SharedRange(**self.record(index))
 
     @property
     def bytes(self) -> int:
@@ -70,13 +67,13 @@ class Merged:
     conflicts: SharedRanges
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Steps:
-    """From `start` up to the next one's: the function there and the number of what it says; NOTHING where none is."""
+@columns
+class _Steps(Columns):
+    """Address ranges, each up to the start of the next one; NOTHING in a range without a function."""
 
-    start: NDArray[np.uint64]
-    function: NDArray[np.int64]
-    rules: NDArray[np.int64]
+    start: NDArray[np.uint64] = column_of("address")
+    function: NDArray[np.int64] = column_of("index", "of the function")
+    rules: NDArray[np.int64] = column_of("number", "of its rule set")
 
     def at(self, pc: NDArray[np.uint64]) -> _Steps:
         """The same, in steps that start elsewhere."""
@@ -106,7 +103,7 @@ def merge(tables: Sequence[UnwindTable], project: Projection = _everything) -> M
         refuse_mixture(table, tables[0])
     owner_of = group_numbers(np.array([len(table) for table in tables]))
     numbers: dict[RuleSet, int] = {}
-    merged = _Steps(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    merged = _Steps.empty(0)
     found: list[tuple[NDArray[np.bool_], SharedRanges]] = []
     functions = 0
     for index, table in enumerate(tables):
@@ -120,9 +117,7 @@ def merge(tables: Sequence[UnwindTable], project: Projection = _everything) -> M
             at, np.where(is_free, below.function, above.function), np.where(is_free, below.rules, above.rules)
         )
     is_conflict = np.concatenate([flags for flags, _ in found])
-    ranges = SharedRanges(
-        *(np.concatenate([getattr(one, name) for _, one in found]) for name in ("start", "end", "first", "second"))
-    )
+    ranges = SharedRanges.concatenate([one for _, one in found])
     return Merged(_table(tables, merged), _select(ranges, ~is_conflict), _select(ranges, is_conflict))
 
 
@@ -182,7 +177,7 @@ def _runs(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def _select(ranges: SharedRanges, which: NDArray[np.bool_]) -> SharedRanges:
     order = np.lexsort((ranges.second, ranges.start))
     order = order[which[order]]
-    return SharedRanges(ranges.start[order], ranges.end[order], ranges.first[order], ranges.second[order])
+    return ranges.select(order)
 
 
 def _table(tables: Sequence[UnwindTable], steps: _Steps) -> UnwindTable:
