@@ -69,6 +69,7 @@ _HOMES = {
 }
 
 __all__ = list(_HOMES)
+__version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from .converters.arch.table import ARCHITECTURES as ARCHITECTURES

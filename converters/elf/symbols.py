@@ -6,7 +6,7 @@ no string is made for any other symbol.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,6 +61,23 @@ def addresses_of_names(image: ElfImage, names: Sequence[str]) -> dict[str, tuple
     if missing:
         raise ParseError("", None, "symbols", f"no function is called {', '.join(missing)}")
     return {name: tuple(sorted(addresses)) for name, addresses in found.items()}
+
+
+def addresses_asked_for(image: ElfImage, asked: Iterable[int | str]) -> list[tuple[int, str | None]]:
+    """Addresses, each with the name by which it was asked for: numbers, and texts that are numbers, stand for
+    themselves, other texts for the functions of that name. Raises as `addresses_of_names`."""
+    numbers: list[int | str] = []
+    for one in asked:
+        try:
+            numbers.append(int(one, 0) if isinstance(one, str) else int(one))
+        except ValueError:
+            numbers.append(one)
+    names = list(dict.fromkeys(one for one in numbers if isinstance(one, str)))
+    by_name = addresses_of_names(image, names) if names else {}
+    found: list[tuple[int, str | None]] = []
+    for one in numbers:
+        found += [(address, one) for address in by_name[one]] if isinstance(one, str) else [(one, None)]
+    return found
 
 
 def strings_of(image: ElfImage, header: ElfSection) -> bytes:

@@ -13,6 +13,7 @@ from ...schemas.section import ParseError
 from ..arch.table import Architecture
 from ..elf.admission import refuse_relocatable, supported_architecture
 from ..elf.image import ElfImage, ElfSection, open_elf
+from ..elf.symbols import addresses_asked_for
 from ..rules import CfaKind, RaState, RuleKind
 from ..sframe.lookup import fres_at
 from ..sframe.read import rows_of_fres
@@ -21,7 +22,7 @@ from ..table.model import RegisterRule, Row, UnwindTable, table_of
 from .read_elf import table_of_section
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 SOURCES = (".eh_frame", ".debug_frame", ".sframe")
 
@@ -30,7 +31,7 @@ SOURCES = (".eh_frame", ".debug_frame", ".sframe")
 class FoundRow:
     """What one source says at a PC: `row` is the one in force in the function at `start`, `size` bytes; its offset
     counts from `start`, or from each block of `repetition` bytes. `row` is None where the function has none there,
-    `size` is 0 where no function holds the PC.
+    `size` is 0 where no function holds the PC. `name` is the symbol by which the PC was asked for.
     """
 
     pc: int
@@ -39,19 +40,29 @@ class FoundRow:
     size: int = 0
     repetition: int = 0
     row: Row | None = None
+    name: str | None = None
 
 
-def find_in_file(path: str | os.PathLike[str], pcs: ArrayLike) -> tuple[Architecture, tuple[FoundRow, ...]]:
-    """What each source in an ELF file says at each PC, PC by PC. Raises OSError, and ParseError for a broken source."""
+def find_in_file(path: str | os.PathLike[str], pcs: Iterable[int | str]) -> tuple[Architecture, tuple[FoundRow, ...]]:
+    """The row in force at each PC, from each source in an ELF file, PC by PC. A PC may be the name of a function: then
+    it is where that starts, for a name of several local functions, each of them.
+
+    Raises OSError, and ParseError for a broken source and for a name that no function has.
+    """
     image = open_elf(path)
     architecture = supported_architecture(image)
     refuse_relocatable(image)
-    pc = addresses(pcs)
+    asked = addresses_asked_for(image, pcs)
+    pc = addresses([address for address, _ in asked])
     headers = [header for name in SOURCES for header in image.named(name) if not header.is_nobits]
     if not headers:
         raise ParseError("", None, "", f"has no unwind information: none of {', '.join(SOURCES)}")
     by_source = [_find(image, header, pc) for header in headers]
-    return architecture, tuple(found for one_pc in zip(*by_source, strict=True) for found in one_pc)
+    return architecture, tuple(
+        found if name is None else replace(found, name=name)
+        for (_, name), *one_pc in zip(asked, *by_source, strict=True)
+        for found in one_pc
+    )
 
 
 def _find(image: ElfImage, header: ElfSection, pc: NDArray[np.uint64]) -> list[FoundRow]:
@@ -93,11 +104,11 @@ def _found_row(
 def found_text(architecture: Architecture, found: Iterable[FoundRow]) -> str:
     """A paragraph a PC, a line a source; rules in readelf's shorthand."""
     lines: list[str] = []
-    pc = None
+    asked = None
     for one in found:
-        if one.pc != pc:
-            pc = one.pc
-            lines.append(f"{pc:#x}")
+        if (one.pc, one.name) != asked:
+            asked = one.pc, one.name
+            lines.append(f"{one.pc:#x}" + (f" <{one.name}>" if one.name else ""))
         lines.append(f"  {one.source:<12} {_source_text(architecture, one)}")
     return "\n".join(lines)
 
@@ -118,6 +129,7 @@ def found_plain(architecture: Architecture, found: FoundRow) -> dict[str, Any]:
     row = found.row
     return {
         "pc": found.pc,
+        **({} if found.name is None else {"name": found.name}),
         "source": found.source,
         "start": found.start if found.size else None,
         "size": found.size if found.size else None,

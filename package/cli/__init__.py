@@ -11,6 +11,7 @@ import io
 import os
 import sys
 
+from .. import __version__
 from ..schemas.section import FormatError
 from . import breakpad, convert, dump, edit, find, info, merge, remove, sframe
 from .common import DIFFERENT, WRONG
@@ -46,6 +47,7 @@ def _complain(message: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="unwindkit", description="Unwind information of finished binaries.")
+    parser.add_argument("--version", action="version", version=f"unwindkit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (info, sframe, breakpad, dump, find, remove, edit, convert, merge):
         command.add(commands)

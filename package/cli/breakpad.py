@@ -6,7 +6,18 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from .common import DIFFERENT, DONE, WRONG, clear_progress, count_text, refuse_the_input, refused_lines, show_progress
+from .common import (
+    DIFFERENT,
+    DONE,
+    STREAM,
+    WRONG,
+    clear_progress,
+    count_text,
+    input_path,
+    refuse_the_input,
+    refused_lines,
+    show_progress,
+)
 
 if TYPE_CHECKING:
     from ..jobs.breakpad import BreakpadReport
@@ -21,7 +32,9 @@ def add(commands: Commands) -> None:
     )
     command.add_argument("files", metavar="FILE", nargs="+", help="a file; with --store a folder, too")
     output = command.add_mutually_exclusive_group()
-    output.add_argument("-o", dest="output", metavar="OUT.sym", help="write it here (default: standard output)")
+    output.add_argument(
+        "-o", dest="output", metavar="OUT.sym", default=STREAM, help="write it here (default: -, standard output)"
+    )
     output.add_argument("--store", metavar="DIR", help="write it to DIR/NAME/ID/NAME.sym")
     command.add_argument("--cfi-only", action="store_true", help="no PUBLIC records")
     command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="with --store: N files at once")
@@ -41,11 +54,12 @@ def run(options: argparse.Namespace) -> int:
     if len(options.files) > 1:
         options.command.error("many files go with --store")
     (options.file,) = options.files
-    if options.output:
-        refuse_the_input(options, options.output)
+    refuse_the_input(options, options.output)
     from ..jobs.breakpad import write_breakpad
 
-    report = write_breakpad(options.file, options.output or sys.stdout.buffer, options.cfi_only)
+    with input_path(options.file) as path:
+        out = sys.stdout.buffer if options.output == STREAM else options.output
+        report = write_breakpad(path, out, options.cfi_only)
     print(_text(report), file=sys.stderr)
     return DIFFERENT if options.strict and not report.is_whole else DONE
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
+
+from ..schemas.section import FormatError
 
 if TYPE_CHECKING:
     from ..converters.refusals import RefusedCount
@@ -14,6 +20,7 @@ if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
 DONE, DIFFERENT, WRONG = 0, 1, 2
+STREAM = "-"  # standard input, standard output
 MANY_SIZES = 4
 
 
@@ -66,8 +73,62 @@ def address_of(text: str) -> int:
     return address
 
 
+def address_or_name(text: str) -> int | str:
+    """An address, or else a name."""
+    try:
+        int(text, 0)
+    except ValueError:
+        return text
+    return address_of(text)
+
+
+@contextmanager
+def input_path(name: str) -> Iterator[str]:
+    """The path to read: `name`, or, for `-`, a temporary file with all of standard input."""
+    if name != STREAM:
+        yield name
+        return
+    with TemporaryDirectory(prefix="unwindkit-") as folder:
+        path = Path(folder, STREAM)
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        try:
+            yield str(path)
+        except FormatError as error:
+            if error.file == str(path):
+                error.file = STREAM
+            raise
+
+
+@contextmanager
+def output_path(name: str) -> Iterator[str]:
+    """The path to write: `name`, or, for `-`, a temporary file whose content goes to standard output when it is
+    whole."""
+    if name != STREAM:
+        yield name
+        return
+    with TemporaryDirectory(prefix="unwindkit-") as folder:
+        path = Path(folder, STREAM)
+        yield str(path)
+        sys.stdout.flush()
+        with path.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+
+
+def target_of(options: argparse.Namespace) -> str:
+    """Where to write a copy of the file: OUT, or with --in-place the file itself."""
+    if options.output:
+        refuse_the_input(options, options.output)
+        return str(options.output)
+    if options.file == STREAM:
+        options.command.error("--in-place goes with a file, not with standard input")
+    return str(options.file)
+
+
 def refuse_the_input(options: argparse.Namespace, written: str, read: str | None = None) -> None:
     source = Path(read or options.file)
+    if STREAM in (written, str(source)):
+        return
     if Path(written).exists() and source.exists() and source.samefile(written):
         hint = ": say --in-place" if "in_place" in options and written == options.output else ""
         options.command.error(f"{written} is the input itself{hint}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .common import (
@@ -13,6 +14,8 @@ from .common import (
     add_choices,
     add_writer,
     count_text,
+    input_path,
+    output_path,
     place_text,
     refuse_the_input,
     refused_lines,
@@ -31,8 +34,10 @@ def add(commands: Commands) -> None:
         help="unwind information from one format into another: ELF files, raw sections, symbol files",
         description="Write the unwind information of IN, an ELF file or a raw section, in another format.",
     )
-    command.add_argument("file", metavar="IN", help="an ELF file, the bytes of a section, or a symbol file")
-    command.add_argument("output", metavar="OUT", help="write the result here")
+    command.add_argument(
+        "file", metavar="IN", help="an ELF file, the bytes of a section, or a symbol file; - for standard input"
+    )
+    command.add_argument("output", metavar="OUT", help="write the result here; - for standard output")
     command.add_argument(
         "--to",
         required=True,
@@ -63,20 +68,21 @@ def run(options: argparse.Namespace) -> int:
     refuse_the_input(options, options.output)
     if options.to != "sframe" and (options.compact is not None or options.sframe_version is not None):
         options.command.error("--compact and --sframe-version go with --to sframe")
-    report = convert(
-        options.file,
-        options.output,
-        options.to,
-        source=options.source,
-        address=options.address,
-        architecture=options.arch,
-        to_address=options.to_address,
-        section_only=options.section,
-        writer=options.writer,
-        version=options.sframe_version,
-        compact=options.compact,
-    )
-    print(_text(report), file=sys.stderr)
+    with input_path(options.file) as path, output_path(options.output) as out_path:
+        report = convert(
+            path,
+            out_path,
+            options.to,
+            source=options.source,
+            address=options.address,
+            architecture=options.arch,
+            to_address=options.to_address,
+            section_only=options.section,
+            writer=options.writer,
+            version=options.sframe_version,
+            compact=options.compact,
+        )
+    print(_text(replace(report, file=options.file, output=options.output)), file=sys.stderr)
     return DIFFERENT if options.strict and report.refused else DONE
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from .common import DONE
+from .common import DONE, input_path
 
 if TYPE_CHECKING:
     from ..jobs.dump import JsonSection
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("dump", help="print what sections hold, as GNU readelf 2.47 prints it")
-    command.add_argument("file", metavar="FILE")
+    command = commands.add_parser(
+        "dump",
+        help="print what sections hold, as GNU readelf 2.47 prints it",
+        description="Print what sections hold, as GNU readelf 2.47 prints it; without options, all unwind information.",
+    )
+    command.add_argument("file", metavar="FILE", help="an ELF file; - for standard input")
     command.add_argument("--frames", action="store_true", help="call frame instructions, as readelf -wNf does")
     command.add_argument("--frames-interp", action="store_true", help="the rows that they make, as readelf -wNF does")
     command.add_argument("--sframe", action="store_true", help="every .sframe section, as readelf --sframe does")
@@ -44,14 +48,14 @@ def run(options: argparse.Namespace) -> int:
         *job.PUBTYPES_SECTIONS * options.pubtypes,
         *job.MACROS * options.macro,
     )
-    if not names:
-        options.command.error("say what to print: --frames, --sframe, --rawline, ... (see --help)")
-    if options.json:
-        _print_json(job.dump_json(options.file, names, options.frames_interp, line_views))
-        return DONE
-    sys.stdout.flush()
-    for piece in job.dump_sections(options.file, names, options.frames_interp, line_views):
-        sys.stdout.buffer.write(piece)
+    with input_path(options.file) as path:
+        asked = path, names or job.UNWIND_SECTIONS, options.frames_interp, line_views
+        if options.json:
+            _print_json(job.dump_json(*asked))
+            return DONE
+        sys.stdout.flush()
+        for piece in job.dump_sections(*asked):
+            sys.stdout.buffer.write(piece)
     return DONE
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .common import (
@@ -12,8 +13,10 @@ from .common import (
     add_dates,
     add_writer,
     count_text,
-    refuse_the_input,
+    input_path,
+    output_path,
     refused_lines,
+    target_of,
     writer_lines,
 )
 
@@ -30,7 +33,7 @@ def add(commands: Commands) -> None:
     )
     command.add_argument("file", metavar="FILE")
     output = command.add_mutually_exclusive_group(required=True)
-    output.add_argument("-o", dest="output", metavar="OUT", help="write the file here")
+    output.add_argument("-o", dest="output", metavar="OUT", help="write the file here; - for standard output")
     output.add_argument("--in-place", action="store_true", help="replace FILE itself")
     _add_named(command, "--drop", "a function, or the one that has this PC; may be repeated")
     command.add_argument("--from", dest="source", metavar="OTHER", help="an ELF file whose functions are taken")
@@ -55,14 +58,19 @@ def run(options: argparse.Namespace) -> int:
         options.command.error("nothing is asked for: --drop, --from or --merge")
     if options.merge and (options.drop or options.source):
         options.command.error("--merge goes with neither --drop nor --from")
-    if options.output:
-        refuse_the_input(options, options.output)
-    report = edit_eh_frame(
-        *(options.file, options.output or options.file, options.drop, options.source, options.take, options.merge),
-        writer=options.writer,
-        preserve_dates=options.preserve_dates,
-    )
-    print(_text(report), file=sys.stderr)
+    target = target_of(options)
+    with input_path(options.file) as path, output_path(target) as out_path:
+        report = edit_eh_frame(
+            path,
+            out_path,
+            drop=options.drop,
+            source=options.source,
+            take=options.take,
+            merge=options.merge,
+            writer=options.writer,
+            preserve_dates=options.preserve_dates,
+        )
+    print(_text(replace(report, file=options.file, output=target)), file=sys.stderr)
     return DIFFERENT if options.strict and report.refused else DONE
 
 

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from .common import DONE, address_of
+from .common import DONE, address_or_name, input_path
 
 if TYPE_CHECKING:
     from .common import Commands
@@ -14,8 +14,14 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     command = commands.add_parser("find", help="the row in force at a PC, from each source in the file")
-    command.add_argument("file", metavar="FILE")
-    command.add_argument("pcs", metavar="PC", nargs="+", type=address_of, help="an address, 0x1234 or decimal")
+    command.add_argument("file", metavar="FILE", help="an ELF file; - for standard input")
+    command.add_argument(
+        "pcs",
+        metavar="PC|SYMBOL",
+        nargs="+",
+        type=address_or_name,
+        help="an address, 0x1234 or decimal, or a function, by its symbol",
+    )
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=run, command=command)
 
@@ -23,7 +29,8 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     from ..converters.files.find import find_in_file, found_plain, found_text
 
-    architecture, found = find_in_file(options.file, options.pcs)
+    with input_path(options.file) as path:
+        architecture, found = find_in_file(path, options.pcs)
     if options.json:
         print(json.dumps([found_plain(architecture, one) for one in found], indent=2))
     else:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from .common import DONE, count_text, share_text
+from .common import DONE, count_text, input_path, share_text
 
 if TYPE_CHECKING:
     from ..jobs.info import FileInfo
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     command = commands.add_parser("info", help="what unwind information a file has")
-    command.add_argument("file", metavar="FILE", nargs="?")
+    command.add_argument("file", metavar="FILE", nargs="?", help="an ELF file; - for standard input")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.add_argument("--engine", action="store_true", help="say which kernels are in use: compiled or pure")
     command.set_defaults(run=run, command=command)
@@ -32,7 +32,8 @@ def run(options: argparse.Namespace) -> int:
 
     from ..jobs.info import info
 
-    found = info(options.file)
+    with input_path(options.file) as path:
+        found = replace(info(path), file=options.file)
     print(json.dumps(asdict(found), indent=2) if options.json else _info_text(found))
     return DONE
 

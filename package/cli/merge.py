@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .common import (
     DIFFERENT,
     DONE,
+    STREAM,
     add_address,
     add_choices,
     address_of,
     count_text,
+    input_path,
+    output_path,
     refuse_the_input,
     refused_lines,
     sframe_text,
@@ -28,7 +33,9 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "inputs", metavar="FILE[@ADDRESS]", nargs="+", type=_input, help="an ELF file, or a raw section and its address"
     )
-    command.add_argument("-o", dest="file", metavar="OUT", required=True, help="write the section here")
+    command.add_argument(
+        "-o", dest="file", metavar="OUT", required=True, help="write the section here; - for standard output"
+    )
     add_address(command, "the virtual address the section will have (default 0)")
     add_choices(command, None, "version to write (default: the inputs')")
     command.add_argument(
@@ -49,10 +56,16 @@ def _input(text: str) -> tuple[str, int]:
 def run(options: argparse.Namespace) -> int:
     from ..jobs.merge import merge_sframe
 
-    for path, _ in options.inputs:
+    files = tuple(path for path, _ in options.inputs)
+    if files.count(STREAM) > 1:
+        options.command.error("only one input can be standard input")
+    for path in files:
         refuse_the_input(options, options.file, path)
-    report = merge_sframe(options.inputs, options.file, options.sframe_version, options.address, options.compact)
-    print(_merge_text(report), file=sys.stderr)
+    with ExitStack() as stack:
+        inputs = [(stack.enter_context(input_path(path)), address) for path, address in options.inputs]
+        out_path = stack.enter_context(output_path(options.file))
+        report = merge_sframe(inputs, out_path, options.sframe_version, options.address, options.compact)
+    print(_merge_text(replace(report, files=files, output=options.file)), file=sys.stderr)
     return DIFFERENT if options.strict and (report.conflicts or report.refused) else DONE
 
 

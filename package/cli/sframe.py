@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,14 @@ from .common import (
     add_writer,
     clear_progress,
     count_text,
+    input_path,
+    output_path,
     refuse_the_input,
     refused_lines,
     share_text,
     show_progress,
     sizes_text,
+    target_of,
     writer_lines,
 )
 
@@ -41,9 +44,13 @@ def add(commands: Commands) -> None:
     )
     command.add_argument("files", metavar="FILE", nargs="+", help="a file, or a folder: every ELF file, every .a")
     output = command.add_mutually_exclusive_group(required=True)
-    output.add_argument("-o", dest="output", metavar="OUT", help="write the file with its .sframe here")
+    output.add_argument(
+        "-o", dest="output", metavar="OUT", help="write the file with its .sframe here; - for standard output"
+    )
     output.add_argument("--in-place", action="store_true", help="replace FILE itself")
-    output.add_argument("--section", metavar="OUT.bin", help="write the bytes of the section alone")
+    output.add_argument(
+        "--section", metavar="OUT.bin", help="write the bytes of the section alone; - for standard output"
+    )
     output.add_argument("--output-dir", metavar="DIR", help="write many files into DIR; paths inside a folder are kept")
     command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="with --output-dir: N at once")
     add_address(command, "with --section: the virtual address the section will have (starts count from it; default 0)")
@@ -51,7 +58,7 @@ def add(commands: Commands) -> None:
     command.add_argument("--max-rows", type=int, metavar="N", help="with --compact merge: at most N FREs an FDE")
     add_writer(command)
     add_dates(command)
-    command.add_argument("--report", metavar="R.json", help="write the figures as JSON")
+    command.add_argument("--report", metavar="R.json", help="write the figures as JSON; - for standard output")
     command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be converted whole")
     command.set_defaults(run=run, command=command)
 
@@ -61,20 +68,20 @@ def run(options: argparse.Namespace) -> int:
     if options.output_dir:
         return _sframe_many(options)
     (options.file,) = options.files
-    for written in filter(None, (options.output, options.section, options.report)):
+    for written in filter(None, (options.section, options.report)):
         refuse_the_input(options, written)
     if options.report and Path(options.report).resolve() == Path(options.output or options.section or "").resolve():
         options.command.error(f"{options.report} cannot be both the result and the report")
     from ..jobs.sframe_files import write_sframe, write_sframe_section
 
-    if options.section:
-        report = write_sframe_section(
-            *(options.file, options.section, options.address, options.sframe_version, options.compact),
-            options.max_rows,
-        )
-    else:
-        target = options.file if options.in_place else options.output
-        report = write_sframe(options.file, target, **_choices(options))
+    target = options.section or target_of(options)
+    with input_path(options.file) as path, output_path(target) as out_path:
+        if options.section:
+            version, compact = options.sframe_version, options.compact
+            report = write_sframe_section(path, out_path, options.address, version, compact, options.max_rows)
+        else:
+            report = write_sframe(path, out_path, **_choices(options))
+    report = replace(report, file=options.file, output=target)
     if options.report:
         _write_report(options.report, asdict(report))
     print(_report_text(report), file=sys.stderr)
@@ -111,7 +118,8 @@ def _write_report(path: str, report: object) -> None:
 
     from ..writers.files import write_bytes
 
-    write_bytes(Path(path), json.dumps(report, indent=2).encode() + b"\n")
+    with output_path(path) as out_path:
+        write_bytes(Path(out_path), json.dumps(report, indent=2).encode() + b"\n")
 
 
 def _sframe_many(options: argparse.Namespace) -> int:

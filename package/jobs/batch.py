@@ -51,6 +51,8 @@ def files_and_outputs(paths: Iterable[StrPath], output_dir: StrPath) -> list[tup
         found = sorted(_elf_files(path)) if path.is_dir() else [path]
         for source in found:
             out = Path(output_dir) / (source.relative_to(path) if path.is_dir() else source.name)
+            if out in sources and sources[out].resolve() == source.resolve():
+                continue  # the same folder or file, given twice
             if out in sources:
                 raise ParseError("", None, "", f"{sources[out]} and {source} would both become {out}")
             if out.exists() and source.exists() and out.samefile(source):
@@ -75,11 +77,13 @@ def _raise(error: OSError) -> None:
 
 
 def linked_files(paths: Iterable[StrPath]) -> list[Path]:
-    """Files, and of folders every ELF file that is linked; symbolic links in them are not followed. Raises OSError."""
-    found: list[Path] = []
+    """Files, and of folders every ELF file that is linked, each once; symbolic links in them are not followed. Raises
+    OSError."""
+    found: dict[Path, Path] = {}
     for path in map(Path, paths):
-        found += sorted(filter(is_linked_elf, _elf_files(path))) if path.is_dir() else [path]
-    return found
+        for source in sorted(filter(is_linked_elf, _elf_files(path))) if path.is_dir() else [path]:
+            found.setdefault(source.resolve(), source)
+    return list(found.values())
 
 
 def worker_processes(jobs: int, files: int) -> AbstractContextManager[Executor | None]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 CFI_SECTIONS = (".eh_frame_hdr", *DIALECTS)
 SFRAME_SECTIONS = (".sframe",)
+UNWIND_SECTIONS = (*CFI_SECTIONS, *SFRAME_SECTIONS)
 LINE_SECTIONS = (".debug_line", ".debug_line.dwo")
 ARANGES_SECTIONS = (ARANGES,)
 PUBNAMES_SECTIONS = (".debug_pubnames", ".debug_gnu_pubnames")
@@ -126,8 +127,6 @@ def _opened(
     path: StrPath, names: tuple[str, ...], interpreted: bool, line_views: tuple[LineView, ...]
 ) -> Iterator[Opened]:
     image = open_elf(path)
-    if not set(names).isdisjoint(SFRAME_SECTIONS):
-        refuse_relocatable(image)
     found = [header for header in image.sections if header.name in names]
     if not found:
         one = len(names) == 1
@@ -136,6 +135,8 @@ def _opened(
     laid = lay_out(image, at_zero=True)
     sources: list[MacroSources] = []
     for header in found:
+        if header.name in SFRAME_SECTIONS:
+            refuse_relocatable(image)
         yield Opened(laid, laid.image.sections[header.index], interpreted, line_views, sources)
 
 

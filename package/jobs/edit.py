@@ -15,7 +15,7 @@ from ..converters.cfi.edit.merge import merge_cfi
 from ..converters.cfi.records import read_records
 from ..converters.elf.admission import section_of_image, supported_architecture
 from ..converters.elf.image import ElfImage, open_elf
-from ..converters.elf.symbols import addresses_of_names
+from ..converters.elf.symbols import addresses_asked_for
 from ..converters.files.read_elf import table_of_image
 from ..converters.refusals import count_reasons
 from ..converters.table.model import FunctionColumns, UnwindTable
@@ -103,15 +103,7 @@ def edit_eh_frame(
 
 def _pcs(image: ElfImage, named: Sequence[str | int]) -> list[int]:
     """The PCs that are meant: addresses as they are, names by the symbol tables."""
-    found: list[int] = []
-    names = []
-    for one in named:
-        try:
-            found.append(one if isinstance(one, int) else int(one, 0))
-        except ValueError:
-            names.append(str(one))
-    by_name = addresses_of_names(image, names) if names else {}
-    return sorted({*found, *(address for addresses in by_name.values() for address in addresses)})
+    return sorted({address for address, _ in addresses_asked_for(image, named)})
 
 
 def _taken(

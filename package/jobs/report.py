@@ -30,10 +30,15 @@ class Report:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileReport(Report):
-    """A job on one `file`."""
+class Input:
+    """The one `file` that was read."""
 
     file: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileReport(Report, Input):
+    """A job on one file. Its name is the first field, as JSON shows them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,6 +105,18 @@ def test_files_that_would_become_one_or_overwrite_themselves(tree: Path, tmp_pat
     assert f"unwindkit: {none}: No such file or directory" in done.stderr
 
 
+def test_a_folder_that_is_given_twice_is_done_once(tree: Path, tmp_path: Path) -> None:
+    """By its own name, and through a symbolic link."""
+    link = tmp_path / "link"
+    link.symlink_to(tree / "lib" / "deep", target_is_directory=True)
+    folders = (tree / "lib" / "deep", link, tree / "lib" / "deep")
+    done = unwindkit("sframe", *folders, "--output-dir", tmp_path / "out")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (DONE, "1 file: 1 written, 0 failed")
+    assert written(tmp_path / "out") == ["b"]
+    done = unwindkit("breakpad", *folders, "--store", tmp_path / "store")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (DONE, "1 file: 1 done, 0 failed")
+
+
 def test_any_executor(tree: Path, tmp_path: Path) -> None:
     for name, executor in (("threads", ThreadPoolExecutor(2)), ("here", None)):
         pairs = files_and_outputs([tree], tmp_path / name)
