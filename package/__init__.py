@@ -32,7 +32,7 @@ _HOMES = {
         "converters.findings": "Findings",
         "converters.line.lookup": "LineAt LinesAt find_lines",
         "converters.line.read": "from_debug_line read_lines",
-        "converters.line.table": "LineTable",
+        "converters.line.table": "LineTable same_lines",
         "converters.line.write": "to_debug_line",
         "converters.lookup_tables.aranges": (
             "AddressRanges address_ranges_of_units check_address_ranges read_address_ranges write_address_ranges"
@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     from .converters.line.read import from_debug_line as from_debug_line
     from .converters.line.read import read_lines as read_lines
     from .converters.line.table import LineTable as LineTable
+    from .converters.line.table import same_lines as same_lines
     from .converters.line.write import to_debug_line as to_debug_line
     from .converters.lookup_tables.aranges import AddressRanges as AddressRanges
     from .converters.lookup_tables.aranges import address_ranges_of_units as address_ranges_of_units
