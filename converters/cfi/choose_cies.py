@@ -167,8 +167,7 @@ def _initial_rows(
 def _sizes_of(writer: StreamWriter, which: NDArray[np.bool_], streams: Streams) -> NDArray[np.int64]:
     """Bytes of some of the streams; -1 of the others."""
     sizes = np.full(len(which), -1, np.int64)
-    columns = (streams.run, streams.initial, streams.code_factor, streams.data_factor)
-    sizes[which] = writer.sizes(Streams(*(column[which] for column in columns)))
+    sizes[which] = writer.sizes(streams.select(which))
     return sizes
 
 

@@ -18,10 +18,11 @@ from ...schemas import cfi
 from ...schemas.cfi import MachineEffects
 from ...schemas.pointers import NO_BASES, PointerBases
 from ...schemas.section import ParseError, Section
+from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
 from ..kernels.cfi.protocol import STATE_SIZE, Filled
-from ..rules import MAX_LIVE_RULES
+from ..rules import MAX_LIVE_RULES, RuleKind
 from ..table.model import RowColumns, RuleColumns
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 # More rules than this for each byte of the section are an attack: real files have at most three.
 RULES_PER_BYTE = 64
 FREE_RULES = 1 << 16
+
+
+# The effects that give a register a rule, and its kind: they have the same names.
+RULE_KINDS = {cfi.Effect[kind.name]: kind for kind in RuleKind if kind.name in cfi.Effect.__members__}
 
 
 @cache
@@ -61,19 +66,29 @@ class CieColumns:
     end: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Streams:
-    """Runs to interpret: data[start:end] on top of CIE `cie`, for a function at `location`; `index` is for errors."""
+@columns
+class InstructionRanges(Columns):
+    """Instructions to interpret: data[start:end], on top of a CIE's."""
 
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    location: NDArray[np.uint64]
-    cie: NDArray[np.int64]
-    index: NDArray[np.int64]
+    start: NDArray[np.int64] = column_of("section offset")
+    end: NDArray[np.int64] = column_of("section offset")
+    location: NDArray[np.uint64] = column_of("address", "of the function")
+    cie: NDArray[np.int64] = column_of("index", "of the CIE")
+    index: NDArray[np.int64] = column_of("index", "of the entry, for errors")
 
-    def select(self, which: NDArray[np.int64]) -> Streams:
-        """Some of them."""
-        return Streams(*(getattr(self, name)[which] for name in ("start", "end", "location", "cie", "index")))
+
+def separate_absolute(
+    run: NDArray[Any], first: NDArray[np.int64], is_absolute: NDArray[np.bool_]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """DW_CFA_set_loc names an address: a run with it serves only the function that it was interpreted for.
+
+    `run` is the run of each function, `first` the function that each run was interpreted for. Returns `run` with a new
+    run for every other function of such a run, numbered after the existing ones; and these functions.
+    """
+    own = np.flatnonzero(is_absolute[run] & (first[run] != np.arange(len(run))))
+    run = run.copy()
+    run[own] = len(first) + np.arange(len(own))
+    return run, own
 
 
 class RowBuilder:
@@ -107,20 +122,22 @@ class RowBuilder:
             *views(np.empty((MAX_LIVE_RULES + 1, 3), np.int64), self._filled),
         )
         count = len(cies.start)
-        everything = Streams(cies.start, cies.end, np.zeros(count, np.uint64), np.arange(count), np.arange(count))
+        everything = InstructionRanges(
+            cies.start, cies.end, np.zeros(count, np.uint64), np.arange(count), np.arange(count)
+        )
         self._initial = np.zeros((count, STATE_SIZE), np.int64)
         final = np.zeros_like(self._initial)
         self._interpret(everything, "CIE", final)
         self._initial = final
         self._filled[Filled.ROWS] = 0
 
-    def interpret(self, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def interpret(self, streams: InstructionRanges) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Interpret FDEs' streams; return the row count behind each, and which contain DW_CFA_set_loc."""
         last_row, is_absolute = self._interpret(streams, "FDE", np.empty((0, STATE_SIZE), np.int64))
         return last_row, is_absolute.astype(np.bool_)
 
     def _interpret(
-        self, streams: Streams, record: str, final: NDArray[np.int64]
+        self, streams: InstructionRanges, record: str, final: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         count = len(streams.start)
         last_row = np.empty(count, np.int64)

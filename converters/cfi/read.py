@@ -14,7 +14,7 @@ from ..arrays import starts_of_ends
 from ..table.distinct import intern
 from ..table.model import UnwindTable
 from ..table.runs import cut_runs
-from .interpreter import RowBuilder, Streams
+from .interpreter import InstructionRanges, RowBuilder, separate_absolute
 from .records import Records, read_records
 
 
@@ -67,14 +67,12 @@ def table_of_records(records: Records, load_address: int = 0) -> UnwindTable:
     fdes, cies, cie = records.fdes, records.cies, records.cie
     functions, instructions = records.functions, records.instructions
     run, first = intern(np.frombuffer(section.data, np.uint8), instructions, fdes.end, cies.kind[cie])
-    streams = Streams(instructions, fdes.end, functions.start, cie, np.arange(len(cie)))
+    streams = InstructionRanges(instructions, fdes.end, functions.start, cie, np.arange(len(cie)))
     builder = RowBuilder(section, cies.columns, architecture.instruction_effects, bases)
     last_row, is_absolute = builder.interpret(streams.select(first))
     run_rows = starts_of_ends(last_row)
-    # DW_CFA_set_loc names an address: such a run serves the one function that it was interpreted for.
-    own = np.flatnonzero(is_absolute[run] & (first[run] != np.arange(len(run))))
+    run, own = separate_absolute(run, first, is_absolute)
     if len(own):
-        run[own] = len(first) + np.arange(len(own), dtype=np.uint32)
         run_rows = np.concatenate([run_rows, builder.interpret(streams.select(own))[0]])
     run, run_rows, repeated = cut_runs(section, run, functions.size, run_rows, builder.rows().offset)
     builder.repeat_rows(repeated)

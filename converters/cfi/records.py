@@ -19,6 +19,7 @@ from ...schemas.section import ParseError, Section
 from ...schemas.wire import DwarfFormat
 from ..arch.table import Architecture
 from ..arrays import renumbered, values_at
+from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
 from ..kernels.cfi.protocol import EntryMark
@@ -34,14 +35,29 @@ if TYPE_CHECKING:
     ParsedCie = tuple[Cie | OpaqueCie, Augmentation | None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Entries:
-    """Section offsets, an element an entry: its start, what follows its id, its end, its CIE (below 0: no FDE)."""
+@columns
+class EntryOffsets(Columns):
+    """The entries of a section: CIEs, FDEs and terminators."""
 
-    offset: NDArray[np.int64]
-    body: NDArray[np.int64]
-    end: NDArray[np.int64]
-    cie: NDArray[np.int64]
+    offset: NDArray[np.int64] = column_of("section offset", "of the length")
+    body: NDArray[np.int64] = column_of("section offset", "of what follows the id")
+    end: NDArray[np.int64] = column_of("section offset")
+    cie: NDArray[np.int64] = column_of("section offset", "that an FDE's CIE pointer leads to; else an `EntryMark`")
+
+    @property
+    def is_cie(self) -> NDArray[np.bool_]:
+        """Which entries are CIEs."""
+        return np.equal(self.cie, EntryMark.IS_CIE)
+
+    @property
+    def is_terminator(self) -> NDArray[np.bool_]:
+        """Which entries are terminators."""
+        return np.equal(self.cie, EntryMark.IS_TERMINATOR)
+
+    @property
+    def is_fde(self) -> NDArray[np.bool_]:
+        """Which entries are FDEs, wherever their CIE pointers lead to."""
+        return ~(self.is_cie | self.is_terminator)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,8 +70,8 @@ class Records:
     dialect: Dialect
     architecture: Architecture
     bases: PointerBases
-    entries: Entries
-    fdes: Entries
+    entries: EntryOffsets
+    fdes: EntryOffsets
     cies: Cies
     cie_offset: NDArray[np.int64]
     cie: NDArray[np.int64]
@@ -69,8 +85,7 @@ def read_records(
 ) -> Records:
     """As `table_from_cfi`, but for instructions, which are not looked at."""
     found = scan(section, dialect)
-    is_fde = (found.cie >= 0) | (found.cie == EntryMark.CIE_OUTSIDE)
-    fdes = Entries(found.offset[is_fde], found.body[is_fde], found.end[is_fde], found.cie[is_fde])
+    fdes = found.select(found.is_fde)
     cies, cie_offset, cie = _read_cies(section, dialect, found, fdes, architecture, bases)
     functions, data, instructions = read_functions(section, fdes, cie, cies, bases)
     _check_ends(section, fdes, functions, cies.columns.address_size[cie])
@@ -79,10 +94,9 @@ def read_records(
     )
 
 
-def scan(section: Section, dialect: Dialect) -> Entries:
+def scan(section: Section, dialect: Dialect) -> EntryOffsets:
     """Walk the entries of a section."""
-    capacity = len(section) // 4 + 1
-    columns = [np.empty(capacity, np.int64) for _ in range(4)]
+    found = EntryOffsets.empty(len(section) // 4 + 1)
     reader = reader_of(section)
     count = engine.cfi.entries.scan(
         reader,
@@ -90,29 +104,33 @@ def scan(section: Section, dialect: Dialect) -> Entries:
         int(dialect.relative),
         dialect.cie_ids[DwarfFormat.DWARF32],
         dialect.cie_ids[DwarfFormat.DWARF64],
-        *views(*columns),
+        *views(*found.arrays()),
     )
     if reader.fault:
         refuse(section, f"entry[{count}].length", reader)
-    return Entries(*(column[:count] for column in columns))
+    return found.select(slice(count))
 
 
 def _read_cies(
-    section: Section, dialect: Dialect, found: Entries, fdes: Entries, architecture: Architecture, bases: PointerBases
+    section: Section,
+    dialect: Dialect,
+    found: EntryOffsets,
+    fdes: EntryOffsets,
+    architecture: Architecture,
+    bases: PointerBases,
 ) -> tuple[Cies, NDArray[np.int64], NDArray[np.int64]]:
     """Parse the CIEs that FDEs point to; with their offsets and the index of each FDE's."""
-    is_cie = found.cie == EntryMark.IS_CIE
-    all_offsets = found.offset[is_cie]
-    number = numbers_of_cies(section, all_offsets, fdes)
+    all_cies = found.select(found.is_cie)
+    number = numbers_of_cies(section, all_cies.offset, fdes)
     used, number = renumbered(number)
-    offsets, ends = all_offsets[used], found.end[is_cie][used]
+    offsets, ends = all_cies.offset[used], all_cies.end[used]
     cies = cie_columns(section, dialect, offsets, ends, bases, architecture.return_address)
     for index, offset in enumerate(offsets.tolist()):
         check_augmentation(section, offset, f"CIE[{index}]", cies.parsed[index])
     return cies, offsets, number
 
 
-def numbers_of_cies(section: Section, offsets: NDArray[np.int64], fdes: Entries) -> NDArray[np.int64]:
+def numbers_of_cies(section: Section, offsets: NDArray[np.int64], fdes: EntryOffsets) -> NDArray[np.int64]:
     """For each FDE the number of its CIE among those at `offsets`. Raises ParseError where it is none of them."""
     number = np.searchsorted(offsets, fdes.cie)
     wrong = np.flatnonzero(values_at(offsets, number, -1) != fdes.cie)
@@ -124,7 +142,7 @@ def numbers_of_cies(section: Section, offsets: NDArray[np.int64], fdes: Entries)
 
 
 def read_functions(
-    section: Section, fdes: Entries, cie: NDArray[np.int64], cies: Cies, bases: PointerBases = NO_BASES
+    section: Section, fdes: EntryOffsets, cie: NDArray[np.int64], cies: Cies, bases: PointerBases = NO_BASES
 ) -> tuple[FunctionColumns, NDArray[np.int64], NDArray[np.int64]]:
     """The functions, with `run` still to come, and the section offsets of their augmentation data and instructions."""
     count = len(cie)
@@ -157,7 +175,9 @@ def read_functions(
     return functions, data, instructions
 
 
-def _check_ends(section: Section, fdes: Entries, functions: FunctionColumns, address_size: NDArray[np.uint8]) -> None:
+def _check_ends(
+    section: Section, fdes: EntryOffsets, functions: FunctionColumns, address_size: NDArray[np.uint8]
+) -> None:
     """Refuse a function that goes on where addresses end."""
     start, size = functions.start, functions.size
     top = (np.uint64(1) << (address_size.astype(np.uint64) * np.uint64(8) - np.uint64(1))) * np.uint64(2)

@@ -16,26 +16,18 @@ import numpy as np
 from ...schemas import cfi
 from ...schemas.cfi import Effect, MachineEffects, Operand
 from ..arrays import group_numbers, starts_of, starts_of_ends
+from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..rules import RuleKind
 from ..table.distinct import content_numbers, with_distinct_expressions
 from ..table.model import UnwindTable
-from .interpreter import instruction_table
+from .interpreter import RULE_KINDS, instruction_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NO_ROW = -1
 _NO_OPCODE = 255
-_RULE_EFFECTS = {
-    RuleKind.UNDEFINED: Effect.UNDEFINED,
-    RuleKind.SAME_VALUE: Effect.SAME_VALUE,
-    RuleKind.OFFSET: Effect.OFFSET,
-    RuleKind.VAL_OFFSET: Effect.VAL_OFFSET,
-    RuleKind.REGISTER: Effect.REGISTER,
-    RuleKind.EXPRESSION: Effect.EXPRESSION,
-    RuleKind.VAL_EXPRESSION: Effect.VAL_EXPRESSION,
-}
 
 
 @cache
@@ -62,20 +54,19 @@ def opcode_choices(effects: MachineEffects) -> NDArray[np.uint8]:
 def rule_effects() -> NDArray[np.uint8]:
     """The effect that gives a rule of each kind, as kernels take it; 0: none does."""
     effects = np.zeros(len(RuleKind), np.uint8)
-    for kind, effect in _RULE_EFFECTS.items():
+    for effect, kind in RULE_KINDS.items():
         effects[kind] = effect
     return effects
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Streams:
-    """Some streams to write, one element each: of run `run` (NO_ROW: a CIE's own) on top of the row `initial` (NO_ROW:
-    of nothing), in these units of bytes."""
+@columns
+class Streams(Columns):
+    """Instruction streams to write."""
 
-    run: NDArray[np.int64]
-    initial: NDArray[np.int64]
-    code_factor: NDArray[np.int64]
-    data_factor: NDArray[np.int64]
+    run: NDArray[np.int64] = column_of("index", "of the run; NO_ROW: the initial instructions of a CIE")
+    initial: NDArray[np.int64] = column_of("row index", "that the CIE begins with; NO_ROW: none")
+    code_factor: NDArray[np.int64] = column_of("bytes")
+    data_factor: NDArray[np.int64] = column_of("bytes")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

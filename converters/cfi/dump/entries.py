@@ -19,10 +19,9 @@ from ....schemas.wire import LENGTH_DWARF64, DwarfFormat
 from ...arrays import group_numbers
 from ...kernels import engine, views
 from ...kernels.calls import reader_of, refuse
-from ...kernels.cfi.protocol import EntryMark
 from ...table.distinct import intern
-from ..interpreter import CieColumns, Streams, instruction_table
-from ..records import Entries, cie_columns, numbers_of_cies, read_functions, scan
+from ..interpreter import CieColumns, InstructionRanges, instruction_table, separate_absolute
+from ..records import cie_columns, numbers_of_cies, read_functions, scan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,7 +77,7 @@ class Frames:
     cies: tuple[Cie, ...]
     cie_offset: NDArray[np.int64]
     layout: CieColumns
-    streams: Streams
+    streams: InstructionRanges
     decoded: Instructions
 
     @property
@@ -118,11 +117,10 @@ class Frames:
 def frames_of(section: Section, dialect: Dialect) -> Frames:
     """Read all entries. Raises ParseError; an augmentation that is not known is none, as for readelf."""
     found = scan(section, dialect)
-    is_cie = found.cie == EntryMark.IS_CIE
-    is_fde = (found.cie >= 0) | (found.cie == EntryMark.CIE_OUTSIDE)
-    fdes = Entries(found.offset[is_fde], found.body[is_fde], found.end[is_fde], found.cie[is_fde])
-    cies = cie_columns(section, dialect, found.offset[is_cie], found.end[is_cie])
-    of_fdes = numbers_of_cies(section, found.offset[is_cie], fdes)
+    is_cie, is_fde = found.is_cie, found.is_fde
+    all_cies, fdes = found.select(is_cie), found.select(is_fde)
+    cies = cie_columns(section, dialect, all_cies.offset, all_cies.end)
+    of_fdes = numbers_of_cies(section, all_cies.offset, fdes)
     functions, data, instructions = read_functions(section, fdes, of_fdes, cies)
     parsed = tuple(one for one, _ in cies.parsed if isinstance(one, Cie))  # which all are: none is opaque
     data_sizes = [len(one.augmentation_data.data) if one.augmentation_data else 0 for one in parsed]
@@ -133,7 +131,7 @@ def frames_of(section: Section, dialect: Dialect) -> Frames:
     begin = spread(cies.columns.start, instructions, "i8")
     start = spread(0, functions.start, "u8")
     index = np.where(is_fde, np.cumsum(is_fde), np.cumsum(is_cie)) - 1
-    streams = Streams(begin, found.end, start, np.where(is_fde, cie, cie + len(cies.kind)), index)
+    streams = InstructionRanges(begin, found.end, start, np.where(is_fde, cie, cie + len(cies.kind)), index)
     run, streams, decoded = _runs(section, layout, streams, np.flatnonzero(cie >= 0), cies.kind)
     is_64 = _is_64(section, found.offset)
     return Frames(
@@ -151,7 +149,7 @@ def frames_of(section: Section, dialect: Dialect) -> Frames:
         instructions=begin,
         run=run,
         cies=parsed,
-        cie_offset=found.offset[is_cie],
+        cie_offset=all_cies.offset,
         layout=layout,
         streams=streams,
         decoded=decoded,
@@ -184,8 +182,12 @@ def with_twins(cies: CieColumns) -> CieColumns:
 
 
 def _runs(
-    section: Section, layout: CieColumns, entries: Streams, present: NDArray[np.int64], kind: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], Streams, Instructions]:
+    section: Section,
+    layout: CieColumns,
+    entries: InstructionRanges,
+    present: NDArray[np.int64],
+    kind: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], InstructionRanges, Instructions]:
     """The run of each entry (-1 of one that is not `present`), the runs' streams, and these decoded.
 
     `kind` is equal for CIEs that shape rows alike.
@@ -197,11 +199,9 @@ def _runs(
     decoded = decode(section, layout, streams.select(first))
     moves = decoded.has_effect(Effect.SET_LOCATION)
     if moves.any():
-        # DW_CFA_set_loc names an address: such a run serves the one function that it is decoded for.
         owner = group_numbers(np.diff(decoded.first_of))
         is_absolute = np.bincount(owner[moves], minlength=len(first)) > 0
-        own = np.flatnonzero(is_absolute[run] & (first[run] != np.arange(len(run))))
-        run[own] = len(first) + np.arange(len(own))
+        run, own = separate_absolute(run, first, is_absolute)
         first = np.concatenate([first, own])
         decoded = decode(section, layout, streams.select(first))
     run_of_entry = np.full(len(entries.start), -1, np.int64)
@@ -209,7 +209,7 @@ def _runs(
     return run_of_entry, streams.select(first), decoded
 
 
-def decode(section: Section, layout: CieColumns, streams: Streams) -> Instructions:
+def decode(section: Section, layout: CieColumns, streams: InstructionRanges) -> Instructions:
     """The instructions of some streams, whose CIEs have twins."""
     reader = reader_of(section)
     last = np.zeros(len(streams.start) + 1, np.int64)

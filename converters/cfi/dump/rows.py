@@ -20,17 +20,12 @@ from ...bulk_text import Pool
 from ...rules import MAX_LIVE_RULES, CfaKind, RuleKind
 from ...table.distinct import intern
 from ...table.model import RowColumns, RuleColumns
-from ..interpreter import RowBuilder
+from ..interpreter import RULE_KINDS, RowBuilder
 from .entries import Frames
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# What names a register that gets a column: all that give it a rule, or take one away.
-_RULE_EFFECTS = (
-    *(Effect.UNDEFINED, Effect.SAME_VALUE, Effect.OFFSET, Effect.VAL_OFFSET, Effect.REGISTER),
-    *(Effect.EXPRESSION, Effect.VAL_EXPRESSION, Effect.RESTORE),
-)
 # Registers have 16 bits: a key of a row, or of a run, and a register.
 _REGISTER_BITS = 16
 
@@ -91,7 +86,8 @@ def frame_rows(frames: Frames) -> FrameRows:
 def _columns(frames: Frames, owner: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
     """Where the columns of each run start, and their registers: those that it names, and those that its CIE does."""
     decoded, runs = frames.decoded, len(frames.streams.start)
-    named = decoded.has_effect(*_RULE_EFFECTS)
+    # A register gets a column from every instruction that gives it a rule, or takes one away.
+    named = decoded.has_effect(*RULE_KINDS, Effect.RESTORE)
     keys = _ascending(owner[named] << _REGISTER_BITS | decoded.first[named])
     cies = len(frames.cies)
     of_fdes = np.flatnonzero(frames.streams.cie < cies)

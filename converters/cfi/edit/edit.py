@@ -19,7 +19,6 @@ from ....schemas.section import BuildError, Section
 from ....schemas.wire import LENGTH_RESERVED, DwarfFormat, sleb, uleb
 from ...arch.table import Architecture
 from ...arrays import put_integers, ranges, values_at
-from ...kernels.cfi.protocol import EntryMark
 from ...refusals import Refusals
 from ...table.merge import refuse_mixture
 from ...table.model import FunctionColumns, UnwindTable, concatenate, table_of
@@ -214,7 +213,7 @@ def _changed(
 ) -> EditedCfi:
     """As `changed`, with new CIEs' addresses of `pointer_size` bytes."""
     section, entries = records.section, records.entries
-    first = int(entries.end[entries.cie != EntryMark.IS_TERMINATOR].max(initial=0))
+    first = int(entries.end[~entries.is_terminator].max(initial=0))
     width = min(pointer_size, section.address_size) if records.dialect is EH_FRAME else section.address_size
     new = additions(records, table, room, first, width)
     replaces = new.function < replacing
@@ -235,8 +234,7 @@ def _changed(
         cies_added=new.cie_count,
         bytes_before=len(section),
         bytes_after=len(data),
-        is_behind_terminator=new.end > first
-        and bool((entries.offset[entries.cie == EntryMark.IS_TERMINATOR] < first).any()),
+        is_behind_terminator=new.end > first and bool((entries.offset[entries.is_terminator] < first).any()),
     )
     gone = np.zeros(len(entries.offset), np.bool_)
     gone[np.searchsorted(entries.offset, records.fdes.offset[is_gone])] = True

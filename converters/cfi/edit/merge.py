@@ -19,7 +19,6 @@ from ....schemas.section import BuildError, Section
 from ....schemas.wire import LENGTH_RESERVED
 from ...arch.table import Architecture
 from ...arrays import put_integers, values_at
-from ...kernels.cfi.protocol import EntryMark
 from ...table.merge import SharedRanges, merge
 from ...table.model import FunctionFlag, UnwindTable
 from ..read import table_of_records
@@ -77,12 +76,12 @@ def _joined(inputs: Sequence[Records], address: int) -> tuple[Section, list[NDAr
     kept, shifts, end = [], [], 0
     for one in inputs:
         size = np.diff(np.append(one.entries.offset, len(one.section)))
-        is_kept = one.entries.cie != EntryMark.IS_TERMINATOR
+        is_kept = ~one.entries.is_terminator
         place = end + np.cumsum(np.where(is_kept, size, 0)) - np.where(is_kept, size, 0)
         shifts.append(place - one.entries.offset)
         kept.append(np.frombuffer(one.section.data, np.uint8)[np.repeat(is_kept, size)])
         end += len(kept[-1])
-    has_terminator = any((one.entries.cie == EntryMark.IS_TERMINATOR).any() for one in inputs)
+    has_terminator = any(one.entries.is_terminator.any() for one in inputs)
     if end >= LENGTH_RESERVED:
         raise BuildError(inputs[0].section, None, "FDE.cie_pointer", "the section would be larger than 4 GiB")
     data = np.concatenate([*kept, np.frombuffer(TERMINATOR if has_terminator else b"", np.uint8)])

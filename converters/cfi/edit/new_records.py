@@ -20,8 +20,7 @@ from ...refusals import Reason, Refusals
 from ...table.distinct import numbered
 from ...table.model import FunctionColumns, FunctionFlag, UnwindTable, concatenate, table_of
 from ..choose_cies import CIE_BYTES, CieChoice, choose_cies, factors_of
-from ..interpreter import RowBuilder
-from ..interpreter import Streams as ReadStreams
+from ..interpreter import InstructionRanges, RowBuilder
 from ..layout import (
     HeadFields,
     Heads,
@@ -242,7 +241,7 @@ def beginnings(records: Records, known: NDArray[np.int64]) -> UnwindTable:
         return nothing
     builder = RowBuilder(records.section, layout, architecture.instruction_effects, records.bases)
     end = layout.end[known]
-    last_row, _ = builder.interpret(ReadStreams(end, end, np.zeros(len(known), np.uint64), known, known))
+    last_row, _ = builder.interpret(InstructionRanges(end, end, np.zeros(len(known), np.uint64), known, known))
     return UnwindTable(
         architecture,
         records.section.byte_order,

@@ -16,11 +16,10 @@ from ....schemas.cfi import Effect
 from ....schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES
 from ....schemas.section import BuildError, Section
 from ...arrays import group_numbers, integers_at, put_integers, ranges
-from ...kernels.cfi.protocol import EntryMark
 from ...table.distinct import intern
 from ...table.model import FunctionFlag
 from ..dump.entries import decode, with_twins
-from ..interpreter import Streams
+from ..interpreter import InstructionRanges
 from ..layout import encoded_sizes, is_beyond
 from ..records import Records, cie_columns
 
@@ -75,12 +74,12 @@ def _is_relative(encoding: NDArray[np.uint8]) -> NDArray[np.bool_]:
 def _personalities(records: Records) -> Relative:
     """Those of all CIEs, in use or not."""
     entries = records.entries
-    is_cie = entries.cie == EntryMark.IS_CIE
+    all_cies = entries.select(entries.is_cie)
     cies = cie_columns(
         records.section,
         records.dialect,
-        entries.offset[is_cie],
-        entries.end[is_cie],
+        all_cies.offset,
+        all_cies.end,
         records.bases,
         records.architecture.return_address,
     )
@@ -108,7 +107,7 @@ def _set_locations(records: Records) -> Relative:
     run, first = intern(np.frombuffer(section.data, np.uint8), begin, end, cie)
     # A CIE's own instructions are its twin's.
     location, twin = np.zeros(len(cie), np.uint64), np.where(is_fde, cie, cie + count)
-    streams = Streams(begin, end, location, twin, index).select(first)
+    streams = InstructionRanges(begin, end, location, twin, index).select(first)
     decoded = decode(section, with_twins(layout), streams)
     found = np.flatnonzero(decoded.has_effect(Effect.SET_LOCATION))
     # Each stream of a run with such an operand has one at the same place, behind the opcode.
