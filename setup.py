@@ -35,11 +35,11 @@ def stage() -> list[Extension]:
     package = STAGE / PACKAGE.replace(".", "/")
     copies = {folder / "__init__.py": b"" for folder in (package, *package.parents) if STAGE in folder.parents}
     kernels = []
-    for source in sorted(KERNELS.glob("*/*.p*")):
+    for source in sorted(KERNELS.rglob("*.pxd")):
+        copies[package / source.relative_to(KERNELS)] = source.read_bytes()
+    for source in sorted(KERNELS.glob("*/*.py")):
         folder = package / source.parent.name
-        if source.suffix == ".pxd":
-            copies[folder / source.name] = source.read_bytes()
-        elif source.name == "__init__.py":
+        if source.name == "__init__.py":
             copies[folder / source.name] = b""
         elif source.name != "protocol.py":  # the same for both engines
             kernels.append(folder / f"_{source.name}")

@@ -68,8 +68,8 @@ class Pool:
     def add_slices(self, data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
         """Add copies of parts of an array of bytes; returns the number of the first."""
         joined = np.empty(int(lengths.sum()), np.uint8)
-        part = np.arange(len(lengths))
-        engine.text.join.join(*views(*map(np.ascontiguousarray, (data, starts, lengths, part)), joined))
+        columns = (np.ascontiguousarray(starts), np.ascontiguousarray(lengths), np.arange(len(lengths)))
+        engine.text.join.join(*views(np.ascontiguousarray(data), *columns, joined))
         return self._append(joined, np.cumsum(lengths) - lengths, lengths)
 
     def lengths(self) -> NDArray[np.int64]:

@@ -177,9 +177,9 @@ def _read(data: bytes) -> tuple[NDArray[np.uint64], NDArray[np.int64], dict[int,
     values, number = np.zeros((room, len(BASES)), np.uint64), np.empty(room, np.int64)
     others = np.empty((room, 2), np.int64)
     head = np.frombuffer(b"FILE ", np.uint8)
-    fixed = views(np.frombuffer(data, np.uint8), head, np.array(BASES, np.uint8))
+    fixed = (np.frombuffer(data, np.uint8), head, np.array(BASES, np.uint8))
     filled = np.zeros(2, np.int64)
-    engine.breakpad.symbol_lines.records(*fixed, *views(values, number, others, filled))
+    engine.breakpad.symbol_lines.records(*views(*fixed, values, number, others, filled))
     count, rest = filled.tolist()
     files: dict[int, bytes] = {}
     odd: list[tuple[int, Line]] = []

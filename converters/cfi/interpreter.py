@@ -116,10 +116,16 @@ class RowBuilder:
         self._reader = reader_of(section, bases=bases)
         self._kernel = engine.cfi.interpreter.Interpreter(
             self._reader,
-            *views(instruction_table(effects)),
             int(keeps_empty),
-            *views(cies.code_factor, cies.data_factor, cies.address_encoding, cies.address_size),
-            *views(np.empty((MAX_LIVE_RULES + 1, 3), np.int64), self._filled),
+            *views(
+                instruction_table(effects),
+                cies.code_factor,
+                cies.data_factor,
+                cies.address_encoding,
+                cies.address_size,
+                np.empty((MAX_LIVE_RULES + 1, 3), np.int64),
+                self._filled,
+            ),
         )
         count = len(cies.start)
         everything = InstructionRanges(

@@ -153,8 +153,23 @@ def read_functions(
     reader = reader_of(section, bases=bases)
     done = engine.cfi.entries.functions(
         reader,
-        *views(fdes.body, fdes.end, cie, layout.address_encoding, layout.lsda_encoding, layout.is_augmented),
-        *views(layout.address_size, layout.segment_size, start, size, segment, lsda, has_lsda, data, instructions),
+        *views(
+            fdes.body,
+            fdes.end,
+            cie,
+            layout.address_encoding,
+            layout.lsda_encoding,
+            layout.is_augmented,
+            layout.address_size,
+            layout.segment_size,
+            start,
+            size,
+            segment,
+            lsda,
+            has_lsda,
+            data,
+            instructions,
+        ),
     )
     if reader.fault:
         refuse(section, f"FDE[{done}]", reader)

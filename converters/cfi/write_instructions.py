@@ -89,11 +89,18 @@ class StreamWriter:
         effects = table.architecture.instruction_effects
         *columns, args_size = map(_bare, table.rows.arrays())
         self._writer = engine.cfi.row_writer.Writer(
-            *views(instruction_table(effects), opcode_choices(effects), rule_effects()),
             table.address_size,
             int(table.byte_order == "big"),
-            *views(_bare(table.rules.register), _bare(table.rules.kind), _bare(table.rules.value)),
-            *views(*_joined(table.expressions), args_size),
+            *views(
+                instruction_table(effects),
+                opcode_choices(effects),
+                rule_effects(),
+                _bare(table.rules.register),
+                _bare(table.rules.kind),
+                _bare(table.rules.value),
+                *_joined(table.expressions),
+                args_size,
+            ),
         )
         previous = _previous(table.run_rows, self.content)
         self._writer.set_rows(*views(*chain(columns, [previous], self._room)))

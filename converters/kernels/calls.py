@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from .shared.protocol import Storage
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from .shared.reads import Reader
+
 
 @cache
 def pointer_sizes() -> NDArray[np.uint8]:
@@ -28,19 +30,18 @@ def pointer_sizes() -> NDArray[np.uint8]:
     return sizes
 
 
-def reader_of(section: Section, data: memoryview | None = None, bases: PointerBases = NO_BASES) -> Any:
+def reader_of(section: Section, data: memoryview | None = None, bases: PointerBases = NO_BASES) -> Reader:
     """A kernel's reader of a section's bytes, or of some of them, which are then no place for pcrel values."""
     bytes_read = np.frombuffer(section.data if data is None else data, np.uint8)
     by_application = np.zeros(8, np.uint64)
     for application in (DW_EH_PE.textrel, DW_EH_PE.datarel, DW_EH_PE.funcrel):
         by_application[application >> APPLICATION_SHIFT] = base_of(application, 0, bases)
     is_big = int(section.byte_order == "big")
-    return engine.shared.reads.Reader(
-        *views(bytes_read), is_big, section.address, *views(pointer_sizes(), by_application)
-    )
+    columns = views(bytes_read, pointer_sizes(), by_application)
+    return engine.shared.reads.Reader(is_big, section.address, *columns)
 
 
-def refuse(section: Section, record: str, reader: Any, base: int = 0) -> NoReturn:
+def refuse(section: Section, record: str, reader: Reader, base: int = 0) -> NoReturn:
     """Raise what a kernel found; `base` is the section offset of the reader's bytes."""
     raise ParseError(section, base + reader.offset, record, Fault(reader.fault).sentence)
 

@@ -1,39 +1,36 @@
-"""What a kernel asks of the `cython` module when it runs uncompiled and Cython is not installed.
+"""What a kernel uses of the `cython` module when it runs uncompiled and Cython is not installed.
 
-Strategy: decorators that do nothing and a `declare` that gives its value back. Types appear in
-annotations alone, which nobody evaluates.
+Strategy: decorators that change nothing, and `declare` and `cast`, which return the value. Annotations are never
+evaluated. Type checkers see stubs/cython.pyi instead, whether Cython is installed or not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
-compiled = False
-
-
-def __getattr__(_name: str) -> object:
-    """Any C type, as `declare` and `cast` are given it: nobody looks at it."""
-    return object
+if TYPE_CHECKING:
+    import cython as cython
 
 
-def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
+def _unchanged(function: object) -> object:
     return function
 
 
-cfunc = ccall = inline = cclass = _unchanged
-
-
-def exceptval(*_: Any, **__: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A C function's error value: nothing to do here."""
+def _exceptval(*_: object, **__: object) -> Callable[[object], object]:
     return _unchanged
 
 
-def declare(_type: object, value: Any) -> Any:
-    """A C variable: its value."""
+def _value(_type: object, value: Any) -> Any:
     return value
 
 
-def cast(_type: object, value: Any) -> Any:
-    """A C cast: the value."""
-    return value
+if not TYPE_CHECKING:
+    cython = SimpleNamespace(
+        compiled=False,
+        **dict.fromkeys(("cfunc", "ccall", "inline", "cclass"), _unchanged),
+        exceptval=_exceptval,
+        **dict.fromkeys(("declare", "cast"), _value),
+        **dict.fromkeys(("uchar", "uint", "int", "longlong", "ulonglong"), int),
+    )

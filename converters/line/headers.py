@@ -10,7 +10,6 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -251,19 +250,18 @@ def read_path_values(headers: LineHeaders) -> PathValues:
     reader = reader_of(headers.section)
     formats = values = tables = 0
     for _ in range(2):
-        columns: tuple[NDArray[Any], ...] = (
-            *(np.zeros(tables, np.int64) for _ in range(3)),
-            *(np.zeros(formats, np.uint64) for _ in range(2)),
-            *(np.zeros(values, kind) for kind in (np.uint64, np.int64)),
-        )
-        fixed = (form_storages(), np.zeros(MAX_FORMATS, np.uint8), *old_formats())
-        filled = engine.line.path_tables.Tables(*views(*chain(fixed, columns)))
+        place, first_format, first_value = (np.zeros(tables, np.int64) for _ in range(3))
+        content, form = np.zeros(formats, np.uint64), np.zeros(formats, np.uint64)
+        number, start = np.zeros(values, np.uint64), np.zeros(values, np.int64)
+        columns = (place, first_format, first_value, content, form, number, start)
+        given = (form_storages(), np.zeros(MAX_FORMATS, np.uint8), *old_formats(), *columns)
+        filled = engine.line.path_tables.Tables(*views(*given))
         done = engine.line.path_tables.read(reader, *views(headers.fields), filled)
         if reader.fault:
             refuse_unit(headers, done // 2, ("directories", "files")[done % 2], reader)
         # One more table than there are: it holds where the last one ends.
         formats, values, tables = filled.formats, filled.values, 2 * len(headers) + 1
-    return PathValues(columns[0][:-1], *columns[1:])
+    return PathValues(place[:-1], *columns[1:])
 
 
 def refuse_unit(headers: LineHeaders, unit: int, name: str, reader: Any) -> NoReturn:

@@ -87,9 +87,9 @@ def read_pubnames(section: Section) -> Names:
         offset, attributes = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
         start, size = np.zeros(count, np.int64), np.zeros(count, np.int64)
         reader = reader_of(section)
-        bounds = views(body, sets.end, sets.dwarf_format)
-        columns = views(first, names_end, is_terminated, offset, attributes, start, size)
-        count = engine.dwarf.contributions.names(reader, *bounds, int(has_attributes), *columns)
+        bounds = (body, sets.end, sets.dwarf_format)
+        columns = views(*bounds, first, names_end, is_terminated, offset, attributes, start, size)
+        count = engine.dwarf.contributions.names(reader, int(has_attributes), *columns)
         if reader.fault:
             number = int(first[-1])
             refuse(section, f"set[{number}].name[{count - int(first[number])}]", reader)

@@ -142,17 +142,19 @@ def read_macros(section: Section) -> Macros:
     units = count = 0
     filled = np.zeros(2, np.int64)
     for _ in ("count", "fill"):
-        by_unit = [np.zeros(units, code) for code in ("i8", "u2", "u1", "u8", "i8", "i8")]
-        by_entry = [np.zeros(count, code) for code in ("i8", "u1", "u8", "u8", "i8", "i8")]
+        unit_offset, body, first = (np.zeros(units, np.int64) for _ in range(3))
+        version, flags, line_offset = np.zeros(units, np.uint16), np.zeros(units, np.uint8), np.zeros(units, np.uint64)
+        offset, text_start, text_size = (np.zeros(count, np.int64) for _ in range(3))
+        opcode, line, value = np.zeros(count, np.uint8), np.zeros(count, np.uint64), np.zeros(count, np.uint64)
         reader = reader_of(section)
-        tables = views(operand_table(MACRO_SECTIONS[section.name]), *_storage(), np.full((_OPCODES, 2), -1, np.int64))
-        count = engine.dwarf.macros.scan(reader, *tables, *views(*by_unit), *views(*by_entry), *views(filled))
+        tables = (operand_table(MACRO_SECTIONS[section.name]), *_storage(), np.full((_OPCODES, 2), -1, np.int64))
+        by_unit = (unit_offset, version, flags, line_offset, body, first)
+        columns = (*tables, *by_unit, offset, opcode, line, value, text_start, text_size, filled)
+        count = engine.dwarf.macros.scan(reader, *views(*columns))
         units = int(filled[0])
         if reader.fault:
             entry = f"entry[{filled[1]}]" if filled[1] >= 0 else "header"
             refuse(section, f"unit[{units}].{entry}", reader)
-    unit_offset, version, flags, line_offset, body, first = by_unit
-    offset, opcode, line, value, text_start, text_size = by_entry
     return Macros(
         name=section.name,
         byte_order=section.byte_order,

@@ -116,9 +116,9 @@ def _is_padding(
         here = np.flatnonzero((start >= first) & (end <= behind))
         if len(here):
             is_padding = np.zeros(len(here), np.uint8)
-            bounds = ((bound[here] - first).astype(np.int64) for bound in (start, end))
+            gap_start, gap_end = (start[here] - first).astype(np.int64), (end[here] - first).astype(np.int64)
             data = np.frombuffer(section.data, np.uint8)
-            engine.sframe.merge_fdes.padding(padding, *views(data, *bounds, is_padding))
+            engine.sframe.merge_fdes.padding(padding, *views(data, gap_start, gap_end, is_padding))
             found[here] = is_padding > 0
     return found
 
@@ -146,7 +146,10 @@ def _choose(
         cost = SCALE * fde + SCALE * alone // np.maximum(users, 1)
         best, begin = np.empty(pieces_count + 1, np.int64), np.empty(pieces_count, np.int64)
         engine.sframe.merge_fdes.group(
-            *(min(max_rows, sframe.MAX_FRES[version]), WINDOW, SCALE, SCALE * (fde + attributes)),
+            min(max_rows, sframe.MAX_FRES[version]),
+            WINDOW,
+            SCALE,
+            SCALE * (fde + attributes),
             *views(pieces.start, pieces.end, joins.astype(np.uint8), count, size, repeated, cost, best, begin),
         )
         groups = _from_the_end(begin)

@@ -144,13 +144,14 @@ def split_runs(tables: tuple[UnwindTable, ...], rows: SframeRows, version: SFRAM
         run_rows = np.concatenate([run_rows, table.run_rows[1:] + run_rows[-1]])
     count = len(rows.reason)
     first = np.empty(len(run_rows), np.int64)
-    columns = [np.empty(count, code) for code in ("u1", "u8", "i8", "i8", "i8")]
-    kept = engine.sframe.fres.segments(
-        sframe.MAX_FRES[version], *views(run_rows, rows.offset, rows.reason, rows.info, rows.words, first, *columns)
+    reason, start = np.empty(count, np.uint8), np.empty(count, np.uint64)
+    fres, size, kept = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    by_row = (rows.offset, rows.reason, rows.info, rows.words)
+    total = engine.sframe.fres.segments(
+        sframe.MAX_FRES[version], *views(run_rows, *by_row, first, reason, start, fres, size, kept)
     )
     segments = int(first[-1])
-    reason, start, fres, size = (column[:segments] for column in columns[:4])
-    return Segments(first, reason, start, fres, size, columns[4][:kept])
+    return Segments(first, reason[:segments], start[:segments], fres[:segments], size[:segments], kept[:total])
 
 
 @columns
@@ -218,8 +219,20 @@ def share_blocks(blocks: Blocks) -> NDArray[np.int64]:
     host = np.empty(count, np.int64)
     split, rows = blocks.split, blocks.rows
     engine.sframe.share_blocks.Sharing(
-        *views(blocks.segment, blocks.group, rows.offset, rows.info, rows.words),
-        *views(split.start, split.fres, split.rows),
-        *views(random_keys(rows.words.shape[1] + 2), np.empty(len(split.rows), np.uint32), slots, marks, host),
+        *views(
+            blocks.segment,
+            blocks.group,
+            rows.offset,
+            rows.info,
+            rows.words,
+            split.start,
+            split.fres,
+            split.rows,
+            random_keys(rows.words.shape[1] + 2),
+            np.empty(len(split.rows), np.uint32),
+            slots,
+            marks,
+            host,
+        )
     ).share(int(not blocks.head))
     return host

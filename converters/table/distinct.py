@@ -145,7 +145,7 @@ def numbered(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 def _keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     slots, number, first = _room(len(keys))
-    found = engine.shared.numbering.keys(*views(keys), int(random_keys(1)[0]), *views(slots, number, first))
+    found = engine.shared.numbering.keys(int(random_keys(1)[0]), *views(keys, slots, number, first))
     return number, first[:found]
 
 
@@ -164,9 +164,7 @@ def intern(
     run = np.empty(count, np.uint32)
     first = np.empty(count, np.int64)
     base = int(random_keys(1)[0])
-    runs = engine.shared.numbering.intern(
-        *views(data), *views(start, end, kind), base, *views(slots, hashes, run, first)
-    )
+    runs = engine.shared.numbering.intern(base, *views(data, start, end, kind, slots, hashes, run, first))
     return run, first[:runs]
 
 

@@ -305,9 +305,9 @@ def _scan(data: bytes) -> _Scanned:
     line, begin, rest, end = (np.empty(room, np.int64) for _ in range(4))
     kind, values = np.empty(room, np.uint8), np.zeros((room, 2), np.uint64)
     numbers = [sum(isinstance(kind, Number) for _, kind in parts_of(record)) for record in RECORDS]
-    heads = (np.frombuffer(head, np.uint8) for head in (data, INIT, DELTA))
+    text, longer, shorter = (np.frombuffer(part, np.uint8) for part in (data, INIT, DELTA))
     columns = (np.array(numbers, np.int64), line, begin, kind, values, rest, end)
-    count = engine.breakpad.symbol_lines.scan(*views(*heads, *columns))
+    count = engine.breakpad.symbol_lines.scan(*views(text, longer, shorter, *columns))
     return _Scanned(line[:count], begin[:count], kind[:count], values[:count], rest[:count], end[:count])
 
 

@@ -62,13 +62,10 @@ class Lines:
 
     def fill(self, first: int, last: int, room: NDArray[np.uint8]) -> int:
         """Write the lines of functions `first` up to `last` as far as there is room; return how many bytes they are."""
-        functions = (column[first:last] for column in (self.start, self.size, self.job))
+        functions = (self.start[first:last], self.size[first:last], self.job[first:last])
         rows, steps = self.rows, self.steps
         fixed = (steps.pool, steps.start, steps.length, steps.kind, steps.heads)
-        size: int = engine.breakpad.stack_cfi.lines(
-            *views(*fixed, *functions, rows.first, rows.offset, rows.step, room)
-        )
-        return size
+        return engine.breakpad.stack_cfi.lines(*views(*fixed, *functions, rows.first, rows.offset, rows.step, room))
 
     def pieces(self) -> Iterator[memoryview]:
         """All lines, some functions at a time; each piece stands only until the next is asked for."""

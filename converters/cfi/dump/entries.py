@@ -215,14 +215,29 @@ def decode(section: Section, layout: CieColumns, streams: InstructionRanges) -> 
     last = np.zeros(len(streams.start) + 1, np.int64)
     # An element a byte, as no instruction is shorter; what is not touched costs no memory.
     room = int((streams.end - streams.start).sum())
-    columns = [np.empty(room, code) for code in ("u1", "i8", "i8", "i8", "i8", "u8")]
+    opcode, pc = np.empty(room, np.uint8), np.empty(room, np.uint64)
+    begin, end, first, second = (np.empty(room, np.int64) for _ in range(4))
+    columns = (opcode, begin, end, first, second, pc)
     done = engine.cfi.decoder.decode(
         reader,
-        *views(instruction_table(NO_EFFECTS), layout.code_factor, layout.data_factor),
-        *views(layout.address_encoding, layout.address_size),
-        *views(streams.start, streams.end, streams.location, streams.cie, last[1:], *columns),
+        *views(
+            instruction_table(NO_EFFECTS),
+            layout.code_factor,
+            layout.data_factor,
+            layout.address_encoding,
+            layout.address_size,
+            streams.start,
+            streams.end,
+            streams.location,
+            streams.cie,
+            last[1:],
+            *columns,
+        ),
     )
     if reader.fault:
         kind = "CIE" if streams.cie[done] >= len(layout.start) // 2 else "FDE"
         refuse(section, f"{kind}[{streams.index[done]}].instructions", reader)
-    return Instructions(last, np.repeat(streams.cie, np.diff(last)), *(column[: last[-1]] for column in columns))
+    count = int(last[-1])
+    cie = np.repeat(streams.cie, np.diff(last))
+    ranges, operands = (begin[:count], end[:count]), (first[:count], second[:count])
+    return Instructions(last, cie, opcode[:count], *ranges, *operands, pc[:count])

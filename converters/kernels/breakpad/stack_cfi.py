@@ -9,9 +9,12 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from .protocol import TextRow
+
+if not cython.compiled:
+    from ..array_types import U8, ConstI64, ConstU8, ConstU64
 
 IS_SKIPPED = cython.declare(cython.int, int(TextRow.SKIPPED))
 IS_SAME = cython.declare(cython.int, int(TextRow.SAME))
@@ -22,10 +25,10 @@ IS_INIT = cython.declare(cython.int, int(TextRow.INIT))
 @cython.inline
 @cython.exceptval(check=False)
 def put_word(
-    words: cython.const[cython.uchar][::1],
+    words: ConstU8,
     start: cython.longlong,
     size: cython.longlong,
-    out: cython.uchar[::1],
+    out: U8,
     at: cython.longlong,
 ) -> cython.longlong:
     """Copy a word, where there is room; return where the next one goes.
@@ -45,9 +48,7 @@ def put_word(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def put_hexadecimal(
-    value: cython.ulonglong, digits: cython.longlong, out: cython.uchar[::1], at: cython.longlong
-) -> cython.longlong:
+def put_hexadecimal(value: cython.ulonglong, digits: cython.longlong, out: U8, at: cython.longlong) -> cython.longlong:
     """So many digits of a number; return where the next goes."""
     index: cython.longlong
     digit: cython.int
@@ -71,18 +72,18 @@ def digits_of(value: cython.ulonglong, digits: cython.longlong) -> cython.longlo
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def lines(
-    words: cython.const[cython.uchar][::1],
-    step_start: cython.const[cython.longlong][::1],
-    step_length: cython.const[cython.longlong][::1],
-    step_kind: cython.const[cython.uchar][::1],
-    heads: cython.const[cython.longlong][::1],
-    address: cython.const[cython.ulonglong][::1],
-    size: cython.const[cython.ulonglong][::1],
-    job: cython.const[cython.longlong][::1],
-    job_first: cython.const[cython.longlong][::1],
-    row_offset: cython.const[cython.ulonglong][::1],
-    row_step: cython.const[cython.longlong][::1],
-    out: cython.uchar[::1],
+    words: ConstU8,
+    step_start: ConstI64,
+    step_length: ConstI64,
+    step_kind: ConstU8,
+    heads: ConstI64,
+    address: ConstU64,
+    size: ConstU64,
+    job: ConstI64,
+    job_first: ConstI64,
+    row_offset: ConstU64,
+    row_step: ConstI64,
+    out: U8,
 ) -> cython.longlong:
     """The lines of functions, as far as `out` has room; return how many bytes they are.
 

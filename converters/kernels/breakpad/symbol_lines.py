@@ -10,9 +10,12 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from .protocol import LineKind
+
+if not cython.compiled:
+    from ..array_types import I64, I64_2D, U8, U64_2D, ConstI64, ConstU8, ConstU64_2D
 
 IS_ODD = cython.declare(cython.int, int(LineKind.ODD))
 HEXADECIMAL = cython.declare(cython.int, 16)
@@ -24,10 +27,10 @@ SPACE = cython.declare(cython.int, ord(" "))
 @cython.inline
 @cython.exceptval(check=False)
 def begins_with(
-    data: cython.const[cython.uchar][::1],
+    data: ConstU8,
     at: cython.longlong,
     end: cython.longlong,
-    head: cython.const[cython.uchar][::1],
+    head: ConstU8,
 ) -> cython.int:
     index: cython.longlong
     if end - at < head.shape[0]:
@@ -41,9 +44,7 @@ def begins_with(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def digits_of(
-    data: cython.const[cython.uchar][::1], at: cython.longlong, end: cython.longlong, base: cython.int
-) -> cython.longlong:
+def digits_of(data: ConstU8, at: cython.longlong, end: cython.longlong, base: cython.int) -> cython.longlong:
     """How many digits of a canonical number stand there, up to a space or the line's end; 0 where there is none."""
     count: cython.longlong = 0
     while at + count < end and (48 <= data[at + count] <= 57 or (base == 16 and 97 <= data[at + count] <= 102)):
@@ -57,9 +58,7 @@ def digits_of(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def number_at(
-    data: cython.const[cython.uchar][::1], at: cython.longlong, count: cython.longlong, base: cython.int
-) -> cython.ulonglong:
+def number_at(data: ConstU8, at: cython.longlong, count: cython.longlong, base: cython.int) -> cython.ulonglong:
     """The value of so many digits."""
     value: cython.ulonglong = 0
     index: cython.longlong
@@ -71,16 +70,16 @@ def number_at(
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def scan(
-    data: cython.const[cython.uchar][::1],
-    longer: cython.const[cython.uchar][::1],
-    shorter: cython.const[cython.uchar][::1],
-    numbers: cython.const[cython.longlong][::1],
-    line: cython.longlong[::1],
-    begin: cython.longlong[::1],
-    kind: cython.uchar[::1],
-    values: cython.ulonglong[:, ::1],
-    rest: cython.longlong[::1],
-    end: cython.longlong[::1],
+    data: ConstU8,
+    longer: ConstU8,
+    shorter: ConstU8,
+    numbers: ConstI64,
+    line: I64,
+    begin: I64,
+    kind: U8,
+    values: U64_2D,
+    rest: I64,
+    end: I64,
 ) -> cython.longlong:
     """The lines that begin with one of two heads, of which `longer` begins with `shorter`; return how many.
 
@@ -124,7 +123,7 @@ def scan(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def may_be_number(data: cython.const[cython.uchar][::1], at: cython.longlong, end: cython.longlong) -> cython.int:
+def may_be_number(data: ConstU8, at: cython.longlong, end: cython.longlong) -> cython.int:
     """Whether the first word is of hexadecimal digits, however they are spelled."""
     while at < end and data[at] == SPACE:
         at += 1
@@ -140,13 +139,13 @@ def may_be_number(data: cython.const[cython.uchar][::1], at: cython.longlong, en
 @cython.ccall
 @cython.exceptval(check=False)
 def records(
-    data: cython.const[cython.uchar][::1],
-    head: cython.const[cython.uchar][::1],
-    bases: cython.const[cython.uchar][::1],
-    values: cython.ulonglong[:, ::1],
-    number: cython.longlong[::1],
-    others: cython.longlong[:, ::1],
-    filled: cython.longlong[::1],
+    data: ConstU8,
+    head: ConstU8,
+    bases: ConstU8,
+    values: U64_2D,
+    number: I64,
+    others: I64_2D,
+    filled: I64,
 ) -> cython.void:
     """The lines of nothing but numbers in these bases, with their line numbers from 1; and where those lines begin, and
     their numbers, that have `head` or begin with a number and are not such. `filled` says how many of both."""
@@ -183,11 +182,11 @@ def records(
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def write(
-    pool: cython.const[cython.uchar][::1],
-    before: cython.const[cython.longlong][::1],
-    bases: cython.const[cython.uchar][::1],
-    values: cython.const[cython.ulonglong][:, ::1],
-    out: cython.uchar[::1],
+    pool: ConstU8,
+    before: ConstI64,
+    bases: ConstU8,
+    values: ConstU64_2D,
+    out: U8,
 ) -> cython.longlong:
     """Lines of numbers in these bases, as far as `out` has room; return how many bytes they are.
 

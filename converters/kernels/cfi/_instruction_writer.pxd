@@ -1,12 +1,13 @@
+from ..array_types cimport ConstI64, ConstU64, ConstU8, ConstU8_2D, U8
 from ..shared._writes cimport sleb_size, uleb_size
 
 cdef class OpcodeWriter:
-    cdef const unsigned char[:, ::1] instructions
-    cdef const unsigned char[:, ::1] choices
+    cdef ConstU8_2D instructions
+    cdef ConstU8_2D choices
     cdef int big
-    cdef const unsigned char[::1] expressions
-    cdef const long long[::1] expression_start
-    cdef const long long[::1] expression_size
+    cdef ConstU8 expressions
+    cdef ConstI64 expression_start
+    cdef ConstI64 expression_size
     cdef long long code_factor
     cdef long long data_factor
     cdef long long at
@@ -14,8 +15,8 @@ cdef class OpcodeWriter:
     cdef int is_dry
     cdef int is_uneven
     cdef int fault
-    cdef unsigned char[::1] out
-    cdef const unsigned long long[::1] row_args_size
+    cdef U8 out
+    cdef ConstU64 row_args_size
 
     cdef void put(self, int byte) noexcept
     cdef long long stored(self, int kind, long long value) noexcept

@@ -1,16 +1,17 @@
+from ..array_types cimport ConstI64, ConstU64, ConstU8, ConstU8_2D, I64, I64_2D, U8
 from ._operands cimport operand
 from ..shared._reads cimport Reader
 from ._row_state cimport RowState
 
 
 cdef class Interpreter(RowState):
-    cdef const unsigned char[:, ::1] instructions
+    cdef ConstU8_2D instructions
     cdef int keeps_empty
-    cdef const long long[::1] code_factor
-    cdef const long long[::1] data_factor
-    cdef const unsigned char[::1] address_encoding
-    cdef const unsigned char[::1] address_size
-    cdef long long[:, ::1] initial
+    cdef ConstI64 code_factor
+    cdef ConstI64 data_factor
+    cdef ConstU8 address_encoding
+    cdef ConstU8 address_size
+    cdef I64_2D initial
     cdef long long depth
     cdef int is_absolute
 

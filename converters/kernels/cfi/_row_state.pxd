@@ -1,10 +1,11 @@
+from ..array_types cimport I64, I64_2D, U16, U64, U8
 from ..shared._reads cimport Reader
 
 
 cdef class RowState:
     cdef Reader reader
-    cdef long long[:, ::1] live
-    cdef long long[::1] filled
+    cdef I64_2D live
+    cdef I64 filled
     cdef long long cfa_kind
     cdef long long cfa_register
     cdef long long cfa_offset
@@ -15,25 +16,25 @@ cdef class RowState:
     cdef long long rule_count
     cdef int changed
 
-    cdef unsigned long long[::1] row_offset
-    cdef unsigned char[::1] row_cfa_kind
-    cdef unsigned short[::1] row_cfa_register
-    cdef long long[::1] row_cfa_offset
-    cdef unsigned char[::1] row_ra_state
-    cdef long long[::1] row_first_rule
-    cdef unsigned short[::1] row_rule_count
-    cdef long long[::1] row_args_size
-    cdef unsigned short[::1] rule_register
-    cdef unsigned char[::1] rule_kind
-    cdef long long[::1] rule_value
-    cdef long long[::1] expression_start
-    cdef long long[::1] expression_size
-    cdef long long[:, ::1] remembered
+    cdef U64 row_offset
+    cdef U8 row_cfa_kind
+    cdef U16 row_cfa_register
+    cdef I64 row_cfa_offset
+    cdef U8 row_ra_state
+    cdef I64 row_first_rule
+    cdef U16 row_rule_count
+    cdef I64 row_args_size
+    cdef U16 rule_register
+    cdef U8 rule_kind
+    cdef I64 rule_value
+    cdef I64 expression_start
+    cdef I64 expression_size
+    cdef I64_2D remembered
 
     cdef void set_rule(self, long long register, long long kind, long long value) noexcept
     cdef int store_rules(self) noexcept
-    cdef void load_state(self, long long[:, ::1] saved, long long number) noexcept
-    cdef void save_state(self, long long[:, ::1] saved, long long number) noexcept
-    cdef void restore_rule(self, long long[:, ::1] saved, long long number, long long register) noexcept
+    cdef void load_state(self, I64_2D saved, long long number) noexcept
+    cdef void save_state(self, I64_2D saved, long long number) noexcept
+    cdef void restore_rule(self, I64_2D saved, long long number, long long register) noexcept
     cdef int store_row(self, long long pc) noexcept
     cdef long long store_expression(self, long long size) noexcept

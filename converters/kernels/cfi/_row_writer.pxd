@@ -1,25 +1,26 @@
+from ..array_types cimport ConstI64, ConstU16, ConstU64, ConstU8, ConstU8_2D, I64, U8
 from ._instruction_writer cimport OpcodeWriter
 
 
 cdef class Writer(OpcodeWriter):
-    cdef const unsigned char[::1] rule_effects
+    cdef ConstU8 rule_effects
     cdef long long address_size
-    cdef const unsigned short[::1] rule_register
-    cdef const unsigned char[::1] rule_kind
-    cdef const long long[::1] rule_value
-    cdef const unsigned long long[::1] row_offset
-    cdef const unsigned char[::1] row_cfa_kind
-    cdef const unsigned short[::1] row_cfa_register
-    cdef const long long[::1] row_cfa_offset
-    cdef const unsigned char[::1] row_ra_state
-    cdef const long long[::1] row_first_rule
-    cdef const unsigned short[::1] row_rule_count
-    cdef const long long[::1] previous
-    cdef long long[::1] restores
-    cdef long long[::1] remembers
-    cdef long long[::1] covered
-    cdef long long[::1] following
-    cdef long long[::1] saved
+    cdef ConstU16 rule_register
+    cdef ConstU8 rule_kind
+    cdef ConstI64 rule_value
+    cdef ConstU64 row_offset
+    cdef ConstU8 row_cfa_kind
+    cdef ConstU16 row_cfa_register
+    cdef ConstI64 row_cfa_offset
+    cdef ConstU8 row_ra_state
+    cdef ConstI64 row_first_rule
+    cdef ConstU16 row_rule_count
+    cdef ConstI64 previous
+    cdef I64 restores
+    cdef I64 remembers
+    cdef I64 covered
+    cdef I64 following
+    cdef I64 saved
 
     cdef void change_cfa(self, long long before, long long row) noexcept
     cdef long long rule_at(self, long long row, long long register) noexcept

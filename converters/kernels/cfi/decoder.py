@@ -9,12 +9,13 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas import cfi
 from ..protocol import Fault
 
 if not cython.compiled:
+    from ..array_types import I64, U8, U64, ConstI64, ConstU8, ConstU8_2D, ConstU64
     from ..shared.reads import Reader
     from .operands import operand
 
@@ -32,22 +33,22 @@ ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 @cython.exceptval(-1, check=False)
 def decode(
     reader: Reader,
-    instructions: cython.const[cython.uchar][:, ::1],
-    code_factor: cython.const[cython.longlong][::1],
-    data_factor: cython.const[cython.longlong][::1],
-    address_encoding: cython.const[cython.uchar][::1],
-    address_size: cython.const[cython.uchar][::1],
-    start: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
-    location: cython.const[cython.ulonglong][::1],
-    cie: cython.const[cython.longlong][::1],
-    last: cython.longlong[::1],
-    opcode: cython.uchar[::1],
-    begin: cython.longlong[::1],
-    behind: cython.longlong[::1],
-    first: cython.longlong[::1],
-    second: cython.longlong[::1],
-    pc: cython.ulonglong[::1],
+    instructions: ConstU8_2D,
+    code_factor: ConstI64,
+    data_factor: ConstI64,
+    address_encoding: ConstU8,
+    address_size: ConstU8,
+    start: ConstI64,
+    end: ConstI64,
+    location: ConstU64,
+    cie: ConstI64,
+    last: I64,
+    opcode: U8,
+    begin: I64,
+    behind: I64,
+    first: I64,
+    second: I64,
+    pc: U64,
 ) -> cython.longlong:
     """Decode the streams data[start:end]; return how many were decoded (all, but for a fault in the next one).
 

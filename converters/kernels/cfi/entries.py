@@ -10,13 +10,14 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas import pointers, wire
 from ..protocol import Fault
 from .protocol import EntryMark
 
 if not cython.compiled:
+    from ..array_types import I64, U8, U64, ConstI64, ConstU8
     from ..shared.reads import Reader
 
 LENGTH_RESERVED = cython.declare(cython.ulonglong, wire.LENGTH_RESERVED)
@@ -49,10 +50,10 @@ def scan(
     relative: cython.int,
     cie_id32: cython.ulonglong,
     cie_id64: cython.ulonglong,
-    offset: cython.longlong[::1],
-    body: cython.longlong[::1],
-    end: cython.longlong[::1],
-    cie: cython.longlong[::1],
+    offset: I64,
+    body: I64,
+    end: I64,
+    cie: I64,
 ) -> cython.longlong:
     """Fill the four columns, an element an entry; return how many. `id_size` 0 means a section offset's.
 
@@ -111,21 +112,21 @@ def scan(
 @cython.exceptval(-1, check=False)
 def functions(
     reader: Reader,
-    body: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
-    cie: cython.const[cython.longlong][::1],
-    address_encoding: cython.const[cython.uchar][::1],
-    lsda_encoding: cython.const[cython.uchar][::1],
-    is_augmented: cython.const[cython.uchar][::1],
-    address_size: cython.const[cython.uchar][::1],
-    segment_size: cython.const[cython.uchar][::1],
-    start: cython.ulonglong[::1],
-    size: cython.ulonglong[::1],
-    segment: cython.ulonglong[::1],
-    lsda: cython.ulonglong[::1],
-    has_lsda: cython.uchar[::1],
-    data: cython.longlong[::1],
-    instructions: cython.longlong[::1],
+    body: ConstI64,
+    end: ConstI64,
+    cie: ConstI64,
+    address_encoding: ConstU8,
+    lsda_encoding: ConstU8,
+    is_augmented: ConstU8,
+    address_size: ConstU8,
+    segment_size: ConstU8,
+    start: U64,
+    size: U64,
+    segment: U64,
+    lsda: U64,
+    has_lsda: U8,
+    data: I64,
+    instructions: I64,
 ) -> cython.longlong:
     """Read the header of every FDE; return how many were read (all, but for a fault at the next one).
 
@@ -182,7 +183,7 @@ def functions(
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def values(
-    reader: Reader, offset: cython.longlong, form: cython.int, address_size: cython.int, value: cython.ulonglong[::1]
+    reader: Reader, offset: cython.longlong, form: cython.int, address_size: cython.int, value: U64
 ) -> cython.longlong:
     """Fill `value` with the values of a DW_EH_PE format from `offset` on, sign-extended; return the offset behind.
 

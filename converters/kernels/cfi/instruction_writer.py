@@ -10,11 +10,12 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas import cfi
 
 if not cython.compiled:
+    from ..array_types import U8, ConstI64, ConstU8, ConstU8_2D, ConstU64
     from ..shared.writes import sleb_size, uleb_size
 
 NO_OPCODE = cython.declare(cython.int, 255)
@@ -41,13 +42,13 @@ class OpcodeWriter:
 
     def __init__(
         self,
-        instructions: cython.const[cython.uchar][:, ::1],
-        choices: cython.const[cython.uchar][:, ::1],
+        instructions: ConstU8_2D,
+        choices: ConstU8_2D,
         big: cython.int,
-        expressions: cython.const[cython.uchar][::1],
-        expression_start: cython.const[cython.longlong][::1],
-        expression_size: cython.const[cython.longlong][::1],
-        row_args_size: cython.const[cython.ulonglong][::1],
+        expressions: ConstU8,
+        expression_start: ConstI64,
+        expression_size: ConstI64,
+        row_args_size: ConstU64,
     ) -> None:
         self.instructions = instructions
         self.choices = choices
@@ -60,7 +61,7 @@ class OpcodeWriter:
         self.at = 0
         self.is_dry = self.is_uneven = self.fault = 0
 
-    def write_to(self, out: cython.uchar[::1]) -> None:
+    def write_to(self, out: U8) -> None:
         """Begin anew, with the room that there is."""
         self.out = out
         self.at = 0

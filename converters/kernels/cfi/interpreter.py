@@ -11,7 +11,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas import cfi
 from ... import rules as kinds
@@ -19,6 +19,7 @@ from ..protocol import Fault
 from .protocol import Filled
 
 if not cython.compiled:
+    from ..array_types import I64, I64_2D, U8, ConstI64, ConstU8, ConstU8_2D, ConstU64
     from ..shared.reads import Reader
     from .operands import operand
     from .row_state import RowState
@@ -89,14 +90,14 @@ class Interpreter(RowState):
     def __init__(
         self,
         reader: Reader,
-        instructions: cython.const[cython.uchar][:, ::1],
         keeps_empty: cython.int,
-        code_factor: cython.const[cython.longlong][::1],
-        data_factor: cython.const[cython.longlong][::1],
-        address_encoding: cython.const[cython.uchar][::1],
-        address_size: cython.const[cython.uchar][::1],
-        live: cython.longlong[:, ::1],
-        filled: cython.longlong[::1],
+        instructions: ConstU8_2D,
+        code_factor: ConstI64,
+        data_factor: ConstI64,
+        address_encoding: ConstU8,
+        address_size: ConstU8,
+        live: I64_2D,
+        filled: I64,
     ) -> None:
         RowState.__init__(self, reader, live, filled)
         self.instructions = instructions
@@ -178,15 +179,15 @@ class Interpreter(RowState):
 
     def interpret(
         self,
-        start: cython.const[cython.longlong][::1],
-        end: cython.const[cython.longlong][::1],
-        location: cython.const[cython.ulonglong][::1],
-        cie: cython.const[cython.longlong][::1],
-        initial: cython.longlong[:, ::1],
-        final: cython.longlong[:, ::1],
+        start: ConstI64,
+        end: ConstI64,
+        location: ConstU64,
+        cie: ConstI64,
+        initial: I64_2D,
+        final: I64_2D,
         first_run: cython.longlong,
-        last_row: cython.longlong[::1],
-        is_absolute: cython.uchar[::1],
+        last_row: I64,
+        is_absolute: U8,
     ) -> cython.longlong:
         """Interpret runs from `first_run` on; return the next one to do (all done: how many there are).
 

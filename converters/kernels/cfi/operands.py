@@ -6,7 +6,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas import cfi
 from ...rules import MAX_OFFSET as MAX_OFFSET_VALUE

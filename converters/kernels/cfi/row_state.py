@@ -11,13 +11,14 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ... import rules as kinds
 from ..protocol import Fault
 from .protocol import Filled, State
 
 if not cython.compiled:
+    from ..array_types import I64, I64_2D, U8, U16, U64
     from ..shared.reads import Reader
 
 CFA_EXPRESSION = cython.declare(cython.int, int(kinds.CfaKind.EXPRESSION))
@@ -48,7 +49,7 @@ class RowState:
     `filled` counts what the columns hold; `filled[FULL]` says which had no room.
     """
 
-    def __init__(self, reader: Reader, live: cython.longlong[:, ::1], filled: cython.longlong[::1]) -> None:
+    def __init__(self, reader: Reader, live: I64_2D, filled: I64) -> None:
         self.reader = reader
         self.live = live
         self.filled = filled
@@ -57,20 +58,20 @@ class RowState:
 
     def set_columns(
         self,
-        row_offset: cython.ulonglong[::1],
-        row_cfa_kind: cython.uchar[::1],
-        row_cfa_register: cython.ushort[::1],
-        row_cfa_offset: cython.longlong[::1],
-        row_ra_state: cython.uchar[::1],
-        row_first_rule: cython.longlong[::1],
-        row_rule_count: cython.ushort[::1],
-        row_args_size: cython.longlong[::1],
-        rule_register: cython.ushort[::1],
-        rule_kind: cython.uchar[::1],
-        rule_value: cython.longlong[::1],
-        expression_start: cython.longlong[::1],
-        expression_size: cython.longlong[::1],
-        remembered: cython.longlong[:, ::1],
+        row_offset: U64,
+        row_cfa_kind: U8,
+        row_cfa_register: U16,
+        row_cfa_offset: I64,
+        row_ra_state: U8,
+        row_first_rule: I64,
+        row_rule_count: U16,
+        row_args_size: I64,
+        rule_register: U16,
+        rule_kind: U8,
+        rule_value: I64,
+        expression_start: I64,
+        expression_size: I64,
+        remembered: I64_2D,
     ) -> None:
         """The columns to fill; called anew whenever they have grown."""
         self.row_offset = row_offset
@@ -137,7 +138,7 @@ class RowState:
         self.filled[RULES] = at + self.rule_count
         return 1
 
-    def load_state(self, saved: cython.longlong[:, ::1], number: cython.longlong) -> cython.void:
+    def load_state(self, saved: I64_2D, number: cython.longlong) -> cython.void:
         """Make a saved state the one under construction."""
         index: cython.longlong
         first: cython.longlong
@@ -155,7 +156,7 @@ class RowState:
             self.live[index, 1] = self.rule_kind[first + index]
             self.live[index, 2] = self.rule_value[first + index]
 
-    def save_state(self, saved: cython.longlong[:, ::1], number: cython.longlong) -> cython.void:
+    def save_state(self, saved: I64_2D, number: cython.longlong) -> cython.void:
         """Save the state under construction, whose rules are stored."""
         saved[number, CFA_KIND] = self.cfa_kind
         saved[number, CFA_REGISTER_NUMBER] = self.cfa_register
@@ -166,9 +167,7 @@ class RowState:
         saved[number, FIRST_RULE] = self.first_rule
         saved[number, RULE_COUNT] = self.rule_count
 
-    def restore_rule(
-        self, saved: cython.longlong[:, ::1], number: cython.longlong, register: cython.longlong
-    ) -> cython.void:
+    def restore_rule(self, saved: I64_2D, number: cython.longlong, register: cython.longlong) -> cython.void:
         """Give a register the rule that it has in a saved state, or none."""
         index: cython.longlong
         first: cython.longlong = saved[number, FIRST_RULE]

@@ -11,12 +11,13 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas import cfi
 from ... import rules as kinds
 
 if not cython.compiled:
+    from ..array_types import I64, U8, ConstI64, ConstU8, ConstU8_2D, ConstU16, ConstU64
     from .instruction_writer import OpcodeWriter
 
 DO_ADVANCE = cython.declare(cython.int, int(cfi.Effect.ADVANCE))
@@ -58,18 +59,18 @@ class Writer(OpcodeWriter):
 
     def __init__(
         self,
-        instructions: cython.const[cython.uchar][:, ::1],
-        choices: cython.const[cython.uchar][:, ::1],
-        rule_effects: cython.const[cython.uchar][::1],
         address_size: cython.longlong,
         big: cython.int,
-        rule_register: cython.const[cython.ushort][::1],
-        rule_kind: cython.const[cython.uchar][::1],
-        rule_value: cython.const[cython.longlong][::1],
-        expressions: cython.const[cython.uchar][::1],
-        expression_start: cython.const[cython.longlong][::1],
-        expression_size: cython.const[cython.longlong][::1],
-        row_args_size: cython.const[cython.ulonglong][::1],
+        instructions: ConstU8_2D,
+        choices: ConstU8_2D,
+        rule_effects: ConstU8,
+        rule_register: ConstU16,
+        rule_kind: ConstU8,
+        rule_value: ConstI64,
+        expressions: ConstU8,
+        expression_start: ConstI64,
+        expression_size: ConstI64,
+        row_args_size: ConstU64,
     ) -> None:
         OpcodeWriter.__init__(
             self, instructions, choices, big, expressions, expression_start, expression_size, row_args_size
@@ -82,19 +83,19 @@ class Writer(OpcodeWriter):
 
     def set_rows(
         self,
-        row_offset: cython.const[cython.ulonglong][::1],
-        row_cfa_kind: cython.const[cython.uchar][::1],
-        row_cfa_register: cython.const[cython.ushort][::1],
-        row_cfa_offset: cython.const[cython.longlong][::1],
-        row_ra_state: cython.const[cython.uchar][::1],
-        row_first_rule: cython.const[cython.longlong][::1],
-        row_rule_count: cython.const[cython.ushort][::1],
-        previous: cython.const[cython.longlong][::1],
-        restores: cython.longlong[::1],
-        remembers: cython.longlong[::1],
-        covered: cython.longlong[::1],
-        following: cython.longlong[::1],
-        saved: cython.longlong[::1],
+        row_offset: ConstU64,
+        row_cfa_kind: ConstU8,
+        row_cfa_register: ConstU16,
+        row_cfa_offset: ConstI64,
+        row_ra_state: ConstU8,
+        row_first_rule: ConstI64,
+        row_rule_count: ConstU16,
+        previous: ConstI64,
+        restores: I64,
+        remembers: I64,
+        covered: I64,
+        following: I64,
+        saved: I64,
     ) -> None:
         """The other columns of the rows, as the table has them; `previous` is the last row before of the same run that
         says the same (-1: none). What comes behind it, an element a row, is room to work in."""
@@ -338,13 +339,13 @@ class Writer(OpcodeWriter):
 
     def write(
         self,
-        first: cython.const[cython.longlong][::1],
-        last: cython.const[cython.longlong][::1],
-        initial: cython.const[cython.longlong][::1],
-        code_factor: cython.const[cython.longlong][::1],
-        data_factor: cython.const[cython.longlong][::1],
-        out: cython.uchar[::1],
-        end: cython.longlong[::1],
+        first: ConstI64,
+        last: ConstI64,
+        initial: ConstI64,
+        code_factor: ConstI64,
+        data_factor: ConstI64,
+        out: U8,
+        end: I64,
     ) -> cython.longlong:
         """Write the streams one behind the other, as far as `out` has room; return the bytes of all.
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas import wire
 from ..protocol import Fault
 
 if not cython.compiled:
+    from ..array_types import I64, U8, U64, ConstI64, ConstU8
     from ..shared.reads import Reader
 
 LENGTH_RESERVED = cython.declare(cython.ulonglong, wire.LENGTH_RESERVED)
@@ -32,9 +33,9 @@ NO_ZERO_BYTE = cython.declare(cython.int, int(Fault.NO_ZERO_BYTE))
 def scan(
     reader: Reader,
     padding: cython.longlong,
-    offset: cython.longlong[::1],
-    body: cython.longlong[::1],
-    end: cython.longlong[::1],
+    offset: I64,
+    body: I64,
+    end: I64,
 ) -> cython.longlong:
     """Fill the three columns, an element a set; return how many there are before `padding`, where only zeros follow.
 
@@ -74,17 +75,17 @@ def scan(
 @cython.exceptval(-1, check=False)
 def names(
     reader: Reader,
-    body: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
-    offset_size: cython.const[cython.uchar][::1],
     has_attributes: cython.int,
-    first: cython.longlong[::1],
-    behind: cython.longlong[::1],
-    is_terminated: cython.uchar[::1],
-    offset: cython.ulonglong[::1],
-    attributes: cython.uchar[::1],
-    start: cython.longlong[::1],
-    size: cython.longlong[::1],
+    body: ConstI64,
+    end: ConstI64,
+    offset_size: ConstU8,
+    first: I64,
+    behind: I64,
+    is_terminated: U8,
+    offset: U64,
+    attributes: U8,
+    start: I64,
+    size: I64,
 ) -> cython.longlong:
     """Walk the names of each set from its `body` to its `end`; return how many there are.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas import macros
 from ....schemas.derive import bit_position
@@ -19,6 +19,7 @@ from ..protocol import Fault
 from ..shared.protocol import Storage
 
 if not cython.compiled:
+    from ..array_types import I64, I64_2D, U8, U16, U64, ConstU8, ConstU8_3D
     from ..shared.reads import Reader
     from ..shared.values import stored_value
 
@@ -42,8 +43,8 @@ NOT_ENDED = cython.declare(cython.int, int(Fault.NOT_ENDED))
 def describe(
     reader: Reader,
     unit: cython.longlong,
-    form_storage: cython.const[cython.uchar][::1],
-    described: cython.longlong[:, ::1],
+    form_storage: ConstU8,
+    described: I64_2D,
 ) -> cython.int:
     """Read the opcodes that a unit's header describes: mark each with the unit, and note where its operands stand."""
     left: cython.int = cython.cast(cython.int, reader.fixed(1))
@@ -64,9 +65,7 @@ def describe(
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def skip(
-    reader: Reader, description: cython.longlong, form_storage: cython.const[cython.uchar][::1], offset_size: cython.int
-) -> cython.int:
+def skip(reader: Reader, description: cython.longlong, form_storage: ConstU8, offset_size: cython.int) -> cython.int:
     """Read the operands that a description, at that place, says."""
     place: cython.longlong = reader.offset
     forms: cython.ulonglong
@@ -85,23 +84,23 @@ def skip(
 @cython.exceptval(-1, check=False)
 def scan(
     reader: Reader,
-    operands: cython.const[cython.uchar][:, :, ::1],
-    operand_storage: cython.const[cython.uchar][::1],
-    form_storage: cython.const[cython.uchar][::1],
-    described: cython.longlong[:, ::1],
-    unit_offset: cython.longlong[::1],
-    version: cython.ushort[::1],
-    flags: cython.uchar[::1],
-    line_offset: cython.ulonglong[::1],
-    body: cython.longlong[::1],
-    first: cython.longlong[::1],
-    offset: cython.longlong[::1],
-    opcode: cython.uchar[::1],
-    line: cython.ulonglong[::1],
-    value: cython.ulonglong[::1],
-    text_start: cython.longlong[::1],
-    text_size: cython.longlong[::1],
-    filled: cython.longlong[::1],
+    operands: ConstU8_3D,
+    operand_storage: ConstU8,
+    form_storage: ConstU8,
+    described: I64_2D,
+    unit_offset: I64,
+    version: U16,
+    flags: U8,
+    line_offset: U64,
+    body: I64,
+    first: I64,
+    offset: I64,
+    opcode: U8,
+    line: U64,
+    value: U64,
+    text_start: I64,
+    text_size: I64,
+    filled: I64,
 ) -> cython.longlong:
     """Walk the units; `filled` tells how many units and entries there are, and in which unit and entry a fault is.
 

@@ -1,3 +1,4 @@
+from ..array_types cimport ConstI64, ConstI64_2D, ConstU32, ConstU64, ConstU8, I64
 from ..shared._writes cimport Writer, sleb_size, uleb_size
 
 
@@ -34,7 +35,7 @@ cdef class Encoder:
     cdef void put_standard(self, int opcode) noexcept
     cdef void put_extended(self, int opcode, unsigned long long size) noexcept
     cdef void set_address(self, unsigned long long address) noexcept
-    cdef void enter(self, const long long[:, ::1] unit, long long number) noexcept
+    cdef void enter(self, ConstI64_2D unit, long long number) noexcept
     cdef void begin_sequence(self, unsigned long long address) noexcept
     cdef void set_registers(self, unsigned long long file, unsigned long long column, unsigned long long isa, unsigned long long discriminator, int flags) noexcept
     cdef void consider(self, long long size, long long line, long long adds, unsigned long long advance, long long fixed, int opcode) noexcept

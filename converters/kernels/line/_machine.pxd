@@ -1,10 +1,11 @@
+from ..array_types cimport ConstI64_2D, ConstU8, I64, U32, U64, U8
 from ..shared._reads cimport Reader
 
 
 cdef class Machine:
     cdef public Reader reader
-    cdef const unsigned char[::1] standard
-    cdef const unsigned char[::1] extended
+    cdef ConstU8 standard
+    cdef ConstU8 extended
 
     cdef public long long end
     cdef long long opcode_lengths
@@ -37,7 +38,7 @@ cdef class Machine:
     cdef long long begin
     cdef long long stop
 
-    cpdef void enter(self, const long long[:, ::1] unit, long long number) noexcept
+    cpdef void enter(self, ConstI64_2D unit, long long number) noexcept
     cdef void begin_sequence(self) noexcept
     cdef void begin_row(self) noexcept
     cdef void advance_by(self, unsigned long long advance) noexcept
@@ -48,18 +49,18 @@ cdef class Machine:
 
 
 cdef class Rows:
-    cdef unsigned long long[::1] address
-    cdef unsigned char[::1] op_index
-    cdef unsigned int[::1] file
-    cdef unsigned int[::1] line
-    cdef unsigned int[::1] column
-    cdef unsigned int[::1] isa
-    cdef unsigned int[::1] discriminator
-    cdef unsigned char[::1] flags
-    cdef unsigned int[::1] sequence_unit
-    cdef long long[::1] sequence_end
-    cdef long long[::1] defined_unit
-    cdef long long[::1] defined_at
+    cdef U64 address
+    cdef U8 op_index
+    cdef U32 file
+    cdef U32 line
+    cdef U32 column
+    cdef U32 isa
+    cdef U32 discriminator
+    cdef U8 flags
+    cdef U32 sequence_unit
+    cdef I64 sequence_end
+    cdef I64 defined_unit
+    cdef I64 defined_at
     cdef public long long row
     cdef long long first_row
     cdef public long long sequence

@@ -1,20 +1,21 @@
+from ..array_types cimport ConstI64, ConstI64_2D, ConstU64, ConstU8, I64, I64_2D, U64, U64_2D, U8
 from ..shared._reads cimport Reader
 from ..shared._values cimport stored_value
 
 
 cdef class Tables:
-    cdef const unsigned char[::1] storages
-    cdef unsigned char[::1] chosen
-    cdef const long long[::1] old_count
-    cdef const unsigned long long[::1] old_content
-    cdef const unsigned long long[::1] old_form
-    cdef long long[::1] place
-    cdef long long[::1] first_format
-    cdef long long[::1] first_value
-    cdef unsigned long long[::1] content
-    cdef unsigned long long[::1] form
-    cdef unsigned long long[::1] number
-    cdef long long[::1] start
+    cdef ConstU8 storages
+    cdef U8 chosen
+    cdef ConstI64 old_count
+    cdef ConstU64 old_content
+    cdef ConstU64 old_form
+    cdef I64 place
+    cdef I64 first_format
+    cdef I64 first_value
+    cdef U64 content
+    cdef U64 form
+    cdef U64 number
+    cdef I64 start
     cdef public long long formats
     cdef public long long values
     cdef long long old

@@ -9,12 +9,13 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas.line import LineEffect
 from .protocol import Event
 
 if not cython.compiled:
+    from ..array_types import U8, U64_2D
     from ..shared.reads import Reader
     from .machine import Machine
 
@@ -47,8 +48,8 @@ ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 @cython.exceptval(-1, check=False)
 def decode(
     machine: Machine,
-    effects: cython.uchar[::1],
-    values: cython.ulonglong[:, ::1],
+    effects: U8,
+    values: U64_2D,
 ) -> cython.longlong:
     """Run instructions from where the machine stands, as many as there is room for; return how many were run.
 

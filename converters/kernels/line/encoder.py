@@ -11,7 +11,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas.line import DW_LNE, DW_LNS, RowFlag
 from ....schemas.line import EXTENDED_OPCODE as EXTENDED_VALUE
@@ -19,6 +19,7 @@ from ..protocol import Fault
 from .protocol import UnitField
 
 if not cython.compiled:
+    from ..array_types import I64, ConstI64, ConstI64_2D, ConstU8, ConstU32, ConstU64
     from ..shared.writes import Writer, sleb_size, uleb_size
 
 COPY = cython.declare(cython.int, int(DW_LNS.copy))
@@ -99,7 +100,7 @@ class Encoder:
         self.address = address
         self.op_index = 0
 
-    def enter(self, unit: cython.const[cython.longlong][:, ::1], number: cython.longlong) -> None:
+    def enter(self, unit: ConstI64_2D, number: cython.longlong) -> None:
         """Take the parameters of a unit."""
         self.address_size = cython.cast(cython.int, unit[number, F_ADDRESS_SIZE])
         self.minimum_length = cython.cast(cython.ulonglong, unit[number, F_MINIMUM])
@@ -356,19 +357,19 @@ class Encoder:
 @cython.exceptval(-1, check=False)
 def programs(
     encoder: Encoder,
-    unit: cython.const[cython.longlong][:, ::1],
-    sequence_first: cython.const[cython.longlong][::1],
-    sequences: cython.const[cython.longlong][::1],
-    first_row: cython.const[cython.longlong][::1],
-    address: cython.const[cython.ulonglong][::1],
-    op_index: cython.const[cython.uchar][::1],
-    file: cython.const[cython.uint][::1],
-    line: cython.const[cython.uint][::1],
-    column: cython.const[cython.uint][::1],
-    isa: cython.const[cython.uint][::1],
-    discriminator: cython.const[cython.uint][::1],
-    flags: cython.const[cython.uchar][::1],
-    end: cython.longlong[::1],
+    unit: ConstI64_2D,
+    sequence_first: ConstI64,
+    sequences: ConstI64,
+    first_row: ConstI64,
+    address: ConstU64,
+    op_index: ConstU8,
+    file: ConstU32,
+    line: ConstU32,
+    column: ConstU32,
+    isa: ConstU32,
+    discriminator: ConstU32,
+    flags: ConstU8,
+    end: I64,
 ) -> cython.longlong:
     """Write the programs of all units behind one another; return how many rows were written (all, but for a fault).
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas.line import EXTENDED_OPCODE as EXTENDED_VALUE
 from ....schemas.line import LineEffect, RowFlag
@@ -18,6 +18,7 @@ from ..protocol import Fault
 from .protocol import UnitField
 
 if not cython.compiled:
+    from ..array_types import I64, U8, U32, U64, ConstI64_2D, ConstU8
     from ..shared.reads import Reader
 
 EXTENDED = cython.declare(cython.int, EXTENDED_VALUE)
@@ -85,8 +86,8 @@ class Machine:
     def __init__(
         self,
         reader: Reader,
-        standard: cython.const[cython.uchar][::1],
-        extended: cython.const[cython.uchar][::1],
+        standard: ConstU8,
+        extended: ConstU8,
     ) -> None:
         self.reader = reader
         self.standard = standard
@@ -94,7 +95,7 @@ class Machine:
         self.operand = self.view = 0
         self.begin = self.stop = 0
 
-    def enter(self, unit: cython.const[cython.longlong][:, ::1], number: cython.longlong) -> None:
+    def enter(self, unit: ConstI64_2D, number: cython.longlong) -> None:
         """Stand at the beginning of a unit's program."""
         size: cython.int = cython.cast(cython.int, unit[number, F_ADDRESS_SIZE])
         self.reader.offset = unit[number, F_PROGRAM]
@@ -255,18 +256,18 @@ class Rows:
 
     def __init__(
         self,
-        address: cython.ulonglong[::1],
-        op_index: cython.uchar[::1],
-        file: cython.uint[::1],
-        line: cython.uint[::1],
-        column: cython.uint[::1],
-        isa: cython.uint[::1],
-        discriminator: cython.uint[::1],
-        flags: cython.uchar[::1],
-        sequence_unit: cython.uint[::1],
-        sequence_end: cython.longlong[::1],
-        defined_unit: cython.longlong[::1],
-        defined_at: cython.longlong[::1],
+        address: U64,
+        op_index: U8,
+        file: U32,
+        line: U32,
+        column: U32,
+        isa: U32,
+        discriminator: U32,
+        flags: U8,
+        sequence_unit: U32,
+        sequence_end: I64,
+        defined_unit: I64,
+        defined_at: I64,
     ) -> None:
         self.address = address
         self.op_index = op_index
@@ -365,7 +366,7 @@ def run_unit(machine: Machine, rows: Rows, number: cython.longlong) -> cython.vo
 
 @cython.ccall
 @cython.exceptval(-1, check=False)
-def run(machine: Machine, unit: cython.const[cython.longlong][:, ::1], rows: Rows) -> cython.longlong:
+def run(machine: Machine, unit: ConstI64_2D, rows: Rows) -> cython.longlong:
     """Run the programs of all units; return how many were run (all, but for a fault in the next one). At a fault the
     reader stands at the instruction."""
     number: cython.longlong

@@ -10,13 +10,14 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ..protocol import Fault
 from ..shared.protocol import Storage
 from .protocol import UnitField
 
 if not cython.compiled:
+    from ..array_types import I64, I64_2D, U8, U64, U64_2D, ConstI64, ConstI64_2D, ConstU8, ConstU64
     from ..shared.reads import Reader
     from ..shared.values import stored_value
 
@@ -45,18 +46,18 @@ class Tables:
 
     def __init__(
         self,
-        storages: cython.const[cython.uchar][::1],
-        chosen: cython.uchar[::1],
-        old_count: cython.const[cython.longlong][::1],
-        old_content: cython.const[cython.ulonglong][::1],
-        old_form: cython.const[cython.ulonglong][::1],
-        place: cython.longlong[::1],
-        first_format: cython.longlong[::1],
-        first_value: cython.longlong[::1],
-        content: cython.ulonglong[::1],
-        form: cython.ulonglong[::1],
-        number: cython.ulonglong[::1],
-        start: cython.longlong[::1],
+        storages: ConstU8,
+        chosen: U8,
+        old_count: ConstI64,
+        old_content: ConstU64,
+        old_form: ConstU64,
+        place: I64,
+        first_format: I64,
+        first_value: I64,
+        content: U64,
+        form: U64,
+        number: U64,
+        start: I64,
     ) -> None:
         self.storages = storages
         self.chosen = chosen
@@ -144,7 +145,7 @@ class Tables:
 
 @cython.ccall
 @cython.exceptval(-1, check=False)
-def read(reader: Reader, unit: cython.const[cython.longlong][:, ::1], tables: Tables) -> cython.longlong:
+def read(reader: Reader, unit: ConstI64_2D, tables: Tables) -> cython.longlong:
     """Read both tables of each unit; return how many tables were read (all, but for a fault in the next one).
 
     At a fault the reader stands in the value.
@@ -173,10 +174,10 @@ def read(reader: Reader, unit: cython.const[cython.longlong][:, ::1], tables: Ta
 @cython.exceptval(-1, check=False)
 def entries(
     reader: Reader,
-    place: cython.const[cython.longlong][::1],
-    storage: cython.const[cython.uchar][::1],
-    number: cython.ulonglong[:, ::1],
-    start: cython.longlong[:, ::1],
+    place: ConstI64,
+    storage: ConstU8,
+    number: U64_2D,
+    start: I64_2D,
 ) -> cython.longlong:
     """Read single entries, of values of these storages, at some places; return how many were read (all, but for a fault
     in the next one). `number` and `start` get a row of values each, as of `Tables`."""

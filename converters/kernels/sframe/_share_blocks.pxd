@@ -1,17 +1,18 @@
+from ..array_types cimport ConstI32_2D, ConstI64, ConstU64, ConstU8, I32, I64, U32, U8
 cdef class Sharing:
-    cdef const long long[::1] segment
-    cdef const long long[::1] group
-    cdef const unsigned long long[::1] offset
-    cdef const unsigned char[::1] info
-    cdef const int[:, ::1] words
-    cdef const unsigned long long[::1] segment_start
-    cdef const long long[::1] segment_fres
-    cdef const long long[::1] fres
-    cdef const unsigned long long[::1] keys
-    cdef unsigned int[::1] hashes
-    cdef int[::1] slots
-    cdef unsigned char[::1] marks
-    cdef long long[::1] host
+    cdef ConstI64 segment
+    cdef ConstI64 group
+    cdef ConstU64 offset
+    cdef ConstU8 info
+    cdef ConstI32_2D words
+    cdef ConstU64 segment_start
+    cdef ConstI64 segment_fres
+    cdef ConstI64 fres
+    cdef ConstU64 keys
+    cdef U32 hashes
+    cdef I32 slots
+    cdef U8 marks
+    cdef I64 host
 
     cdef void hash_segments(self) noexcept
     cdef long long first(self, long long block) noexcept

@@ -9,9 +9,10 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 if not cython.compiled:
+    from ..array_types import I32_2D, U8, U64, ConstI64, ConstU8, ConstU64
     from ..shared.reads import Reader
     from .fres import decode_one
 
@@ -21,14 +22,14 @@ if not cython.compiled:
 def find(
     reader: Reader,
     least: cython.int,
-    block_offset: cython.const[cython.longlong][::1],
-    block_fres: cython.const[cython.longlong][::1],
-    start_size: cython.const[cython.uchar][::1],
-    target: cython.const[cython.ulonglong][::1],
-    found: cython.uchar[::1],
-    start: cython.ulonglong[::1],
-    info: cython.uchar[::1],
-    words: cython.int[:, ::1],
+    block_offset: ConstI64,
+    block_fres: ConstI64,
+    start_size: ConstU8,
+    target: ConstU64,
+    found: U8,
+    start: U64,
+    info: U8,
+    words: I32_2D,
 ) -> cython.longlong:
     """For each look-up the last FRE that starts at or before `target`; return how many were done.
 

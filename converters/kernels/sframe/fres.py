@@ -10,13 +10,14 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas import sframe
 from ....schemas.derive import bit_position
 from ..protocol import Fault
 
 if not cython.compiled:
+    from ..array_types import I32_2D, I64, U8, U64, ConstI32_2D, ConstI64, ConstU8, ConstU64
     from ..shared.reads import Reader
 
 COUNT_SHIFT = cython.declare(cython.int, bit_position(sframe.FreInfo, "fre_offset_count")[0])
@@ -36,8 +37,8 @@ FRES_DESCEND = cython.declare(cython.int, int(Fault.FRES_DESCEND))
 def same(
     row: cython.longlong,
     other: cython.longlong,
-    info: cython.const[cython.uchar][::1],
-    words: cython.const[cython.int][:, ::1],
+    info: ConstU8,
+    words: ConstI32_2D,
 ) -> cython.int:
     """Whether two rows say the same."""
     word: cython.int
@@ -53,17 +54,17 @@ def same(
 @cython.exceptval(-1, check=False)
 def segments(
     limit: cython.longlong,
-    run_rows: cython.const[cython.longlong][::1],
-    offset: cython.const[cython.ulonglong][::1],
-    reason: cython.const[cython.uchar][::1],
-    info: cython.const[cython.uchar][::1],
-    words: cython.const[cython.int][:, ::1],
-    first_segment: cython.longlong[::1],
-    segment_reason: cython.uchar[::1],
-    segment_start: cython.ulonglong[::1],
-    segment_fres: cython.longlong[::1],
-    segment_bytes: cython.longlong[::1],
-    fres: cython.longlong[::1],
+    run_rows: ConstI64,
+    offset: ConstU64,
+    reason: ConstU8,
+    info: ConstU8,
+    words: ConstI32_2D,
+    first_segment: I64,
+    segment_reason: U8,
+    segment_start: U64,
+    segment_fres: I64,
+    segment_bytes: I64,
+    fres: I64,
 ) -> cython.longlong:
     """Split each run where rows turn from sayable to not or change their reason, and after `limit` FREs; return the
     number of FREs.
@@ -114,15 +115,15 @@ def segments(
 def encode(
     big: cython.int,
     head: cython.longlong,
-    segment: cython.const[cython.longlong][::1],
-    start_size: cython.const[cython.uchar][::1],
-    offset: cython.const[cython.ulonglong][::1],
-    info: cython.const[cython.uchar][::1],
-    words: cython.const[cython.int][:, ::1],
-    segment_start: cython.const[cython.ulonglong][::1],
-    segment_fres: cython.const[cython.longlong][::1],
-    fres: cython.const[cython.longlong][::1],
-    out: cython.uchar[::1],
+    segment: ConstI64,
+    start_size: ConstU8,
+    offset: ConstU64,
+    info: ConstU8,
+    words: ConstI32_2D,
+    segment_start: ConstU64,
+    segment_fres: ConstI64,
+    fres: ConstI64,
+    out: U8,
 ) -> cython.void:
     """Write a block for each element of `segment`, its start addresses `start_size` bytes wide, `head` bytes before it
     left as they are."""
@@ -161,9 +162,9 @@ def decode_one(
     start_size: cython.int,
     least: cython.int,
     at: cython.longlong,
-    start: cython.ulonglong[::1],
-    info: cython.uchar[::1],
-    words: cython.int[:, ::1],
+    start: U64,
+    info: U8,
+    words: I32_2D,
 ) -> cython.void:
     """Read one FRE, of `least` words or more, into the columns at index `at`."""
     value: cython.longlong
@@ -198,12 +199,12 @@ def decode(
     reader: Reader,
     least: cython.int,
     ascending: cython.int,
-    block_offset: cython.const[cython.longlong][::1],
-    block_fres: cython.const[cython.longlong][::1],
-    start_size: cython.const[cython.uchar][::1],
-    start: cython.ulonglong[::1],
-    info: cython.uchar[::1],
-    words: cython.int[:, ::1],
+    block_offset: ConstI64,
+    block_fres: ConstI64,
+    start_size: ConstU8,
+    start: U64,
+    info: U8,
+    words: I32_2D,
 ) -> cython.longlong:
     """Read `block_fres` FREs at each `block_offset`; return how many blocks were read (all, but for a fault).
 

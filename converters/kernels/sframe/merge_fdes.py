@@ -10,9 +10,12 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from .protocol import PaddingCode
+
+if not cython.compiled:
+    from ..array_types import I64, U8, ConstI64, ConstU8, ConstU64
 
 X86_64 = cython.declare(cython.int, int(PaddingCode.X86_64))
 AARCH64 = cython.declare(cython.int, int(PaddingCode.AARCH64))
@@ -23,7 +26,7 @@ AARCH64_NOP = cython.declare(cython.ulonglong, 0xD503201F)
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def x86_64_nop(code: cython.const[cython.uchar][::1], at: cython.longlong, end: cython.longlong) -> cython.longlong:
+def x86_64_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cython.longlong:
     """Bytes of the nop (with its prefixes), int3 or zero byte at an offset; 0 where there is another instruction."""
     begin: cython.longlong = at
     mode: cython.int
@@ -52,7 +55,7 @@ def x86_64_nop(code: cython.const[cython.uchar][::1], at: cython.longlong, end: 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def aarch64_nop(code: cython.const[cython.uchar][::1], at: cython.longlong, end: cython.longlong) -> cython.longlong:
+def aarch64_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cython.longlong:
     """4 where a nop or four zero bytes are there; 0 else."""
     word: cython.ulonglong
     if at + 4 > end:
@@ -64,7 +67,7 @@ def aarch64_nop(code: cython.const[cython.uchar][::1], at: cython.longlong, end:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def s390x_nop(code: cython.const[cython.uchar][::1], at: cython.longlong, end: cython.longlong) -> cython.longlong:
+def s390x_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cython.longlong:
     """Bytes of a branch on no condition (nopr, nop, jnop, jgnop), or of two zero bytes; 0 else."""
     size: cython.longlong = 0
     if at + 2 > end:
@@ -86,10 +89,10 @@ def s390x_nop(code: cython.const[cython.uchar][::1], at: cython.longlong, end: c
 @cython.exceptval(check=False)
 def padding(
     instructions: cython.int,
-    code: cython.const[cython.uchar][::1],
-    gap_start: cython.const[cython.longlong][::1],
-    gap_end: cython.const[cython.longlong][::1],
-    is_padding: cython.uchar[::1],
+    code: ConstU8,
+    gap_start: ConstI64,
+    gap_end: ConstI64,
+    is_padding: U8,
 ) -> cython.void:
     """Whether each gap, offsets in `code`, holds nothing but what no one runs into."""
     gap: cython.longlong
@@ -117,15 +120,15 @@ def group(
     window: cython.longlong,
     scale: cython.longlong,
     fde_cost: cython.longlong,
-    start: cython.const[cython.ulonglong][::1],
-    end: cython.const[cython.ulonglong][::1],
-    joins: cython.const[cython.uchar][::1],
-    rows: cython.const[cython.longlong][::1],
-    size: cython.const[cython.longlong][::1],
-    repeated: cython.const[cython.longlong][::1],
-    single_cost: cython.const[cython.longlong][::1],
-    best: cython.longlong[::1],
-    begin: cython.longlong[::1],
+    start: ConstU64,
+    end: ConstU64,
+    joins: ConstU8,
+    rows: ConstI64,
+    size: ConstI64,
+    repeated: ConstI64,
+    single_cost: ConstI64,
+    best: I64,
+    begin: I64,
 ) -> cython.void:
     """The first range of the group that each range is the last of, in the cheapest grouping of all up to it.
 

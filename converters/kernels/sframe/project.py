@@ -9,12 +9,15 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas import sframe, sframe_abi
 from ....schemas.derive import bit_position
 from ... import refusals
 from ... import rules as kinds
+
+if not cython.compiled:
+    from ..array_types import I32_2D, U8, ConstI64, ConstU8, ConstU16
 
 CFA_NONE = cython.declare(cython.int, int(kinds.CfaKind.NONE))
 CFA_REGISTER = cython.declare(cython.int, int(kinds.CfaKind.REGISTER))
@@ -70,7 +73,7 @@ OUTERMOST = cython.declare(cython.int, 10)
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def slot(kind: cython.int, value: cython.longlong, abi: cython.const[cython.longlong][::1]) -> cython.longlong:
+def slot(kind: cython.int, value: cython.longlong, abi: ConstI64) -> cython.longlong:
     """The word that says where FP or RA is saved; NOTHING where none does."""
     if kind == RULE_OFFSET and -INT32_MAX - 1 <= value <= INT32_MAX:
         # Where slots may name registers, an odd offset would be one.
@@ -83,19 +86,19 @@ def slot(kind: cython.int, value: cython.longlong, abi: cython.const[cython.long
 @cython.ccall
 @cython.exceptval(check=False)
 def project(
-    abi: cython.const[cython.longlong][::1],
-    cfa_kind: cython.const[cython.uchar][::1],
-    cfa_register: cython.const[cython.ushort][::1],
-    cfa_offset: cython.const[cython.longlong][::1],
-    ra_state: cython.const[cython.uchar][::1],
-    first_rule: cython.const[cython.longlong][::1],
-    rule_count: cython.const[cython.ushort][::1],
-    rule_register: cython.const[cython.ushort][::1],
-    rule_kind: cython.const[cython.uchar][::1],
-    rule_value: cython.const[cython.longlong][::1],
-    reason: cython.uchar[::1],
-    info: cython.uchar[::1],
-    words: cython.int[:, ::1],
+    abi: ConstI64,
+    cfa_kind: ConstU8,
+    cfa_register: ConstU16,
+    cfa_offset: ConstI64,
+    ra_state: ConstU8,
+    first_rule: ConstI64,
+    rule_count: ConstU16,
+    rule_register: ConstU16,
+    rule_kind: ConstU8,
+    rule_value: ConstI64,
+    reason: U8,
+    info: U8,
+    words: I32_2D,
 ) -> cython.void:
     """For each row its FRE info byte and its words (CFA, RA, FP as the ABI has them), or the reason why it has none."""
     row: cython.longlong

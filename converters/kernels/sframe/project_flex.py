@@ -10,12 +10,15 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas import sframe
 from ....schemas.derive import bit_position
 from ... import refusals
 from ... import rules as kinds
+
+if not cython.compiled:
+    from ..array_types import I32_2D, U8, ConstI64, ConstU8, ConstU16
 
 CFA_NONE = cython.declare(cython.int, int(kinds.CfaKind.NONE))
 CFA_EXPRESSION = cython.declare(cython.int, int(kinds.CfaKind.EXPRESSION))
@@ -96,21 +99,21 @@ def wider(size: cython.int, first: cython.longlong, offset: cython.longlong) -> 
 @cython.ccall
 @cython.exceptval(check=False)
 def project(
-    abi: cython.const[cython.longlong][::1],
-    wanted: cython.const[cython.uchar][::1],
-    cfa_kind: cython.const[cython.uchar][::1],
-    cfa_base: cython.const[cython.longlong][::1],
-    cfa_offset: cython.const[cython.longlong][::1],
-    ra_state: cython.const[cython.uchar][::1],
-    first_rule: cython.const[cython.longlong][::1],
-    rule_count: cython.const[cython.ushort][::1],
-    rule_register: cython.const[cython.ushort][::1],
-    rule_kind: cython.const[cython.uchar][::1],
-    rule_base: cython.const[cython.longlong][::1],
-    rule_value: cython.const[cython.longlong][::1],
-    reason: cython.uchar[::1],
-    info: cython.uchar[::1],
-    words: cython.int[:, ::1],
+    abi: ConstI64,
+    wanted: ConstU8,
+    cfa_kind: ConstU8,
+    cfa_base: ConstI64,
+    cfa_offset: ConstI64,
+    ra_state: ConstU8,
+    first_rule: ConstI64,
+    rule_count: ConstU16,
+    rule_register: ConstU16,
+    rule_kind: ConstU8,
+    rule_base: ConstI64,
+    rule_value: ConstI64,
+    reason: U8,
+    info: U8,
+    words: I32_2D,
 ) -> cython.void:
     """For each row that is `wanted` its FRE info byte and up to six words, or the reason why it has none."""
     row: cython.longlong

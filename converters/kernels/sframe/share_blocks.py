@@ -10,7 +10,10 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
+
+if not cython.compiled:
+    from ..array_types import I32, I64, U8, U32, ConstI32_2D, ConstI64, ConstU8, ConstU64
 
 # A Mersenne prime: products of two numbers below it fit 64 bits.
 PRIME = cython.declare(cython.ulonglong, 0x7FFFFFFF)
@@ -31,19 +34,19 @@ class Sharing:
 
     def __init__(
         self,
-        segment: cython.const[cython.longlong][::1],
-        group: cython.const[cython.longlong][::1],
-        offset: cython.const[cython.ulonglong][::1],
-        info: cython.const[cython.uchar][::1],
-        words: cython.const[cython.int][:, ::1],
-        segment_start: cython.const[cython.ulonglong][::1],
-        segment_fres: cython.const[cython.longlong][::1],
-        fres: cython.const[cython.longlong][::1],
-        keys: cython.const[cython.ulonglong][::1],
-        hashes: cython.uint[::1],
-        slots: cython.int[::1],
-        marks: cython.uchar[::1],
-        host: cython.longlong[::1],
+        segment: ConstI64,
+        group: ConstI64,
+        offset: ConstU64,
+        info: ConstU8,
+        words: ConstI32_2D,
+        segment_start: ConstU64,
+        segment_fres: ConstI64,
+        fres: ConstI64,
+        keys: ConstU64,
+        hashes: U32,
+        slots: I32,
+        marks: U8,
+        host: I64,
     ) -> None:
         self.segment = segment
         self.group = group

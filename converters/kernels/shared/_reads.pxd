@@ -1,7 +1,8 @@
+from ..array_types cimport ConstU8, U64
 cdef class Reader:
-    cdef const unsigned char[::1] data
-    cdef const unsigned char[::1] sizes
-    cdef unsigned long long[::1] bases
+    cdef ConstU8 data
+    cdef ConstU8 sizes
+    cdef U64 bases
     cdef unsigned long long address
     cdef public long long offset
     cdef long long end

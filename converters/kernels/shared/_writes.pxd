@@ -1,9 +1,10 @@
+from ..array_types cimport U8
 cdef long long uleb_size(unsigned long long value) noexcept
 cdef long long sleb_size(long long value) noexcept
 
 
 cdef class Writer:
-    cdef unsigned char[::1] out
+    cdef U8 out
     cdef int big
     cdef public long long at
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ... import rules as kinds
+
+if not cython.compiled:
+    from ..array_types import I32, I64, U32, U64, ConstI64, ConstU8, ConstU16, ConstU64
 
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 CFA_NONE = cython.declare(cython.int, int(kinds.CfaKind.NONE))
@@ -31,11 +34,11 @@ def mixed(value: cython.ulonglong, part: cython.longlong, key: cython.ulonglong)
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def keys(
-    key: cython.const[cython.ulonglong][::1],
     base: cython.ulonglong,
-    slots: cython.int[::1],
-    number: cython.longlong[::1],
-    first: cython.longlong[::1],
+    key: ConstU64,
+    slots: I32,
+    number: I64,
+    first: I64,
 ) -> cython.longlong:
     """Give equal keys one number; return how many. `first` is the element that each number first occurs with.
 
@@ -61,17 +64,17 @@ def keys(
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def slices(
-    first_rule: cython.const[cython.longlong][::1],
-    rule_count: cython.const[cython.ushort][::1],
-    register: cython.const[cython.ushort][::1],
-    kind: cython.const[cython.uchar][::1],
-    value: cython.const[cython.longlong][::1],
-    base: cython.const[cython.ulonglong][::1],
-    slots: cython.int[::1],
-    known_count: cython.int[::1],
-    known_number: cython.longlong[::1],
-    number: cython.longlong[::1],
-    first: cython.longlong[::1],
+    first_rule: ConstI64,
+    rule_count: ConstU16,
+    register: ConstU16,
+    kind: ConstU8,
+    value: ConstI64,
+    base: ConstU64,
+    slots: I32,
+    known_count: I32,
+    known_number: I64,
+    number: I64,
+    first: I64,
 ) -> cython.longlong:
     """Give rows with equal register rules one number; return how many. `first` is the row that each first occurs with.
 
@@ -126,16 +129,16 @@ def slices(
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def contents(
-    slice_number: cython.const[cython.longlong][::1],
-    cfa_kind: cython.const[cython.uchar][::1],
-    cfa_register: cython.const[cython.ushort][::1],
-    cfa_offset: cython.const[cython.longlong][::1],
-    ra_state: cython.const[cython.uchar][::1],
-    args_size: cython.const[cython.ulonglong][::1],
-    base: cython.const[cython.ulonglong][::1],
-    slots: cython.int[::1],
-    number: cython.longlong[::1],
-    first: cython.longlong[::1],
+    slice_number: ConstI64,
+    cfa_kind: ConstU8,
+    cfa_register: ConstU16,
+    cfa_offset: ConstI64,
+    ra_state: ConstU8,
+    args_size: ConstU64,
+    base: ConstU64,
+    slots: I32,
+    number: I64,
+    first: I64,
 ) -> cython.longlong:
     """Give rows that say the same one number; return how many. `first` is the row that each number first occurs with.
 
@@ -180,7 +183,7 @@ def contents(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def word_at(data: cython.const[cython.uchar][::1], at: cython.longlong) -> cython.longlong:
+def word_at(data: ConstU8, at: cython.longlong) -> cython.longlong:
     """Eight bytes as a number."""
     word: cython.ulonglong = 0
     place: cython.int
@@ -192,15 +195,15 @@ def word_at(data: cython.const[cython.uchar][::1], at: cython.longlong) -> cytho
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def intern(
-    data: cython.const[cython.uchar][::1],
-    start: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
-    kind: cython.const[cython.longlong][::1],
     base: cython.ulonglong,
-    slots: cython.int[::1],
-    hashes: cython.ulonglong[::1],
-    run: cython.uint[::1],
-    first: cython.longlong[::1],
+    data: ConstU8,
+    start: ConstI64,
+    end: ConstI64,
+    kind: ConstI64,
+    slots: I32,
+    hashes: U64,
+    run: U32,
+    first: I64,
 ) -> cython.longlong:
     """Give equal byte ranges (of equal `kind`) one number in `run`; return how many.
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ....schemas import pointers
 from ..protocol import Fault
+
+if not cython.compiled:
+    from ..array_types import U64, ConstU8
 
 CUT = cython.declare(cython.int, int(Fault.CUT))
 LEB_TOO_LARGE = cython.declare(cython.int, int(Fault.LEB_TOO_LARGE))
@@ -39,11 +42,11 @@ class Reader:
 
     def __init__(
         self,
-        data: cython.const[cython.uchar][::1],
         big: cython.int,
         address: cython.ulonglong,
-        sizes: cython.const[cython.uchar][::1],
-        bases: cython.ulonglong[::1],
+        data: ConstU8,
+        sizes: ConstU8,
+        bases: U64,
     ) -> None:
         self.data = data
         self.big = big

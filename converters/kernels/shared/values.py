@@ -9,7 +9,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from ..protocol import Fault
 from .protocol import Storage

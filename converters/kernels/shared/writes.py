@@ -9,7 +9,10 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
+
+if not cython.compiled:
+    from ..array_types import U8
 
 
 @cython.cfunc
@@ -40,7 +43,7 @@ def sleb_size(value: cython.longlong) -> cython.longlong:
 class Writer:
     """Bytes that were written, or counted where `out` has no room for them; `at` is how many."""
 
-    def __init__(self, out: cython.uchar[::1], big: cython.int) -> None:
+    def __init__(self, out: U8, big: cython.int) -> None:
         self.out = out
         self.big = big
         self.at = 0

@@ -6,17 +6,20 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
+
+if not cython.compiled:
+    from ..array_types import U8, ConstI64, ConstU8
 
 
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def join(
-    data: cython.const[cython.uchar][::1],
-    start: cython.const[cython.longlong][::1],
-    size: cython.const[cython.longlong][::1],
-    pieces: cython.const[cython.longlong][::1],
-    joined: cython.uchar[::1],
+    data: ConstU8,
+    start: ConstI64,
+    size: ConstI64,
+    pieces: ConstI64,
+    joined: U8,
 ) -> cython.longlong:
     """Put the pieces of these numbers into `joined`, as far as it has room; return how many bytes they are.
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from .. import cython_shim as cython
+    from ..cython_shim import cython
 
 from .protocol import Step
+
+if not cython.compiled:
+    from ..array_types import U8, ConstI64, ConstU8, ConstU64_2D
 
 IS_WORD = cython.declare(cython.int, int(Step.WORD))
 IS_WORD_OF = cython.declare(cython.int, int(Step.WORD_OF))
@@ -28,10 +31,10 @@ ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 @cython.inline
 @cython.exceptval(check=False)
 def put_word(
-    words: cython.const[cython.uchar][::1],
+    words: ConstU8,
     start: cython.longlong,
     size: cython.longlong,
-    out: cython.uchar[::1],
+    out: U8,
     at: cython.longlong,
 ) -> cython.longlong:
     """Copy a word, where there is room; return where the next piece goes."""
@@ -49,7 +52,7 @@ def put_word(
 @cython.inline
 @cython.exceptval(check=False)
 def put_number(
-    kind: cython.int, value: cython.ulonglong, width: cython.longlong, out: cython.uchar[::1], at: cython.longlong
+    kind: cython.int, value: cython.ulonglong, width: cython.longlong, out: U8, at: cython.longlong
 ) -> cython.longlong:
     """A number as `kind` has it, of at least `width` characters; return where the next piece goes."""
     base: cython.ulonglong = 16 if kind >= IS_HEXADECIMAL else 10
@@ -91,16 +94,16 @@ def put_number(
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def fill(
-    words: cython.const[cython.uchar][::1],
-    word_start: cython.const[cython.longlong][::1],
-    word_size: cython.const[cython.longlong][::1],
-    first_step: cython.const[cython.longlong][::1],
-    step_kind: cython.const[cython.longlong][::1],
-    step_argument: cython.const[cython.longlong][::1],
-    step_width: cython.const[cython.longlong][::1],
-    template: cython.const[cython.longlong][::1],
-    values: cython.const[cython.ulonglong][:, ::1],
-    out: cython.uchar[::1],
+    words: ConstU8,
+    word_start: ConstI64,
+    word_size: ConstI64,
+    first_step: ConstI64,
+    step_kind: ConstI64,
+    step_argument: ConstI64,
+    step_width: ConstI64,
+    template: ConstI64,
+    values: ConstU64_2D,
+    out: U8,
 ) -> cython.longlong:
     """The text of records, as far as `out` has room; return how many bytes it is.
 

@@ -1,0 +1,1 @@
+from ..array_types cimport ConstI64, ConstU64, ConstU8, U8
