@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..schemas.section import FormatError
@@ -88,6 +86,9 @@ def input_path(name: str) -> Iterator[str]:
     if name != STREAM:
         yield name
         return
+    import shutil
+    from tempfile import TemporaryDirectory
+
     with TemporaryDirectory(prefix="unwindkit-") as folder:
         path = Path(folder, STREAM)
         with path.open("wb") as file:
@@ -107,6 +108,9 @@ def output_path(name: str) -> Iterator[str]:
     if name != STREAM:
         yield name
         return
+    import shutil
+    from tempfile import TemporaryDirectory
+
     with TemporaryDirectory(prefix="unwindkit-") as folder:
         path = Path(folder, STREAM)
         yield str(path)
