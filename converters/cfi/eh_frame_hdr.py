@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -17,14 +17,15 @@ from ...schemas import engine
 from ...schemas.derive import dtype_of
 from ...schemas.eh_frame_hdr import POINTER_OFFSET, VERSION, EhFrameHdr, EhFrameHdrHead, EhFrameHdrPrefix
 from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES, is_known, value_format
-from ...schemas.section import BuildError, ParseError, Section, order_code
+from ...schemas.section import BuildError, ByteOrder, ParseError, Section, order_code
 from ..arrays import run_starts, values_at
+from ..columns import Columns, column_of, columns
 from ..findings import Problem
 from ..kernels import engine as kernels
 from ..kernels import views
 from ..kernels.calls import reader_of, refuse
 from ..table.lookup import NOTHING
-from ..table.model import UnwindTable
+from ..table.model import FunctionColumns, UnwindTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -145,24 +146,56 @@ _VALUE_BYTES = 4
 _HEAD_BYTES = POINTER_OFFSET + 2 * _VALUE_BYTES  # eh_frame_ptr and fde_count
 
 
-def eh_frame_hdr_size(table: UnwindTable) -> int:
-    """Bytes of the `.eh_frame_hdr` of a table read from an `.eh_frame`."""
-    return _HEAD_BYTES + 2 * _VALUE_BYTES * len(_searched(table))
+@columns
+class FdeAddresses(Columns):
+    """The FDEs of an `.eh_frame`, as its header needs them."""
+
+    offset: NDArray[np.int64] = column_of("section offset")
+    start: NDArray[np.uint64] = column_of("address", "of the function")
+    size: NDArray[np.uint64] = column_of("bytes", "of the function")
+
+    @classmethod
+    def of_functions(cls, functions: FunctionColumns) -> FdeAddresses:
+        """Those of functions that were read from one section."""
+        return cls(functions.origin.astype(np.int64), functions.start, functions.size)
 
 
-def build_eh_frame_hdr(table: UnwindTable, eh_frame_address: int, address: int) -> bytes:
-    """The `.eh_frame_hdr` for the virtual address `address`, of a table read from an `.eh_frame` at that other one.
+class EhFrame(Protocol):
+    """An `.eh_frame` that was encoded and can be put anywhere."""
 
-    Each function has a row that has bytes and shares its start with no larger one: a search that ends at a function
-    without bytes would miss the one around it. Raises BuildError where a distance does not fit four bytes.
+    @property
+    def byte_order(self) -> ByteOrder: ...
+
+    @property
+    def address_size(self) -> int: ...
+
+    @property
+    def fdes(self) -> FdeAddresses: ...
+
+    def __len__(self) -> int: ...
+
+    def at(self, section_address: int) -> bytes: ...
+
+
+def eh_frame_hdr_size(fdes: FdeAddresses) -> int:
+    """Bytes of the `.eh_frame_hdr` of some FDEs."""
+    return _HEAD_BYTES + 2 * _VALUE_BYTES * len(_searched(fdes))
+
+
+def build_eh_frame_hdr(
+    fdes: FdeAddresses, byte_order: ByteOrder, address_size: int, eh_frame_address: int, address: int
+) -> bytes:
+    """The `.eh_frame_hdr` for the virtual address `address` of FDEs whose section is at `eh_frame_address`.
+
+    It has a row for each function that has bytes and shares its start with no larger one: a search that ends at a
+    function without bytes would miss the one around it. Raises BuildError if a distance does not fit four bytes.
     """
-    which = _searched(table)
-    functions = table.functions
-    fde = functions.origin[which] + np.uint64(eh_frame_address)
-    values = np.stack([functions.start[which], fde], axis=1).reshape(-1)
-    # Wrapping is right: distances count modulo the address space.
+    rows = fdes.select(_searched(fdes))
+    fde = rows.offset.astype(np.uint64) + np.uint64(eh_frame_address)
+    values = np.stack([rows.start, fde], axis=1).reshape(-1)
+    # Distances are modulo the address space, so they may wrap.
     distance = (values - np.uint64(address)).view(np.int64)
-    if table.address_size == _VALUE_BYTES:
+    if address_size == _VALUE_BYTES:
         distance = distance.astype(np.int32).astype(np.int64)
     limits = np.iinfo(np.int32)
     far = np.flatnonzero((distance < limits.min) | (distance > limits.max))
@@ -170,18 +203,16 @@ def build_eh_frame_hdr(table: UnwindTable, eh_frame_address: int, address: int) 
         reason = f"{int(values[far[0]]):#x} is more than 2 GiB from the header at {address:#x}"
         raise BuildError(".eh_frame_hdr", None, f"table[{far[0] // 2}]", reason)
     to_eh_frame = eh_frame_address - (address + POINTER_OFFSET)
-    head = EhFrameHdrHead(VERSION, _POINTER, _COUNT, _TABLE, to_eh_frame, len(which))
-    stored = distance.astype(f"{order_code(table.byte_order)}i{_VALUE_BYTES}")
-    return engine.build(head, table.byte_order, address_size=table.address_size) + stored.tobytes()
+    head = EhFrameHdrHead(VERSION, _POINTER, _COUNT, _TABLE, to_eh_frame, len(rows))
+    table = distance.astype(f"{order_code(byte_order)}i{_VALUE_BYTES}").tobytes()
+    return engine.build(head, byte_order, address_size=address_size) + table
 
 
-def _searched(table: UnwindTable) -> NDArray[np.int64]:
-    """The functions that a search by PC is to find, by their starts."""
-    functions = table.functions
-    order = np.lexsort((functions.origin, ~functions.size, functions.start))
-    order = order[functions.size[order] > 0]
-    start = functions.start[order]
-    return order[run_starts(start)]
+def _searched(fdes: FdeAddresses) -> NDArray[np.int64]:
+    """The FDEs that a search by PC is to find, by their starts."""
+    order = np.lexsort((fdes.offset, ~fdes.size, fdes.start))
+    order = order[fdes.size[order] > 0]
+    return order[run_starts(fdes.start[order])]
 
 
 class HdrProblem(Problem):

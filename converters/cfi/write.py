@@ -19,7 +19,7 @@ from ..refusals import Reason, Refusals
 from ..table.model import FunctionFlag, UnwindTable
 from ..table.pcmask import without_repetition
 from .choose_cies import choose_cies
-from .eh_frame_hdr import build_eh_frame_hdr
+from .eh_frame_hdr import FdeAddresses, build_eh_frame_hdr
 from .layout import Layout, Places, fill_heads, laid_out_cies, laid_out_fdes, put_addresses
 from .read import from_eh_frame
 from .write_instructions import StreamWriter
@@ -32,16 +32,15 @@ TERMINATOR = bytes(4)  # a length of 0 ends .eh_frame (LSB Core 10.6.1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedFrames:
-    """A section that may stand anywhere: its bytes but for addresses. `function` is the table's of each FDE, `fde` its
-    section offset, `start` its first address."""
+    """A section that can be put anywhere: its bytes without addresses. `function` is the index in the table of each
+    FDE's function."""
 
     name: str
     byte_order: ByteOrder
     address_size: int
     data: NDArray[np.uint8]
     function: NDArray[np.int64]
-    fde: NDArray[np.int64]
-    start: NDArray[np.uint64]
+    fdes: FdeAddresses
     places: tuple[Places, ...]
 
     def __len__(self) -> int:
@@ -80,7 +79,9 @@ def to_eh_frame_hdr(eh_frame: bytes, section_address: int, address: int, arch: s
     Raises ParseError for what is no `.eh_frame`, BuildError for an unknown architecture or where a distance does not
     fit four bytes.
     """
-    return build_eh_frame_hdr(from_eh_frame(eh_frame, section_address, arch), section_address, address)
+    table = from_eh_frame(eh_frame, section_address, arch)
+    fdes = FdeAddresses.of_functions(table.functions)
+    return build_eh_frame_hdr(fdes, table.byte_order, table.address_size, section_address, address)
 
 
 def to_debug_frame(table: UnwindTable) -> tuple[bytes, Refusals]:
@@ -144,8 +145,7 @@ def _encoded(layout: Layout) -> EncodedFrames:
         address_size=layout.table.address_size,
         data=data,
         function=layout.function,
-        fde=fdes.fields.offset,
-        start=fdes.fields.start,
+        fdes=FdeAddresses(fdes.fields.offset, fdes.fields.start, fdes.fields.length),
         places=tuple(one for one in places if len(one.offset)),
     )
 

@@ -69,7 +69,6 @@ def edit_eh_frame(
 
     image = open_elf(path)
     architecture, section = supported_architecture(image), section_of_image(image, EH_FRAME.name)
-    records = read_records(section, EH_FRAME, architecture, PointerBases(data=image.data_base))
     if merge is not None:
         if drop or source is not None:
             raise BuildError(EH_FRAME.name, None, "merge", "goes with neither drop nor source")
@@ -77,15 +76,15 @@ def edit_eh_frame(
         merged = merge_cfi([section, other], architecture, address=section.address)
         edited, conflicts = merged.frames, len(merged.conflicts)
     else:
+        records = read_records(section, EH_FRAME, architecture, PointerBases(data=image.data_base))
         there, new = _taken(records.functions, source, take)
         edited, conflicts = edit_records(records, _pcs(image, drop), there, new), 0
-    frames = frames_for(edited, table_of_image(image, EH_FRAME.name), section.address)
-    written = write_frames(Path(path), Path(out_path), frames, writer, preserve_dates)
+    written = write_frames(Path(path), Path(out_path), frames_for(edited), writer, preserve_dates)
     report = edited.report
     return EditReport(
         file=os.fspath(path),
         output=os.fspath(out_path),
-        functions=len(records.functions.start) - report.dropped + report.added,
+        functions=len(edited.fdes),
         dropped=report.dropped,
         replaced=report.replaced,
         added=report.added,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from ..converters.cfi.eh_frame_hdr import build_eh_frame_hdr, eh_frame_hdr_size
-from ..converters.cfi.read import table_from_cfi
+from ..converters.cfi.eh_frame_hdr import EhFrame, build_eh_frame_hdr, eh_frame_hdr_size
 from ..converters.cfi.write import frames_from_table
 from ..converters.refusals import Refusals
-from ..converters.table.model import UnwindTable
 from ..schemas.cfi import EH_FRAME
-from ..schemas.section import Section
 from .sources import Source
 
 if TYPE_CHECKING:
@@ -22,21 +19,13 @@ if TYPE_CHECKING:
 NEAR = 1 << 24  # room for what may be put before the section
 
 
-class PlacedAnywhere(Protocol):
-    """A section whose bytes depend on where it is."""
-
-    def __len__(self) -> int: ...
-
-    def at(self, section_address: int) -> bytes: ...
-
-
 def write_eh_frame(path: Path, out_path: Path, found: Source, writer: Writer) -> tuple[Refusals, int, FramesReport]:
     """Write `path` with an `.eh_frame` and header made from what was `found` in it to `out_path`. Returns the
     refusals, the size of the new `.eh_frame`, and what was written."""
     from ..writers.elf.frames import write_frames
 
     encoded, refusals = frames_from_table(found.table, EH_FRAME, 8 if _reaches_far(found) else 4)
-    return refusals, len(encoded), write_frames(path, out_path, frames_for(encoded, found.table), writer)
+    return refusals, len(encoded), write_frames(path, out_path, frames_for(encoded), writer)
 
 
 def _reaches_far(found: Source) -> bool:
@@ -47,19 +36,11 @@ def _reaches_far(found: Source) -> bool:
     return len(found.table) > 0 and max(ends) + len(found.section) + NEAR - int(functions.start.min()) > 1 << 31
 
 
-def frames_for(frames: PlacedAnywhere, like: UnwindTable, address: int | None = None) -> Frames:
-    """An `.eh_frame` as a writer takes it, with the header that belongs to it; architecture and byte order are those of
-    `like`. `address` is one where it can stand (None: near the functions)."""
+def frames_for(frames: EhFrame) -> Frames:
+    """An `.eh_frame` as a writer takes it, with the header that belongs to it."""
     from ..writers.elf.frames import Frames
 
-    def table_at(address: int) -> UnwindTable:
-        data = memoryview(frames.at(address))
-        section = Section(EH_FRAME.name, data, address, None, like.byte_order, like.address_size)
-        return table_from_cfi(section, EH_FRAME, like.architecture)
-
     def header(eh_frame_address: int, address: int) -> bytes:
-        return build_eh_frame_hdr(table_at(eh_frame_address), eh_frame_address, address)
+        return build_eh_frame_hdr(frames.fdes, frames.byte_order, frames.address_size, eh_frame_address, address)
 
-    # The header has as many rows wherever both are; near the functions every address can be said.
-    nearby = address if address is not None else int(like.functions.start.min()) if len(like) else 0
-    return Frames(len(frames), eh_frame_hdr_size(table_at(nearby)), frames.at, header)
+    return Frames(len(frames), eh_frame_hdr_size(frames.fdes), frames.at, header)

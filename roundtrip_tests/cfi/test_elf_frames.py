@@ -60,7 +60,7 @@ def rewritten(path: Path, out: Path, place: str = IN_PLACE) -> FramesReport:
     table = read_elf(path, FRAMES)
     encoded, refusals = frames_from_table(table, EH_FRAME, 4 if place == IN_PLACE else 8)
     assert len(refusals) == 0
-    frames = frames_for(encoded, table)
+    frames = frames_for(encoded)
     if place == IN_NEW_SEGMENT:
         (old,) = open_elf(path).named(FRAMES)
         behind = bytes(old.size)
@@ -111,7 +111,7 @@ def test_alignment_and_nothing_left_of_what_was_there(place: str, folder: Path, 
 def test_of_fewer_functions_zeros_are_left_in_both_sections(folder: Path, tmp_path: Path) -> None:
     original, out = compiled.build(folder, FLAGS["O2"]), tmp_path / "out"
     table = read_elf(original, FRAMES).select(slice(None, -3))
-    write_frames(original, out, frames_for(frames_from_table(table, EH_FRAME)[0], table))
+    write_frames(original, out, frames_for(frames_from_table(table, EH_FRAME)[0]))
     before, after, data = places(original), places(out), out.read_bytes()
     assert before[HEADER][1] - after[HEADER][1] == 3 * 8
     for name in (FRAMES, HEADER):
@@ -146,8 +146,9 @@ def test_exceptions_need_the_frames_that_we_write(folder: Path, tmp_path: Path) 
     encoded, _ = frames_from_table(table, EH_FRAME)
     index = table.functions.start[encoded.function].tolist().index(start)
     # A size of nothing: the function has no FDE any more.
-    encoded.data[encoded.fde[index] + 12 : encoded.fde[index] + 16] = 0
-    write_frames(original, tmp_path / "frames", frames_for(encoded, table))
+    offset = encoded.fdes.offset[index]
+    encoded.data[offset + 12 : offset + 16] = 0
+    write_frames(original, tmp_path / "frames", frames_for(encoded))
     done = subprocess.run([tmp_path / "frames"], capture_output=True, text=True, check=False)
     assert done.returncode < 0
     assert "terminate called" in done.stderr

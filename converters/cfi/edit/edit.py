@@ -15,13 +15,14 @@ import numpy as np
 
 from ....schemas.cfi import EH_FRAME, Cie, Dialect, FdeFormat
 from ....schemas.pointers import NO_BASES, PointerBases
-from ....schemas.section import BuildError, Section
+from ....schemas.section import BuildError, ByteOrder, Section
 from ....schemas.wire import LENGTH_RESERVED, DwarfFormat, sleb, uleb
 from ...arch.table import Architecture
 from ...arrays import put_integers, ranges, values_at
 from ...refusals import Refusals
 from ...table.merge import refuse_mixture
 from ...table.model import FunctionColumns, UnwindTable, concatenate, table_of
+from ..eh_frame_hdr import FdeAddresses
 from ..layout import LENGTH_BYTES, Places, put_addresses
 from ..records import Records, read_records
 from .new_records import NO_ROOM, additions
@@ -51,14 +52,16 @@ class EditReport:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EditedCfi:
-    """A section after an edit. `records` are those before; `data` its bytes but for addresses in new records, which
-    `places` has; `is_gone` tells of each entry before whether something else stands there. `refusals` are of functions
-    that could not be said, which those of `replace` come first of: what they were to replace is untouched."""
+    """A section after an edit. `records` are those before it, and `is_gone` marks their entries that something else
+    has replaced. `data` are the section's bytes without the addresses in new records, which are in `places`. `fdes` are
+    those after the edit. `refusals` are of functions that cannot be encoded: in order, those of `replace` first; what
+    they were to replace is unchanged."""
 
     records: Records
     data: NDArray[np.uint8]
     places: tuple[Places, ...]
     is_gone: NDArray[np.bool_]
+    fdes: FdeAddresses
     report: EditReport
     refusals: Refusals
 
@@ -71,6 +74,16 @@ class EditedCfi:
     def address(self) -> int:
         """The section's own."""
         return self.records.section.address
+
+    @property
+    def byte_order(self) -> ByteOrder:
+        """Of the section."""
+        return self.records.section.byte_order
+
+    @property
+    def address_size(self) -> int:
+        """Bytes of an address."""
+        return self.records.section.address_size
 
     def __len__(self) -> int:
         """Bytes of the section."""
@@ -238,7 +251,11 @@ def _changed(
     )
     gone = np.zeros(len(entries.offset), np.bool_)
     gone[np.searchsorted(entries.offset, records.fdes.offset[is_gone])] = True
-    return EditedCfi(records, data, places, gone, report, new.refusals)
+    # What is appended comes after the last entry: FDEs that stay keep their offsets.
+    kept = FdeAddresses.of_functions(records.functions).select(~is_gone)
+    added = FdeAddresses(new.fields.offset, new.fields.start, new.fields.length)
+    fdes = FdeAddresses.concatenate([kept, added])
+    return EditedCfi(records, data, places, gone, fdes, report, new.refusals)
 
 
 def _refuse_shared(
