@@ -72,12 +72,8 @@ def address_of(text: str) -> int:
 
 
 def address_or_name(text: str) -> int | str:
-    """An address, or else a name."""
-    try:
-        int(text, 0)
-    except ValueError:
-        return text
-    return address_of(text)
+    """An address, or the name of a symbol, which no digit and no sign begins."""
+    return address_of(text) if text[:1] in set("+-0123456789") else text
 
 
 @contextmanager

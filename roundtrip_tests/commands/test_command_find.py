@@ -286,7 +286,7 @@ def test_every_pc_of_a_plt(tools: Binutils | None, tmp_path: Path) -> None:
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pcs", [[], ["main"], ["0x"], ["-1"], ["0x10000000000000000"], ["0x1000", "1.5"], ["08"]])
+@pytest.mark.parametrize("pcs", [[], ["0x"], ["-1"], ["0x10000000000000000"], ["0x1000", "1.5"], ["08"]])
 def test_wrong_usage(pcs: list[str], tmp_path: Path) -> None:
     done = unwindkit("find", written(tmp_path, BOTH), *pcs)
     assert (done.returncode, done.stdout) == (WRONG, "")

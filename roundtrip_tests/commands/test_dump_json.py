@@ -202,7 +202,7 @@ def test_flags_without_a_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["FILE"], ["--json", "FILE"], ["--sframe"], ["--no-such", "FILE"], ["--sframe", "FILE", "FILE"]]
+    "arguments", [[], ["--json"], ["--sframe"], ["--no-such", "FILE"], ["--sframe", "FILE", "FILE"]]
 )
 def test_wrong_usage(arguments: list[str], tmp_path: Path) -> None:
     path = tmp_path / "file"
