@@ -30,7 +30,7 @@ _FAMILIES = {
     "aarch64": ((r"W(\d+)", 0), (r"B(\d+)", 64), (r"reg(\d+)", 0)),
     "riscv64": ((r"X(\d+)", 0), (r"F(\d+)_H", 32)),
     "s390x": ((r"R(\d+)D", 0),),
-    "loongarch64": ((r"R(\d+)", 0),),
+    "loongarch64": ((r"R(\d+)", 0), (r"F(\d+)_64", 32)),
     "sparc64": ((r"O(\d+)", 8), (r"L(\d+)", 16), (r"I(\d+)", 24)),
 }
 # LLVM has the return address's state on AArch64 as a register.
@@ -52,7 +52,10 @@ def _frame(start: str, end: str, text: str, architecture: str) -> Frame:
         if name in _NAMES[architecture]:
             return _NAMES[architecture][name]
         found = ((re.fullmatch(pattern, name), first) for pattern, first in _FAMILIES[architecture])
-        return next(first + int(match[1]) for match, first in found if match)
+        numbers = [first + int(match[1]) for match, first in found if match]
+        if not numbers:
+            raise OracleError(f"llvm-dwarfdump printed the register {name}")
+        return numbers[0]
 
     def place(rule: str) -> str:
         if rule.startswith("DW_OP"):
