@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # FREs that are put into text at once: some megabytes of working memory.
 CHUNK = 1 << 14
 
+_CFA = "c"
 _BASE = {SFRAME_BASE_REG.FP: "fp", SFRAME_BASE_REG.SP: "sp"}
 
 
@@ -53,27 +54,28 @@ class _Dump:
     contents: list[_Row]
 
 
-class _Place(NamedTuple):
-    """Where CFA, FP or RA is: `offset` from `base`, or read from memory there; without an offset, the register itself.
+class _Location(NamedTuple):
+    """Where CFA, FP or RA is: `base` + `offset`, or in memory at that address; without an offset the register itself.
 
-    `base` is a name as readelf has it; "c" is the CFA. `deref` is None where no word says it.
+    `base` is _CFA, the name of a register as in readelf, or the number of a register that has no name. `deref` is None
+    if no control word gives it.
     """
 
-    base: str
+    base: str | int
     offset: int | None
     deref: bool | None = None
 
     def text(self) -> str:
-        """As readelf prints it, which shows `deref` only where the base is a register."""
+        """As in readelf, which shows `deref` only if the base is a register."""
+        base = f"r{self.base}" if isinstance(self.base, int) else self.base
         if self.offset is None:
-            return self.base
-        place = f"{self.base}{self.offset:+d}"
-        return f"({place})" if self.deref and self.base != "c" else place
+            return base
+        place = f"{base}{self.offset:+d}"
+        return f"({place})" if self.deref and base != _CFA else place
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
-        base = int(self.base[1:]) if self.base[0] == "r" else self.base
-        found: dict[str, Any] = {} if base == "c" else {"register": base}
+        """As in JSON."""
+        found: dict[str, Any] = {} if self.base == _CFA else {"register": self.base}
         found |= {} if self.offset is None else {"offset": self.offset}
         return found if self.deref is None else found | {"deref": self.deref}
 
@@ -81,9 +83,9 @@ class _Place(NamedTuple):
 class _Row(NamedTuple):
     """An FRE's content; without a CFA it is an outermost frame's. `ra_text` is readelf's, which tells apart more."""
 
-    cfa: _Place | None
-    fp: _Place | None
-    ra: _Place | None
+    cfa: _Location | None
+    fp: _Location | None
+    ra: _Location | None
     ra_text: str
     signed: bool
 
@@ -186,13 +188,13 @@ def _plain_rows(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
         else:
             # U: a word that pads, where FP is saved and RA is not.
             ra_text = places[0].text() if places[0] else "U" if words > 1 else "u"
-        yield _Row(_Place(_BASE[base], cfa), places[1], places[0], ra_text, bool(signed))
+        yield _Row(_Location(_BASE[base], cfa), places[1], places[0], ra_text, bool(signed))
 
 
-def _slot(word: int, has_register_slots: bool) -> _Place:
+def _slot(word: int, has_register_slots: bool) -> _Location:
     if has_register_slots and word & SLOT_REGISTER_MARK:
-        return _Place(f"r{word >> SLOT_REGISTER_SHIFT}", None)
-    return _Place("c", word)
+        return _Location(word >> SLOT_REGISTER_SHIFT, None)
+    return _Location(_CFA, word)
 
 
 def _flex_rows(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
@@ -213,12 +215,12 @@ def _flex_rows(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
         yield _Row(places[0], places[2], places[1], ra_text, bool(is_signed))
 
 
-def _pair(control: int, offset: int, is_there: bool, names: dict[int, str]) -> _Place | None:
+def _pair(control: int, offset: int, is_there: bool, names: dict[int, str]) -> _Location | None:
     if not is_there:
         return None
     register = control >> sframe.CONTROL_REGISTER_SHIFT
-    base = names.get(register, f"r{register}") if control & sframe.CONTROL_REG else "c"
-    return _Place(base, offset, bool(control & sframe.CONTROL_DEREF))
+    base = names.get(register, register) if control & sframe.CONTROL_REG else _CFA
+    return _Location(base, offset, bool(control & sframe.CONTROL_DEREF))
 
 
 def _header_text(columns: SframeColumns) -> str:
