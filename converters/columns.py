@@ -83,6 +83,10 @@ class Columns:
         """The columns, in order."""
         return tuple(getattr(self, one.name) for one in self.declared)
 
+    def views(self) -> dict[str, Any]:
+        """The columns by name, as kernels take them (`views` of converters/kernels)."""
+        return {one.name: np.ascontiguousarray(getattr(self, one.name)).data for one in self.declared}
+
     def record(self, index: int) -> dict[str, Any]:
         """One record as Python values, by name; a list of them where a column has several per record."""
         return {one.name: getattr(self, one.name)[index].tolist() for one in self.declared}

@@ -29,7 +29,7 @@ def _value(_type: object, value: Any) -> Any:
 if not TYPE_CHECKING:
     cython = SimpleNamespace(
         compiled=False,
-        **dict.fromkeys(("cfunc", "ccall", "inline", "cclass"), _unchanged),
+        **dict.fromkeys(("cfunc", "ccall", "inline", "cclass", "final"), _unchanged),
         exceptval=_exceptval,
         **dict.fromkeys(("declare", "cast"), _value),
         **dict.fromkeys(("uchar", "uint", "int", "longlong", "ulonglong"), int),

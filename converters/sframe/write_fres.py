@@ -27,6 +27,9 @@ from .fres import MAX_FLEX_WORDS, MAX_WORDS, abi_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..kernels.sframe.project import Abi
+    from ..kernels.shared.rows import Rows, Rules
+
 # What FLEX words may say where others cannot.
 FLEXIBLE = (Reason.CFA_EXPRESSION, Reason.CFA_REGISTER, Reason.RA_RULE, Reason.FP_RULE, Reason.FP_WITHOUT_RA)
 
@@ -62,15 +65,24 @@ class Segments:
         return rows.is_flex[self.rows[self.fres[segment] - 1]]
 
 
-def _abi_vector(architecture: Architecture, version: SFRAME_VERSION) -> NDArray[np.int64]:
-    """The ABI as kernels/sframe take it. Version 3 has no register slots, and a mark for outermost frames."""
+def _kernel_abi(architecture: Architecture, version: SFRAME_VERSION) -> Abi:
+    """The ABI as kernels take it. Version 3 has no register slots, and a mark for outermost frames."""
     abi = abi_of(architecture)
     is_v3 = version >= SFRAME_VERSION.V3
-    registers = (architecture.stack_pointer, architecture.frame_pointer, architecture.return_address)
-    offsets = (abi.fixed_ra_offset or 0, abi.sp_value_offset, abi.cfa_adjustment, abi.cfa_alignment)
-    # Where RA slots may name registers, an RA that is not saved has a padding word before FP.
-    flags = (abi.has_register_slots and not is_v3, abi.sp_is_saved, abi.has_register_slots, is_v3)
-    return np.array([*registers, *offsets, *flags], np.int64)
+    return engine.sframe.project.Abi(
+        sp=architecture.stack_pointer,
+        fp=architecture.frame_pointer,
+        ra=architecture.return_address,
+        fixed_ra=abi.fixed_ra_offset or 0,
+        sp_value=abi.sp_value_offset,
+        cfa_adjustment=abi.cfa_adjustment,
+        cfa_alignment=abi.cfa_alignment,
+        sp_is_saved=abi.sp_is_saved,
+        has_register_slots=abi.has_register_slots and not is_v3,
+        # Where RA slots may name registers, an RA that is not saved has a padding word before FP.
+        fp_alone=abi.has_register_slots,
+        marks_outermost=is_v3,
+    )
 
 
 def project_rows(tables: tuple[UnwindTable, ...], version: SFRAME_VERSION) -> SframeRows:
@@ -84,21 +96,19 @@ def project_rows(tables: tuple[UnwindTable, ...], version: SFRAME_VERSION) -> Sf
 
 
 def _project(table: UnwindTable, version: SFRAME_VERSION) -> SframeRows:
-    rows, rules = table.rows, table.rules
-    count = len(rows.offset)
+    kernels = engine.sframe.project
+    count = len(table.rows)
     reason, info = np.empty(count, np.uint8), np.empty(count, np.uint8)
     words = np.empty((count, MAX_WORDS), np.int32)
-    abi = _abi_vector(table.architecture, version)
-    columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state, rows.first_rule, rows.rule_count)
-    engine.sframe.project.project(
-        *views(abi, *columns, rules.register, rules.kind, rules.value),
-        *views(reason, info, words),
-    )
-    plain = SframeRows(rows.offset, reason, info, words, np.zeros(count, np.bool_))
-    return plain if version < SFRAME_VERSION.V3 else _with_flex(table, plain, abi)
+    abi = _kernel_abi(table.architecture, version)
+    rows = engine.shared.rows.Rows(**table.rows.views())
+    rules = engine.shared.rows.Rules(**table.rules.views())
+    kernels.project(abi, rows, rules, kernels.Fres(*views(reason, info, words)))
+    plain = SframeRows(table.rows.offset, reason, info, words, np.zeros(count, np.bool_))
+    return plain if version < SFRAME_VERSION.V3 else _with_flex(table, plain, abi, rows, rules)
 
 
-def _with_flex(table: UnwindTable, plain: SframeRows, abi: NDArray[np.int64]) -> SframeRows:
+def _with_flex(table: UnwindTable, plain: SframeRows, abi: Abi, rows: Rows, rules: Rules) -> SframeRows:
     """The rows in FLEX words, of those runs where fewer rows are refused so; but for segments that need none."""
     run = group_numbers(np.diff(table.run_rows))
     tried = np.zeros(len(table.run_rows) - 1, np.bool_)
@@ -107,14 +117,12 @@ def _with_flex(table: UnwindTable, plain: SframeRows, abi: NDArray[np.int64]) ->
         return plain
     wanted = tried[run].astype(np.uint8)
     cfa, forms = forms_of(table)
-    rows, rules = table.rows, table.rules
     reason, info = plain.reason.copy(), plain.info.copy()
     words = np.zeros((len(reason), MAX_FLEX_WORDS), np.int32)
     words[:, :MAX_WORDS] = plain.words
-    engine.sframe.project_flex.project(
-        *views(abi, wanted, cfa.kind, cfa.base, cfa.value, rows.ra_state, rows.first_rule, rows.rule_count),
-        *views(rules.register, forms.kind, forms.base, forms.value, reason, info, words),
-    )
+    kernels = engine.sframe.project
+    pairs = kernels.Pairs(abi, rows, rules, kernels.Forms(**cfa.views()), kernels.Forms(**forms.views()))
+    kernels.project_flex(pairs, *views(wanted), kernels.Fres(*views(reason, info, words)))
     refused = (np.bincount(run, of > 0, len(tried)) for of in (reason, plain.reason))
     is_flex = (tried & np.less(*refused))[run]
     is_flex &= _has_any(plain.reason > 0, _segment_of(run, reason > 0))

@@ -7,5 +7,4 @@ if TYPE_CHECKING:  # as attributes of the engine (../engine.py)
     from . import fres as fres
     from . import merge_fdes as merge_fdes
     from . import project as project
-    from . import project_flex as project_flex
     from . import share_blocks as share_blocks
