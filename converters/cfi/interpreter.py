@@ -7,7 +7,6 @@ state; the states they end in are what FDEs start from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ import numpy as np
 
 from ...schemas import cfi
 from ...schemas.cfi import MachineEffects
-from ...schemas.pointers import NO_BASES, PointerBases
+from ...schemas.pointers import DW_EH_PE, NO_BASES, PointerBases
 from ...schemas.section import ParseError, Section
 from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
@@ -51,19 +50,24 @@ def instruction_table(effects: MachineEffects) -> NDArray[np.uint8]:
     return table
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CieColumns:
-    """What the kernels need of each CIE: factors, pointer encodings, sizes in bytes, and its initial instructions."""
+@columns
+class CieColumns(Columns):
+    """What each CIE says for its FDEs, and where its initial instructions are."""
 
-    code_factor: NDArray[np.int64]
-    data_factor: NDArray[np.int64]
-    address_encoding: NDArray[np.uint8]
-    lsda_encoding: NDArray[np.uint8]
-    is_augmented: NDArray[np.uint8]
-    address_size: NDArray[np.uint8]
-    segment_size: NDArray[np.uint8]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
+    kind: NDArray[np.int64] = column_of("number", "the same for CIEs that give equal instructions equal rows")
+    code_factor: NDArray[np.int64] = column_of("bytes")
+    data_factor: NDArray[np.int64] = column_of("bytes")
+    address_encoding: NDArray[np.uint8] = column_of(DW_EH_PE)
+    lsda_encoding: NDArray[np.uint8] = column_of(DW_EH_PE, "omit where there is none")
+    is_augmented: NDArray[np.uint8] = column_of("0 or 1", "whether FDEs have augmentation data")
+    address_size: NDArray[np.uint8] = column_of("bytes")
+    segment_size: NDArray[np.uint8] = column_of("bytes")
+    start: NDArray[np.int64] = column_of("section offset", "of the initial instructions")
+    end: NDArray[np.int64] = column_of("section offset", "of the end of the initial instructions")
+    return_column: NDArray[np.uint32] = column_of("DWARF register", "whose rule is the return address's")
+    flags: NDArray[np.uint8] = column_of("`FunctionFlag`")
+    personality_encoding: NDArray[np.uint8] = column_of(DW_EH_PE, "omit where there is none")
+    personality: NDArray[np.uint64] = column_of("address")
 
 
 @columns

@@ -18,6 +18,7 @@ from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, is_sign
 from ...schemas.section import BuildError, ByteOrder
 from ...schemas.wire import DwarfFormat, leb_block, sleb, uleb
 from ..arrays import put_integers, starts_of
+from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import pointer_sizes
 from ..table.model import FunctionColumns, FunctionFlag, UnwindTable
@@ -229,19 +230,18 @@ class Heads:
         return Heads(self.dialect, self.byte_order, self.address_size, *columns)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HeadFields:
-    """What stands in heads, one element an FDE: its section `offset` and `size` in bytes, the section offset of its
-    `cie`, and what the function has of the same name."""
+@columns
+class HeadFields(Columns):
+    """What the headers of FDEs hold."""
 
-    offset: NDArray[np.int64]
-    size: NDArray[np.int64]
-    cie: NDArray[np.int64]
-    start: NDArray[np.uint64]
-    length: NDArray[np.uint64]
-    segment: NDArray[np.uint64]
-    has_lsda: NDArray[np.bool_]
-    lsda: NDArray[np.uint64]
+    offset: NDArray[np.int64] = column_of("section offset", "of the FDE")
+    size: NDArray[np.int64] = column_of("bytes", "of the FDE")
+    cie: NDArray[np.int64] = column_of("section offset", "of its CIE")
+    start: NDArray[np.uint64] = column_of("address", "of the function")
+    length: NDArray[np.uint64] = column_of("bytes", "of the function")
+    segment: NDArray[np.uint64] = column_of("segment selector")
+    has_lsda: NDArray[np.bool_] = column_of()
+    lsda: NDArray[np.uint64] = column_of("address")
 
 
 def fields_of(

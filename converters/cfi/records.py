@@ -173,17 +173,17 @@ def read_functions(
     )
     if reader.fault:
         refuse(section, f"FDE[{done}]", reader)
-    is_opaque = (cies.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0)[cie]
+    is_opaque = (layout.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0)[cie]
     instructions[is_opaque] = fdes.end[is_opaque]
     functions = replace(
         FunctionColumns.defaults(count),
         start=start,
         size=size,
         segment=segment,
-        return_column=cies.return_column[cie],
-        flags=cies.flags[cie] | has_lsda * np.uint8(FunctionFlag.HAS_LSDA),
-        personality_encoding=cies.personality_encoding[cie],
-        personality=cies.personality[cie],
+        return_column=layout.return_column[cie],
+        flags=layout.flags[cie] | has_lsda * np.uint8(FunctionFlag.HAS_LSDA),
+        personality_encoding=layout.personality_encoding[cie],
+        personality=layout.personality[cie],
         lsda=lsda,
         origin=fdes.offset.astype(np.uint64),
     )
@@ -209,15 +209,10 @@ MAX_FACTOR = 1 << 30
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cies:
-    """Some CIEs, in order of their offsets. `kind` is equal where all that shapes a row is equal."""
+    """Some CIEs, in order of their offsets."""
 
     parsed: tuple[ParsedCie, ...]
-    kind: NDArray[np.int64]
     columns: CieColumns
-    return_column: NDArray[np.uint32]
-    flags: NDArray[np.uint8]
-    personality_encoding: NDArray[np.uint8]
-    personality: NDArray[np.uint64]
 
 
 def cie_columns(
@@ -237,7 +232,8 @@ def cie_columns(
 
     parsed: dict[bytes, Cie | OpaqueCie] = {}
     kinds: dict[object, int] = {}
-    rows = []
+    found: list[ParsedCie] = []
+    records = []
     for number, (offset, end) in enumerate(zip(offsets.tolist(), ends.tolist(), strict=True)):
         name = f"CIE[{number}]"
         raw = bytes(section.data[offset:end])
@@ -246,27 +242,21 @@ def cie_columns(
             raw, cfi_sections.parse_cie(section, offset, dialect, name, known_only)
         )
         if isinstance(cie, OpaqueCie):
-            shape, *columns = _opaque_columns(section, end, return_address or 0)
+            shape, values = _opaque_values(section, end, return_address or 0)
             augmentation = None
         else:
             augmentation = cfi_sections.parse_augmentation(cie, section, offset, name)
-            shape, *columns = _columns_of_cie(section, offset, end, name, cie, augmentation, bases)
-        rows.append(((cie, augmentation), kinds.setdefault(shape, len(kinds)), *columns))
-    both, kind, layouts, rest = zip(*rows, strict=True) if rows else ((), (), (), ())
-    types = ("i8", "i8", "u1", "u1", "u1", "u1", "u1", "i8", "i8")
-    return Cies(
-        both,
-        np.array(kind, np.int64),
-        CieColumns(*(np.array([row[i] for row in layouts], code) for i, code in enumerate(types))),
-        *(np.array([row[i] for row in rest], code) for i, code in enumerate(("u4", "u1", "u1", "u8"))),
-    )
+            shape, values = _values_of_cie(section, offset, end, name, cie, augmentation, bases)
+        found.append((cie, augmentation))
+        records.append((kinds.setdefault(shape, len(kinds)), *values))
+    return Cies(tuple(found), CieColumns.of_records(records))
 
 
-# What makes two CIEs equal to their FDEs, the elements of `CieColumns`, and those of `Cies` behind them.
-_CieRow = tuple[object, tuple[int, ...], tuple[int, ...]]
+# What makes two CIEs equal to their FDEs, and the values of `CieColumns` after `kind`.
+_CieRow = tuple[object, tuple[int, ...]]
 
 
-def _columns_of_cie(
+def _values_of_cie(
     section: Section, offset: int, end: int, name: str, cie: Cie, augmentation: Augmentation, bases: PointerBases
 ) -> _CieRow:
     from ...schemas import cfi_sections
@@ -291,8 +281,6 @@ def _columns_of_cie(
             *factors,
             *(layout.address_encoding, layout.lsda_encoding, layout.is_augmented),
             *(layout.address_size, layout.segment_selector_size, end - len(cie.initial_instructions), end),
-        ),
-        (
             register,
             flags,
             augmentation.personality_encoding if augmentation.personality else DW_EH_PE.omit,
@@ -301,11 +289,11 @@ def _columns_of_cie(
     )
 
 
-def _opaque_columns(section: Section, end: int, return_address: int) -> _CieRow:
+def _opaque_values(section: Section, end: int, return_address: int) -> _CieRow:
     """Of an unknown augmentation: plain addresses and no instructions."""
     layout = (1, 1, DW_EH_PE.absptr, DW_EH_PE.omit, False, section.address_size, 0, end, end)
     flags = FunctionFlag.UNKNOWN_AUGMENTATION
-    return FunctionFlag.UNKNOWN_AUGMENTATION, layout, (return_address, flags, DW_EH_PE.omit, 0)
+    return flags, (*layout, return_address, flags, DW_EH_PE.omit, 0)
 
 
 def check_augmentation(section: Section, offset: int, name: str, parsed: ParsedCie) -> None:

@@ -7,7 +7,7 @@ own stream starts from nothing: it runs on a twin of the CIE that has no instruc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -127,12 +127,12 @@ def frames_of(section: Section, dialect: Dialect) -> Frames:
 
     spread = partial(_spread, is_cie, is_fde)
     layout = with_twins(cies.columns)
-    cie = spread(np.arange(len(cies.kind)), of_fdes, "i8")
+    cie = spread(np.arange(len(cies.columns)), of_fdes, "i8")
     begin = spread(cies.columns.start, instructions, "i8")
     start = spread(0, functions.start, "u8")
     index = np.where(is_fde, np.cumsum(is_fde), np.cumsum(is_cie)) - 1
-    streams = InstructionRanges(begin, found.end, start, np.where(is_fde, cie, cie + len(cies.kind)), index)
-    run, streams, decoded = _runs(section, layout, streams, np.flatnonzero(cie >= 0), cies.kind)
+    streams = InstructionRanges(begin, found.end, start, np.where(is_fde, cie, cie + len(cies.columns)), index)
+    run, streams, decoded = _runs(section, layout, streams, np.flatnonzero(cie >= 0))
     is_64 = _is_64(section, found.offset)
     return Frames(
         section=section,
@@ -176,9 +176,8 @@ def _is_64(section: Section, offset: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def with_twins(cies: CieColumns) -> CieColumns:
-    """The CIEs, and behind them each once more without instructions: its own ones run on that."""
-    columns = {field.name: np.concatenate([getattr(cies, field.name)] * 2) for field in fields(CieColumns)}
-    return CieColumns(**columns | {"end": np.concatenate([cies.end, cies.start])})
+    """The CIEs, then each once more without instructions and of another kind: its own instructions run on that."""
+    return CieColumns.concatenate([cies, replace(cies, kind=~cies.kind, end=cies.start)])
 
 
 def _runs(
@@ -186,15 +185,11 @@ def _runs(
     layout: CieColumns,
     entries: InstructionRanges,
     present: NDArray[np.int64],
-    kind: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], InstructionRanges, Instructions]:
-    """The run of each entry (-1 of one that is not `present`), the runs' streams, and these decoded.
-
-    `kind` is equal for CIEs that shape rows alike.
-    """
+    """The run of each entry (-1 of one that is not `present`), the runs' streams, and these decoded."""
     streams = entries.select(present)
-    kinds = np.concatenate([2 * kind, 2 * kind + 1])  # a CIE's own stream is never an FDE's
-    number, first = intern(np.frombuffer(section.data, np.uint8), streams.start, streams.end, kinds[streams.cie])
+    kind = layout.kind[streams.cie]
+    number, first = intern(np.frombuffer(section.data, np.uint8), streams.start, streams.end, kind)
     run = number.astype(np.int64)
     decoded = decode(section, layout, streams.select(first))
     moves = decoded.has_effect(Effect.SET_LOCATION)

@@ -198,16 +198,8 @@ class Best:
 def usable_cies(records: Records) -> NDArray[np.int64]:
     """Of the section's CIEs that a new FDE may have, the first of each kind."""
     cies, layout = records.cies, records.cies.columns
-    kinds: dict[tuple[int, ...], int] = {}
-    kind = np.array(
-        [
-            kinds.setdefault(key, len(kinds))
-            for key in zip(*(c.tolist() for c in (cies.kind, cies.personality_encoding, cies.personality)), strict=True)
-        ],
-        np.int64,
-    )
-    _, first = np.unique(kind, return_index=True)
-    users = np.bincount(kind[records.cie], minlength=len(kinds))
+    kind, first = numbered(layout.kind, layout.personality_encoding, layout.personality)
+    users = np.bincount(kind[records.cie], minlength=len(first))
     is_plain = np.array([_is_plain(*one) for one in cies.parsed], np.bool_)
     is_usable = is_plain & (layout.address_size == records.section.address_size)
     is_usable &= (layout.code_factor > 0) & (layout.data_factor != 0)
@@ -308,12 +300,11 @@ def _says_the_same(
     records: Records, cie: int, functions: FunctionColumns, which: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Which functions a CIE is right for but for its instructions, and has room for the addresses of."""
-    cies, layout = records.cies, records.cies.columns
-    address_size = records.section.address_size
-    same: NDArray[np.bool_] = functions.return_column[which] == cies.return_column[cie]
-    same &= functions.flags[which] & _MARKS == cies.flags[cie] & _MARKS
-    same &= functions.personality_encoding[which] == cies.personality_encoding[cie]
-    same &= functions.personality[which] == cies.personality[cie]
+    layout, address_size = records.cies.columns, records.section.address_size
+    same: NDArray[np.bool_] = functions.return_column[which] == layout.return_column[cie]
+    same &= functions.flags[which] & _MARKS == layout.flags[cie] & _MARKS
+    same &= functions.personality_encoding[which] == layout.personality_encoding[cie]
+    same &= functions.personality[which] == layout.personality[cie]
     same &= (functions.segment[which] == 0) & (layout.segment_size[cie] == 0)
     encoding = layout.address_encoding[cie : cie + 1]
     same &= ~is_beyond(functions.size[which], int(encoded_sizes(encoding, address_size)[0]), signed=False)

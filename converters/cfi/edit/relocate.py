@@ -89,8 +89,8 @@ def _personalities(records: Records) -> Relative:
         if augmentation is not None and augmentation.personality
     ]
     which, offset = np.array(found, np.int64).reshape(-1, 2).T
-    encoding = cies.personality_encoding[which]
-    return Relative("CIE.personality", offset, encoding, cies.columns.address_size[which])
+    columns = cies.columns.select(which)
+    return Relative("CIE.personality", offset, columns.personality_encoding, columns.address_size)
 
 
 def _set_locations(records: Records) -> Relative:
@@ -131,7 +131,7 @@ def refuse_unmovable(records: Records, fields: Iterable[Relative], delta: int) -
             reason = "is a LEB128 that counts from its own place: it would change its size"
             raise BuildError(section, int(one.offset[wrong]), one.name, reason)
     layout = records.cies.columns
-    encodings = (layout.address_encoding, layout.lsda_encoding, records.cies.personality_encoding)
+    encodings = (layout.address_encoding, layout.lsda_encoding, layout.personality_encoding)
     for encoding in encodings:
         is_aligned = (encoding != DW_EH_PE.omit) & (encoding & APPLICATION_MASK == DW_EH_PE.aligned)
         for cie in np.flatnonzero(is_aligned & (delta % layout.address_size.astype(np.int64) > 0))[:1].tolist():
