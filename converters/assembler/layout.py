@@ -13,7 +13,7 @@ import numpy as np
 
 from ...schemas.section import BuildError
 from ..refusals import Reason, Refusals
-from ..table.cut import trimmed, without_blocks
+from ..table.cut import trim, without_blocks
 from ..table.model import FunctionColumns, FunctionFlag, UnwindTable
 from .pointers import REACH, Pointers, is_far
 
@@ -33,7 +33,7 @@ def cut_overlaps(table: UnwindTable) -> UnwindTable:
     """
     shift = _section_starts(table.functions)
     moved = replace(table, functions=replace(table.functions, start=table.functions.start + shift))
-    cut = trimmed(without_blocks(moved))
+    cut = trim(without_blocks(moved))
     return replace(cut, functions=replace(cut.functions, start=cut.functions.start - shift))
 
 

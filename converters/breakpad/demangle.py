@@ -16,7 +16,7 @@ _MANGLED = ("_Z", "_R")
 RUNTIMES = ("libstdc++.so.6", "libc++abi.so.1")
 
 
-def demangled(names: Iterable[str]) -> list[str]:
+def demangle_names(names: Iterable[str]) -> list[str]:
     """Each name, demangled where it is mangled; versions (`@@GLIBC_2.34`) are no part of names."""
     found = []
     with _cplusplus() as of_cplusplus:

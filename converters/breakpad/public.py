@@ -15,7 +15,7 @@ from ...schemas.breakpad import Public
 from ...schemas.breakpad_files import build_lines
 from ..elf.image import ElfImage
 from ..elf.symbols import defined_functions, strings_of
-from .demangle import demangled
+from .demangle import demangle_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,6 +91,6 @@ def _sayable(names: list[str]) -> list[str]:
 
 def public_lines(symbols: PublicSymbols, load_address: int) -> bytes:
     """PUBLIC records, with demangled names; a character that no line can hold becomes `?`."""
-    names = _sayable(demangled(symbols.name))
+    names = _sayable(demangle_names(symbols.name))
     address = (symbols.address - np.uint64(load_address)).tolist()
     return build_lines(Public, symbols.m.tolist(), address, [0] * len(address), names)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays import starts_of
 from ..rules import CfaKind, RuleKind
-from ..table.distinct import numbered
+from ..table.distinct import number_distinct
 from ..table.model import FunctionFlag, UnwindTable
 from .write_instructions import NO_ROW, Streams, StreamWriter
 
@@ -71,13 +71,13 @@ def choose_cies(writer: StreamWriter, which: NDArray[np.int64]) -> CieChoice:
     """The CIEs for some functions of the writer's table, in the order of these."""
     shape, shapes = _shapes(writer.table, which)
     run = writer.table.functions.run[which].astype(np.int64)
-    job, first = numbered(shape, run)
+    job, first = number_distinct(shape, run)
     job_run, job_shape = run[first], shape[first]
     initial = _initial_rows(writer, shapes, job_run, job_shape, np.bincount(job, minlength=len(first)))
     said = np.flatnonzero(initial != _UNSAID)
     initial, job_shape = initial[said], job_shape[said]
     # A row stands for all that say the same.
-    cie, of_cie = numbered(job_shape, np.where(initial == NO_ROW, NO_ROW, writer.content[initial]))
+    cie, of_cie = number_distinct(job_shape, np.where(initial == NO_ROW, NO_ROW, writer.content[initial]))
     place = np.full(len(first), -1, np.int64)
     place[said] = np.arange(len(said))
     chosen = tuple(shapes[one] for one in job_shape[of_cie].tolist())
@@ -93,7 +93,7 @@ def _shapes(table: UnwindTable, which: NDArray[np.int64]) -> tuple[NDArray[np.in
     segment = functions.segment[which]
     width = np.select([segment >> np.uint64(8 * size) == 0 for size in (1, 2, 4)], [1, 2, 4], 8)
     columns = [*(getattr(functions, name)[which] for name in names), np.where(segment > 0, width, 0), *units]
-    number, first = numbered(*columns)
+    number, first = number_distinct(*columns)
     rows = zip(*(column[first].tolist() for column in columns), strict=True)
     shapes = [
         Shape(column, FunctionFlag(flags), encoding, personality, size, code, -data)
@@ -143,7 +143,7 @@ def _initial_rows(
     """For each job the row that its CIE begins with, NO_ROW for an empty one, _UNSAID where none leads to its rows."""
     own = writer.table.run_rows[job_run]
     code, data = (column[job_shape] for column in factors_of(shapes))
-    beginning, first = numbered(job_shape, writer.content[own])
+    beginning, first = number_distinct(job_shape, writer.content[own])
     # The beginning that most functions of a shape have: in descending order, the first of each.
     weight = np.bincount(beginning, users, len(first))
     order = np.lexsort((np.arange(len(first)), -weight))

@@ -20,7 +20,7 @@ from ..cfi.read import table_from_cfi
 from ..elf.admission import supported_architecture
 from ..elf.image import ElfImage, open_elf
 from ..elf.relocation import LaidOut, lay_out, place_addresses, relocate
-from ..table.cut import laid_over
+from ..table.cut import overlay
 from ..table.model import UnwindTable, concatenate, table_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def table_of_laid_out(laid: LaidOut, section: str | None = None) -> UnwindTable:
         raise ParseError("", None, "", "has no call frame information: neither .eh_frame nor .debug_frame")
     readable = [name for name in present if not image.named(name)[0].is_nobits] or present
     if section == ALL:
-        return reduce(laid_over, (_read(laid, name) for name in readable))
+        return reduce(overlay, (_read(laid, name) for name in readable))
     table = _read(laid, readable[0])
     return table if len(table) or len(readable) < 2 else _read(laid, readable[1])
 

@@ -18,7 +18,7 @@ from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
 from ..table.lookup import NOTHING, addresses
 from .fres import MAX_FLEX_WORDS, MAX_WORDS, Fres, check_words
-from .section import SframeColumns, checked, sframe_columns
+from .section import SframeColumns, check_columns, sframe_columns
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -49,7 +49,7 @@ def find_fres(data: bytes | memoryview, pcs: ArrayLike, section_address: int = 0
 
 def fres_at(section: Section, pc: NDArray[np.uint64]) -> FresAt:
     """As `find_fres`."""
-    columns = checked(sframe_columns(section))
+    columns = check_columns(sframe_columns(section))
     fde = _fdes_at(columns, pc)
     asked = np.flatnonzero(fde >= 0)
     of = fde[asked]

@@ -36,7 +36,7 @@ SCALE = 1024
 PASSES = 3
 
 
-def grouped(
+def group_fdes(
     rows: SframeRows,
     split: Segments,
     pieces: Pieces,
@@ -64,7 +64,7 @@ def grouped(
     repeated = np.where(repeats, fre_size[first], 0)
     begin = _choose(version, max_rows, pieces, joins, count, size, repeated, shares)
     is_first = run_starts(begin)
-    return _laid_out(rows, split, pieces, is_first, first, count, repeats & ~is_first)
+    return _lay_out(rows, split, pieces, is_first, first, count, repeats & ~is_first)
 
 
 def _fre_sizes(rows: SframeRows, split: Segments) -> NDArray[np.int64]:
@@ -177,7 +177,7 @@ def _from_the_end(begin: NDArray[np.int64]) -> NDArray[np.int64]:
     return groups
 
 
-def _laid_out(
+def _lay_out(
     rows: SframeRows,
     split: Segments,
     pieces: Pieces,

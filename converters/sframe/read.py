@@ -18,12 +18,12 @@ from ...schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT, Sfram
 from ..arch.table import Architecture
 from ..arrays import starts_of, starts_of_ends, values_at
 from ..rules import CfaKind, RaState, RuleKind
-from ..table.distinct import numbered
+from ..table.distinct import number_distinct
 from ..table.model import FunctionColumns, FunctionFlag, RowColumns, RuleColumns, UnwindTable
 from ..table.runs import cut_runs
 from .flex import Forms, RuleForms, columns_of_forms
 from .fres import FreBlocks, Fres, Pairs, Slots, abi_of, fres_of_blocks
-from .section import SframeColumns, checked, sframe_columns
+from .section import SframeColumns, check_columns, sframe_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ def from_sframe(data: bytes | memoryview, section_address: int = 0) -> UnwindTab
 
 def table_from_sframe(section: Section) -> UnwindTable:
     """As `from_sframe`. The byte order is told by the magic number."""
-    columns = checked(sframe_columns(section))
+    columns = check_columns(sframe_columns(section))
     blocks, run = columns.distinct_blocks()
     is_v3 = columns.version >= SFRAME_VERSION.V3
     fres = fres_of_blocks(columns.section, columns.fres, columns.fres_offset, blocks, least=int(not is_v3))
@@ -166,7 +166,7 @@ def _rules_of(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16], RuleForms]:
     """First rule and rule count of each row, and the rules: one slice for each distinct pair of FP and RA."""
     columns = ((fp.kind, ra.kind), (fp.base, ra.base), (fp.value, ra.value))
-    of_row, row = numbered(*(column for pair in columns for column in pair))
+    of_row, row = number_distinct(*(column for pair in columns for column in pair))
     # FP before RA: so they are numbered in every ABI that SFrame has.
     kind, base, value = (np.stack([of_fp[row], of_ra[row]], axis=1).reshape(-1) for of_fp, of_ra in columns)
     present = kind != RuleKind.UNSPECIFIED

@@ -1,6 +1,6 @@
 """An `.sframe` section as columns of what is stored: what the table, the look-up and the dump are made from.
 
-Strategy: here is all that a version changes, and every bound; whoever reads goes on with columns. `checked` adds
+Strategy: here is all that a version changes, and every bound; whoever reads goes on with columns. `check_columns` adds
 what a reader has to insist on who is to look PCs up, and a dump has not.
 """
 
@@ -138,7 +138,7 @@ def sframe_columns(section: Section) -> SframeColumns:
     return columns
 
 
-def checked(columns: SframeColumns) -> SframeColumns:
+def check_columns(columns: SframeColumns) -> SframeColumns:
     """The same, refused where no PC can be looked up by it: flags, what the ABI fixes, order, blocks of no bytes."""
     section, header, start = columns.section, columns.header, columns.start
     if unknown := int(header["flags"]) & ~int(sframe.FLAGS[columns.version]):

@@ -140,11 +140,11 @@ def sframe_from_table(
     shares = compact == "share" or (compact == "merge" and not is_foreign)
     laid_out = rows, split, pieces
     if compact == "merge":
-        from .merge_fdes import DEFAULT_MAX_ROWS, grouped
+        from .merge_fdes import DEFAULT_MAX_ROWS, group_fdes
 
         padding, bound = _padding_code(table.architecture), max_rows or DEFAULT_MAX_ROWS
         refused, functions = refusals.start, whole.functions
-        laid_out = grouped(rows, split, pieces, refused, functions, table.code, padding, wire_version, bound, shares)
+        laid_out = group_fdes(rows, split, pieces, refused, functions, table.code, padding, wire_version, bound, shares)
     encoded = _assemble(table, wire_version, shares, whole.functions, *laid_out)
     # Parts of one function are that function to whoever asked.
     parent = whole.parent

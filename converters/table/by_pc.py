@@ -16,7 +16,7 @@ from ...schemas.section import ParseError
 from ..arrays import furthest_before, group_numbers, range_run_starts, ranks, run_ends
 from ..refusals import Refusals
 from ..rules import CfaKind, RaState
-from .distinct import RowContent, numbered, row_contents
+from .distinct import RowContent, number_distinct, row_contents
 from .model import CfaRule, FunctionFlag, RegisterRule, UnwindTable
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _with_function(
     """Add to each range's content what holds for its whole function."""
     flags = table.functions.flags[owner] & ~np.uint8(FunctionFlag.HAS_LSDA)
     columns = (content, table.functions.return_column[owner], flags)
-    number, first = numbered(*columns)
+    number, first = number_distinct(*columns)
     distinct = zip(*(column[first].tolist() for column in columns), strict=True)
     return number, tuple(_rule_set(contents[c], column, flag) for c, column, flag in distinct)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_COPIED = 1 << 20
 
 
-def trimmed(table: UnwindTable) -> UnwindTable:
+def trim(table: UnwindTable) -> UnwindTable:
     """The table of a linked file with every PC in one function: the one that starts first, as `by_pc` has it.
 
     A function that begins inside another keeps the PCs behind, with the rules that hold there; one that has no PC for
@@ -39,7 +39,7 @@ def trimmed(table: UnwindTable) -> UnwindTable:
     return pieces_of(table, np.arange(len(table)), start, size)
 
 
-def laid_over(above: UnwindTable, below: UnwindTable) -> UnwindTable:
+def overlay(above: UnwindTable, below: UnwindTable) -> UnwindTable:
     """The functions of a table, and behind them what another one has at PCs where it has none.
 
     `above` stays as it is. Raises ParseError where that needs rows out of proportion.

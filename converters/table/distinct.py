@@ -121,13 +121,13 @@ def _rules_of(table: UnwindTable, rows: NDArray[np.int64]) -> tuple[list[Registe
     """The distinct register rules of some rows, and of each row which they are."""
     first, count = table.rows.first_rule[rows], table.rows.rule_count[rows].astype(np.int64)
     place, rules = ranges(first, count), table.rules
-    number, one = numbered(rules.register[place], rules.kind[place], rules.value[place])
+    number, one = number_distinct(rules.register[place], rules.kind[place], rules.value[place])
     found = number.tolist()
     slices = [tuple(found[begin:end]) for begin, end in pairwise(starts_of(count).tolist())]
     return [table.rule_slice(index, 1)[0] for index in place[one].tolist()], slices
 
 
-def numbered(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def number_distinct(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A number for each element of some columns, equal where all of them are, in the order in which they first occur;
     and the first element of each."""
     if len(columns) == 1:
@@ -139,7 +139,7 @@ def numbered(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int6
     number, first = _keys(hashes)
     if not all(np.array_equal(column, column[first][number]) for column in columns):
         # Chance: with other keys it will not be so again.
-        return numbered(*columns)
+        return number_distinct(*columns)
     return number, first
 
 

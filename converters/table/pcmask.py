@@ -71,7 +71,7 @@ def unroll(table: UnwindTable) -> UnwindTable:
     laid_out = []
     for index, masked in touched.items():
         function = table.function(index)
-        rows = [row for at, end, row in _bounds(function) for row in _laid_out(function, at, end, row, masked)]
+        rows = [row for at, end, row in _bounds(function) for row in _lay_out(function, at, end, row, masked)]
         laid_out.append(replace(function, rows=tuple(rows)))
     both = concatenate([table, table_of(table.architecture, laid_out)])
     run = both.functions.run[: len(table)].copy()
@@ -211,7 +211,7 @@ def _parts(function: Function, masked: dict[int, Masked]) -> list[Function]:
             start = function.start + at
             parts.append(replace(function, start=start, size=end - at, rows=residues, repetition=len(block)))
         else:
-            plain += _laid_out(function, at, end, row, masked)
+            plain += _lay_out(function, at, end, row, masked)
     return parts + _plain_part(function, plain, function.size)
 
 
@@ -223,7 +223,7 @@ def _plain_part(function: Function, rows: list[Row], end: int) -> list[Function]
     return [replace(function, start=function.start + at, size=end - at, rows=moved)]
 
 
-def _laid_out(function: Function, at: int, end: int, row: Row, masked: dict[int, Masked]) -> tuple[Row, ...]:
+def _lay_out(function: Function, at: int, end: int, row: Row, masked: dict[int, Masked]) -> tuple[Row, ...]:
     """The ordinary rows that a row stands for."""
     if at not in masked:
         return (row,)

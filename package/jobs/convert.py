@@ -19,7 +19,7 @@ from ..converters.breakpad.stack_cfi.write import to_stack_cfi
 from ..converters.cfi.write import to_debug_frame, to_eh_frame
 from ..converters.refusals import Refusals, count_reasons
 from ..converters.sframe.write import Compact, sframe_from_table
-from ..converters.table.cut import trimmed
+from ..converters.table.cut import trim
 from ..converters.table.model import UnwindTable
 from ..schemas.section import BuildError
 from ..writers.files import write_bytes
@@ -118,7 +118,7 @@ def convert(
 
 
 def _to_sframe(job: _Job) -> ConvertReport:
-    table = trimmed(job.found.table)
+    table = trim(job.found.table)
     encoded, refusals = sframe_from_table(table, job.version, job.compact)
     is_written = np.zeros(len(table), np.bool_)
     is_written[encoded.function] = True

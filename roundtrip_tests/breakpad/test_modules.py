@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from unwindkit.converters.arch.table import ARCHITECTURES
-from unwindkit.converters.breakpad.demangle import demangled
+from unwindkit.converters.breakpad.demangle import demangle_names
 from unwindkit.converters.breakpad.module import module_of
 from unwindkit.converters.breakpad.public import public_lines, public_symbols
 from unwindkit.converters.elf.identity import build_id, module_name
@@ -175,7 +175,7 @@ def test_names_are_demangled_as_by_the_binutils(tmp_path: Path) -> None:
     path = next(path for path in REAL_FILES if "libstdc++" in path)
     names = sorted({name for name in public_symbols(open_elf(path)).name if name.startswith("_Z")})
     assert len(names) > 1000
-    assert demangled(names) == filtered(names, tmp_path, "gnu-v3")
+    assert demangle_names(names) == filtered(names, tmp_path, "gnu-v3")
 
 
 def filtered(names: Iterable[str], folder: Path, scheme: str) -> list[str]:
@@ -197,7 +197,7 @@ RUST = {
 
 
 def test_names_of_rust(tmp_path: Path) -> None:
-    assert demangled(RUST) == list(RUST.values())
+    assert demangle_names(RUST) == list(RUST.values())
     assert filtered(RUST, tmp_path, "rust") == list(RUST.values())
 
 
@@ -216,7 +216,7 @@ def test_names_of_rust(tmp_path: Path) -> None:
     ],
 )
 def test_names_that_are_not_mangled_or_versioned(name: str, expected: str) -> None:
-    assert demangled([name]) == [expected]
+    assert demangle_names([name]) == [expected]
 
 
 def test_many_lines_are_those_of_each_record() -> None:
@@ -248,6 +248,6 @@ def test_threads_demangle_side_by_side() -> None:
     """Each with room of its own for what the runtime writes."""
     names = [f"_ZN{length}{'a' * length}1fEv" for length in range(1, 900)] * 3
     with ThreadPoolExecutor(4) as executor:
-        found = list(executor.map(demangled, [names] * 8))
+        found = list(executor.map(demangle_names, [names] * 8))
     expected = [f"{'a' * length}::f()" for length in range(1, 900)] * 3
     assert all(one == expected for one in found)

@@ -18,7 +18,7 @@ from unwindkit.converters.breakpad.stack_cfi.read import from_stack_cfi
 from unwindkit.converters.breakpad.stack_cfi.write import to_stack_cfi
 from unwindkit.converters.dwarf import expressions
 from unwindkit.converters.rules import CfaKind, RuleKind
-from unwindkit.converters.table.cut import trimmed
+from unwindkit.converters.table.cut import trim
 from unwindkit.converters.table.distinct import WITH_EXPRESSION
 from unwindkit.converters.table.model import CfaRule, RegisterRule, UnwindTable
 
@@ -117,7 +117,7 @@ def project(table: UnwindTable) -> UnwindTable:
 @pytest.mark.oracle(*NAMED_LIBRARIES)
 @pytest.mark.parametrize("suite", NAMED_LIBRARIES)
 def test_text_comes_back_and_so_do_rules(suite: str) -> None:
-    table = trimmed(read_elf(libc(suite)))
+    table = trim(read_elf(libc(suite)))
     text = to_stack_cfi(table)[0]
     read = from_stack_cfi(text, table.architecture.name, table.load_address)
     assert to_stack_cfi(read)[0] == text

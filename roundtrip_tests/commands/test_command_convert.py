@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from unwindkit import BuildError, by_pc, from_sframe, project_sframe, read_elf, to_sframe
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.refusals import Refusals
-from unwindkit.converters.table.cut import trimmed
+from unwindkit.converters.table.cut import trim
 from unwindkit.converters.table.model import UnwindTable, table_of
 from unwindkit.jobs.sources import SOURCES
 from unwindkit.schemas import engine, strategies
@@ -80,7 +80,7 @@ def test_the_rules_at_every_pc_survive(
     addresses = st.sampled_from([0x1000, 0x1238, 0x200000])
     address, to_address = data.draw(addresses), data.draw(addresses)
     old = engine.build(section, SFRAME_ABIS[abi_arch].byte_order)
-    table = trimmed(from_sframe(old, address))
+    table = trim(from_sframe(old, address))
     try:
         new = converted(tmp_path, old, to_version, address, to_address)
     except BuildError as error:

@@ -24,7 +24,7 @@ from unwindkit import (
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.refusals import Reason
 from unwindkit.converters.table.by_pc import RuleSet
-from unwindkit.converters.table.cut import trimmed
+from unwindkit.converters.table.cut import trim
 from unwindkit.converters.table.merge import Merged, SharedRange, SharedRanges
 from unwindkit.converters.table.merge import merge as merge_tables
 from unwindkit.converters.table.model import Function, UnwindTable, table_of
@@ -58,7 +58,7 @@ def places(merged: Merged) -> list[tuple[int, int]]:
 @fewer(10)
 @given(data=st.data())
 def test_a_table_in_parts_merges_to_itself(name: str, data: st.DataObject) -> None:
-    table = trimmed(data.draw(tables(ARCHITECTURES[name])))
+    table = trim(data.draw(tables(ARCHITECTURES[name])))
     of_part = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(table), max_size=len(table))), np.int64)
     merged = merge([table.select(of_part == number) for number in range(3)])
     expected = by_pc(table)

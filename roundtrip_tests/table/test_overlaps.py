@@ -12,7 +12,7 @@ from unwindkit import ParseError, by_pc
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.refusals import Reason
 from unwindkit.converters.sframe.write import sframe_from_table
-from unwindkit.converters.table.cut import MAX_COPIED, trimmed
+from unwindkit.converters.table.cut import MAX_COPIED, trim
 from unwindkit.converters.table.model import Function, Row, UnwindTable, table_of
 
 from ..conftest import fewer
@@ -37,7 +37,7 @@ def of(*functions: Function) -> UnwindTable:
 @given(data=st.data())
 def test_the_rules_at_every_pc_stay(name: str, data: st.DataObject) -> None:
     table = data.draw(tables(ARCHITECTURES[name]))
-    found, expected = trimmed(table), by_pc(table)
+    found, expected = trim(table), by_pc(table)
     assert by_pc(found) == expected, expected.differences(by_pc(found))
     has_bytes = np.flatnonzero(found.functions.size)
     order = has_bytes[np.argsort(found.functions.start[has_bytes])]
@@ -49,41 +49,41 @@ def test_the_rules_at_every_pc_stay(name: str, data: st.DataObject) -> None:
 
 def test_a_later_function_keeps_what_lies_behind_starting_with_the_row_in_force() -> None:
     later = function(0x1010, 0x40, ENTRY, row(8, sp(16), SAVED_RA), row(0x18, sp(32), SAVED_RA))
-    first, second = trimmed(of(function(0x1000, 0x20), later))
+    first, second = trim(of(function(0x1000, 0x20), later))
     assert first == function(0x1000, 0x20)
     assert second == function(0x1020, 0x30, row(0, sp(16), SAVED_RA), row(8, sp(32), SAVED_RA))
 
 
 def test_a_row_that_starts_where_the_rest_does_is_its_first() -> None:
     later = function(0x1010, 0x40, ENTRY, row(0x10, sp(16), SAVED_RA))
-    assert trimmed(of(later, function(0x1000, 0x20))).function(0) == function(0x1020, 0x30, row(0, sp(16), SAVED_RA))
+    assert trim(of(later, function(0x1000, 0x20))).function(0) == function(0x1020, 0x30, row(0, sp(16), SAVED_RA))
 
 
 def test_of_two_that_start_together_the_first_one_given_holds() -> None:
     longer = function(0x1000, 0x30, row(0, sp(16), SAVED_RA), row(0x20, sp(24), SAVED_RA))
-    first, second = trimmed(of(function(0x1000, 0x20), longer))
+    first, second = trim(of(function(0x1000, 0x20), longer))
     assert (first, second) == (function(0x1000, 0x20), function(0x1020, 0x10, row(0, sp(24), SAVED_RA)))
 
 
 def test_a_function_wholly_covered_has_no_bytes() -> None:
     outer, inner, behind = function(0x1000, 0x100), function(0x1010, 0x20), function(0x10F0, 0x20)
-    found = trimmed(of(behind, inner, outer))
+    found = trim(of(behind, inner, outer))
     assert [(one.start, one.size) for one in found] == [(0x1100, 0x10), (0x1010, 0), (0x1000, 0x100)]
 
 
 def test_the_one_with_the_longest_reach_counts_not_the_one_before() -> None:
-    found = trimmed(of(function(0x1000, 0x100), function(0x1010, 0x10), function(0x1030, 0x100)))
+    found = trim(of(function(0x1000, 0x100), function(0x1010, 0x10), function(0x1030, 0x100)))
     assert [(one.start, one.size) for one in found] == [(0x1000, 0x100), (0x1010, 0), (0x1100, 0x30)]
 
 
 def test_functions_without_bytes_cover_nothing() -> None:
     table = of(function(0x1000, 0), function(0x1000, 0x20), function(0x1010, 0))
-    assert trimmed(table) is table
+    assert trim(table) is table
 
 
 def test_functions_that_are_not_concerned_keep_their_rows() -> None:
     table = of(function(0x1000, 0x20), function(0x1010, 0x20), function(0x2000, 0x10, row(0, sp(64), SAVED_RA)))
-    found = trimmed(table)
+    found = trim(table)
     assert found.functions.run.tolist() == [0, 2, 1]
     assert len(found.rows.offset) == len(table.rows.offset) + 1
     assert found.rules is table.rules
@@ -93,20 +93,20 @@ PLT = (row(0, sp(8), SAVED_RA), row(11, sp(16), SAVED_RA))
 
 
 def test_repetition_goes_on_where_a_block_begins() -> None:
-    first, second = trimmed(of(function(0x1000, 0x40), function(0x1020, 0x60, *PLT, repetition=16)))
+    first, second = trim(of(function(0x1000, 0x40), function(0x1020, 0x60, *PLT, repetition=16)))
     assert second == function(0x1040, 0x40, *PLT, repetition=16)
     assert first.size == 0x40
 
 
 def test_blocks_cut_in_the_middle_are_laid_out() -> None:
-    _, rest = trimmed(of(function(0x1000, 0x34), function(0x1020, 0x40, *PLT, repetition=16)))
+    _, rest = trim(of(function(0x1000, 0x34), function(0x1020, 0x40, *PLT, repetition=16)))
     expected = [(0, 8), (7, 16), (0xC, 8), (0x17, 16), (0x1C, 8), (0x27, 16)]
     assert (rest.start, rest.size, rest.repetition) == (0x1034, 0x2C, 0)
     assert [(one.offset, one.cfa.value) for one in rest.rows] == expected
 
 
 def test_a_rest_shorter_than_its_block_is_ordinary_rows() -> None:
-    _, rest = trimmed(of(function(0x1000, 0x30), function(0x1020, 0x18, *PLT, repetition=16)))
+    _, rest = trim(of(function(0x1000, 0x30), function(0x1020, 0x18, *PLT, repetition=16)))
     assert rest == function(0x1030, 8)
 
 
@@ -121,12 +121,12 @@ def test_rows_are_copied_in_proportion() -> None:
     rows = (ENTRY, *(row(0x8000 + number, sp(16 + number % 2), SAVED_RA) for number in range(2000)))
     table = repeated(of(function(0, 0x18000, *rows)), [0x10000 * number + number for number in range(2000)])
     with pytest.raises(ParseError, match=f"takes more than {MAX_COPIED} rows"):
-        trimmed(table)
+        trim(table)
     few = repeated(of(function(0, 0x18000, *rows)), [0x10000 * number + number for number in range(100)])
-    assert by_pc(trimmed(few)) == by_pc(few)
+    assert by_pc(trim(few)) == by_pc(few)
 
 
 def test_blocks_are_laid_out_in_proportion() -> None:
     blocks = function(1, 1 << 40, row(0, sp(8), SAVED_RA), row(1, sp(16), SAVED_RA), repetition=2)
     with pytest.raises(ParseError, match=f"takes more than {MAX_COPIED} rows"):
-        trimmed(of(function(0, 2), blocks))
+        trim(of(function(0, 2), blocks))

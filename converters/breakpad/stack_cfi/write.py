@@ -20,8 +20,8 @@ from ...bulk_text import fill_bytes
 from ...kernels import engine, views
 from ...kernels.breakpad.protocol import TextRow
 from ...refusals import Reason, Refusals
-from ...table.cut import trimmed, without_blocks
-from ...table.distinct import contents_of, numbered
+from ...table.cut import trim, without_blocks
+from ...table.distinct import contents_of, number_distinct
 from ...table.model import UnwindTable
 from .rule_text import SORTS, Language, Said, changed_words
 
@@ -105,7 +105,7 @@ def lines_of(table: UnwindTable) -> Lines:
     """As `to_stack_cfi`, with the lines still to be written."""
     if table.functions.section.any():
         raise BuildError("STACK CFI", None, "functions", "are of a relocatable file: their addresses are not known yet")
-    table = trimmed(without_blocks(table))
+    table = trim(without_blocks(table))
     functions = table.functions
     order = np.argsort(functions.start, kind="stable")
     order = order[functions.size[order] > 0]
@@ -125,7 +125,7 @@ def _jobs(
     if len(column) and (column == column[0]).all():
         # In nearly every file: the runs are what is to be said.
         return run, table.run_rows, slice(None), np.full(len(table.rows.offset), column[0])
-    job, one = numbered(run, column)
+    job, one = number_distinct(run, column)
     count = np.diff(table.run_rows)[run[one]]
     first = starts_of(count)
     return job, first, ranges(table.run_rows[run[one]], count), np.repeat(column[one], count)
@@ -140,7 +140,7 @@ def _rows_and_steps(
         at = np.arange(len(contents.cfa))
         columns = np.repeat(columns, len(at))
     else:
-        said, place = numbered(said, column)
+        said, place = number_distinct(said, column)
         at, columns = contents.number[row][place], column[place]
     language = Language(table, contents)
     pairs = zip(at.tolist(), columns.tolist(), strict=True)
@@ -153,7 +153,7 @@ def _rows_and_steps(
         before[np.flatnonzero(reasons[before] > 0)] = -1
     # A step is from nothing, for an INIT, or from another row; of few it matters what was said before that.
     earlier, sets = _said_before(said, before, rules)
-    step, at = numbered(((before + 1) * len(rules) + said) * len(sets) + earlier)
+    step, at = number_distinct(((before + 1) * len(rules) + said) * len(sets) + earlier)
     mentioned = [sets[number] for number in np.broadcast_to(earlier, len(said))[at].tolist()]
     steps = _steps(rules, before[at].tolist(), said[at].tolist(), mentioned)
     return _Rows(first, table.rows.offset[row], step, reasons[said]), steps

@@ -17,7 +17,7 @@ from ....schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT
 from ....schemas.wire import DwarfFormat
 from ...arrays import ranges, starts_of_ends, values_at
 from ...refusals import Reason, Refusals
-from ...table.distinct import numbered
+from ...table.distinct import number_distinct
 from ...table.model import FunctionColumns, FunctionFlag, UnwindTable, concatenate, table_of
 from ..choose_cies import CIE_BYTES, CieChoice, choose_cies, factors_of
 from ..interpreter import InstructionRanges, RowBuilder
@@ -123,7 +123,7 @@ def _laid_out(
     offset = np.concatenate([records.cie_offset[known], np.zeros(len(layout.shapes), np.int64)])
     offset[len(known) + added] = first + at
     run = functions.run[which].astype(np.int64)
-    job, of_job = numbered(run, cie)
+    job, of_job = number_distinct(run, cie)
     streams = writer.write(choices.streams(run[of_job], cie[of_job]))
     heads = choices.heads.select(cie)
     head = heads.size
@@ -198,7 +198,7 @@ class Best:
 def usable_cies(records: Records) -> NDArray[np.int64]:
     """Of the section's CIEs that a new FDE may have, the first of each kind."""
     cies, layout = records.cies, records.cies.columns
-    kind, first = numbered(layout.kind, layout.personality_encoding, layout.personality)
+    kind, first = number_distinct(layout.kind, layout.personality_encoding, layout.personality)
     users = np.bincount(kind[records.cie], minlength=len(first))
     is_plain = np.array([_is_plain(*one) for one in cies.parsed], np.bool_)
     is_usable = is_plain & (layout.address_size == records.section.address_size)
