@@ -1,1 +1,1 @@
-"""Results into files. lief is imported here and nowhere else, and only when a file is written."""
+"""Write results to files. lief is imported only here, and only when a file is written."""

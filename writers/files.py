@@ -1,4 +1,4 @@
-"""Plain files, written so that nobody sees half of one."""
+"""Files, written so that a half-written one is never visible."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """Make `pieces` the content of `path`: a temporary file beside it is renamed; on failure `path` is as it was.
+    """Make `pieces` the content of `path`, by renaming a temporary file; on failure `path` is unchanged.
 
-    Links are followed. What is no file (a pipe, `/dev/null`) is written to as it is. Raises OSError.
+    Links are followed. A pipe or device (`/dev/null`) is written to directly. Raises OSError.
     """
     if _is_special(path):
         with path.open("wb") as special:
@@ -38,7 +38,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         with file:
             file.writelines(pieces)
             if target.exists():
-                # Else a crash could leave the new name with neither content; a new file costs no one anything.
+                # Otherwise a crash could leave neither the old nor the new content; a new file has no old one to lose.
                 file.flush()
                 os.fsync(file.fileno())
         name.chmod(mode)
@@ -48,12 +48,12 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether it is there and neither file nor folder: whoever renamed a file to it would take it away."""
+    """Whether the path exists and is neither file nor directory: renaming a file to it would replace the device."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def umask() -> int:
-    """What the process takes away from the modes of new files."""
+    """The permission bits that new files of this process lack."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -61,7 +61,7 @@ def umask() -> int:
 
 @contextmanager
 def rewriting(out_path: Path) -> Iterator[Path]:
-    """A temporary file to write, beside where `out_path` leads: renamed to there unless the body raises.
+    """A temporary file in the directory of `out_path`, renamed to it unless the body raises.
 
     Links in `out_path` are followed. Raises OSError.
     """
@@ -69,7 +69,7 @@ def rewriting(out_path: Path) -> Iterator[Path]:
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=".unwindkit-")
     except OSError as error:
-        error.filename = os.fspath(out_path)  # what the user knows, not the temporary file
+        error.filename = os.fspath(out_path)  # the user does not know the temporary file
         raise
     os.close(handle)
     temporary = Path(name)
@@ -83,9 +83,9 @@ def rewriting(out_path: Path) -> Iterator[Path]:
 
 
 def write_as(path: Path, out_path: Path, data: bytes, preserve_dates: bool) -> None:
-    """Make `data` the content of `out_path`, with the owner and mode of `path`, its times if `preserve_dates`.
+    """Make `data` the content of `out_path`, with the owner and mode of `path`, and its times if `preserve_dates`.
 
-    The two may be one; on failure `out_path` is as it was. Raises OSError.
+    The two paths may be equal; on failure `out_path` is unchanged. Raises OSError.
     """
     with path.open("rb") as source, rewriting(out_path) as temporary:
         with temporary.open("wb") as out:
@@ -96,42 +96,42 @@ def write_as(path: Path, out_path: Path, data: bytes, preserve_dates: bool) -> N
 
 
 def take_owner_and_mode(source: BufferedReader, out: BinaryIO) -> None:
-    """Give `out` the owner and mode of `source`; without set-id bits where the owner cannot be kept."""
+    """Give `out` the owner and mode of `source`; without set-id bits if the owner cannot be kept."""
     status = os.fstat(source.fileno())
     mode = stat.S_IMODE(status.st_mode)
     try:
         os.fchown(out.fileno(), status.st_uid, status.st_gid)
     except PermissionError:
-        mode &= ~(stat.S_ISUID | stat.S_ISGID)  # set-id for another owner would be another program
+        mode &= ~(stat.S_ISUID | stat.S_ISGID)  # set-id would grant the rights of another user
     os.fchmod(out.fileno(), mode)
 
 
 def take_times(source: BufferedReader, out_path: Path) -> None:
-    """Give a file the times of access and change of `source`."""
+    """Give a file the access and modification times of `source`."""
     status = os.fstat(source.fileno())
     os.utime(out_path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-# What Linux's sign-file, and evmctl for an appended IMA signature, leave at a file's end.
+# The end of a file signed by Linux's sign-file, or by evmctl with an appended IMA signature.
 APPENDED_SIGNATURE = b"~Module signature appended~\n"
 SIGNING_ATTRIBUTES = ("security.ima", "security.evm")
 
 
 def signatures_of(path: Path) -> Iterator[str]:
-    """The kinds of signature that a file has over its bytes, which no changed copy can keep."""
+    """The kinds of signatures of a file's bytes; they become invalid in a changed copy."""
     with path.open("rb") as file:
         if size_of(file) >= len(APPENDED_SIGNATURE):
             file.seek(-len(APPENDED_SIGNATURE), os.SEEK_END)
             if file.read() == APPENDED_SIGNATURE:
                 yield "appended to the file"
         for name in SIGNING_ATTRIBUTES:
-            with suppress(OSError):  # the file system has none, or no such one
+            with suppress(OSError):  # the file does not have it, or the file system has no attributes
                 os.getxattr(file.fileno(), name)
                 yield name
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file, or a folder's entries, are on the disk."""
+    """Wait until a file, or a directory's entries, are on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -145,11 +145,11 @@ def size_of(file: BufferedReader) -> int:
 
 
 def copy_range(source: BufferedReader, out: BufferedWriter | BufferedRandom, offset: int, size: int) -> None:
-    """Copy `size` bytes at `offset` in `source` to where `out` stands, which then stands behind them.
+    """Copy `size` bytes at `offset` in `source` to the current position of `out`, which advances by `size`.
 
-    Holes of `source` become none of `out`'s bytes: it must be written, or made as long, behind them.
+    Holes of `source` are not written: the caller must write, or extend the file, past the copied range.
     """
-    start = out.seek(0, os.SEEK_CUR)  # what is buffered is written by this
+    start = out.seek(0, os.SEEK_CUR)  # flushes the buffer
     end = offset + size
     for data_start, data_end in _data_ranges(source.fileno(), offset, end):
         place = start + data_start - offset
@@ -160,12 +160,12 @@ def copy_range(source: BufferedReader, out: BufferedWriter | BufferedRandom, off
 
 
 def _data_ranges(handle: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where a file has data between two offsets."""
+    """The ranges between two offsets where a file has data."""
     while start < end:
         try:
             start = os.lseek(handle, start, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole
+            if error.errno == errno.ENXIO:  # only a hole
                 return
             raise
         hole = os.lseek(handle, start, os.SEEK_HOLE)
@@ -175,7 +175,7 @@ def _data_ranges(handle: int, start: int, end: int) -> Iterator[tuple[int, int]]
 
 
 def _copy_some(source: int, out: int, offset: int, place: int, size: int) -> int:
-    """Copy up to `size` bytes, and say how many; the file system may share them instead of copying."""
+    """Copy up to `size` bytes and return how many; the file system may share the blocks instead."""
     try:
         if copied := os.copy_file_range(source, out, size, offset, place):
             return copied

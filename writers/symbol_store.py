@@ -1,7 +1,7 @@
-"""Symbol stores: folders NAME/ID/NAME.sym, where readers of minidumps look symbol files up.
+"""Symbol stores: directories NAME/ID/NAME.sym, where minidump processors look up symbol files.
 
-Strategy: a file appears under its name whole or not at all, and never takes another's place: whoever comes second, in
-this process or another, is held against the first.
+Strategy: a file appears under its name complete or not at all, and never replaces another: a second writer, in this
+process or another, compares its file with the existing one.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
     Pieces: TypeAlias = Iterable[bytes | memoryview]
 
-# What file systems without hard links say.
+# The errors of file systems without hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def place_in_store(store: Path, name: str, identifier: str) -> Path:
-    """Where the symbol file of a module is; both were checked to be single names."""
+    """The path of a module's symbol file; the caller has checked that `name` and `identifier` are single names."""
     return store / name / identifier / f"{name}.sym"
 
 
 def put_into_store(path: Path, pieces: Pieces) -> bool:
-    """Write a symbol file to its place in a store; False where it is there already, with the same content.
+    """Write a symbol file to its path in a store; False if it already exists with the same content.
 
-    Raises OSError, and BuildError where there is one with another content, which stays.
+    Raises OSError, and BuildError if it exists with different content, which is kept.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".unwindkit-")
@@ -42,17 +42,17 @@ def put_into_store(path: Path, pieces: Pieces) -> bool:
         with os.fdopen(handle, "wb") as out:
             out.writelines(pieces)
         Path(name).chmod(0o666 & ~umask())
-        if _appears(Path(name), path):
+        if _publish(Path(name), path):
             return True
         if filecmp.cmp(name, path, shallow=False):
             return False
     finally:
         Path(name).unlink(missing_ok=True)
-    raise BuildError("", None, "", f"{path} is there already, with another content")
+    raise BuildError("", None, "", f"{path} already exists with different content")
 
 
-def _appears(temporary: Path, path: Path) -> bool:
-    """Give a file its name unless there is one."""
+def _publish(temporary: Path, path: Path) -> bool:
+    """Rename a file unless the name exists; whether it was renamed."""
     try:
         path.hardlink_to(temporary)
     except FileExistsError:

@@ -23,6 +23,7 @@ from unwindkit.jobs.eh_frame_files import frames_for
 from unwindkit.schemas.cfi import EH_FRAME
 from unwindkit.writers.elf import frames as elf_frames
 from unwindkit.writers.elf.add import IN_PLACE
+from unwindkit.writers.elf.checks.frames import ExpectedFrames, check_frames
 from unwindkit.writers.elf.frames import FRAMES, HEADER, FramesReport, write_frames
 
 from ..support.judges.elf_removed import FLAGS, compiled_folder, prints
@@ -127,7 +128,7 @@ def test_exceptions_pass_through_rewritten_frames(name: str, place: str, folder:
     original = compiled.build(folder, FLAGS[name])
     out = tmp_path / original.name
     if name == WITHOUT_HEADER:
-        with pytest.raises(BuildError, match="PT_GNU_EH_FRAME: the file has none: it registers its frames by itself"):
+        with pytest.raises(BuildError, match="PT_GNU_EH_FRAME: the file has none: it registers its frames itself"):
             rewritten(original, out, place)
         return
     report = rewritten(original, out, place)
@@ -272,7 +273,7 @@ def test_a_header_that_nothing_names(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="PT_GNU_EH_FRAME: the file has none"):
         convert(path, tmp_path / "out", "eh_frame")
     path = patched(original, tmp_path / "elsewhere", (named + 16, "Q", 0x40))
-    with pytest.raises(BuildError, match="does not name the one section"):
+    with pytest.raises(BuildError, match="does not refer to the section"):
         convert(path, tmp_path / "out", "eh_frame")
 
 
@@ -285,11 +286,23 @@ def test_writable_frames_are_refused(folder: Path, tmp_path: Path) -> None:
 
 DAMAGE = {
     "a byte elsewhere": (lambda path: section_offset(path, ".text"), "B", "the bytes have changed at"),
-    "a byte of the frames": (lambda path: section_offset(path, FRAMES) + 20, "B", f"{FRAMES}: is not what was given"),
-    "a byte of the header": (lambda path: section_offset(path, HEADER) + 9, "B", f"{HEADER}: is not what was given"),
-    "its size": (lambda path: section_at(path, FRAMES) + 32, "Q", f"{FRAMES}: is not what was given"),
-    "its address": (lambda path: section_at(path, HEADER) + 16, "Q", "PT_GNU_EH_FRAME: is not the header"),
-    "the program header": (lambda path: segment_at(path, "PT_GNU_EH_FRAME") + 16, "Q", "PT_GNU_EH_FRAME: is not the"),
+    "a byte of the frames": (
+        lambda path: section_offset(path, FRAMES) + 20,
+        "B",
+        f"{FRAMES}: differs from what was requested",
+    ),
+    "a byte of the header": (
+        lambda path: section_offset(path, HEADER) + 9,
+        "B",
+        f"{HEADER}: differs from what was requested",
+    ),
+    "its size": (lambda path: section_at(path, FRAMES) + 32, "Q", f"{FRAMES}: differs from what was requested"),
+    "its address": (lambda path: section_at(path, HEADER) + 16, "Q", "PT_GNU_EH_FRAME: does not refer to the header"),
+    "the program header": (
+        lambda path: segment_at(path, "PT_GNU_EH_FRAME") + 16,
+        "Q",
+        "PT_GNU_EH_FRAME: does not refer to the header",
+    ),
 }
 
 
@@ -303,16 +316,15 @@ def test_the_check_sees_damage(damage: str, folder: Path, tmp_path: Path, monkey
     rewritten(original, good := tmp_path / "good")
     place, form, says = DAMAGE[damage]
     at = place(good)
-    real = elf_frames._faults
 
-    def spoiled(before: Path, after: Path, *rest: object) -> object:
+    def spoiled(before: Path, after: Path, expected: ExpectedFrames) -> object:
         data = bytearray(after.read_bytes())
         (value,) = struct.unpack_from(f"<{form}", data, at)
         struct.pack_into(f"<{form}", data, at, value ^ 0x11)
         after.write_bytes(data)
-        return real(before, after, *rest)
+        return check_frames(before, after, expected)
 
-    monkeypatch.setattr(elf_frames, "_faults", spoiled)
+    monkeypatch.setattr(elf_frames, "check_frames", spoiled)
     with pytest.raises(BuildError, match=says):
         rewritten(original, tmp_path / "out")
     assert not (tmp_path / "out").exists()

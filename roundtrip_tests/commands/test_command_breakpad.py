@@ -192,13 +192,13 @@ def test_two_files_of_one_name_and_id_with_another_content(program: Path, tmp_pa
     tool("strip", other)
     first = store_breakpad(program, store)
     before = Path(first.output).read_bytes()
-    with pytest.raises(BuildError, match=r"program\.sym is there already, with another content"):
+    with pytest.raises(BuildError, match=r"program\.sym already exists with different content"):
         store_breakpad(other, store)
     assert Path(first.output).read_bytes() == before
     assert sorted(path.name for path in Path(first.output).parent.iterdir()) == ["program.sym"]
     done = unwindkit("breakpad", program, other, "--store", tmp_path / "new", "-j", "2")
     assert done.returncode == WRONG
-    assert done.stderr.count("is there already, with another content") == 1
+    assert done.stderr.count("already exists with different content") == 1
     assert done.stderr.endswith("2 files: 1 done, 1 failed\n")
 
 

@@ -115,8 +115,8 @@ def test_strict_and_refusals(tmp_path: Path) -> None:
 
 RELOCATABLE = "e_type: is a relocatable file: its addresses are not known before the link"
 NO_HEADER = (
-    ".eh_frame: PT_GNU_EH_FRAME: the file has none: it registers its frames by itself, from an address that would be "
-    "no entry's"
+    ".eh_frame: PT_GNU_EH_FRAME: the file has none: it registers its frames itself, from an address that would not "
+    "be an entry's"
 )
 CUT = ".eh_frame+0xd: entry[1].length: the length reaches past the section's end"
 GOOD = eh_frame(PLAIN_CIE, Fde(0x1000, 16))

@@ -209,7 +209,7 @@ OTHERS = {
     "libx.a": (b"!<arch>\n" + bytes(60), "archive+0x42: ar_fmag: 0000 is not 600a"),
     "thin.a": (
         b"!<thin>\n" + bytes(60),
-        "magic: is a thin archive: its members are files of their own, to be given instead",
+        "magic: is a thin archive: its members are separate files; use them instead",
     ),
     "x32": (
         b"\x7fELF\1\1\1" + bytes(9) + b"\2\0\x3e\0\1\0\0\0" + bytes(28),
@@ -230,7 +230,8 @@ def test_a_kernel_image_gets_no_segment(tree: Path, tmp_path: Path) -> None:
     image, raw = tmp_path / "vmlinux", tmp_path / "raw"
     raw.write_bytes(b"x" * 8)
     subprocess.run(["objcopy", "--add-section", f"__ksymtab={raw}", tree / "program", image], check=True)
-    says = ".sframe: e_type: is a kernel image: what boots it knows its segments, and nothing would look for one more"
+    reason = "its boot loader expects exactly its segments, and nothing would look for another"
+    says = f".sframe: e_type: is a kernel image: {reason}"
     refuses(image, "sframe", image, "-o", tmp_path / "out", says=says)
     assert unwindkit("sframe", image, "--section", tmp_path / "section").returncode == DONE
 

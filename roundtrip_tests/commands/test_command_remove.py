@@ -202,23 +202,23 @@ def load(start: int, end: int, **fields: int) -> dict[str, int]:
 
 END = len(good())
 HEADERS = struct.unpack_from("<Q", good(), 40)[0]  # of the sections
-LEAVES = "leaves the file or the address space"
+LEAVES = "is outside the file or the address space"
 REFUSED: dict[str, tuple[bytearray, str]] = {
     "section past the end": (section(3, sh_offset=END), f"section header[3]: {LEAVES}"),
     "section of 2**62 bytes": (section(3, sh_size=1 << 62), f"section header[3]: {LEAVES}"),
     "section past the last address": (section(3, sh_addr=(1 << 64) - 8), f"section header[3]: {LEAVES}"),
-    "link to no section": (section(3, sh_link=99), "section header[3]: has sh_link 99, which is no section"),
+    "link to no section": (section(3, sh_link=99), "section header[3]: has sh_link 99, which is not a section"),
     "program headers out of the file": (
         good(e_phoff=1 << 40),
-        f"e_phoff: 0x10000000000 to 0x10000000038 leaves the file, which ends at {END:#x}",
+        f"e_phoff: 0x10000000000 to 0x10000000038 is outside the file, which ends at {END:#x}",
     ),
     "program headers over the end": (
         good(e_phoff=END - 20),
-        f"e_phoff: {END - 20:#x} to {END + 36:#x} leaves the file, which ends at {END:#x}",
+        f"e_phoff: {END - 20:#x} to {END + 36:#x} is outside the file, which ends at {END:#x}",
     ),
     "section headers out of the file": (
         good(e_shoff=1 << 50),
-        f"e_shoff: 0x4000000000000 to 0x4000000000140 leaves the file, which ends at {END:#x}",
+        f"e_shoff: 0x4000000000000 to 0x4000000000140 is outside the file, which ends at {END:#x}",
     ),
     "segment past the end": (segments(load(0, END + 1)), f"program header[0]: {LEAVES}"),
     "no PT_LOAD": (segments(load(0, END), kind=PT_GNU_SFRAME), ".sframe: PT_LOAD: the file has no loadable segment"),
@@ -251,7 +251,7 @@ REFUSED: dict[str, tuple[bytearray, str]] = {
     ),
     "cut": (
         good()[:-1],
-        f"e_shoff: {HEADERS:#x} to {END:#x} leaves the file, which ends at {END - 1:#x}",
+        f"e_shoff: {HEADERS:#x} to {END:#x} is outside the file, which ends at {END - 1:#x}",
     ),
     "not ELF": (bytearray(b"#!/bin/sh\n"), "e_ident: is not an ELF file"),
     "empty": (bytearray(), "e_ident: is not an ELF file"),

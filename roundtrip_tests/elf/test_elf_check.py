@@ -60,19 +60,19 @@ DAMAGE: dict[str, Damage] = {
     "section's place": (in_header(".comment", 24), "Q", 0x40, r"\.comment: bytes differ"),
     "PT_LOAD moved": (in_segment("PT_LOAD", 16, 1), "Q", 0x9000, "PT_LOAD at 0x1000: is missing"),
     "PT_LOAD misplaced": (in_segment("PT_LOAD", 8, 1), "Q", 0x1008, "p_offset 0x1008 differ modulo p_align"),
-    "PT_LOAD shorter": (in_segment("PT_LOAD", 32, 3), "Q", 0x10, "hold more or less than before"),
+    "PT_LOAD shorter": (in_segment("PT_LOAD", 32, 3), "Q", 0x10, "are neither the old sizes nor extended as declared"),
     "PT_LOAD over the next": (in_segment("PT_LOAD", 40, 0), "Q", 0x1800, "overlap or are not in order"),
     "PT_LOAD writable": (in_segment("PT_LOAD", 4, 1), "I", 7, "p_flags is 0x7, was 0x5"),
     "stack": (in_segment("PT_GNU_STACK", 4), "I", 7, "PT_GNU_STACK .*p_flags is 0x7"),
     "TLS": (in_segment("PT_TLS", 16), "Q", 8, "PT_TLS .*p_vaddr is 0x8"),
     "dynamic segment": (in_segment("PT_DYNAMIC", 0), "I", 0, "PT_DYNAMIC .*p_type is PT_NULL"),
     "PT_PHDR": (in_segment("PT_PHDR", 16), "Q", 0x48, "PT_PHDR: p_vaddr is 0x48, should be"),
-    "new bytes": (in_section(".sframe", 8), "B", 0x77, "not those that were given"),
+    "new bytes": (in_section(".sframe", 8), "B", 0x77, "differ from those that were requested"),
     "new size": (in_header(".sframe", 32), "Q", SIZE + 8, r"new \.sframe: sh_size is 0x1390, should be 0x1388"),
     "new type": (in_header(".sframe", 4), "I", 1, r"new \.sframe: sh_type is SHT_PROGBITS, should be 0x6ffffff4"),
     "new segment missing": (in_segment(PT_GNU_SFRAME, 0), "I", 0, "1 sections and 0 segments"),
     "new PT_LOAD unreadable": (in_segment("PT_LOAD", 4, 4), "I", 6, "its PT_LOAD is not read-only"),
-    "new PT_LOAD's alignment": (in_segment("PT_LOAD", 48, 4), "Q", 8, "p_align 0x8 is no page size"),
+    "new PT_LOAD's alignment": (in_segment("PT_LOAD", 48, 4), "Q", 8, "p_align 0x8 is not a page size"),
     "new PT_LOAD missing": (in_segment("PT_LOAD", 0, 4), "I", 0, "no PT_LOAD maps"),
 }  # fmt: skip
 WHERE_IT_MOVED = {"interpreter": r"\.interp, which moved: its bytes have changed"}
@@ -110,7 +110,10 @@ def test_check_reports_a_longer_segment(number: int, engine: str, built: Built, 
     place = segment_at(good, "PT_LOAD", number)
     (size,) = struct.unpack_from("<Q", good.read_bytes(), place + 32)
     bad = patched(good, tmp_path / "bad", (place + 32, "Q", size + 8), (place + 40, "Q", size + 8))
-    faults = ["PT_LOAD at 0x0: .* hold more or less than before", r"does not hold \.sframe, or more than that"]
+    faults = [
+        "PT_LOAD at 0x0: .* are neither the old sizes nor extended as declared",
+        r"does not contain exactly \.sframe, with or without the program headers",
+    ]
     assert is_found(faults[number == 4], before, bad, told)
 
 
@@ -140,12 +143,12 @@ OF_PROGRAM: dict[str, Damage] = {
     "PT_INTERP at the old address": (in_segment("PT_INTERP", 16), "Q", 0x318, "PT_INTERP .*: p_vaddr is 0x318, was"),
     "property at the old place": (in_segment("PT_GNU_PROPERTY", 8), "Q", 0x338, "PT_GNU_PROP.*: p_offset is 0x338"),
     "build id's note, dropped too": (in_segment("PT_NOTE", 0), "I", 0, "PT_NOTE .*: p_type is PT_NULL, was PT_NOTE"),
-    "between what moved": (in_section(NOTE, -2), "B", 1, r"new PT_LOAD at .*: holds bytes of nothing before \.sframe"),
+    "between what moved": (in_section(NOTE, -2), "B", 1, r"new PT_LOAD at .*: contains stray bytes before \.sframe"),
     "PT_LOAD of what moved, unreadable": (in_segment("PT_LOAD", 4, 4), "I", 2, MOVED + "its PT_LOAD is not readable"),
 }  # fmt: skip
 OF_LIBRARY: dict[str, Damage] = {
-    "DT_GNU_HASH": (lambda path: value_at(path, "DT_GNU_HASH"), "Q", 0x77, r"\.gnu\.hash .*dynamic entry says 0x77"),
-    "DT_SYMTAB": (lambda path: value_at(path, "DT_SYMTAB"), "Q", 0x77, r"\.dynsym .*dynamic entry says 0x77"),
+    "DT_GNU_HASH": (lambda path: value_at(path, "DT_GNU_HASH"), "Q", 0x77, r"\.gnu\.hash .*dynamic entry has 0x77"),
+    "DT_SYMTAB": (lambda path: value_at(path, "DT_SYMTAB"), "Q", 0x77, r"\.dynsym .*dynamic entry has 0x77"),
     "DT_STRTAB": (lambda path: value_at(path, "DT_STRTAB"), "Q", 0x77, r"\.dynamic: bytes differ"),
     "hash": (in_section(".gnu.hash", 4), "I", 9, r"\.gnu\.hash, which moved: its bytes have changed"),
     "dynamic symbol": (in_section(".dynsym", 24 + 8), "Q", 0x77, r"\.dynsym, which moved: its bytes have changed"),
@@ -181,7 +184,7 @@ def test_check_reports_a_table_that_nothing_points_at(built: Built, tmp_path: Pa
             patched(path, tmp_path / out, (value_at(path, tag) - 8, "Q", 0x6FFFFE00))
             for path, out in ((before, "one"), (good, "two"))
         ]
-        assert is_found(f"{name} moved, but 0 dynamic entries name it", *edited, told)
+        assert is_found(f"{name} moved, but 0 dynamic entries refer to it", *edited, told)
 
 
 def symbol_of(path: Path, name: str) -> int:
@@ -218,14 +221,14 @@ def test_check_reports_a_note_that_nothing_repeats(built: Built, tmp_path: Path)
         patched(path, tmp_path / name, (segment_at(path, "PT_GNU_PROPERTY"), "I", other))
         for path, name in ((before, "one"), (good, "two"))
     ]
-    assert is_found(r"program headers beside PT_LOAD, PT_PHDR and the section's, there were", *pair, told)
+    assert is_found(r"program headers besides PT_LOAD, PT_PHDR and the section's, there were", *pair, told)
 
 
 def test_check_reports_a_table_that_grew_over_something(built: Built, tmp_path: Path) -> None:
     before, good = built(DEBUG), tmp_path / "good"
     told = written(before, good, HEADERS_KEPT)
     foreign = patched(before, tmp_path / "foreign", (in_section(INTERP, 29)(before), "B", 1))
-    assert check_added(foreign, good, told) == ("the longer program header table covers bytes that are not its",)
+    assert check_added(foreign, good, told) == ("the longer program header table overwrites other bytes",)
 
 
 @EVERY_ENGINE
@@ -237,9 +240,9 @@ def test_check_reports_moves_that_are_not_declared(engine: str, built: Built, tm
         assert is_found(r"section \[\d+\] \.\S+: sh_addr is", before, good, undeclared)
     assert len(all_but) == (2 if engine == HEADERS_KEPT else 0)
     text = ExpectedSection(*_shape(told), (*told.moved, index_of(before, ".text")))
-    assert is_found(r"\.text, which moved: is no note, hash table", before, good, text)
+    assert is_found(r"\.text, which moved: is not a note, hash table", before, good, text)
     absent = ExpectedSection(*_shape(told), (*told.moved, 99))
-    assert is_found("section 99 was to move and is missing", before, good, absent)
+    assert is_found("section 99 should have moved but is missing", before, good, absent)
 
 
 def _shape(told: ExpectedSection) -> tuple[str, int, int, int, bytes, int]:

@@ -37,7 +37,7 @@ DAMAGE: dict[str, tuple[Place | None, str, int, str]] = {
     "PT_LOAD's type": (in_segment("PT_LOAD", 0, 2), "I", 0, "PT_NULL at 0x[0-9a-f]+: is new"),
     "PT_LOAD's flags": (in_segment("PT_LOAD", 4, 1), "I", 7, "PT_LOAD at 0x[0-9a-f]+: is missing or has changed"),
     "PT_GNU_RELRO": (in_segment("PT_GNU_RELRO", 16), "Q", 8, "PT_GNU_RELRO at 0x[0-9a-f]+: is missing or has changed"),
-    "PT_GNU_SFRAME": (in_segment("PT_GNU_STACK", 0), "I", PT_GNU_SFRAME, "a segment still names .sframe"),
+    "PT_GNU_SFRAME": (in_segment("PT_GNU_STACK", 0), "I", PT_GNU_SFRAME, "a segment still refers to .sframe"),
     "PT_PHDR": (in_segment("PT_PHDR", 32), "Q", 56, "PT_PHDR: is not the program header table"),
     "program headers": (lambda _: 56, "H", 5, "is missing or has changed"),
     "entry": (lambda _: 24, "Q", 0x77, "ELF header: e_entry is 0x77, was 0x[0-9a-f]+"),
@@ -92,7 +92,7 @@ def test_check_reports_what_was_left_or_lost(pair: tuple[Path, Path], tmp_path: 
     assert found(rf"section \[{index}\] \.sframe: is still there", before, patched(good, bad, (header + 4, "I", 1)))
     assert found("the file's mode is 100600, it was 100755", before, mode_of(patched(good, bad), 0o600))
     assert found("is still there", before, before)
-    assert found("a segment still names", before, before)
+    assert found("a segment still refers to", before, before)
     bad.chmod(0o755)
     bad.write_bytes(data + b"!")
     assert faults(before, bad) == (f"the file has {len(data) + 1} bytes, it had {len(data)}",)

@@ -90,7 +90,7 @@ def test_writer_chooses_the_engines(built: Built, tmp_path: Path) -> None:
     assert write_section(built(DEBUG), out, sframe(), writer="lief").engine == LIEF
     with pytest.raises(BuildError, match=NO_GAP):
         write_section(before, out, sframe(), writer="lief")
-    with pytest.raises(BuildError, match="'other' is none of auto, lief, native"):
+    with pytest.raises(BuildError, match="'other' is not one of auto, lief, native"):
         write_section(before, out, sframe(), writer=cast(Writer, "other"))
 
 
@@ -264,7 +264,7 @@ def test_code_in_the_way_does_not_move(name: str, built: Built, tmp_path: Path) 
 def test_bytes_of_no_section_do_not_move(built: Built, tmp_path: Path) -> None:
     """.interp has 28 bytes, and what follows is aligned to 8: two that are nobody's, one of them in the way."""
     before = patched(built(DEBUG), tmp_path / "before", (in_section(".interp", 29)(built(DEBUG)), "B", 1))
-    moves_the_headers(before, tmp_path / "out", "e_phoff: bytes of no section are in the way")
+    moves_the_headers(before, tmp_path / "out", "e_phoff: bytes that belong to no section are in the way")
     assert run(tmp_path / "out", "operand")[0] == 3
 
 
@@ -275,7 +275,7 @@ def test_a_dynamic_entry_that_says_otherwise_keeps_its_section(
     library = built(SHARED, LIBRARY)
     (value,) = struct.unpack_from("<Q", library.read_bytes(), value_at(library, tag))
     before = patched(library, tmp_path / "before", (value_at(library, tag), "Q", value + 8))
-    moves_the_headers(before, tmp_path / "out", f"PT_DYNAMIC: does not name {name}, which is in the way")
+    moves_the_headers(before, tmp_path / "out", f"PT_DYNAMIC: does not refer to {name}, which is in the way")
 
 
 def test_a_section_of_another_kind_does_not_move(built: Built, tmp_path: Path) -> None:

@@ -263,7 +263,7 @@ def test_symbol_that_stays_the_file_s_own_is_taken(
 
 def test_without_one_it_is_refused(tmp_path: Path) -> None:
     path = with_symbols(tmp_path / "object.o", *((0x10, one) for one in OTHERS))
-    with pytest.raises(BuildError, match=r"section \[1\] \.text has none that a relocation could take"):
+    with pytest.raises(BuildError, match=r"section \[1\] \.text has no symbol that a relocation can use"):
         by_ours(path)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -271,7 +271,7 @@ def test_without_one_it_is_refused(tmp_path: Path) -> None:
 def test_hidden_symbol_of_a_group_is_not_taken(tmp_path: Path) -> None:
     # Another file's copy of the group may be what stays, and the symbol is then that file's.
     path = with_symbols(tmp_path / "object.o", (0, info(GLOBAL, FUNC, HIDDEN)), fifth=GROUP)
-    with pytest.raises(BuildError, match="has none that a relocation could take"):
+    with pytest.raises(BuildError, match="has no symbol that a relocation can use"):
         by_ours(path)
     write_sframe(with_symbols(path, (0, info(LOCAL, FUNC)), fifth=GROUP), path, 3)
 
@@ -306,8 +306,8 @@ REFUSED = {
     "no section headers": (plain(e_shoff=0, e_shnum=0, e_shstrndx=0), "has no call frame information"),
     "size of headers": (plain(e_shentsize=65), ""),
     "bytes behind": (plain() + b"appended", "that no header describes"),
-    "shared bytes": (patched(plain(), 5, sh_offset=0x100), "shares bytes with another"),
-    "two symbol tables": (patched(plain(), 5, sh_type=2, sh_entsize=24), "there are 2 symbol tables"),
+    "shared bytes": (patched(plain(), 5, sh_offset=0x100), "overlaps another section"),
+    "two symbol tables": (patched(plain(), 5, sh_type=2, sh_entsize=24), "the file has 2 symbol tables, expected one"),
     "size of symbols": (patched(plain(), SYMBOLS_INDEX, sh_entsize=23), "sh_entsize"),
     "relocations of nothing": (patched(plain(), RELA_INDEX, sh_link=1), "section 1 is not a symbol table"),
 }
@@ -323,7 +323,7 @@ def test_refused(name: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "object.o"]
 
 
-@pytest.mark.parametrize(("index", "says"), [(0, "has no section names"), (99, "is 99, where there are 7 sections")])
+@pytest.mark.parametrize(("index", "says"), [(0, "has no section names"), (99, "is 99, but there are only 7 sections")])
 def test_file_without_names_is_not_rebuilt(index: int, says: str) -> None:
     with pytest.raises(unwindkit.FormatError, match=says):
         without_section(bytes(plain(e_shstrndx=index)), ".sframe")

@@ -107,7 +107,7 @@ def test_other_file_header_is_seen(field: str) -> None:
 
 
 def test_sections_that_share_bytes_are_seen() -> None:
-    assert "reaches into" in check(bytes(patched(bytearray(AFTER), 5, sh_offset=0x20)))
+    assert "overlaps" in check(bytes(patched(bytearray(AFTER), 5, sh_offset=0x20)))
 
 
 def test_what_is_left_after_a_removal_is_seen() -> None:

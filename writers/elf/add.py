@@ -1,7 +1,7 @@
-"""One loaded section added to, or replaced in, a finished ELF64 executable or shared library.
+"""Add a loaded section to a finished ELF64 executable or shared library, or replace it.
 
-Strategy: no address may move but those that are declared. Engines, each with its own way of making room, are tried in
-their order; `elf_check` judges each result by itself, and only a faultless file is renamed into place.
+Strategy: no address may change, except those that are declared. Engines, each with its own way of making space, are
+tried in order; `checks.added` judges each result independently, and only a faultless file is renamed into place.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .tables import (
     SectionHeader,
     Segment,
     Tables,
-    around_program_headers,
+    enclose_program_headers,
     put,
     read_tables,
     refuse_unsuitable,
@@ -36,7 +36,7 @@ from .tables import (
 
 Writer: TypeAlias = Literal["auto", "lief", "native"]
 _Engine: TypeAlias = Callable[[BufferedReader, Path, Tables, LoadedSection], Plan]
-# By what they leave as it was, best first.
+# The engines in order of preference: those that change least come first.
 IN_PLACE, LIEF = "in place", "lief"
 HEADERS_KEPT, HEADERS_MOVED = "native, program headers kept", "native, program headers moved"
 _ENGINES: dict[str, _Engine] = {
@@ -56,9 +56,9 @@ _OF_WRITER: dict[Writer, tuple[str, ...]] = {
 class WriteReport:
     """What was written.
 
-    `engine` says how room was made: IN_PLACE, HEADERS_KEPT, HEADERS_MOVED or LIEF; `passed_over` why those before it
-    were not taken, by their names. `moved` are other loaded sections that have another address now. `replaced` has the
-    sizes in bytes of the older sections of that name, in the order of their headers.
+    `engine` is the one that made space: IN_PLACE, HEADERS_KEPT, HEADERS_MOVED or LIEF; `passed_over` has the reason why
+    each earlier one was not used, by name. `moved` are other loaded sections whose address changed. `replaced` has the
+    sizes in bytes of the existing sections of that name, in header order.
     """
 
     engine: str
@@ -72,21 +72,21 @@ class WriteReport:
 def write_section(
     path: Path, out_path: Path, section: LoadedSection, writer: Writer = "auto", preserve_dates: bool = False
 ) -> WriteReport:
-    """Write `path` with `section` added, or put for all those of its name, to `out_path` (which may be `path`).
+    """Write `path` to `out_path` (which may be `path`) with `section` added, in place of any sections of its name.
 
-    Links in `out_path` are followed; owner and mode are the input's, times if `preserve_dates`. Raises ParseError if
-    the input is not whole ELF,
-    BuildError if no engine of `writer` can give it the section; `out_path` is then as it was.
+    Links in `out_path` are followed; owner and mode are the input's, and the times if `preserve_dates`. Raises
+    ParseError if the input is not complete ELF, BuildError if no engine of `writer` can add the section; `out_path` is
+    then unchanged.
     """
     if writer not in get_args(Writer):
-        raise BuildError(section.name, None, "writer", f"{writer!r} is none of {', '.join(get_args(Writer))}")
+        raise BuildError(section.name, None, "writer", f"{writer!r} is not one of {', '.join(get_args(Writer))}")
     return write_by_engines(path, out_path, section, _OF_WRITER[writer], preserve_dates)
 
 
 def write_by_engines(
     path: Path, out_path: Path, section: LoadedSection, engines: tuple[str, ...], preserve_dates: bool = False
 ) -> WriteReport:
-    """As `write_section`, by the first of the named engines whose result is faultless."""
+    """As `write_section`, with the first of the named engines whose result is faultless."""
     if out_path.exists() and not out_path.is_file():
         raise BuildError("", None, "", f"{out_path.resolve()} is not a regular file")
     if section.size <= 0:
@@ -95,15 +95,15 @@ def write_by_engines(
         before = read_tables(source)
         refuse_unsuitable(before, size_of(source), section.name)
         with rewriting(out_path) as temporary:
-            engine, plan, passed_over = _first_right(path, source, temporary, before, section, engines)
+            engine, plan, passed_over = _first_faultless(path, source, temporary, before, section, engines)
             if preserve_dates:
                 take_times(source, temporary)
     replaced = tuple(before.sections[index].size for index in before.indices_of(section.name))
     moved = tuple(before.names[index].decode(errors="replace") for index in plan.moved)
-    return WriteReport(engine, plan.place.address, plan.place.offset, replaced, moved, passed_over)
+    return WriteReport(engine, plan.header.address, plan.header.offset, replaced, moved, passed_over)
 
 
-def _first_right(
+def _first_faultless(
     path: Path,
     source: BufferedReader,
     out_path: Path,
@@ -111,15 +111,22 @@ def _first_right(
     section: LoadedSection,
     engines: tuple[str, ...],
 ) -> tuple[str, Plan, dict[str, str]]:
-    """Have the engines write until a result is faultless. Raises BuildError with what each was found to lack."""
+    """Run the engines until a result is faultless. Raises BuildError with the reasons why each was not."""
     refused: dict[str, BuildError] = {}
     for name in engines:
         try:
             plan = _ENGINES[name](source, out_path, before, section)
             data = _finish(source, out_path, before, plan, section)
-            place = plan.place.address
-            shape = (section.name, section.section_type, section.segment_type, place, data, section.alignment)
-            faults = check_added(path, out_path, ExpectedSection(*shape, plan.moved))
+            expected = ExpectedSection(
+                name=section.name,
+                section_type=section.section_type,
+                segment_type=section.segment_type,
+                address=plan.header.address,
+                data=data,
+                alignment=section.alignment,
+                moved=plan.moved,
+            )
+            faults = check_added(path, out_path, expected)
         except BuildError as error:
             refused[name] = error
             continue
@@ -135,10 +142,11 @@ def _first_right(
 
 
 def _finish(source: BufferedReader, out_path: Path, before: Tables, plan: Plan, section: LoadedSection) -> bytes:
-    """Write the plan and the section's bytes, which are returned; clear older sections, restore owner and mode."""
-    data = section.content(plan.place.address)
+    """Write the plan's tables and the section's bytes, which are returned; clear the existing sections of its name,
+    restore owner and mode."""
+    data = section.content(plan.header.address)
     if len(data) != section.size:
-        raise BuildError(section.name, None, "sh_size", f"{section.size} bytes were announced, {len(data)} came")
+        raise BuildError(section.name, None, "sh_size", f"the content has {len(data)} bytes, expected {section.size}")
     tables = _tables_with(plan, section)
     with out_path.open("r+b") as out:
         for old in (before.sections[index] for index in before.indices_of(section.name)):
@@ -146,24 +154,23 @@ def _finish(source: BufferedReader, out_path: Path, before: Tables, plan: Plan, 
                 put(out, old.offset, bytes(old.size))
         for offset, patch in plan.patches:
             put(out, offset, patch)
-        put(out, plan.place.offset, data)
+        put(out, plan.header.offset, data)
         write_tables(source, out, tables)
         take_owner_and_mode(source, out)
     return data
 
 
 def _tables_with(plan: Plan, section: LoadedSection) -> Tables:
-    """The plan's tables with the section's own headers; any other section or segment of its kind is dropped."""
-    tables, place = plan.tables, plan.place
+    """The plan's tables with the section's two headers, and without any other section or segment of its kind."""
+    tables, planned = plan.tables, plan.header
     size, align = section.size, section.alignment
-    header = SectionHeader(
-        place.name_offset, section.section_type, SHF.ALLOC, place.address, place.offset, size, 0, 0, align, 0
-    )
-    named = Segment(section.segment_type, PF.R, place.offset, place.address, place.address, size, size, align)
+    address, offset = planned.address, planned.offset
+    header = SectionHeader(planned.name_offset, section.section_type, SHF.ALLOC, address, offset, size, 0, 0, align, 0)
+    segment = Segment(section.segment_type, PF.R, offset, address, address, size, size, align)
     sections = list(tables.sections)
     for index in tables.indices_of(section.name):
         sections[index] = header if index == plan.index else NULL_SECTION
     segments = [one for one in tables.segments if one.type != section.segment_type]
     at = next((i for i, one in enumerate(tables.segments) if one.type == section.segment_type), len(segments))
-    segments.insert(at, named)
-    return replace(tables, segments=around_program_headers(segments, tables.phoff), sections=tuple(sections))
+    segments.insert(at, segment)
+    return replace(tables, segments=enclose_program_headers(segments, tables.phoff), sections=tuple(sections))

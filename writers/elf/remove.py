@@ -1,8 +1,8 @@
-"""A loaded section taken out of an ELF64 executable or shared library: nothing moves, nothing else changes.
+"""Remove a loaded section from an ELF64 executable or shared library; nothing moves, and nothing else changes.
 
-Strategy: the section's bytes become zero, the segments that name it go, and so does a PT_LOAD that holds nothing else
-(what adding leaves). Its header becomes an unused one, or goes where it is the last: symbols hold indices. The result
-is compared with the input byte for byte before it is renamed into place.
+Strategy: the section's bytes become zero; its program headers are removed, and so is a PT_LOAD that contains nothing
+else (as adding creates it). Its section header becomes unused, or is removed if it is the last: symbols hold section
+indices. The result is compared with the input byte by byte before it is renamed into place.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .tables import (
     SHT,
     SectionHeader,
     Tables,
-    around_program_headers,
     bytes_at,
+    enclose_program_headers,
     is_alone,
-    packed_segments,
+    pack_segments,
     put,
     read_tables,
     refuse_unsuitable,
@@ -36,7 +36,7 @@ from .tables import (
 
 @dataclass(frozen=True, slots=True)
 class RemoveReport:
-    """What was taken out: the sizes in bytes of the sections, in the order of their headers, and the segments."""
+    """What was removed: the sizes in bytes of the sections, in header order, and the number of segments."""
 
     removed: tuple[int, ...]
     segments: int
@@ -45,10 +45,10 @@ class RemoveReport:
 def remove_sections(
     path: Path, out_path: Path, name: str, segment_type: int, preserve_dates: bool = False
 ) -> RemoveReport:
-    """Write `path` without any section of that name, and without segments of that type, to `out_path`.
+    """Write `path` to `out_path` without any section of that name and without segments of that type.
 
-    `out_path` may be `path`; links in it are followed. Raises ParseError where there is nothing to take out or the
-    input is not whole ELF, BuildError where the result is not what it should be; `out_path` is then as it was.
+    `out_path` may be `path`; links in it are followed. Raises ParseError if there is nothing to remove or the input is
+    not complete ELF, BuildError if the result has faults; `out_path` is then unchanged.
     """
     with path.open("rb") as source:
         before = read_tables(source)
@@ -56,7 +56,7 @@ def remove_sections(
         gone = _indices_of(before, _names_of(name))
         if not gone and all(one.type != segment_type for one in before.segments):
             raise ParseError(name, None, "", "the file has no such section")
-        after = _with_old_table(source, _without(before, gone, segment_type))
+        after = _restore_headers(source, _remove(before, gone, segment_type))
         with rewriting(out_path) as temporary:
             with temporary.open("w+b") as out:
                 copy_range(source, out, 0, size_of(source))
@@ -67,7 +67,7 @@ def remove_sections(
                 put(out, before.shoff, bytes(len(before.sections) * SECTION_SIZE))
                 write_tables(source, out, after)
                 if _table_end(before) == size_of(source):
-                    out.truncate(_table_end(after))  # else the lost header would be data that nothing describes
+                    out.truncate(_table_end(after))  # otherwise the removed header would be left as undescribed data
                 take_owner_and_mode(source, out)
             if faults := check_removed(path, temporary, name, segment_type):
                 raise BuildError(name, None, "check", f"faults found: {'; '.join(faults)}")
@@ -78,7 +78,7 @@ def remove_sections(
 
 
 def _names_of(name: str) -> tuple[str, ...]:
-    """The section and what `ld --emit-relocs` keeps for it: relocations of a section that is gone end objcopy."""
+    """The section and the relocations that `ld --emit-relocs` keeps for it: objcopy fails on those of a missing one."""
     return name, f".rela{name}", f".rel{name}"
 
 
@@ -94,23 +94,23 @@ def _stored(before: Tables, gone: tuple[int, ...]) -> Iterator[SectionHeader]:
     return (before.sections[index] for index in gone if before.sections[index].type != SHT.NOBITS)
 
 
-def _without(before: Tables, gone: tuple[int, ...], segment_type: int) -> Tables:
+def _remove(before: Tables, gone: tuple[int, ...], segment_type: int) -> Tables:
     alone = [load for load in before.loads if any(is_alone(before, load, index) for index in gone)]
     segments = [one for one in before.segments if one.type != segment_type and one not in alone]
     sections = [NULL_SECTION if index in gone else one for index, one in enumerate(before.sections)]
     if gone and gone[-1] == len(sections) - 1:
         sections.pop()
     tables = replace(before, segments=tuple(segments), sections=tuple(sections))
-    return replace(tables, segments=around_program_headers(segments, before.phoff))
+    return replace(tables, segments=enclose_program_headers(segments, before.phoff))
 
 
-def _with_old_table(source: BufferedReader, tables: Tables) -> Tables:
-    """The program header table where it was, if it had been moved into a PT_LOAD that has nothing else now: what
-    stands right behind the file header is then still the table that is to be."""
+def _restore_headers(source: BufferedReader, tables: Tables) -> Tables:
+    """The tables with the program headers after the file header again, if adding had moved them into a PT_LOAD that
+    contains nothing else now, and the bytes after the file header still are that table."""
     moved = next((one for one in tables.loads if one.offset == tables.phoff > HEADER_SIZE), None)
     if moved is None or any(one.is_loaded and one.size and moved.holds(one) for one in tables.sections):
         return tables
     segments = [one for one in tables.segments if one != moved]
-    back = replace(tables, phoff=HEADER_SIZE, segments=around_program_headers(segments, HEADER_SIZE))
-    stored = packed_segments(back)
+    back = replace(tables, phoff=HEADER_SIZE, segments=enclose_program_headers(segments, HEADER_SIZE))
+    stored = pack_segments(back)
     return back if bytes_at(source, "e_phoff", HEADER_SIZE, len(stored)) == stored else tables

@@ -1,6 +1,6 @@
-"""The two header tables of an ELF64 file, as a writer needs them: read exactly, refused where they lie.
+"""The program and section header tables of an ELF64 file: read, checked and written by the writers.
 
-Strategy: plain structs. pyelftools and lief both read more than this and can write none of it back as it was.
+Strategy: plain structs. pyelftools and lief both read more than this, and neither can write it back unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from ...schemas.section import BuildError, ParseError
 
 
-# ELF64 (gABI: ELF Header, Section Header Table, Program Header). Values that are used here, names as there.
+# ELF64 (gABI: ELF Header, Section Header Table, Program Header). Only the values used here, with the gABI's names.
 class ET(IntEnum):
     """Object file types."""
 
@@ -79,19 +79,19 @@ class DT(IntEnum):
     GNU_HASH = 0x6FFFFEF5
 
 
-# The dynamic entry through which alone a section of that type is found.
+# The dynamic entry that is the only reference to a section of that type.
 POINTED_AT = {SHT.HASH: DT.HASH, SHT.GNU_HASH: DT.GNU_HASH, SHT.DYNSYM: DT.SYMTAB}
 ELFCLASS32, ELFCLASS64 = 1, 2
 BYTE_ORDER = {1: "<", 2: ">"}  # ELFDATA2LSB, ELFDATA2MSB
 PN_XNUM = 0xFFFF
-MAX_SECTIONS = 0xFF00  # SHN_LORESERVE: from here on, indices have other meanings
+MAX_SECTIONS = 0xFF00  # SHN_LORESERVE: larger indices are reserved
 SHN_XINDEX = 0xFFFF
 MIN_PAGE, MAX_PAGE = 0x1000, 0x10000  # of all machines that run ELF64
 ADDRESS_LIMIT = 1 << 63
-# Sections of Linux images alone (include/asm-generic/vmlinux.lds.h).
+# Sections that only Linux images have (include/asm-generic/vmlinux.lds.h).
 KERNEL_SECTIONS = {b"__ksymtab", b"__param", b".data..percpu", b".init.text"}
 UNSUITABLE_TYPES = {
-    ET.REL: "is a relocatable file (ET_REL), which nothing loads: link it first",
+    ET.REL: "is a relocatable file (ET_REL), which is not loaded: link it first",
     ET.CORE: "is a core file (ET_CORE)",
 }
 HEADER, SEGMENT, SECTION, DYNAMIC = "16sHHIQQQIHHHHHH", "IIQQQQQQ", "IIQQQQIIQQ", "qQ"
@@ -105,7 +105,7 @@ STT_SECTION = 3
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A program header; fields as Elf64_Phdr's without p_."""
+    """A program header; the fields of Elf64_Phdr without p_."""
 
     type: int
     flags: int
@@ -118,18 +118,18 @@ class Segment:
 
     @property
     def file_end(self) -> int:
-        """The file offset behind its bytes."""
+        """The file offset after its bytes."""
         return self.offset + self.filesz
 
     def holds(self, section: SectionHeader) -> bool:
-        """Whether the section lies whole in the segment, at the same place in memory and in the file."""
+        """Whether the whole section is in the segment, at the same offset in memory and in the file."""
         start = section.address - self.vaddr
         return 0 <= start <= self.filesz - section.size and start == section.offset - self.offset
 
 
 @dataclass(frozen=True, slots=True)
 class SectionHeader:
-    """A section header; fields as Elf64_Shdr's without sh_, spelled out."""
+    """A section header; the fields of Elf64_Shdr without sh_, spelled out."""
 
     name_offset: int
     type: int
@@ -144,7 +144,7 @@ class SectionHeader:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it is in memory (SHF_ALLOC)."""
+        """Whether it is loaded (SHF_ALLOC)."""
         return bool(self.flags & SHF.ALLOC)
 
 
@@ -153,7 +153,7 @@ NULL_SECTION = SectionHeader(0, SHT.NULL, 0, 0, 0, 0, 0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The two header tables of a file and where they are; `names` go with `sections`, `order` is struct's."""
+    """The two header tables of a file and their file offsets; `names` are those of `sections`, `order` is struct's."""
 
     order: str
     phoff: int
@@ -169,12 +169,13 @@ class Tables:
         return tuple(segment for segment in self.segments if segment.type == PT.LOAD)
 
     def indices_of(self, name: str) -> tuple[int, ...]:
-        """The sections of that name."""
+        """The indices of the sections of that name."""
         return tuple(index for index, found in enumerate(self.names) if found == name.encode())
 
 
 def read_tables(file: BinaryIO) -> Tables:
-    """The tables; ParseError where they leave the file, BuildError for what is not ELF64 or has no such tables."""
+    """Read the tables. Raises ParseError if they are outside the file, BuildError for a file that is not ELF64 or lacks
+    a table."""
     order, header = _file_header(file)
     _, elf_type, _, _, _, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, shstrndx = header
     if elf_type not in (ET.EXEC, ET.DYN):
@@ -185,30 +186,30 @@ def read_tables(file: BinaryIO) -> Tables:
     if phnum == PN_XNUM or shnum == 0:
         raise BuildError("", None, "e_shnum", "the file has more headers than its ELF header can count")
     if (phentsize, shentsize) != (SEGMENT_SIZE, SECTION_SIZE) or shstrndx >= shnum:
-        raise ParseError("", None, "e_shentsize", "the sizes of headers, or e_shstrndx, cannot be right")
+        raise ParseError("", None, "e_shentsize", "the header sizes or e_shstrndx are invalid")
     segments = struct.iter_unpack(order + SEGMENT, bytes_at(file, "e_phoff", phoff, phnum * SEGMENT_SIZE))
     found = tuple(Segment(*fields) for fields in segments)
     return Tables(order, phoff, shoff, shstrndx, found, *_sections(file, order, shoff, shnum, shstrndx))
 
 
 def read_object_tables(file: BinaryIO) -> Tables:
-    """The section headers of a relocatable file, however many; errors as `read_tables`."""
+    """Read the section headers of a relocatable file, of any number. Raises as `read_tables`."""
     order, header = _file_header(file)
     _, elf_type, _, _, _, _, shoff, _, _, _, phnum, shentsize, shnum, shstrndx = header
     if elf_type != ET.REL:
         raise BuildError("", None, "e_type", f"is {elf_type:#x}, not a relocatable file")
     if phnum:
-        raise BuildError("", None, "e_phnum", f"is {phnum}: a relocatable file with program headers is not written")
+        raise BuildError("", None, "e_phnum", f"is {phnum}: a relocatable file with program headers is not supported")
     if not shoff:
         raise BuildError("", None, "e_shoff", "the file has no section header table")
     if shentsize != SECTION_SIZE:
-        raise ParseError("", None, "e_shentsize", f"{shentsize} bytes, where a header has {SECTION_SIZE}")
+        raise ParseError("", None, "e_shentsize", f"{shentsize} bytes, expected {SECTION_SIZE}")
     first = SectionHeader(*struct.unpack(order + SECTION, bytes_at(file, "e_shoff", shoff, SECTION_SIZE)))
-    # gABI: what the ELF header cannot count is in the first section header.
+    # gABI: counts that do not fit the ELF header are in the first section header.
     shnum = shnum or first.size
     shstrndx = first.link if shstrndx == SHN_XINDEX else shstrndx
     if shstrndx >= shnum:
-        raise ParseError("", None, "e_shstrndx", f"is {shstrndx}, where there are {shnum} sections")
+        raise ParseError("", None, "e_shstrndx", f"is {shstrndx}, but there are only {shnum} sections")
     return Tables(order, 0, shoff, shstrndx, (), *_sections(file, order, shoff, shnum, shstrndx))
 
 
@@ -240,48 +241,51 @@ def _sections(
 
 
 def refuse_unsuitable(before: Tables, file_size: int, name: str) -> None:
-    """BuildError for a file with nothing to load; ParseError for headers that leave the file, which kill lief."""
+    """Raise BuildError for a file that is not loaded as a program, ParseError for headers that point outside the file,
+    which crash lief."""
     if not before.loads:
         raise BuildError(name, None, "PT_LOAD", "the file has no loadable segment")
     if KERNEL_SECTIONS & set(before.names):
-        reason = "is a kernel image: what boots it knows its segments, and nothing would look for one more"
+        reason = "is a kernel image: its boot loader expects exactly its segments, and nothing would look for another"
         raise BuildError(name, None, "e_type", reason)
     if any(one.type == SHT.NOBITS and one.flags & SHF.EXECINSTR for one in before.sections):
         raise BuildError(name, None, "sh_type", "the code has no bytes: this is a separate debug file")
     for index, segment in enumerate(before.segments):
         if segment.file_end > file_size or segment.vaddr + segment.memsz > ADDRESS_LIMIT:
-            raise ParseError("", None, f"program header[{index}]", "leaves the file or the address space")
+            raise ParseError("", None, f"program header[{index}]", "is outside the file or the address space")
         if segment.type == PT.LOAD and segment.filesz > segment.memsz:
-            raise ParseError("", None, f"program header[{index}]", "has a p_filesz above its p_memsz")
+            raise ParseError("", None, f"program header[{index}]", "has p_filesz greater than p_memsz")
     for index, one in enumerate(before.sections):
-        # The first header's too: lief reads what it names, though it names nothing.
+        # The null section header included: lief reads what it describes.
         stored = 0 if one.type == SHT.NOBITS else one.size
         if (stored and one.offset + stored > file_size) or one.address + one.size > ADDRESS_LIMIT:
-            raise ParseError("", None, f"section header[{index}]", "leaves the file or the address space")
+            raise ParseError("", None, f"section header[{index}]", "is outside the file or the address space")
         if one.link >= len(before.sections):
-            raise ParseError("", None, f"section header[{index}]", f"has sh_link {one.link}, which is no section")
+            raise ParseError("", None, f"section header[{index}]", f"has sh_link {one.link}, which is not a section")
 
 
 def bytes_at(file: BinaryIO, record: str, offset: int, size: int) -> bytes:
-    """`size` bytes at a file offset; ParseError, naming `record`, where the file ends before."""
+    """`size` bytes at a file offset. Raises ParseError, naming `record`, if the file ends before."""
     end = file.seek(0, os.SEEK_END)
     if offset + size > end:
-        raise ParseError("", None, record, f"{offset:#x} to {offset + size:#x} leaves the file, which ends at {end:#x}")
+        raise ParseError(
+            "", None, record, f"{offset:#x} to {offset + size:#x} is outside the file, which ends at {end:#x}"
+        )
     file.seek(offset)
     return file.read(size)
 
 
 def write_tables(source: BufferedReader, out: BinaryIO, tables: Tables) -> None:
-    """Write the two tables, and the file header of `source` with their places and counts."""
+    """Write the two tables, and the file header of `source` with their offsets and counts."""
     header = list(struct.unpack(tables.order + HEADER, bytes_at(source, "e_ident", 0, HEADER_SIZE)))
     header[5:7] = tables.phoff, tables.shoff
     header[10], header[12] = len(tables.segments), len(tables.sections)
     put(out, 0, struct.pack(tables.order + HEADER, *header))
-    put(out, tables.phoff, packed_segments(tables))
+    put(out, tables.phoff, pack_segments(tables))
     put(out, tables.shoff, b"".join(struct.pack(tables.order + SECTION, *astuple(one)) for one in tables.sections))
 
 
-def packed_segments(tables: Tables) -> bytes:
+def pack_segments(tables: Tables) -> bytes:
     """The program header table as stored."""
     return b"".join(struct.pack(tables.order + SEGMENT, *astuple(one)) for one in tables.segments)
 
@@ -292,11 +296,11 @@ def put(file: BinaryIO, offset: int, data: bytes) -> None:
     file.write(data)
 
 
-def around_program_headers(segments: list[Segment], phoff: int) -> tuple[Segment, ...]:
-    """Segments such that PT_PHDR is the program header table and a PT_LOAD holds it: lengthened if it ends before."""
+def enclose_program_headers(segments: list[Segment], phoff: int) -> tuple[Segment, ...]:
+    """The segments with PT_PHDR set to the program header table at `phoff`, and its PT_LOAD extended to contain it."""
     size = len(segments) * SEGMENT_SIZE
     before = [one for one in segments if one.type == PT.LOAD and one.offset <= phoff]
-    if not before:  # The headers are not loaded, nor is there a PT_PHDR.
+    if not before:  # the headers are not loaded, and there is no PT_PHDR
         return tuple(segments)
     holder = max(before, key=lambda one: one.offset)
     longer = max(holder.filesz, phoff + size - holder.offset)
@@ -308,7 +312,7 @@ def around_program_headers(segments: list[Segment], phoff: int) -> tuple[Segment
 
 
 def is_alone(before: Tables, load: Segment, index: int) -> bool:
-    """Whether `load` holds that section and nothing else, and is the last one: what `write_section` leaves."""
+    """Whether `load` is the last PT_LOAD and contains only that section, as `write_section` creates it."""
     others = (one for place, one in enumerate(before.sections) if place != index and one.is_loaded)
     return (
         load.vaddr == before.sections[index].address

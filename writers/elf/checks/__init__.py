@@ -1,1 +1,1 @@
-"""Whether a written file is what it should be; shares no code with the engines."""
+"""Check files that were written, with pyelftools only: no code is shared with the writers."""

@@ -1,11 +1,11 @@
-"""The check of a file that got a loaded section: what was there stays where and what it was, the new one is right.
+"""Check a file that got a loaded section: everything else is unchanged and in place, and the new section is right.
 
-Strategy: both files are read with pyelftools alone and compared table by table; no code is shared with a writer, so
-that no fault of one can hide here. Sections are compared by index, because symbols hold indices; equal bytes of
-.symtab, .dynsym, .dynamic, .rela.*, .gnu.version* and notes say that symbols, dependencies, relocations, versions and
-the build id are as before. Declared changes, all others are faults: in the ELF header e_phoff, e_shoff, e_phnum and
-e_shnum; the program header table's place, and the length of the PT_LOAD that holds it; sh_name, .shstrtab, the place
-in the file of what is not loaded; the bytes of a replaced section.
+Strategy: both files are read with pyelftools and compared table by table; no code is shared with a writer, so that none
+of its faults can hide here. Sections are compared by index, because symbols hold section indices; equal bytes of
+.symtab, .dynsym, .dynamic, .rela.*, .gnu.version* and notes prove that symbols, dependencies, relocations, versions and
+the build id are unchanged. These changes are allowed, all others are faults: e_phoff, e_shoff, e_phnum and e_shnum in
+the ELF header; the offset of the program header table, and the size of its PT_LOAD; sh_name, .shstrtab, the file offset
+of what is not loaded; the bytes of a replaced section.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from elftools.elf.enums import ENUM_P_TYPE_BASE, ENUM_SH_TYPE_BASE
 from .compare import (
     KEPT_HEADER_FIELDS,
     ElfTables,
-    changed,
     difference,
     difference_outside,
+    field_faults,
     is_zero_outside,
     mode_faults,
     read_elf_tables,
@@ -40,9 +40,9 @@ CHANGED_HEADER_BYTES = ((32, 48), (56, 58), (60, 62))
 
 @dataclass(frozen=True, slots=True)
 class ExpectedSection:
-    """The section that the result must have, whole: its bytes at `address`, and what its two headers must say.
+    """The section that the result must have: its bytes at `address`, and the fields of its two headers.
 
-    `moved` are the indices of other loaded sections that are declared to have another address than they had.
+    `moved` are the indices of other loaded sections whose address is declared to have changed.
     """
 
     name: str
@@ -62,7 +62,7 @@ def check_added(before: Path, after: Path, expected: ExpectedSection) -> tuple[s
             old, new = read_elf_tables(first), read_elf_tables(second)
             faults += _header_faults(old, new)
             if lost := [index for index in expected.moved if index >= min(len(old.sections), len(new.sections))]:
-                return (*faults, f"section {lost[0]} was to move and is missing")
+                return (*faults, f"section {lost[0]} should have moved but is missing")
             others, new_others = _others(old, expected), _others(new, expected)
             moves = moves_of(old, new, expected.moved, others, len(new_others))
             faults += moves.faults
@@ -79,17 +79,17 @@ def check_added(before: Path, after: Path, expected: ExpectedSection) -> tuple[s
 
 def _header_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
     for field in KEPT_HEADER_FIELDS:
-        yield from changed("ELF header", field, old.header, new.header)
+        yield from field_faults("ELF header", field, old.header, new.header)
 
 
 def _others(elf: ElfTables, expected: ExpectedSection) -> list[Mapping[str, Any]]:
-    """The program headers that are neither PT_LOAD nor PT_PHDR, nor name the section."""
+    """The program headers other than PT_LOAD, PT_PHDR and the section's own."""
     own = ("PT_LOAD", "PT_PHDR", type_name(ENUM_P_TYPE_BASE, expected.segment_type))
     return [segment for segment in elf.segments if segment["p_type"] not in own]
 
 
 def _section_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection, moves: Moves) -> Iterator[str]:
-    """Each section at its index with its header and bytes; a replaced one is the new section or an unused header."""
+    """Each section must have its index, header and bytes; a replaced one is the new section or an unused header."""
     for index, (name, _) in enumerate(old.sections):
         if index >= len(new.sections):
             yield f"section [{index}] {name}: is missing"
@@ -105,7 +105,7 @@ def _section_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection, m
     names = new.sections[new.header["e_shstrndx"]][1]
     names_end = names["sh_offset"] + names["sh_size"]
     if names_end > len(new.data) or new.data[names_end - 1] != 0:
-        yield "the section names do not end with their table"
+        yield "the section name table is not terminated by a zero byte"
     added = [name for name, _ in new.sections[len(old.sections) :]]
     if added != [] and (added != [expected.name] or any(name == expected.name for name, _ in old.sections)):
         yield f"unexpected sections at the end of the table: {', '.join(added)}"
@@ -119,8 +119,8 @@ def _kept_section_faults(old: ElfTables, new: ElfTables, index: int, moves: Move
     changing = {"sh_name", *([] if is_loaded else ["sh_offset"]), *(["sh_size"] if holds_names else [])}
     for field in header:
         if index == 0 or field not in changing:
-            yield from changed(title, field, header, new_header)
-    # Section names are compared one by one; but some linkers keep the symbols' names in the same table.
+            yield from field_faults(title, field, header, new_header)
+    # Section names are compared one by one, unless the table has the symbols' names, too, as with some linkers.
     if holds_names and not any(one["sh_link"] == index for _, one in old.sections):
         return
     if header["sh_type"] != "SHT_NOBITS":
@@ -136,14 +136,14 @@ def _kept_section_faults(old: ElfTables, new: ElfTables, index: int, moves: Move
 
 
 def _segment_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection, moves: Moves) -> Iterator[str]:
-    """Each program header as it was, but PT_PHDR, the one that names the section, and the longer PT_LOAD."""
+    """Each program header must be unchanged, except PT_PHDR, the section's own, and the extended PT_LOAD."""
     others, new_others = moves.segments, _others(new, expected)
     if len(others) != len(new_others):
-        yield f"{len(new_others)} program headers beside PT_LOAD, PT_PHDR and the section's, there were {len(others)}"
+        yield f"{len(new_others)} program headers besides PT_LOAD, PT_PHDR and the section's, there were {len(others)}"
     for one, other in zip(others, new_others, strict=False):
         title = f"{one['p_type']} at {one['p_vaddr']:#x}"
         for field in one:
-            yield from changed(title, field, one, other)
+            yield from field_faults(title, field, one, other)
         if one == {**other} and not _is_in(one, moves.ranges):
             yield from _segment_bytes_faults(title, one, old, new, expected, moves)
     new_loads = {segment["p_vaddr"]: segment for segment in new.of_type("PT_LOAD")}
@@ -154,7 +154,7 @@ def _segment_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection, m
             yield f"{title}: is missing"
             continue
         for field in ("p_offset", "p_paddr", "p_flags", "p_align"):
-            yield from changed(title, field, load, new_load)
+            yield from field_faults(title, field, load, new_load)
         yield from _length_faults(title, load, new_load, new, expected)
         yield from _segment_bytes_faults(title, load, old, new, expected, moves)
     for load in new_loads.values():
@@ -164,7 +164,7 @@ def _segment_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection, m
 
 
 def _late(elf: ElfTables) -> set[str]:
-    """What the gABI wants before any PT_LOAD and is behind one."""
+    """The program headers that the gABI requires before any PT_LOAD, but that come after one."""
     kinds = [one["p_type"] for one in elf.segments]
     return {"PT_PHDR", "PT_INTERP"} & set(kinds[kinds.index("PT_LOAD") :]) if "PT_LOAD" in kinds else set()
 
@@ -173,14 +173,14 @@ def _new_load_faults(load: Mapping[str, Any], new: ElfTables, expected: Expected
     title, size = f"new PT_LOAD at {load['p_vaddr']:#x}", load["p_filesz"]
     ends = (expected.address + len(expected.data) - _shift(load), new.table_range()[1])
     if not _maps(load, expected) or load["p_offset"] + size not in ends:
-        yield f"{title}: does not hold {expected.name}, or more than that and the program headers"
+        yield f"{title}: does not contain exactly {expected.name}, with or without the program headers"
     own = [new.table_range(), *((one["sh_offset"], one["sh_offset"] + one["sh_size"]) for one in _inside(new, moves))]
     section_start = expected.address - _shift(load)
     if not is_zero_outside(new.data, load["p_offset"], section_start, own):
-        yield f"{title}: holds bytes of nothing before {expected.name}"
+        yield f"{title}: contains stray bytes before {expected.name}"
     wanted = {"p_flags": P_FLAGS.PF_R, "p_paddr": load["p_vaddr"], "p_memsz": size}
     for field in wanted:
-        yield from changed(title, field, wanted, load, "should be")
+        yield from field_faults(title, field, wanted, load, "should be")
 
 
 def _inside(new: ElfTables, moves: Moves) -> Iterator[Mapping[str, Any]]:
@@ -200,7 +200,7 @@ def _length_faults(
     was_full = load["p_filesz"] == load["p_memsz"] and new_load["p_filesz"] == new_load["p_memsz"]
     if growth < 0 or not was_full or not (for_table or for_section):
         sizes = f"p_filesz {new_load['p_filesz']:#x} and p_memsz {new_load['p_memsz']:#x}"
-        yield f"{title}: {sizes} hold more or less than before"
+        yield f"{title}: {sizes} are neither the old sizes nor extended as declared"
 
 
 def _is_in(segment: Mapping[str, Any], ranges: Iterable[tuple[int, int]]) -> bool:
@@ -211,7 +211,7 @@ def _is_in(segment: Mapping[str, Any], ranges: Iterable[tuple[int, int]]) -> boo
 def _segment_bytes_faults(
     title: str, segment: Mapping[str, Any], old: ElfTables, new: ElfTables, expected: ExpectedSection, moves: Moves
 ) -> Iterator[str]:
-    """Compare what the file had for `segment`, but for the declared bytes; both files have it at the same offset."""
+    """Compare the bytes of `segment`, at the same offset in both files, outside the declared ranges."""
     skipped = [*CHANGED_HEADER_BYTES, *moves.ranges]
     for elf in (old, new):
         for name, header in elf.sections:
@@ -230,9 +230,9 @@ def _program_header_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
         if _load_at(old, *old.table_range()):
             yield "the program header table is in no PT_LOAD"
         return
-    # Kernels before 5.18 give AT_PHDR as e_phoff plus this difference of the first PT_LOAD.
+    # Kernels before 5.18 set AT_PHDR to e_phoff plus this difference of the first PT_LOAD.
     if _shift(holder) != _shift(new.of_type("PT_LOAD")[0]):
-        yield "the program header table's PT_LOAD has another p_vaddr - p_offset than the first one"
+        yield "the program header table's PT_LOAD has a different p_vaddr - p_offset than the first one"
     tables, old_tables = new.of_type("PT_PHDR"), old.of_type("PT_PHDR")
     if len(tables) != len(old_tables):
         yield f"there are {len(tables)} PT_PHDR, there were {len(old_tables)}"
@@ -241,11 +241,11 @@ def _program_header_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
     for old_table, table in zip(old_tables, tables, strict=False):
         wanted = {**old_table, **moved}
         for field in wanted:
-            yield from changed("PT_PHDR", field, wanted, table, "should be")
+            yield from field_faults("PT_PHDR", field, wanted, table, "should be")
 
 
 def _layout_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
-    """What the kernel and ld.so ask of PT_LOADs: order, no overlap, congruence, whole pages."""
+    """The requirements of the kernel and ld.so on PT_LOADs: order, no overlap, congruence, whole pages."""
     loads, known = new.of_type("PT_LOAD"), {load["p_vaddr"] for load in old.of_type("PT_LOAD")}
     for load in loads:
         title, align = f"PT_LOAD at {load['p_vaddr']:#x}", max(load["p_align"], 1)
@@ -255,14 +255,14 @@ def _layout_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
             yield f"{title}: ends past the file"
         # glibc's dlopen refuses it: "ELF load command alignment not page-aligned".
         if load["p_vaddr"] not in known and (align < MIN_PAGE or align & (align - 1)):
-            yield f"{title}: p_align {align:#x} is no page size"
+            yield f"{title}: p_align {align:#x} is not a page size"
     old_pairs = pairwise(old.of_type("PT_LOAD"))
     sharing = {(one["p_vaddr"], two["p_vaddr"]) for one, two in old_pairs if _share_page(one, two)}
     for one, two in pairwise(loads):
         pair = one["p_vaddr"], two["p_vaddr"]
         if pair[0] + one["p_memsz"] > pair[1]:
             yield f"PT_LOADs at {pair[0]:#x} and {pair[1]:#x} overlap or are not in order"
-        # With equal differences the page shows the same bytes of the file, whichever mapping wins.
+        # With equal differences the shared page has the same bytes of the file, whichever mapping wins.
         elif _share_page(one, two) and _shift(one) != _shift(two) and pair not in sharing:
             yield f"PT_LOADs at {pair[0]:#x} and {pair[1]:#x} share a page"
 
@@ -280,15 +280,15 @@ def _new_section_faults(new: ElfTables, expected: ExpectedSection) -> Iterator[s
     wanted |= {"sh_addr": expected.address, "sh_size": size, "sh_addralign": expected.alignment}
     wanted |= {"sh_link": 0, "sh_info": 0, "sh_entsize": 0}
     for field in wanted:
-        yield from changed(title, field, wanted, header, "should be")
+        yield from field_faults(title, field, wanted, header, "should be")
     wanted = {"p_offset": start, "p_vaddr": expected.address, "p_paddr": expected.address, "p_filesz": size}
     wanted |= {"p_memsz": size, "p_flags": P_FLAGS.PF_R, "p_align": expected.alignment}
     for field in wanted:
-        yield from changed(f"{title}: its segment", field, wanted, segment, "should be")
+        yield from field_faults(f"{title}: its segment", field, wanted, segment, "should be")
     if expected.address % expected.alignment:
         yield f"{title}: {expected.address:#x} is not aligned to {expected.alignment}"
     if new.data[start:end] != expected.data:
-        yield f"{title}: its bytes at {start:#x} in the file are not those that were given"
+        yield f"{title}: its bytes at {start:#x} in the file differ from those that were requested"
     load = _load_at(new, start, end)
     if load is None or start + _shift(load) != expected.address:
         yield f"{title}: no PT_LOAD maps {start:#x} in the file to {expected.address:#x}"
@@ -304,7 +304,7 @@ def _new_section_faults(new: ElfTables, expected: ExpectedSection) -> Iterator[s
 
 
 def _trailer_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
-    """What follows all that the tables describe (an archive, a script's data) must still end the file."""
+    """Whatever follows the described bytes (an archive, a script's data) must still be at the end of the file."""
     tables = ((old.header["e_shoff"], old.header["e_shnum"] * old.header["e_shentsize"]), (old.table_range()[1], 0))
     ends = [offset + size for offset, size in tables]
     ends += [one["p_offset"] + one["p_filesz"] for one in old.segments]
@@ -315,13 +315,13 @@ def _trailer_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
 
 
 def _load_at(elf: ElfTables, start: int, end: int) -> Mapping[str, Any] | None:
-    """The PT_LOAD that has these bytes of the file."""
+    """The PT_LOAD that contains these bytes of the file."""
     loads = elf.of_type("PT_LOAD")
     return next((one for one in loads if one["p_offset"] <= start and end <= one["p_offset"] + one["p_filesz"]), None)
 
 
 def _shift(load: Mapping[str, Any]) -> int:
-    """What is to be added to an offset in the file to get the virtual address."""
+    """The difference of virtual address and file offset."""
     return int(load["p_vaddr"] - load["p_offset"])
 
 

@@ -1,4 +1,4 @@
-"""Two ELF files side by side, read with pyelftools: what the checks of written files are made of."""
+"""Compare two ELF files, read with pyelftools: the building blocks of the checks of written files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT_HEADER_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class ElfTables:
-    """One file: header fields by name, program headers, section names and headers, all bytes."""
+    """One file: its header fields by name, program headers, section names and headers, and its bytes."""
 
     header: Mapping[str, Any]
     segments: Sequence[Mapping[str, Any]]
@@ -32,24 +32,24 @@ class ElfTables:
         return [segment for segment in self.segments if segment["p_type"] == segment_type]
 
     def table_range(self) -> tuple[int, int]:
-        """File offsets of the program header table's start and end."""
+        """The file offsets of the start and the end of the program header table."""
         start = self.header["e_phoff"]
         return start, start + self.header["e_phnum"] * self.header["e_phentsize"]
 
 
 def read_elf_tables(file: Any) -> ElfTables:
-    """Raises ELFError if the tables cannot be read."""
+    """Read the tables of a file. Raises ELFError if they cannot be read."""
     try:
         elf = ELFFile(file)
         segments = [segment.header for segment in elf.iter_segments()]
         sections = [(section.name, section.header) for section in elf.iter_sections()]
         return ElfTables(elf.header, segments, sections, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError) as fault:  # an offset so large that no file can have it
+    except (OSError, ValueError) as fault:  # an offset larger than any file
         raise ELFError(str(fault)) from fault
 
 
 def mode_faults(before: Path, after: Path) -> Iterator[str]:
-    """Owner and mode; set-id bits may go where the owner could not be kept."""
+    """The mode must be unchanged; set-id bits may be missing if the owner could not be kept."""
     old, new = before.stat(), after.stat()
     owner_kept = (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid)
     dropped = 0 if owner_kept else stat.S_ISUID | stat.S_ISGID
@@ -57,15 +57,17 @@ def mode_faults(before: Path, after: Path) -> Iterator[str]:
         yield f"the file's mode is {new.st_mode:o}, it was {old.st_mode:o}"
 
 
-def changed(title: str, field: str, old: Mapping[str, Any], new: Mapping[str, Any], verb: str = "was") -> Iterator[str]:
-    """A sentence where a field has changed."""
+def field_faults(
+    title: str, field: str, old: Mapping[str, Any], new: Mapping[str, Any], verb: str = "was"
+) -> Iterator[str]:
+    """A sentence if the field of two headers differs."""
     if old[field] != new[field]:
         shown = [f"{one:#x}" if isinstance(one, int) else str(one) for one in (new[field], old[field])]
         yield f"{title}: {field} is {shown[0]}, {verb} {shown[1]}"
 
 
 def difference(old: mmap.mmap, old_offset: int, new: mmap.mmap, new_offset: int, size: int) -> int | None:
-    """Where `size` bytes first differ, counted from their start; None if they do not."""
+    """The offset, relative to their start, where `size` bytes first differ; None if they do not."""
     for start in range(0, size, CHUNK):
         end = min(size, start + CHUNK)
         one, two = old[old_offset + start : old_offset + end], new[new_offset + start : new_offset + end]
@@ -78,7 +80,7 @@ def difference(old: mmap.mmap, old_offset: int, new: mmap.mmap, new_offset: int,
 
 
 def _forget(data: mmap.mmap, start: int, size: int) -> None:
-    """Give back the memory of pages that were read: two large files would be in it whole."""
+    """Release the memory of pages that were read; otherwise two large files would be in memory whole."""
     first, last = -(-start // mmap.PAGESIZE), (start + size) // mmap.PAGESIZE
     if last > first:
         data.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
@@ -87,7 +89,7 @@ def _forget(data: mmap.mmap, start: int, size: int) -> None:
 def difference_outside(
     old: mmap.mmap, new: mmap.mmap, start: int, end: int, skipped: Iterable[tuple[int, int]]
 ) -> int | None:
-    """Where two files first differ between two offsets, but for some ranges; None if they do not."""
+    """The offset where two files first differ between two offsets, outside some ranges; None if they do not."""
     for skip_start, skip_end in [*sorted(skipped), (end, end)]:
         size = min(skip_start, end) - start
         place = difference(old, start, new, start, size) if size > 0 else None
@@ -98,7 +100,7 @@ def difference_outside(
 
 
 def is_zero_outside(data: mmap.mmap, start: int, end: int, skipped: Iterable[tuple[int, int]]) -> bool:
-    """Whether all bytes between two offsets, but for some ranges, are zero."""
+    """Whether all bytes between two offsets, outside some ranges, are zero."""
     for skip_start, skip_end in [*sorted(skipped), (end, end)]:
         if any(data[start : min(skip_start, end)]):
             return False
@@ -107,5 +109,5 @@ def is_zero_outside(data: mmap.mmap, start: int, end: int, skipped: Iterable[tup
 
 
 def type_name(names: Mapping[str, int], number: int) -> str | int:
-    """The type as pyelftools gives it: its name, or the number if it knows none."""
+    """The type as in pyelftools: its name, or the number of an unknown one."""
     return next((name for name, value in names.items() if value == number), number)

@@ -1,8 +1,8 @@
-"""The check's other half: loaded sections that were declared to have another address, and all that points at them.
+"""Check loaded sections whose address is declared to have changed, and everything that refers to them.
 
-Strategy: only what is found through program headers and dynamic entries may move: .interp, notes, hash tables, .dynsym.
-Each has its bytes and its header as before, a PT_LOAD maps it, whatever showed the old place shows the new one, and no
-symbol is in it but the section's own, and the one of the ABI tag.
+Strategy: only sections that are found through program headers and dynamic entries may move: .interp, notes, hash
+tables, .dynsym. Each must have its old bytes and header, a PT_LOAD must map it, all references to the old address must
+now be to the new one, and no symbol may be in it but the section's own, and the one of the ABI tag.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from elftools.elf.constants import P_FLAGS
 from elftools.elf.enums import ENUM_D_TAG
 
-from .compare import ElfTables, changed, difference, is_zero_outside
+from .compare import ElfTables, difference, field_faults, is_zero_outside
 
 POINTED_AT = {
     "SHT_HASH": ENUM_D_TAG["DT_HASH"],
@@ -27,17 +27,17 @@ MOVABLE = ("SHT_NOTE", *POINTED_AT)
 DYNAMIC = "QQ"  # Elf64_Dyn
 SYMBOL_SIZE, SYMBOL_INFO, SYMBOL_SECTION, SYMBOL_VALUE = 24, 4, slice(6, 8), 8  # Elf64_Sym: st_info, st_shndx, st_value
 STT_SECTION = 3
-ABI_TAG = ".note.ABI-tag"  # its start has a symbol in glibc's crt1.o, which no code reads
+ABI_TAG = ".note.ABI-tag"  # glibc's crt1.o has a symbol at its start, which no code reads
 Segment = Mapping[str, Any]
 Range = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What declared moves make of the old file.
+    """The effect of declared moves on the old file.
 
-    `segments` are its program headers but PT_LOAD and PT_PHDR, as they should be now; `ranges` the file offsets whose
-    bytes may have changed; `faults` what the moves themselves lack.
+    `segments` are its program headers other than PT_LOAD and PT_PHDR, as they should be in the new file; `ranges` are
+    the file ranges whose bytes may have changed; `faults` are those of the moves themselves.
     """
 
     indices: tuple[int, ...]
@@ -47,7 +47,7 @@ class Moves:
 
 
 def moves_of(old: ElfTables, new: ElfTables, indices: Sequence[int], others: list[Segment], kept: int) -> Moves:
-    """Judge the sections at `indices`; of the old file's program headers `others` there should be `kept` now."""
+    """Check the moves of the sections at `indices`; `kept` of the old program headers `others` should be left."""
     ranges: list[Range] = []
     faults: list[str] = []
     for index in indices:
@@ -59,7 +59,7 @@ def moves_of(old: ElfTables, new: ElfTables, indices: Sequence[int], others: lis
     if old.header["e_phoff"] == new.header["e_phoff"]:
         faults += _growth_faults(old, new, indices)
         ranges += (old.table_range(), new.table_range())
-    segments = [_shown(one, old, new, indices) for one in _without_needless(others, len(others) - kept)]
+    segments = [_updated_segment(one, old, new, indices) for one in _remove_redundant(others, len(others) - kept)]
     return Moves(tuple(indices), segments, ranges, faults)
 
 
@@ -67,17 +67,17 @@ def _range(header: Mapping[str, Any]) -> Range:
     return header["sh_offset"], header["sh_offset"] + header["sh_size"]
 
 
-def _without_needless(segments: list[Segment], surplus: int) -> list[Segment]:
-    """Without `surplus` program headers that say nothing: unused ones, and a PT_NOTE that PT_GNU_PROPERTY repeats."""
+def _remove_redundant(segments: list[Segment], surplus: int) -> list[Segment]:
+    """The segments without `surplus` redundant ones: unused ones, and a PT_NOTE that PT_GNU_PROPERTY repeats."""
     places = [(one["p_offset"], one["p_filesz"]) for one in segments if one["p_type"] == "PT_GNU_PROPERTY"]
     repeated = [one for one in segments if one["p_type"] == "PT_NOTE" and (one["p_offset"], one["p_filesz"]) in places]
     unused = [one for one in segments if one["p_type"] == "PT_NULL"]
-    needless = [id(one) for one in (unused + repeated[:1])[: max(0, surplus)]]
-    return [one for one in segments if id(one) not in needless]
+    redundant = [id(one) for one in (unused + repeated[:1])[: max(0, surplus)]]
+    return [one for one in segments if id(one) not in redundant]
 
 
-def _shown(segment: Segment, old: ElfTables, new: ElfTables, indices: Sequence[int]) -> dict[str, Any]:
-    """The program header as it should be now: where the sections that it shows are."""
+def _updated_segment(segment: Segment, old: ElfTables, new: ElfTables, indices: Sequence[int]) -> dict[str, Any]:
+    """The program header as it should be in the new file: at the new offset of the sections that it refers to."""
     start, end = segment["p_offset"], segment["p_offset"] + segment["p_filesz"]
     for index in indices:
         place, moved = old.sections[index][1], new.sections[index][1]
@@ -93,10 +93,10 @@ def _section_faults(old: ElfTables, new: ElfTables, index: int) -> Iterator[str]
     title = f"section [{index}] {name}, which moved"
     is_interp = any(one["p_offset"] == header["sh_offset"] for one in old.of_type("PT_INTERP"))
     if header["sh_type"] not in MOVABLE and not is_interp:
-        yield f"{title}: is no note, hash table, .dynsym or program interpreter"
+        yield f"{title}: is not a note, hash table, .dynsym or program interpreter"
     for field in header:
         if field not in ("sh_name", "sh_addr", "sh_offset"):
-            yield from changed(title, field, header, moved)
+            yield from field_faults(title, field, header, moved)
     if moved["sh_addr"] % max(1, header["sh_addralign"]):
         yield f"{title}: {moved['sh_addr']:#x} is not aligned to {header['sh_addralign']}"
     if difference(old.data, header["sh_offset"], new.data, moved["sh_offset"], header["sh_size"]) is not None:
@@ -120,16 +120,16 @@ def _section_faults(old: ElfTables, new: ElfTables, index: int) -> Iterator[str]
 
 
 def _growth_faults(old: ElfTables, new: ElfTables, indices: Sequence[int]) -> Iterator[str]:
-    """What a longer program header table covers was a section that moved, the section header table, or nothing."""
+    """A longer program header table may only cover sections that moved, the old section header table, and zeros."""
     shoff = old.header["e_shoff"]
     free = [_range(old.sections[index][1]) for index in indices]
     free.append((shoff, shoff + old.header["e_shnum"] * old.header["e_shentsize"]))
     if not is_zero_outside(old.data, old.table_range()[1], new.table_range()[1], free):
-        yield "the longer program header table covers bytes that are not its"
+        yield "the longer program header table overwrites other bytes"
 
 
 def _section_symbols(old: ElfTables, new: ElfTables, indices: Sequence[int], faults: list[str]) -> Iterator[Range]:
-    """The values of symbols that stand for a section that moved; no other symbol may be in one: its value stays."""
+    """The file ranges of the values of moved sections' symbols. No other symbol may be in one, as its value stays."""
     order = _order(old)
     for (name, header), (_, kept) in zip(old.sections, new.sections, strict=False):
         if header["sh_type"] not in ("SHT_SYMTAB", "SHT_DYNSYM"):
@@ -145,7 +145,7 @@ def _section_symbols(old: ElfTables, new: ElfTables, indices: Sequence[int], fau
             inside = was - place["sh_addr"]
             is_own = rows[number, SYMBOL_INFO] == STT_SECTION or (place_name == ABI_TAG and inside == 0)
             if not is_own and not 0 <= inside < place["sh_size"]:
-                continue  # named for a section, and not in it: __ehdr_start
+                continue  # has the section's index, but is outside it: __ehdr_start
             if not is_own or now != new.sections[index][1]["sh_addr"]:
                 faults.append(f"{name}: symbol {number} is in {place_name}, which moved")
             yield header["sh_offset"] + value, header["sh_offset"] + value + 8
@@ -156,23 +156,24 @@ def _order(elf: ElfTables) -> str:
 
 
 def _pointers(old: ElfTables, new: ElfTables, indices: Sequence[int], faults: list[str]) -> Iterator[Range]:
-    """The values of dynamic entries for hash tables that moved; each must have been the old address, and be the new."""
+    """The file ranges of the values of dynamic entries of moved sections; each must change from the old address to the
+    new one."""
     order = _order(old)
     for index in indices:
         (name, header), (_, moved) = old.sections[index], new.sections[index]
         tag = POINTED_AT.get(header["sh_type"])
         found = [] if tag is None else [*_entries(old, order, tag)]
         if tag is not None and len(found) != 1:
-            faults.append(f"{name} moved, but {len(found)} dynamic entries name it")
+            faults.append(f"{name} moved, but {len(found)} dynamic entries refer to it")
         for offset, value in found:
             (now,) = struct.unpack_from(f"{order}Q", new.data, offset)
             if (value, now) != (header["sh_addr"], moved["sh_addr"]):
-                faults.append(f"{name} moved to {moved['sh_addr']:#x}, its dynamic entry says {now:#x}")
+                faults.append(f"{name} moved to {moved['sh_addr']:#x}, its dynamic entry has {now:#x}")
             yield offset, offset + 8
 
 
 def _entries(elf: ElfTables, order: str, tag: int) -> Iterator[tuple[int, int]]:
-    """The file offsets of values, and the values, of the dynamic entries of a tag."""
+    """The dynamic entries of a tag: the file offset of each value, and the value."""
     step = struct.calcsize(order + DYNAMIC)
     for segment in elf.of_type("PT_DYNAMIC")[:1]:
         end = min(len(elf.data), segment["p_offset"] + segment["p_filesz"])

@@ -1,8 +1,8 @@
-"""The check of a relocatable file that got a section, or lost it: all else is what it was, each relocation is right.
+"""Check a relocatable file that got a section, or lost it: all else is unchanged, and each relocation is right.
 
-Strategy: both files are read with pyelftools alone, no code is shared with the writer. Sections are compared by index,
-because symbols, groups and links hold indices. Declared changes, all others are faults: where sections are in the
-file, the names' table, the older sections of that name with their relocations, and these as members of groups.
+Strategy: both files are read with pyelftools; no code is shared with the writer. Sections are compared by index,
+because symbols, groups and links hold indices. These changes are allowed, all others are faults: the file offsets of
+sections, the section name table, the removed sections of that name with their relocations, and groups without them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from elftools.construct import ConstructError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_SH_TYPE_BASE
 
-from .compare import KEPT_HEADER_FIELDS, changed, type_name
+from .compare import KEPT_HEADER_FIELDS, field_faults, type_name
 
 SHF_ALLOC, SHF_INFO_LINK, SHN_XINDEX = 2, 0x40, 0xFFFF
 RELA_SIZE = 24
@@ -30,7 +30,8 @@ NOT_STORED = ("SHT_NOBITS", "SHT_NULL")
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRelocated:
-    """What the result must have: `places` are the field's offset, and the section and place that it leads to."""
+    """The section that the result must have; `places` are the offset of each relocated field, and the section index and
+    offset that it refers to."""
 
     name: str
     section_type: int
@@ -45,14 +46,14 @@ _Section = tuple[str, Mapping[str, Any], bytes]
 
 @dataclass(frozen=True, slots=True)
 class _Object:
-    """A file; its sections' names, headers and bytes by index."""
+    """A file, and the names, headers and bytes of its sections by index."""
 
     elf: ELFFile
     order: str
     sections: list[_Section]
 
     def of(self, name: str) -> set[int]:
-        """The sections of a name, and their relocations."""
+        """The indices of the sections of a name and their relocations."""
         found = {index for index, one in enumerate(self.sections) if one[0] == name}
         return found | {
             index
@@ -62,7 +63,7 @@ class _Object:
 
 
 def check_object(before: bytes, after: bytes, name: str, expected: ExpectedRelocated | None) -> tuple[str, ...]:
-    """Every fault of `after` as `before` with its sections of that name gone, and the expected one put for them."""
+    """Every fault of `after` as `before` without its sections of that name, and with the expected one instead."""
     try:
         old, new = _read(before), _read(after)
         faults = [fault for field in KEPT_HEADER_FIELDS for fault in _changed_header(field, old, new)]
@@ -81,7 +82,7 @@ def _read(data: bytes) -> _Object:
     stream = BytesIO(data)
     elf = ELFFile(stream)
     start, size = elf["e_shoff"], elf["e_shentsize"]
-    # Not as its sections, which follow links: of a file that lies, for ever.
+    # Not elf.iter_sections(): its section objects follow links, in a hostile file without end.
     headers = [struct_parse(elf.structs.Elf_Shdr, stream, start + size * index) for index in range(elf.num_sections())]
     stored = [
         b"" if one["sh_type"] in NOT_STORED else data[one["sh_offset"] : one["sh_offset"] + one["sh_size"]]
@@ -93,7 +94,7 @@ def _read(data: bytes) -> _Object:
 
 
 def _changed_header(field: str, old: _Object, new: _Object) -> Iterator[str]:
-    return changed("ELF header", field, old.elf.header, new.elf.header)
+    return field_faults("ELF header", field, old.elf.header, new.elf.header)
 
 
 def _section_faults(old: _Object, new: _Object, name: str, is_added: bool) -> Iterator[str]:
@@ -110,7 +111,7 @@ def _section_faults(old: _Object, new: _Object, name: str, is_added: bool) -> It
         if index in gone:
             if index not in own and new.sections[index][1]["sh_type"] != "SHT_NULL":
                 yield f"{place}: is still there"
-        elif index:  # the first one counts what the ELF header cannot
+        elif index:  # the first section header has counts that do not fit the ELF header
             if header["sh_type"] == "SHT_GROUP":
                 data = _without(data, gone, old.order)
             added = f".rela{name}\0".encode() if index == names else b""
@@ -118,30 +119,30 @@ def _section_faults(old: _Object, new: _Object, name: str, is_added: bool) -> It
 
 
 def _kept_faults(place: str, old: _Section, new: _Section, added: bytes) -> Iterator[str]:
-    """Of one section what is not as it was; `added` may stand behind its bytes."""
+    """The changes of one section; `added` may follow its bytes."""
     (title, header, data), (new_title, new_header, new_data) = old, new
     if new_title != title:
         yield f"{place}: its name is {new_title}"
     if new_data != data and (not added or new_data.removeprefix(data).lstrip(b"\0") != added):
         yield f"{place}: its bytes have changed"
     for field in KEPT_FIELDS:
-        # The size of what is stored is that of its bytes.
+        # The sizes of sections with bytes were compared with the bytes.
         if field != "sh_size" or header["sh_type"] in NOT_STORED:
-            yield from changed(place, field, header, new_header)
+            yield from field_faults(place, field, header, new_header)
     align = header["sh_addralign"]
     if align and data and header["sh_offset"] % align == 0 and new_header["sh_offset"] % align:
-        yield f"{place}: is no longer at a multiple of {align}"
+        yield f"{place}: is no longer aligned to {align}"
 
 
 def _without(data: bytes, gone: set[int], order: str) -> bytes:
-    """The words of a group without those that name sections that are gone; the first are flags."""
+    """The words of a group, flags first, without the indices of removed sections."""
     words = [data[start : start + 4] for start in range(0, len(data), 4)]
     members = (word for word in words[1:] if int.from_bytes(word, "little" if order == "<" else "big") not in gone)
     return b"".join([*words[:1], *members])
 
 
 def _place_faults(new: _Object, size: int) -> Iterator[str]:
-    """No two sections, nor one and a header table, share bytes."""
+    """Sections and header tables must not overlap."""
     headers = new.elf.header
     table = headers["e_shoff"], headers["e_shoff"] + len(new.sections) * headers["e_shentsize"], "section headers"
     ranges = [(0, headers["e_ehsize"], "ELF header"), table] + [
@@ -152,14 +153,14 @@ def _place_faults(new: _Object, size: int) -> Iterator[str]:
     ranges.sort()
     for (_, end, title), (start, _, other) in zip(ranges, [*ranges[1:], (size, size, "file's end")], strict=True):
         if end > start:
-            yield f"{title}: reaches into {other}"
+            yield f"{title}: overlaps {other}"
 
 
 def _new_faults(new: _Object, expected: ExpectedRelocated) -> Iterator[str]:
     indices = sorted(new.of(expected.name), key=lambda index: new.sections[index][1]["sh_type"] == "SHT_RELA")
     names = [new.sections[index][0] for index in indices]
     if names != [expected.name, f".rela{expected.name}"]:
-        yield f"of {expected.name} there are {names}"
+        yield f"the sections of {expected.name} are {names}"
         return
     section, table = (new.sections[index] for index in indices)
     wanted = {
@@ -167,11 +168,11 @@ def _new_faults(new: _Object, expected: ExpectedRelocated) -> Iterator[str]:
         "sh_size": len(expected.data), "sh_link": 0, "sh_info": 0, "sh_addralign": expected.alignment, "sh_entsize": 0,
     }  # fmt: skip
     for field in wanted:
-        yield from changed(expected.name, field, wanted, section[1], "should be")
+        yield from field_faults(expected.name, field, wanted, section[1], "should be")
     if section[2] != expected.data:
-        yield f"{expected.name}: its bytes are others"
+        yield f"{expected.name}: its bytes differ from those that were requested"
     if section[1]["sh_offset"] % expected.alignment:
-        yield f"{expected.name}: is at no multiple of {expected.alignment}"
+        yield f"{expected.name}: is not aligned to {expected.alignment}"
     yield from _relocation_faults(new, indices[0], table, expected)
 
 
@@ -184,20 +185,20 @@ def _relocation_faults(new: _Object, index: int, table: _Section, expected: Expe
         "sh_flags": SHF_INFO_LINK, "sh_addr": 0, "sh_info": index, "sh_addralign": 8, "sh_entsize": RELA_SIZE,
     }  # fmt: skip
     for field in wanted:
-        yield from changed(title, field, wanted, header, "should be")
+        yield from field_faults(title, field, wanted, header, "should be")
     if len(data) != RELA_SIZE * len(expected.places):
         yield f"{title}: has {len(data)} bytes for {len(expected.places)} places"
         return
-    led_to: dict[int, tuple[int, int] | None] = {}
+    targets: dict[int, tuple[int, int] | None] = {}
     for number, (fields, place) in enumerate(
         zip(struct.iter_unpack(f"{new.order}QIIq", data), expected.places, strict=True)
     ):
-        # r_info is one number: its high half is the symbol.
+        # r_info is one integer, whose high half is the symbol.
         offset, *halves, addend = fields
         symbol, kind = halves if new.order == ">" else reversed(halves)
-        if symbol not in led_to:
-            led_to[symbol] = _place_of(new, header["sh_link"], symbol)
-        found = led_to[symbol]
+        if symbol not in targets:
+            targets[symbol] = _place_of(new, header["sh_link"], symbol)
+        found = targets[symbol]
         target = None if found is None else (found[0], (found[1] + addend) % (1 << 64))
         if (offset, kind, target) != (place[0], expected.relocation_type, place[1:]):
             yield f"{title}: relocation {number} is {offset:#x}, {kind}, {target}, not {place}"
@@ -205,7 +206,7 @@ def _relocation_faults(new: _Object, index: int, table: _Section, expected: Expe
 
 
 def _place_of(new: _Object, table: int, number: int) -> tuple[int, int] | None:
-    """The section and value of a symbol that stays this file's: local, or not to be seen by others."""
+    """The section and value of a symbol that always resolves to this file (local or hidden); None for another."""
     layout = new.elf.structs.Elf_Sym
     symbol = struct_parse(layout, BytesIO(new.sections[table][2]), number * layout.sizeof())
     hidden = symbol["st_info"]["bind"] == "STB_GLOBAL" and symbol["st_other"]["visibility"] != "STV_DEFAULT"

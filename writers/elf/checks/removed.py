@@ -1,4 +1,7 @@
-"""Whether a file is as it was but for the sections that were taken out, by pyelftools."""
+"""Check a file from which sections were removed: everything else is unchanged.
+
+Strategy: both files are read with pyelftools, and every byte is compared outside the removed sections and the tables.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ from elftools.elf.enums import ENUM_P_TYPE_BASE
 from .compare import (
     KEPT_HEADER_FIELDS,
     ElfTables,
-    changed,
     difference,
     difference_outside,
+    field_faults,
     is_zero_outside,
     mode_faults,
     read_elf_tables,
@@ -35,7 +38,7 @@ def check_removed(before: Path, after: Path, name: str, segment_type: int) -> tu
             old, new = read_elf_tables(first), read_elf_tables(second)
             faults = [*mode_faults(before, after)]
             for field in (*KEPT_HEADER_FIELDS, "e_shoff"):
-                faults += changed("ELF header", field, old.header, new.header)
+                faults += field_faults("ELF header", field, old.header, new.header)
             faults += _section_faults(old, new, name)
             faults += _segment_faults(old, new, name, type_name(ENUM_P_TYPE_BASE, segment_type))
             faults += _byte_faults(old, new, name)
@@ -61,26 +64,26 @@ def _section_faults(old: ElfTables, new: ElfTables, name: str) -> Iterator[str]:
 
 
 def _segment_faults(old: ElfTables, new: ElfTables, name: str, segment_type: int | str) -> Iterator[str]:
-    """All segments in their order but those of the type, and a PT_LOAD of the section alone; PT_PHDR is shorter."""
+    """All segments must be kept in order, except those of the type and a PT_LOAD of only the section."""
     left = [one for one in new.segments if one["p_type"] != "PT_PHDR"]
     for one in old.segments:
         if left and one == left[0]:
             left.pop(0)
         elif one["p_type"] not in ("PT_PHDR", segment_type) and not (
-            _held_it_alone(one, old, name) or _held_the_table(one, old, new, name)
+            _contained_only(one, old, name) or _contained_table(one, old, new, name)
         ):
             yield f"{one['p_type']} at {one['p_vaddr']:#x}: is missing or has changed"
     for one in left:
         yield f"{one['p_type']} at {one['p_vaddr']:#x}: is new"
     if new.of_type(segment_type):
-        yield f"a segment still names {name}"
+        yield f"a segment still refers to {name}"
     expected = [{**table, **_table_place(old, new)} for table in old.of_type("PT_PHDR")]
     if expected != [{**table} for table in new.of_type("PT_PHDR")]:
         yield "PT_PHDR: is not the program header table"
 
 
 def _table_place(old: ElfTables, new: ElfTables) -> dict[str, int | None]:
-    """What PT_PHDR must say: the table's size, and its place if that is another."""
+    """The fields that PT_PHDR must have: the table's size, and its address and offset if they changed."""
     start, end = new.table_range()
     place: dict[str, int | None] = {"p_filesz": end - start, "p_memsz": end - start}
     if start == old.header["e_phoff"]:
@@ -91,8 +94,8 @@ def _table_place(old: ElfTables, new: ElfTables) -> dict[str, int | None]:
     return place | {"p_offset": start, "p_vaddr": address, "p_paddr": address}
 
 
-def _held_it_alone(segment: Mapping[str, Any], old: ElfTables, name: str) -> bool:
-    """Whether the segment is a PT_LOAD of the section and nothing else, but for zeros behind it."""
+def _contained_only(segment: Mapping[str, Any], old: ElfTables, name: str) -> bool:
+    """Whether the segment is a PT_LOAD of the section and nothing else but zeros after it."""
     start, end = segment["p_vaddr"], segment["p_vaddr"] + segment["p_memsz"]
     loaded = [(found, header) for found, header in old.sections if header["sh_flags"] & SH_FLAGS.SHF_ALLOC]
     inside = [one for one in loaded if one[1]["sh_addr"] < end and start < one[1]["sh_addr"] + one[1]["sh_size"]]
@@ -103,8 +106,8 @@ def _held_it_alone(segment: Mapping[str, Any], old: ElfTables, name: str) -> boo
     return False
 
 
-def _held_the_table(segment: Mapping[str, Any], old: ElfTables, new: ElfTables, name: str) -> bool:
-    """Whether the segment is a PT_LOAD of the program header table, which is elsewhere now, and of the section."""
+def _contained_table(segment: Mapping[str, Any], old: ElfTables, new: ElfTables, name: str) -> bool:
+    """Whether the segment is a PT_LOAD of only the program header table, which moved, and the section."""
     start, end = segment["p_offset"], segment["p_offset"] + segment["p_filesz"]
     if segment["p_type"] != "PT_LOAD" or not start == old.header["e_phoff"] != new.header["e_phoff"]:
         return False
@@ -116,7 +119,7 @@ def _held_the_table(segment: Mapping[str, Any], old: ElfTables, new: ElfTables, 
 
 
 def _byte_faults(old: ElfTables, new: ElfTables, name: str) -> Iterator[str]:
-    """Every byte of the file but the tables, their counts, and the section."""
+    """Every byte of the file must be unchanged, except the tables, their counts, and the section."""
     shoff = old.header["e_shoff"]
     headers = shoff, shoff + old.header["e_shnum"] * old.header["e_shentsize"]
     skipped = [*CHANGED_FIELDS, old.table_range(), headers]
@@ -136,5 +139,5 @@ def _byte_faults(old: ElfTables, new: ElfTables, name: str) -> Iterator[str]:
         yield f"the bytes have changed at {changed_at:#x}"
 
 
-# ELF64: e_phoff, which may lead back to where the same bytes are already, e_phnum and e_shnum.
+# ELF64: e_phoff, which may become the offset of an older equal table, e_phnum and e_shnum.
 CHANGED_FIELDS = ((32, 40), (56, 58), (60, 62))

@@ -1,1 +1,1 @@
-"""How a place is made for a section: three engines, one plan."""
+"""Make space for a section in a file: each engine has its own way, and all return a plan."""

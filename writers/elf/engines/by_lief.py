@@ -1,9 +1,9 @@
-"""The first engine: lief makes room for one PT_LOAD more, and no address moves.
+"""The engine that uses lief: lief adds a PT_LOAD, and no address changes.
 
-Strategy: lief (SEGMENT_GAP) puts the program headers into a gap between two PT_LOADs and the section into a PT_LOAD of
-its own at the end. lief chooses the places, moves what is not loaded and renames; whatever else it writes is unreliable
-(.gnu.hash, .bss, sh_info, p_align, section indices), so the loaded bytes and the header tables are written once more
-from the input.
+Strategy: lief (SEGMENT_GAP) moves the program headers into a gap between two PT_LOADs and the section into its own
+PT_LOAD at the end. lief chooses the addresses and offsets and moves what is not loaded; whatever else it writes is
+unreliable (.gnu.hash, .bss, sh_info, p_align, section indices), so the loaded bytes and the header tables are written
+again from the input.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .plan import LoadedSection, Plan, page_of
 
 
 def write_by_lief(source: BufferedReader, out_path: Path, before: Tables, section: LoadedSection) -> Plan:
-    """Have lief make room for one PT_LOAD more and move what is not loaded; the loaded bytes are the input's."""
+    """Have lief add a PT_LOAD and move what is not loaded; the loaded bytes are the input's."""
     page = page_of(before)
     address, offset = _place_by_lief(source, out_path, section, page)
     with out_path.open("r+b") as out:
         try:
             after = read_tables(out)
         except ParseError as fault:
-            raise BuildError(section.name, None, fault.record, f"lief's result is no ELF file: {fault}") from fault
+            raise BuildError(section.name, None, fault.record, f"lief's result is not an ELF file: {fault}") from fault
         for load in before.loads:
             out.seek(load.offset)
             copy_range(source, out, load.offset, load.filesz)
@@ -42,16 +42,16 @@ def write_by_lief(source: BufferedReader, out_path: Path, before: Tables, sectio
 
 
 def _place_by_lief(source: BufferedReader, out_path: Path, section: LoadedSection, page: int) -> tuple[int, int]:
-    """Write `out_path` through lief and return the virtual address and the file offset of the section."""
+    """Write `out_path` with lief; returns the virtual address and the file offset of the section."""
     import lief  # costs 275 ms
 
     try:
         str(out_path).encode()
     except UnicodeEncodeError as fault:
-        raise BuildError(section.name, None, "", "the folder's path is not UTF-8, which lief needs") from fault
+        raise BuildError(section.name, None, "", "the directory's path is not UTF-8, which lief needs") from fault
     elf = lief.ELF
     config = elf.ParserConfig()
-    # Without the symbol versions lief drops .gnu.version_r; the rest is never rebuilt and need not be parsed.
+    # Without symbol versions, lief would drop .gnu.version_r; the rest is not rebuilt and need not be parsed.
     config.parse_relocations = config.parse_dyn_symbols = config.parse_symtab_symbols = config.parse_notes = False
     config.page_size = page
     build = elf.Builder.config_t()
@@ -62,10 +62,12 @@ def _place_by_lief(source: BufferedReader, out_path: Path, section: LoadedSectio
         binary = elf.parse(source, config)
         if binary is None:
             raise BuildError(section.name, None, "ELF", "lief cannot read the file")
-        # 0: lief would now shift the whole file instead.
+        # 0: lief would shift the whole file instead.
         if binary.relocate_phdr_table(elf.Binary.PHDR_RELOC.SEGMENT_GAP) == 0:
-            reason = f"no gap between loadable segments has room for twice the {len(binary.segments)} program headers"
-            raise BuildError(section.name, None, "PT_PHDR", f"{reason}, as lief asks; addresses would have to move")
+            reason = f"no gap between loadable segments holds twice the {len(binary.segments)} program headers"
+            raise BuildError(
+                section.name, None, "PT_PHDR", f"{reason}, which lief needs; addresses would have to change"
+            )
         wanted = elf.Section(section.name)
         wanted.flags = int(SHF.ALLOC)
         wanted.alignment = section.alignment
@@ -80,12 +82,12 @@ def _place_by_lief(source: BufferedReader, out_path: Path, section: LoadedSectio
 def _sections_by_lief(
     before: Tables, after: Tables, name: str, address: int
 ) -> tuple[tuple[SectionHeader, ...], tuple[bytes, ...]]:
-    """The input's section headers and names, moved as lief moved what is not loaded; the added section is first of
-    its name, or comes last: no index may change, since symbols hold them."""
+    """The input's section headers and names, with lief's offsets for what is not loaded. The added section replaces the
+    first of its name, or is last: no index may change, because symbols hold section indices."""
     added = next((index for index in after.indices_of(name) if after.sections[index].address == address), None)
     if added is None:
         raise BuildError(name, None, "section header", "lief lost the new section")
-    # lief may put .shstrtab last, so by name; equal names keep their order.
+    # Matched by name, because lief may put .shstrtab last; equal names keep their order.
     moved: dict[bytes, list[SectionHeader]] = {found: [] for found in before.names}
     for index, found in enumerate(after.names):
         if index != added and found in moved:

@@ -1,4 +1,4 @@
-"""An older section of the name overwritten where it is, if it has room, or can be given it."""
+"""The engine that overwrites an existing section of the same name, if it is large enough or can grow."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from pathlib import Path
 from ....schemas.section import BuildError
 from ...files import copy_range, size_of
 from ..tables import MIN_PAGE, PF, SHT, Segment, Tables
-from .plan import LoadedSection, Plan, aligned
+from .plan import LoadedSection, Plan, align_up
 
 
 def write_in_place(source: BufferedReader, out_path: Path, before: Tables, section: LoadedSection) -> Plan:
-    """Copy the input, longer by whole pages where an older section ends the last PT_LOAD. BuildError where none can."""
+    """Copy the input, extended by whole pages if the existing section ends the last PT_LOAD and must grow.
+
+    Raises BuildError if no existing section can be overwritten.
+    """
     if all(segment.type != section.segment_type for segment in before.segments):
-        raise BuildError(section.name, None, "", "no program header names an older one")
+        raise BuildError(section.name, None, "", "no program header refers to an existing section")
     for index in before.indices_of(section.name):
         old = before.sections[index]
         load = next((one for one in before.loads if one.holds(old)), None)
@@ -25,31 +28,31 @@ def write_in_place(source: BufferedReader, out_path: Path, before: Tables, secti
         excess = max(0, section.size - (load.file_end - old.offset if ends else old.size))
         if load.flags & (PF.R | PF.W) != PF.R or (excess and not ends):
             continue
-        growth = aligned(excess, MIN_PAGE)  # whole pages: what follows in the file stays aligned
+        growth = align_up(excess, MIN_PAGE)  # whole pages: what follows in the file stays aligned
         with out_path.open("wb") as out:
             copy_range(source, out, 0, load.file_end)
             out.seek(growth, 1)
             copy_range(source, out, load.file_end, size_of(source) - load.file_end)
             out.truncate(size_of(source) + growth)
-        return Plan(index, _grown(before, load, growth))
-    raise BuildError(section.name, None, "", "no older one has room")
+        return Plan(index, _grow(before, load, growth))
+    raise BuildError(section.name, None, "", "no existing section is large enough")
 
 
 def _ends(before: Tables, load: Segment, index: int) -> bool:
-    """Whether the section ends `load`, and `load` the address space: what is behind it then is unused."""
+    """Whether the section ends `load` and `load` is the last in memory and file, so that it can grow."""
     old = before.sections[index]
-    behind = (one for place, one in enumerate(before.sections) if place != index and one.is_loaded)
+    others = (one for place, one in enumerate(before.sections) if place != index and one.is_loaded)
     return (
         load.memsz == load.filesz
         and all(one.vaddr <= load.vaddr for one in before.loads)
         and not any(one.filesz and one.offset >= load.file_end for one in before.segments)
-        and not any(old.address <= one.address < load.vaddr + load.memsz for one in behind)
+        and not any(old.address <= one.address < load.vaddr + load.memsz for one in others)
         and not any(old.offset <= table < load.file_end for table in (before.phoff, before.shoff))
     )
 
 
-def _grown(before: Tables, load: Segment, growth: int) -> Tables:
-    """The tables when `growth` bytes are put in behind `load`."""
+def _grow(before: Tables, load: Segment, growth: int) -> Tables:
+    """The tables with `growth` bytes inserted at the end of `load`."""
     grown = replace(load, filesz=load.filesz + growth, memsz=load.memsz + growth)
     return replace(
         before,

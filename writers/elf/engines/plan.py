@@ -1,4 +1,4 @@
-"""What is to be put into a file, and what an engine hands back: where it goes."""
+"""The section to add to a file, and an engine's plan of where it goes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..tables import MAX_PAGE, MIN_PAGE, SectionHeader, Tables
 
 @dataclass(frozen=True, slots=True)
 class LoadedSection:
-    """A section that the program's loader maps, read-only.
+    """A section that is mapped read-only when the program is loaded.
 
-    `segment_type` is that of the program header that names it; `size` is in bytes and `content(address)` must return
-    exactly that many, given the section's final virtual address.
+    `segment_type` is the type of its program header; `size` is in bytes; `content(address)` must return exactly that
+    many bytes, given the section's final virtual address.
     """
 
     name: str
@@ -26,10 +26,10 @@ class LoadedSection:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An engine's result: the file is laid out, but for its tables, the section's bytes and `patches`.
+    """An engine's result: the file is laid out; only its tables, the section's bytes and `patches` are not yet written.
 
     `tables.sections[index]` has the section's name, address and offset, and nothing else yet. `moved` are the indices
-    of other loaded sections that have another address now; `patches` are file offsets and what is to be written there.
+    of other loaded sections whose address changed; `patches` are file offsets and the bytes to write there.
     """
 
     index: int
@@ -38,7 +38,7 @@ class Plan:
     patches: tuple[tuple[int, bytes], ...] = ()
 
     @property
-    def place(self) -> SectionHeader:
+    def header(self) -> SectionHeader:
         """The section's header."""
         return self.tables.sections[self.index]
 
@@ -46,12 +46,12 @@ class Plan:
 def page_of(before: Tables) -> int:
     """The page size that the file was linked for.
 
-    A p_align above the largest page (2 MiB on older x86-64) would only leave a hole in the file.
+    A larger p_align than the largest page (2 MiB on older x86-64) would only make a hole in the file.
     """
     return max(MIN_PAGE, min(MAX_PAGE, max(load.align for load in before.loads)))
 
 
-def aligned(value: int, alignment: int) -> int:
-    """The next multiple; 0 and 1 align to nothing."""
+def align_up(value: int, alignment: int) -> int:
+    """The next multiple of `alignment`; 0 and 1 mean no alignment."""
     alignment = max(alignment, 1)
     return -(-value // alignment) * alignment
