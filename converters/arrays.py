@@ -95,6 +95,14 @@ def last_at_or_before(
     return low - 1
 
 
+def holds_any(start: NDArray[np.uint64], size: NDArray[np.uint64], addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which of the ranges hold one of some addresses."""
+    ascending = np.sort(addresses)
+    last = start + (np.maximum(size, np.uint64(1)) - np.uint64(1))
+    first, after = np.searchsorted(ascending, start), np.searchsorted(ascending, last, side="right")
+    return (after > first) & (size > 0)
+
+
 def furthest_before(ends: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """For each element the greatest one before it; 0 for the first."""
     return np.maximum.accumulate(np.concatenate([np.zeros(1, np.uint64), ends]))[:-1]

@@ -24,7 +24,7 @@ from ...schemas.sframe import (
     SFRAME_VERSION,
 )
 from ...schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT
-from ..arrays import starts_of
+from ..arrays import holds_any, starts_of
 from ..bulk_text import Pool, hexadecimal
 from .fres import Fres, abi_of, fres_of_blocks
 from .section import SframeColumns, sframe_columns
@@ -90,7 +90,7 @@ class _Row(NamedTuple):
     signed: bool
 
 
-def sframe_text(section: Section) -> Iterator[bytes]:
+def sframe_text(section: Section, pcs: NDArray[np.uint64] | None = None) -> Iterator[bytes]:
     """The text, in pieces of some thousand lines. Raises ParseError where a count or an offset leads outside."""
     if not len(section):
         yield f"\nSection '{section.name}' has no debugging data.\n".encode(errors="surrogateescape")
@@ -99,6 +99,10 @@ def sframe_text(section: Section) -> Iterator[bytes]:
     yield f"Contents of the SFrame section {section.name}:".encode(errors="surrogateescape")
     yield _header_text(dump.columns).encode()
     tails = [_row_text(row).encode() for row in dump.contents]
+    if pcs is not None:
+        for index in _functions_at(dump, pcs):
+            yield from _function_text(dump, tails, index)
+        return
     begin = 0
     while begin < len(dump.columns):
         # As many functions as CHUNK has room for; one that is larger by itself, piece by piece.
@@ -112,7 +116,17 @@ def sframe_text(section: Section) -> Iterator[bytes]:
         begin = end
 
 
-def sframe_plain(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+def _functions_at(dump: _Dump, pcs: NDArray[np.uint64] | None) -> list[int]:
+    """The FDEs that cover one of some PCs; None: all."""
+    if pcs is None:
+        return list(range(len(dump.columns)))
+    found = holds_any(dump.columns.start, dump.columns.size.astype(np.uint64), pcs)
+    return [int(index) for index in np.flatnonzero(found)]
+
+
+def sframe_plain(
+    section: Section, pcs: NDArray[np.uint64] | None = None
+) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """The header's fields, and one by one the FDEs with their FREs, as JSON has them: names of the specification.
 
     Addresses are absolute, an FRE's `start_address` counts from its function's start or block. Raises ParseError.
@@ -124,7 +138,7 @@ def sframe_plain(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, A
     header: dict[str, Any] = {name: int(columns.header[name]) for name in columns.header.dtype.names or ()}
     header["flags"] = _flags(columns)
     header["abi_arch"] = abi_of(columns.architecture).abi_arch.name
-    return {"section": section.name, "address": section.address} | header, _plain_fdes(dump)
+    return {"section": section.name, "address": section.address} | header, _plain_fdes(dump, _functions_at(dump, pcs))
 
 
 def _dump_of(section: Section) -> _Dump:
@@ -307,11 +321,11 @@ def _function_head(dump: _Dump, index: int) -> bytes:
     ).encode()
 
 
-def _plain_fdes(dump: _Dump) -> Iterator[dict[str, Any]]:
+def _plain_fdes(dump: _Dump, indices: list[int]) -> Iterator[dict[str, Any]]:
     columns = dump.columns
     fretype, key = columns.bits("fretype"), columns.bits("pauth_key")
     contents = [_plain_row(row) for row in dump.contents]
-    for index in range(len(columns)):
+    for index in indices:
         rows = slice(int(dump.first[index]), int(dump.first[index + 1]))
         found = zip(dump.start[rows].tolist(), dump.content[rows].tolist(), strict=True)
         third = {"signal_p": bool(dump.is_signal[index]), "fde_type": SFRAME_V3_FDE_TYPE(dump.is_flex[index]).name}

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from .common import DONE, input_path
+from .common import DONE, address_or_name, input_path
 
 if TYPE_CHECKING:
     from ..jobs.dump import JsonSection
@@ -31,6 +31,15 @@ def add(commands: Commands) -> None:
     command.add_argument("--macro", action="store_true", help="macro information, as readelf -wNm does")
     command.add_argument("--rawline", action="store_true", help="line number programs, as readelf -wNl does")
     command.add_argument("--decodedline", action="store_true", help="the rows that they make, as readelf -wNL does")
+    command.add_argument(
+        "--at",
+        metavar="PC|SYMBOL",
+        action="append",
+        default=[],
+        type=address_or_name,
+        help="with --frames, --frames-interp, --sframe: only the functions that cover this address, or have this name; "
+        "may be repeated",
+    )
     command.add_argument("--json", action="store_true", help="as JSON, one object a section")
     command.set_defaults(run=run, command=command)
 
@@ -48,8 +57,10 @@ def run(options: argparse.Namespace) -> int:
         *job.PUBTYPES_SECTIONS * options.pubtypes,
         *job.MACROS * options.macro,
     )
+    if options.at and not set(names) <= set(job.UNWIND_SECTIONS):
+        options.command.error("--at goes with --frames, --frames-interp and --sframe")
     with input_path(options.file) as path:
-        asked = path, names or job.UNWIND_SECTIONS, options.frames_interp, line_views
+        asked = path, names or job.UNWIND_SECTIONS, options.frames_interp, line_views, options.at
         if options.json:
             _print_json(job.dump_json(*asked))
             return DONE

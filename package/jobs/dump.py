@@ -6,20 +6,25 @@ in the order of the file's headers, whatever was asked for, as in readelf.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ..converters.elf.admission import refuse_relocatable
 from ..converters.elf.image import ElfSection, open_elf
 from ..converters.elf.relocation import LaidOut, lay_out, relocate
+from ..converters.elf.symbols import addresses_asked_for
 from ..converters.files.read_elf import DIALECTS
+from ..converters.table.lookup import addresses
 from ..schemas.lookup_tables import ARANGES
 from ..schemas.macros import MACRO_SECTIONS
-from ..schemas.section import ParseError, Section
+from ..schemas.section import BuildError, ParseError, Section
 from . import StrPath
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ..converters.macro.strings import MacroSources
 
 CFI_SECTIONS = (".eh_frame_hdr", *DIALECTS)
@@ -55,6 +60,7 @@ class Opened:
     header: ElfSection
     interpreted: bool
     line_views: tuple[LineView, ...]
+    pcs: NDArray[np.uint64] | None
     sources: list[MacroSources]
 
     @property
@@ -97,11 +103,19 @@ def dump_lines(path: StrPath, view: LineView = RAW) -> Iterator[bytes]:
 
 
 def dump_sections(
-    path: StrPath, names: tuple[str, ...], interpreted: bool = False, line_views: tuple[LineView, ...] = (RAW,)
+    path: StrPath,
+    names: tuple[str, ...],
+    interpreted: bool = False,
+    line_views: tuple[LineView, ...] = (RAW,),
+    at: Sequence[int | str] = (),
 ) -> Iterator[bytes]:
     """The sections of these names as text, call frame information as rows if `interpreted`, line number programs in the
-    views asked for. Raises as `dump_sframe`."""
-    for opened in _opened(path, names, interpreted, line_views):
+    given views.
+
+    With `at`, addresses and names of functions: of `.eh_frame`, `.debug_frame` and `.sframe` only the functions that
+    cover one of them, and their CIEs. Raises as `dump_sframe`, and BuildError if a section has no functions.
+    """
+    for opened in _opened(path, names, interpreted, line_views, at):
         name = opened.header.name
         if opened.has_bytes or name in SFRAME_SECTIONS:
             text, _ = SECTIONS[name]
@@ -114,19 +128,32 @@ def dump_sections(
 
 
 def dump_json(
-    path: StrPath, names: tuple[str, ...], interpreted: bool = False, line_views: tuple[LineView, ...] = (RAW,)
+    path: StrPath,
+    names: tuple[str, ...],
+    interpreted: bool = False,
+    line_views: tuple[LineView, ...] = (RAW,),
+    at: Sequence[int | str] = (),
 ) -> Iterator[JsonSection]:
     """As `dump_sections`, as plain data. A section that the file has no bytes of is left out."""
-    for opened in _opened(path, names, interpreted, line_views):
+    for opened in _opened(path, names, interpreted, line_views, at):
         if opened.has_bytes or opened.header.name in SFRAME_SECTIONS:
             _, json = SECTIONS[opened.header.name]
             yield from json(opened)
 
 
 def _opened(
-    path: StrPath, names: tuple[str, ...], interpreted: bool, line_views: tuple[LineView, ...]
+    path: StrPath,
+    names: tuple[str, ...],
+    interpreted: bool,
+    line_views: tuple[LineView, ...],
+    at: Sequence[int | str],
 ) -> Iterator[Opened]:
     image = open_elf(path)
+    pcs = None
+    if at:
+        refuse_relocatable(image)
+        names = _with_functions(names)
+        pcs = addresses([address for address, _ in addresses_asked_for(image, at)])
     found = [header for header in image.sections if header.name in names]
     if not found:
         one = len(names) == 1
@@ -137,33 +164,42 @@ def _opened(
     for header in found:
         if header.name in SFRAME_SECTIONS:
             refuse_relocatable(image)
-        yield Opened(laid, laid.image.sections[header.index], interpreted, line_views, sources)
+        yield Opened(laid, laid.image.sections[header.index], interpreted, line_views, pcs, sources)
+
+
+def _with_functions(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of some sections whose entries are functions. An `.eh_frame_hdr` is left out: it is only an index."""
+    for name in names:
+        if name not in UNWIND_SECTIONS:
+            raise BuildError(name, None, "at", "its entries are not functions")
+    return tuple(name for name in names if name in DIALECTS or name in SFRAME_SECTIONS)
 
 
 def _sframe_text(opened: Opened) -> Iterator[bytes]:
     from ..converters.sframe.dump import sframe_text
 
-    return sframe_text(opened.laid.image.contents(opened.header))
+    return sframe_text(opened.laid.image.contents(opened.header), opened.pcs)
 
 
 def _sframe_json(opened: Opened) -> Iterator[JsonSection]:
     from ..converters.sframe.dump import sframe_plain
 
-    fields, parts = sframe_plain(opened.laid.image.contents(opened.header))
+    fields, parts = sframe_plain(opened.laid.image.contents(opened.header), opened.pcs)
     yield JsonSection(fields, "functions", parts)
 
 
 def _cfi_text(opened: Opened) -> Iterator[bytes]:
     from ..converters.cfi.dump.readelf import frame_text
 
-    return frame_text(opened.section, DIALECTS[opened.header.name], opened.machine, opened.interpreted)
+    dialect = DIALECTS[opened.header.name]
+    return frame_text(opened.section, dialect, opened.machine, opened.interpreted, opened.pcs)
 
 
 def _cfi_json(opened: Opened) -> Iterator[JsonSection]:
     from ..converters.cfi.dump.to_json import frame_plain
 
     dialect = DIALECTS[opened.header.name]
-    fields, parts = frame_plain(opened.section, dialect, opened.machine, opened.interpreted)
+    fields, parts = frame_plain(opened.section, dialect, opened.machine, opened.interpreted, opened.pcs)
     yield JsonSection(fields, "entries", parts)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from ....schemas.cfi import NO_EFFECTS, Cie, Dialect, Effect
 from ....schemas.section import Section
 from ....schemas.wire import LENGTH_DWARF64, DwarfFormat
-from ...arrays import group_numbers
+from ...arrays import group_numbers, holds_any
 from ...kernels import engine, views
 from ...kernels.calls import reader_of, refuse
 from ...table.distinct import intern
@@ -84,6 +84,14 @@ class Frames:
     def is_terminator(self) -> NDArray[np.bool_]:
         """Which entries are terminators."""
         return self.cie < 0
+
+    def at(self, pcs: NDArray[np.uint64] | None) -> NDArray[np.int64]:
+        """The FDEs that cover one of some PCs, and their CIEs; None: every entry."""
+        if pcs is None:
+            return np.arange(len(self.offset))
+        is_fde = self.is_fde & holds_any(self.start, self.size, pcs)
+        is_cie = ~self.is_fde & ~self.is_terminator & np.isin(self.cie, self.cie[is_fde])
+        return np.flatnonzero(is_fde | is_cie)
 
     def address_size(self, entry: NDArray[np.int64]) -> NDArray[np.int64]:
         """Bytes of an address in some entries."""

@@ -58,17 +58,20 @@ class _Lines:
     width: int
 
 
-def frame_text(section: Section, dialect: Dialect, machine: str, interpreted: bool) -> Iterator[bytes]:
+def frame_text(
+    section: Section, dialect: Dialect, machine: str, interpreted: bool, pcs: NDArray[np.uint64] | None = None
+) -> Iterator[bytes]:
     """The text, in pieces of some thousand lines. `machine` is EM_..., for the registers' names. Raises ParseError."""
     frames = frames_of(section, dialect)
     found = _row_lines(frames, machine) if interpreted else _instruction_lines(frames, machine)
     yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
     # A terminator's run is -1: the one behind all others, which has no lines.
     count = values_at(np.where(found.is_silent, 0, np.diff(found.first_of)), frames.run, 0)
-    first_item = starts_of(count + 1)
+    entries = frames.at(pcs)
+    first_item = starts_of(count[entries] + 1)
     chunk = CHUNK // (1 + found.width // WIDE)
     for begin in range(0, int(first_item[-1]), chunk):
-        yield _chunk(frames, found, interpreted, first_item, begin, min(begin + chunk, int(first_item[-1])))
+        yield _chunk(frames, found, interpreted, entries, first_item, begin, min(begin + chunk, int(first_item[-1])))
     yield b"\n"
 
 
@@ -117,16 +120,23 @@ def _instruction_lines(frames: Frames, machine: str) -> _Lines:
 
 
 def _chunk(
-    frames: Frames, found: _Lines, interpreted: bool, first_item: NDArray[np.int64], begin: int, end: int
+    frames: Frames,
+    found: _Lines,
+    interpreted: bool,
+    entries: NDArray[np.int64],
+    first_item: NDArray[np.int64],
+    begin: int,
+    end: int,
 ) -> bytes:
-    """The text of the items from `begin` up to `end`: entry e's are first_item[e], its head, and then its lines."""
+    """The text of the items from `begin` up to `end`: those of entries[i] are first_item[i], its heading, and then its
+    lines."""
     first, last = np.searchsorted(first_item, [begin, end - 1], side="right") - 1
-    entry = np.arange(first, last + 1)
-    low = np.maximum(first_item[entry], begin)
-    has_head = low == first_item[entry]
-    line_count = np.minimum(first_item[entry + 1], end) - low - has_head
-    # The first line of an entry whose head is in an earlier chunk is not its first.
-    line = ranges(found.first_of[frames.run[entry]] + low - first_item[entry] - 1 + has_head, line_count)
+    place = np.arange(first, last + 1)
+    entry, low = entries[place], np.maximum(first_item[place], begin)
+    has_head = low == first_item[place]
+    line_count = np.minimum(first_item[place + 1], end) - low - has_head
+    # The first line of an entry whose heading is in an earlier chunk is not its first.
+    line = ranges(found.first_of[frames.run[entry]] + low - first_item[place] - 1 + has_head, line_count)
     owner = np.repeat(entry, line_count)
     pool = Pool([b""])
     numbers, text = renumbered(found.text[line])
@@ -140,7 +150,7 @@ def _chunk(
     head_at = (pieces_before + 2 * heads - 2)[has_head]
     pieces = np.zeros(2 * len(head_at) + int(size.sum()), np.int64)
     pieces[head_at] = _add_heads(pool, frames, entry[has_head], interpreted)
-    has_lines = np.diff(first_item)[entry] > 1
+    has_lines = np.diff(first_item)[place] > 1
     pieces[head_at + 1] = found.add_second(pool, entry[has_head], has_lines[has_head])
     pieces[line_at + (found.pc_first & has_pc)] = texts + text
     with_pc = np.flatnonzero(has_pc)

@@ -6,7 +6,7 @@ Strategy: what `frame_text` prints, by the same columns; each different row and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,26 +19,33 @@ from .entries import Frames, frames_of
 from .instructions import MOVES, distinct_instructions, plain_instructions
 from .rows import FrameRows, frame_rows
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 Plain = dict[str, Any]
 
 
-def frame_plain(section: Section, dialect: Dialect, machine: str, interpreted: bool) -> tuple[Plain, Iterator[Plain]]:
+def frame_plain(
+    section: Section, dialect: Dialect, machine: str, interpreted: bool, pcs: NDArray[np.uint64] | None = None
+) -> tuple[Plain, Iterator[Plain]]:
     """The section, and one by one its entries: CIEs and FDEs with their instructions, or the rows that these make.
 
     Addresses are absolute, `offset` and `cie` count from the section's start. `machine` is EM_..., for the registers'
     names. Raises ParseError.
     """
     frames = frames_of(section, dialect)
-    entries = _with_rows(frames, machine) if interpreted else _with_instructions(frames, machine)
+    shown = frames.at(pcs)
+    shown = shown[~frames.is_terminator[shown]]
+    entries = (_with_rows if interpreted else _with_instructions)(frames, machine, shown.tolist())
     return {"section": section.name, "address": section.address}, entries
 
 
-def _with_instructions(frames: Frames, machine: str) -> Iterator[Plain]:
+def _with_instructions(frames: Frames, machine: str, entries: list[int]) -> Iterator[Plain]:
     """The entries with their instructions; `location` is the address that an advance leads to."""
     number, first = distinct_instructions(frames)
     plain = plain_instructions(frames, machine, first)
     moves = frames.decoded.has_effect(*MOVES)
-    for entry in _entries(frames):
+    for entry in entries:
         run, start, mask = frames.run[entry], int(frames.start[entry]), _address_mask(frames, entry)
         span = slice(frames.decoded.first_of[run], frames.decoded.first_of[run + 1])
         columns = (number[span].tolist(), moves[span].tolist(), frames.decoded.pc[span].tolist())
@@ -50,20 +57,15 @@ def _with_instructions(frames: Frames, machine: str) -> Iterator[Plain]:
         }
 
 
-def _with_rows(frames: Frames, machine: str) -> Iterator[Plain]:
+def _with_rows(frames: Frames, machine: str, entries: list[int]) -> Iterator[Plain]:
     """The entries with their rows, those without instructions too, of which readelf prints none."""
     found = frame_rows(frames)
     plain = [_plain_row(frames, found, content, machine) for content in range(len(found.row_of))]
-    for entry in _entries(frames):
+    for entry in entries:
         run, start, mask = frames.run[entry], int(frames.start[entry]), _address_mask(frames, entry)
         span = slice(found.first_row[run], found.first_row[run + 1])
         rows = zip(found.rows.offset[span].tolist(), found.content[span].tolist(), strict=True)
         yield _entry(frames, entry) | {"rows": [{"pc": start + pc & mask, **plain[one]} for pc, one in rows]}
-
-
-def _entries(frames: Frames) -> Iterator[int]:
-    """The CIEs and FDEs."""
-    return (entry for entry, cie in enumerate(frames.cie.tolist()) if cie >= 0)
 
 
 def _address_mask(frames: Frames, entry: int) -> int:
