@@ -1,8 +1,8 @@
 """Which CIEs a table needs: functions share one whose marks are equal, on top of what most of them begin with.
 
-Strategy: what a CIE has to say but its instructions is a function's *shape*: column, marks, personality, units. Of each
-shape most functions begin with one row, which is the CIE's; others say what differs, or have a CIE of their own where
-that takes fewer bytes. A run in which a rule goes that the CIE gives needs a CIE without it.
+Strategy: all that a CIE holds except its instructions is a function's *key*: return column, flags, personality,
+factors. Most functions of a key begin with one row, which is the CIE's; others encode what differs, or have a CIE of
+their own if that takes fewer bytes. A run in which a rule goes that the CIE gives needs a CIE without it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CIE_BYTES = 24
 DATA_UNITS = (8, 4, 2, 1)
 
 
-class Shape(NamedTuple):
+class CieKey(NamedTuple):
     """What functions of one CIE have in common but its instructions; factors and sizes in bytes."""
 
     return_column: int
@@ -42,50 +42,50 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CieChoice:
-    """The CIEs, an element each: `shapes` and `initial`, the row that it begins with (NO_ROW: none). A job is a stream
-    that functions share: `job_run` and `job_cie`; `job` is each function's, -1 where no instructions say its rows."""
+    """The CIEs, one element each: `keys`, and `initial`, the row that its instructions give (NO_ROW: none). Functions
+    share streams: of each its run and its CIE; `stream` is each function's, -1 if no instructions express its rows."""
 
-    shapes: tuple[Shape, ...]
+    keys: tuple[CieKey, ...]
     initial: NDArray[np.int64]
-    job_run: NDArray[np.int64]
-    job_cie: NDArray[np.int64]
-    job: NDArray[np.int64]
+    stream_run: NDArray[np.int64]
+    stream_cie: NDArray[np.int64]
+    stream: NDArray[np.int64]
 
     def streams(self) -> Streams:
-        """What the jobs write."""
-        code, data = factors_of(self.shapes)
-        return Streams(self.job_run, self.initial[self.job_cie], code[self.job_cie], data[self.job_cie])
+        """The functions' streams."""
+        code, data = factors_of(self.keys)
+        return Streams(self.stream_run, self.initial[self.stream_cie], code[self.stream_cie], data[self.stream_cie])
 
     def cie_streams(self) -> Streams:
         """What the CIEs begin with."""
-        return Streams(np.full(len(self.initial), NO_ROW), self.initial, *factors_of(self.shapes))
+        return Streams(np.full(len(self.initial), NO_ROW), self.initial, *factors_of(self.keys))
 
 
-def factors_of(shapes: Sequence[Shape]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def factors_of(keys: Sequence[CieKey]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The units of bytes of some CIEs: of code and of data."""
-    code, data = (np.array([getattr(one, name) for one in shapes], np.int64) for name in ("code_factor", "data_factor"))
+    code, data = (np.array([getattr(one, name) for one in keys], np.int64) for name in ("code_factor", "data_factor"))
     return code, data
 
 
 def choose_cies(writer: StreamWriter, which: NDArray[np.int64]) -> CieChoice:
     """The CIEs for some functions of the writer's table, in the order of these."""
-    shape, shapes = _shapes(writer.table, which)
+    key, keys = _cie_keys(writer.table, which)
     run = writer.table.functions.run[which].astype(np.int64)
-    job, first = number_distinct(shape, run)
-    job_run, job_shape = run[first], shape[first]
-    initial = _initial_rows(writer, shapes, job_run, job_shape, np.bincount(job, minlength=len(first)))
-    said = np.flatnonzero(initial != _UNSAID)
-    initial, job_shape = initial[said], job_shape[said]
-    # A row stands for all that say the same.
-    cie, of_cie = number_distinct(job_shape, np.where(initial == NO_ROW, NO_ROW, writer.content[initial]))
+    stream, first = number_distinct(key, run)
+    stream_run, stream_key = run[first], key[first]
+    initial = _initial_rows(writer, keys, stream_run, stream_key, np.bincount(stream, minlength=len(first)))
+    encoded = np.flatnonzero(initial != _INEXPRESSIBLE)
+    initial, stream_key = initial[encoded], stream_key[encoded]
+    # Rows with equal contents are one.
+    cie, of_cie = number_distinct(stream_key, np.where(initial == NO_ROW, NO_ROW, writer.content[initial]))
     place = np.full(len(first), -1, np.int64)
-    place[said] = np.arange(len(said))
-    chosen = tuple(shapes[one] for one in job_shape[of_cie].tolist())
-    return CieChoice(chosen, initial[of_cie], job_run[said], cie, place[job])
+    place[encoded] = np.arange(len(encoded))
+    chosen = tuple(keys[one] for one in stream_key[of_cie].tolist())
+    return CieChoice(chosen, initial[of_cie], stream_run[encoded], cie, place[stream])
 
 
-def _shapes(table: UnwindTable, which: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Shape]]:
-    """The number of each function's shape, and the shapes."""
+def _cie_keys(table: UnwindTable, which: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[CieKey]]:
+    """The number of each function's key, and the keys."""
     functions = table.functions
     units = [column[functions.run[which]] for column in (_code_units(table), _data_units(table))]
     names = ("return_column", "flags", "personality_encoding", "personality")
@@ -95,11 +95,11 @@ def _shapes(table: UnwindTable, which: NDArray[np.int64]) -> tuple[NDArray[np.in
     columns = [*(getattr(functions, name)[which] for name in names), np.where(segment > 0, width, 0), *units]
     number, first = number_distinct(*columns)
     rows = zip(*(column[first].tolist() for column in columns), strict=True)
-    shapes = [
-        Shape(column, FunctionFlag(flags), encoding, personality, size, code, -data)
+    keys = [
+        CieKey(column, FunctionFlag(flags), encoding, personality, size, code, -data)
         for column, flags, encoding, personality, size, code, data in rows
     ]
-    return number, shapes
+    return number, keys
 
 
 def _code_units(table: UnwindTable) -> NDArray[np.int64]:
@@ -130,38 +130,39 @@ def _any_row(table: UnwindTable, marked: NDArray[np.bool_]) -> NDArray[np.bool_]
     return before[table.run_rows[1:]] > before[table.run_rows[:-1]]
 
 
-_UNSAID = -2
+_INEXPRESSIBLE = -2
 
 
 def _initial_rows(
     writer: StreamWriter,
-    shapes: list[Shape],
-    job_run: NDArray[np.int64],
-    job_shape: NDArray[np.int64],
+    keys: list[CieKey],
+    stream_run: NDArray[np.int64],
+    stream_key: NDArray[np.int64],
     users: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """For each job the row that its CIE begins with, NO_ROW for an empty one, _UNSAID where none leads to its rows."""
-    own = writer.table.run_rows[job_run]
-    code, data = (column[job_shape] for column in factors_of(shapes))
-    beginning, first = number_distinct(job_shape, writer.content[own])
-    # The beginning that most functions of a shape have: in descending order, the first of each.
-    weight = np.bincount(beginning, users, len(first))
+    """For each stream the row that its CIE begins with; NO_ROW for an empty CIE, _INEXPRESSIBLE if none leads to its
+    rows."""
+    own = writer.table.run_rows[stream_run]
+    code, data = (column[stream_key] for column in factors_of(keys))
+    first_row, first = number_distinct(stream_key, writer.content[own])
+    # The first row that most functions of a key have: in descending order, the first of each.
+    weight = np.bincount(first_row, users, len(first))
     order = np.lexsort((np.arange(len(first)), -weight))
-    with_shape, at = np.unique(job_shape[first][order], return_index=True)
-    common = np.empty(len(shapes), np.int64)
+    with_shape, at = np.unique(stream_key[first][order], return_index=True)
+    common = np.empty(len(keys), np.int64)
     common[with_shape] = own[first[order[at]]]
-    main = common[job_shape]
-    by_main = writer.sizes(Streams(job_run, main, code, data))
+    main = common[stream_key]
+    by_main = writer.sizes(Streams(stream_run, main, code, data))
     is_usual = writer.content[own] == writer.content[main]
-    by_own = np.where(is_usual, by_main, _sizes_of(writer, ~is_usual, Streams(job_run, own, code, data)))
-    nothing = Streams(job_run, np.full_like(own, NO_ROW), code, data)
+    by_own = np.where(is_usual, by_main, _sizes_of(writer, ~is_usual, Streams(stream_run, own, code, data)))
+    nothing = Streams(stream_run, np.full_like(own, NO_ROW), code, data)
     by_none = _sizes_of(writer, (by_main < 0) & (by_own < 0), nothing)
     can_both = (by_main >= 0) & (by_own >= 0)
     saved = np.where(can_both, users * (_padded(by_main) - _padded(by_own)), 0)
-    is_own = np.bincount(beginning, saved, len(first)) > CIE_BYTES
-    is_own |= np.bincount(beginning, (by_main < 0) & (by_own >= 0), len(first)) > 0
-    takes_own = is_own[beginning] & (by_own >= 0)
-    return np.select([takes_own, by_main >= 0, by_none >= 0], [own, main, NO_ROW], _UNSAID)
+    is_own = np.bincount(first_row, saved, len(first)) > CIE_BYTES
+    is_own |= np.bincount(first_row, (by_main < 0) & (by_own >= 0), len(first)) > 0
+    takes_own = is_own[first_row] & (by_own >= 0)
+    return np.select([takes_own, by_main >= 0, by_none >= 0], [own, main, NO_ROW], _INEXPRESSIBLE)
 
 
 def _sizes_of(writer: StreamWriter, which: NDArray[np.bool_], streams: Streams) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """How CIEs and FDEs are laid out: augmentation, pointer encodings, and the headers of FDEs as columns.
 
 Strategy: the bytes of an FDE are pieces (space for its header, its instructions, padding) that a kernel joins; then
-each header field is scattered for all FDEs at once. Fields that hold addresses are kept as `Places`: where the section
-will be is known only at the end.
+each header field is stored for all FDEs at once. Fields that hold addresses are kept as `AddressFields`, because where
+the section will be is known only at the end.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import pointer_sizes
 from ..table.model import FunctionColumns, FunctionFlag, UnwindTable
-from .choose_cies import Shape
-from .write_instructions import Written
+from .choose_cies import CieKey
+from .write_instructions import EncodedStreams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,19 +40,19 @@ _LETTERS = {FunctionFlag.SIGNAL_FRAME: b"S", FunctionFlag.PAUTH_B_KEY: b"B", Fun
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """What is laid out: an FDE for each of `function`, with its CIE and the number of its stream; `shapes` and
-    `beginnings` are the CIEs'. `pointer_size` is in bytes, of addresses in FDEs."""
+class FrameLayout:
+    """What is laid out: an FDE for each of `function`, with its CIE and the number of its stream; `keys` and
+    `initial_instructions` are the CIEs'. `pointer_size` is in bytes, of addresses in FDEs."""
 
     table: UnwindTable
     dialect: Dialect
     pointer_size: int
-    shapes: tuple[Shape, ...]
+    keys: tuple[CieKey, ...]
     function: NDArray[np.int64]
     cie: NDArray[np.int64]
-    job: NDArray[np.int64]
-    streams: Written
-    beginnings: Written
+    stream: NDArray[np.int64]
+    streams: EncodedStreams
+    initial_instructions: EncodedStreams
 
     @property
     def is_eh(self) -> bool:
@@ -72,118 +72,122 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fdes:
-    """The bytes of all FDEs without their heads, and what these hold."""
+    """The bytes of all FDEs without their headers, and what these hold."""
 
     data: NDArray[np.uint8]
-    heads: Heads
-    fields: HeadFields
+    headers: FdeHeaders
+    fields: FdeHeaderFields
 
 
-def laid_out_cies(layout: Layout) -> tuple[bytes, NDArray[np.int64], tuple[Places, ...]]:
-    """Their bytes, their offsets, and where their personalities stand."""
+def lay_out_cies(layout: FrameLayout) -> tuple[bytes, NDArray[np.int64], tuple[AddressFields, ...]]:
+    """Their bytes, their offsets, and where their personalities are."""
     from ...schemas import cfi_sections
 
-    data, offsets, places = bytearray(), [], []
+    data, offsets, address_fields = bytearray(), [], []
     plain = FdeFormat(layout.table.address_size)
-    starts = zip(layout.shapes, layout.beginnings.start.tolist(), layout.beginnings.size.tolist(), strict=True)
-    for index, (shape, start, size) in enumerate(starts):
-        beginning = layout.beginnings.data[start : start + size].tobytes()
+    initial = layout.initial_instructions
+    for index, (key, start, size) in enumerate(
+        zip(layout.keys, initial.start.tolist(), initial.size.tolist(), strict=True)
+    ):
+        instructions = initial.data[start : start + size].tobytes()
         unpadded = cfi_sections.build_entry(
-            _cie(layout, shape, beginning), layout.dialect, layout.table.byte_order, plain
+            _cie(layout, key, instructions), layout.dialect, layout.table.byte_order, plain
         )
-        cie = _cie(layout, shape, beginning + bytes(-len(unpadded) % layout.alignment))
+        cie = _cie(layout, key, instructions + bytes(-len(unpadded) % layout.alignment))
         offsets.append(len(data))
         data += cfi_sections.build_entry(cie, layout.dialect, layout.table.byte_order, plain)
         if cie.augmentation_data and b"P" in cie.augmentation:
             # Its data begins with the encoding, and stands right before the instructions.
             at = len(data) - len(cie.initial_instructions) - len(cie.augmentation_data.data) + 1
-            encoding, width = _personality_encoding(layout, shape)
+            encoding, width = _personality_encoding(layout, key)
             is_relative = encoding & APPLICATION_MASK == DW_EH_PE.pcrel
-            value = np.array([shape.personality], np.uint64)
+            value = np.array([key.personality], np.uint64)
             place = np.array([at], np.int64)
-            places.append(Places(f"CIE[{index}].personality", width, place, value, is_relative, is_signed(encoding)))
-    return bytes(data), np.array(offsets, np.int64), tuple(places)
+            address_fields.append(
+                AddressFields(f"CIE[{index}].personality", width, place, value, is_relative, is_signed(encoding))
+            )
+    return bytes(data), np.array(offsets, np.int64), tuple(address_fields)
 
 
-def _cie(layout: Layout, shape: Shape, instructions: bytes) -> Cie:
+def _cie(layout: FrameLayout, key: CieKey, instructions: bytes) -> Cie:
     letters, data = b"", b""
-    if shape.personality_encoding != DW_EH_PE.omit:
-        encoding, width = _personality_encoding(layout, shape)
+    if key.personality_encoding != DW_EH_PE.omit:
+        encoding, width = _personality_encoding(layout, key)
         letters, data = b"P", bytes([encoding]) + bytes(width)
-    if FunctionFlag.HAS_LSDA in shape.flags:
+    if FunctionFlag.HAS_LSDA in key.flags:
         letters, data = letters + b"L", data + bytes([layout.address_encoding])
     if layout.is_eh:
         letters, data = letters + b"R", data + bytes([layout.address_encoding])
-    letters += b"".join(letter for flag, letter in _LETTERS.items() if flag in shape.flags)
+    letters += b"".join(letter for flag, letter in _LETTERS.items() if flag in key.flags)
     is_augmented = layout.is_eh or letters
-    has_byte = shape.return_column < 1 << 8
-    version = 4 if shape.segment_size else 1 if layout.is_eh and has_byte else 3
+    has_byte = key.return_column < 1 << 8
+    version = 4 if key.segment_size else 1 if layout.is_eh and has_byte else 3
     return Cie(
         dwarf_format=DwarfFormat.DWARF32,
         version=version,
         augmentation=b"z" + letters if is_augmented else b"",
         eh_data=None,
         address_size=layout.table.address_size if version >= 4 else None,
-        segment_selector_size=shape.segment_size if version >= 4 else None,
-        code_alignment_factor=uleb(shape.code_factor),
-        data_alignment_factor=sleb(shape.data_factor),
-        return_address_register=shape.return_column if version == 1 else uleb(shape.return_column),
+        segment_selector_size=key.segment_size if version >= 4 else None,
+        code_alignment_factor=uleb(key.code_factor),
+        data_alignment_factor=sleb(key.data_factor),
+        return_address_register=key.return_column if version == 1 else uleb(key.return_column),
         augmentation_data=leb_block(data) if is_augmented else None,
         initial_instructions=instructions,
     )
 
 
-def _personality_encoding(layout: Layout, shape: Shape) -> tuple[int, int]:
+def _personality_encoding(layout: FrameLayout, key: CieKey) -> tuple[int, int]:
     """The encoding that is written for a personality, and its size: the one it had, where that needs no base.
 
     Otherwise, and in `.debug_frame`, which is nowhere in memory, as addresses of FDEs are encoded.
     """
-    indirect = shape.personality_encoding & DW_EH_PE.indirect
-    encoding = shape.personality_encoding & ~DW_EH_PE.indirect
+    indirect = key.personality_encoding & DW_EH_PE.indirect
+    encoding = key.personality_encoding & ~DW_EH_PE.indirect
     form, application = encoding & ~APPLICATION_MASK, encoding & APPLICATION_MASK
     size = layout.table.address_size if form == DW_EH_PE.absptr else _KEPT_FORMATS.get(DW_EH_PE(form), 0)
     if layout.is_eh and size and application in _KEPT_APPLICATIONS:
-        return shape.personality_encoding, size
+        return key.personality_encoding, size
     return indirect | layout.address_encoding, layout.pointer_size
 
 
-def heads_of(layout: Layout) -> Heads:
-    """How heads of FDEs are laid out, an element a CIE."""
-    flags = np.array([shape.flags for shape in layout.shapes], np.int64)
+def headers_of(layout: FrameLayout) -> FdeHeaders:
+    """How the headers of FDEs are laid out, one element per CIE."""
+    flags = np.array([key.flags for key in layout.keys], np.int64)
     encoding = np.full(len(flags), layout.address_encoding, np.uint8)
-    return Heads(
+    return FdeHeaders(
         layout.dialect,
         layout.table.byte_order,
         layout.table.address_size,
         address_encoding=encoding,
         lsda_encoding=np.where(flags & FunctionFlag.HAS_LSDA > 0, encoding, DW_EH_PE.omit).astype(np.uint8),
-        segment_size=np.array([shape.segment_size for shape in layout.shapes], np.int64),
-        is_augmented=np.array([layout.is_eh or _is_marked(shape) for shape in layout.shapes], np.bool_),
+        segment_size=np.array([key.segment_size for key in layout.keys], np.int64),
+        is_augmented=np.array([layout.is_eh or _is_marked(key) for key in layout.keys], np.bool_),
     )
 
 
-def laid_out_fdes(layout: Layout, first: int, cie_offset: NDArray[np.int64]) -> Fdes:
-    """The FDEs from section offset `first` on, with room for their heads; their CIEs stand at `cie_offset`."""
-    heads = heads_of(layout).select(layout.cie)
-    head = heads.size
-    bare = head + layout.streams.size[layout.job]
+def lay_out_fdes(layout: FrameLayout, first: int, cie_offset: NDArray[np.int64]) -> Fdes:
+    """The FDEs from section offset `first` on, with space for their headers; their CIEs are at `cie_offset`."""
+    headers = headers_of(layout).select(layout.cie)
+    header = headers.size
+    bare = header + layout.streams.size[layout.stream]
     size = bare + -bare % layout.alignment
     offset = first + starts_of(size)[:-1]
-    fields = fields_of(layout.table.functions, layout.function, offset, size, cie_offset[layout.cie])
-    return Fdes(joined_fdes(layout.streams, layout.job, head, size), heads, fields)
+    fields = header_fields_of(layout.table.functions, layout.function, offset, size, cie_offset[layout.cie])
+    return Fdes(join_fdes(layout.streams, layout.stream, header, size), headers, fields)
 
 
-def _is_marked(shape: Shape) -> bool:
+def _is_marked(key: CieKey) -> bool:
     """Whether a CIE says more than its fields do, without which `.debug_frame` has no augmentation."""
-    return bool(shape.flags) or shape.personality_encoding != DW_EH_PE.omit
+    return bool(key.flags) or key.personality_encoding != DW_EH_PE.omit
 
 
 LENGTH_BYTES = ID_BYTES = DwarfFormat.DWARF32
-HEAD_ROOM = 64  # no head and no padding has more bytes
+MAX_HEADER = 64  # no header and no padding has more bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Places:
+class AddressFields:
     """Fields that hold addresses: `offset` in the section, `value` the address, whether it counts from its own place,
     and `name` for messages. All have `size` bytes, which are signed or not."""
 
@@ -196,8 +200,8 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Heads:
-    """What the CIEs of some FDEs say of their heads, one element each: `address_encoding` and `lsda_encoding` u8,
+class FdeHeaders:
+    """What the CIEs of some FDEs define for their headers, one element each: `address_encoding` and `lsda_encoding` u8,
     DW_EH_PE bytes of formats with a fixed size (omit: no LSDA), `segment_size` i64 in bytes, `is_augmented` bool."""
 
     dialect: Dialect
@@ -220,18 +224,18 @@ class Heads:
 
     @property
     def size(self) -> NDArray[np.int64]:
-        """Bytes of a whole head."""
+        """Bytes of a whole header."""
         return LENGTH_BYTES + ID_BYTES + self.segment_size + 2 * self.pointer + self.is_augmented + self.lsda
 
-    def select(self, which: NDArray[np.int64]) -> Heads:
+    def select(self, which: NDArray[np.int64]) -> FdeHeaders:
         """Some of them."""
         names = ("address_encoding", "lsda_encoding", "segment_size", "is_augmented")
         columns = (getattr(self, name)[which] for name in names)
-        return Heads(self.dialect, self.byte_order, self.address_size, *columns)
+        return FdeHeaders(self.dialect, self.byte_order, self.address_size, *columns)
 
 
 @columns
-class HeadFields(Columns):
+class FdeHeaderFields(Columns):
     """What the headers of FDEs hold."""
 
     offset: NDArray[np.int64] = column_of("section offset", "of the FDE")
@@ -244,15 +248,15 @@ class HeadFields(Columns):
     lsda: NDArray[np.uint64] = column_of("address")
 
 
-def fields_of(
+def header_fields_of(
     functions: FunctionColumns,
     which: NDArray[np.int64],
     offset: NDArray[np.int64],
     size: NDArray[np.int64],
     cie: NDArray[np.int64],
-) -> HeadFields:
-    """What stands in the heads of some functions' FDEs."""
-    return HeadFields(
+) -> FdeHeaderFields:
+    """The fields of the headers of some functions' FDEs."""
+    return FdeHeaderFields(
         offset,
         size,
         cie,
@@ -272,60 +276,60 @@ def encoded_sizes(encoding: NDArray[np.uint8], address_size: int) -> NDArray[np.
     return size
 
 
-def joined_fdes(
-    streams: Written, job: NDArray[np.int64], head: NDArray[np.int64], size: NDArray[np.int64]
+def join_fdes(
+    streams: EncodedStreams, stream: NDArray[np.int64], header: NDArray[np.int64], size: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """The bytes of FDEs behind one another, each of so many bytes with room for its head and the stream of its job."""
-    # Pieces: the streams, then so many zeros, which are room in heads and DW_CFA_nop behind streams.
-    zeros = np.zeros(HEAD_ROOM, np.uint8)
+    """The bytes of consecutive FDEs of these sizes, each with space for its header, and its stream."""
+    # Pieces: the streams, then zeros of each length, which are space for headers and DW_CFA_nop after streams.
+    zeros = np.zeros(MAX_HEADER, np.uint8)
     count = len(streams.start)
-    padding = size - head - streams.size[job]
-    start = np.concatenate([streams.start, np.full(HEAD_ROOM, len(streams.data))])
-    sizes = np.concatenate([streams.size, np.arange(HEAD_ROOM)])
-    pieces = np.stack([count + head, job, count + padding], axis=1).reshape(-1)
+    padding = size - header - streams.size[stream]
+    start = np.concatenate([streams.start, np.full(MAX_HEADER, len(streams.data))])
+    sizes = np.concatenate([streams.size, np.arange(MAX_HEADER)])
+    pieces = np.stack([count + header, stream, count + padding], axis=1).reshape(-1)
     data = np.empty(int(size.sum()), np.uint8)
     engine.text.join.join(*views(np.concatenate([streams.data, zeros]), start, sizes, pieces, data))
     return data
 
 
-def fill_heads(heads: Heads, fields: HeadFields, data: NDArray[np.uint8]) -> Iterator[Places]:
-    """Fill the fields of all heads that hold no addresses, the rest of which is zero; return those that do."""
-    order = heads.byte_order
+def fill_headers(headers: FdeHeaders, fields: FdeHeaderFields, data: NDArray[np.uint8]) -> Iterator[AddressFields]:
+    """Fill the fields of all headers that hold no addresses; return those that do. The space was zero."""
+    order = headers.byte_order
     field = fields.offset + LENGTH_BYTES
     put_integers(data, fields.offset, fields.size - LENGTH_BYTES, LENGTH_BYTES, order)
-    put_integers(data, field, field - fields.cie if heads.dialect.relative else fields.cie, ID_BYTES, order)
-    for size in np.unique(heads.segment_size[heads.segment_size > 0]).tolist():
-        which = heads.segment_size == size
+    put_integers(data, field, field - fields.cie if headers.dialect.relative else fields.cie, ID_BYTES, order)
+    for size in np.unique(headers.segment_size[headers.segment_size > 0]).tolist():
+        which = headers.segment_size == size
         put_integers(data, field[which] + ID_BYTES, fields.segment[which], size, order)
-    start, pointer = field + ID_BYTES + heads.segment_size, heads.pointer
-    for encoding in np.unique(heads.address_encoding).tolist():
-        which = heads.address_encoding == encoding
+    start, pointer = field + ID_BYTES + headers.segment_size, headers.pointer
+    for encoding in np.unique(headers.address_encoding).tolist():
+        which = headers.address_encoding == encoding
         size = int(pointer[which][0])
         put_integers(data, start[which] + size, fields.length[which], size, order)
-        yield _places("FDE.initial_location", encoding, size, start[which], fields.start[which])
-    behind, lsda = start + 2 * pointer, heads.lsda
-    data[behind[heads.is_augmented]] = lsda[heads.is_augmented]
-    for encoding in np.unique(heads.lsda_encoding[fields.has_lsda]).tolist():
-        which = (heads.lsda_encoding == encoding) & fields.has_lsda
-        yield _places("FDE.lsda", encoding, int(lsda[which][0]), behind[which] + 1, fields.lsda[which])
+        yield _fields("FDE.initial_location", encoding, size, start[which], fields.start[which])
+    behind, lsda = start + 2 * pointer, headers.lsda
+    data[behind[headers.is_augmented]] = lsda[headers.is_augmented]
+    for encoding in np.unique(headers.lsda_encoding[fields.has_lsda]).tolist():
+        which = (headers.lsda_encoding == encoding) & fields.has_lsda
+        yield _fields("FDE.lsda", encoding, int(lsda[which][0]), behind[which] + 1, fields.lsda[which])
 
 
-def _places(name: str, encoding: int, size: int, offset: NDArray[np.int64], value: NDArray[np.uint64]) -> Places:
+def _fields(name: str, encoding: int, size: int, offset: NDArray[np.int64], value: NDArray[np.uint64]) -> AddressFields:
     is_relative = encoding & APPLICATION_MASK == DW_EH_PE.pcrel
-    return Places(name, size, offset, value, is_relative, is_signed(encoding))
+    return AddressFields(name, size, offset, value, is_relative, is_signed(encoding))
 
 
 def put_addresses(
     name: str,
     data: NDArray[np.uint8],
-    places: Iterable[Places],
+    address_fields: Iterable[AddressFields],
     section_address: int,
     byte_order: ByteOrder,
     address_size: int,
 ) -> None:
     """Write addresses into a section of that name at `section_address`. Raises BuildError where one is beyond its
     field's range."""
-    for one in places:
+    for one in address_fields:
         values = one.value
         if one.is_relative:
             values = values - (one.offset.astype(np.uint64) + np.uint64(section_address))
@@ -349,7 +353,7 @@ def is_beyond(values: NDArray[np.uint64], size: int, signed: bool) -> NDArray[np
     return values >> np.uint64(8 * size) > 0
 
 
-def _reach(places: Places) -> str:
+def _reach(address_fields: AddressFields) -> str:
     """How far such a field reaches."""
-    reach = 1 << 8 * places.size - places.is_signed
+    reach = 1 << 8 * address_fields.size - address_fields.is_signed
     return f"{reach >> 30} GiB" if reach >> 30 else f"{reach} bytes"

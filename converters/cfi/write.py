@@ -20,7 +20,7 @@ from ..table.model import FunctionFlag, UnwindTable
 from ..table.pcmask import without_repetition
 from .choose_cies import choose_cies
 from .eh_frame_hdr import FdeAddresses, build_eh_frame_hdr
-from .layout import Layout, Places, fill_heads, laid_out_cies, laid_out_fdes, put_addresses
+from .layout import AddressFields, FrameLayout, fill_headers, lay_out_cies, lay_out_fdes, put_addresses
 from .read import from_eh_frame
 from .write_instructions import StreamWriter
 
@@ -41,7 +41,7 @@ class EncodedFrames:
     data: NDArray[np.uint8]
     function: NDArray[np.int64]
     fdes: FdeAddresses
-    places: tuple[Places, ...]
+    address_fields: tuple[AddressFields, ...]
 
     def __len__(self) -> int:
         """Bytes of the section."""
@@ -52,7 +52,7 @@ class EncodedFrames:
         if not 0 <= section_address < 1 << 8 * self.address_size:
             raise BuildError(self.name, None, "section_address", f"{section_address:#x} is no address")
         data = self.data.copy()
-        put_addresses(self.name, data, self.places, section_address, self.byte_order, self.address_size)
+        put_addresses(self.name, data, self.address_fields, section_address, self.byte_order, self.address_size)
         return data.tobytes()
 
 
@@ -93,27 +93,27 @@ def to_debug_frame(table: UnwindTable) -> tuple[bytes, Refusals]:
 def frames_from_table(table: UnwindTable, dialect: Dialect, pointer_size: int = 4) -> tuple[EncodedFrames, Refusals]:
     """As these, but for the address; `pointer_size`, of `.eh_frame` alone, is 4 or 8 bytes."""
     pointer_size = min(pointer_size, table.address_size) if dialect is EH_FRAME else table.address_size
-    table, reason = sayable(table, dialect, pointer_size)
+    table, reason = check_expressible(table, dialect, pointer_size)
     which = np.flatnonzero(reason == 0)
     writer = StreamWriter(table)
     choice = choose_cies(writer, which)
-    is_said = choice.job >= 0
-    reason[which[~is_said]] = Reason.RULE_LOST
-    layout = Layout(
+    is_encoded = choice.stream >= 0
+    reason[which[~is_encoded]] = Reason.RULE_LOST
+    layout = FrameLayout(
         table,
         dialect,
         pointer_size,
-        choice.shapes,
-        function=which[is_said],
-        cie=choice.job_cie[choice.job[is_said]],
-        job=choice.job[is_said],
+        choice.keys,
+        function=which[is_encoded],
+        cie=choice.stream_cie[choice.stream[is_encoded]],
+        stream=choice.stream[is_encoded],
         streams=writer.write(choice.streams()),
-        beginnings=writer.write(choice.cie_streams()),
+        initial_instructions=writer.write(choice.cie_streams()),
     )
     return _encoded(layout), refusals_of(table, reason)
 
 
-def sayable(table: UnwindTable, dialect: Dialect, pointer_size: int) -> tuple[UnwindTable, NDArray[np.uint8]]:
+def check_expressible(table: UnwindTable, dialect: Dialect, pointer_size: int) -> tuple[UnwindTable, NDArray[np.uint8]]:
     """The table as rows alone, and for each function the reason why it can't be said, or 0.
 
     Raises BuildError for a table of a relocatable file.
@@ -131,14 +131,14 @@ def sayable(table: UnwindTable, dialect: Dialect, pointer_size: int) -> tuple[Un
     return table, reason
 
 
-def _encoded(layout: Layout) -> EncodedFrames:
-    cies, cie_offset, places = laid_out_cies(layout)
-    fdes = laid_out_fdes(layout, len(cies), cie_offset)
+def _encoded(layout: FrameLayout) -> EncodedFrames:
+    cies, cie_offset, address_fields = lay_out_cies(layout)
+    fdes = lay_out_fdes(layout, len(cies), cie_offset)
     end = TERMINATOR if layout.is_eh else b""
     data = np.concatenate([np.frombuffer(cies, np.uint8), fdes.data, np.frombuffer(end, np.uint8)])
     if len(data) >= LENGTH_RESERVED:
         raise BuildError(layout.dialect.name, None, "FDE.cie_pointer", "the section is larger than 4 GiB")
-    places = (*places, *fill_heads(fdes.heads, fdes.fields, data))
+    address_fields = (*address_fields, *fill_headers(fdes.headers, fdes.fields, data))
     return EncodedFrames(
         name=layout.dialect.name,
         byte_order=layout.table.byte_order,
@@ -146,7 +146,7 @@ def _encoded(layout: Layout) -> EncodedFrames:
         data=data,
         function=layout.function,
         fdes=FdeAddresses(fdes.fields.offset, fdes.fields.start, fdes.fields.length),
-        places=tuple(one for one in places if len(one.offset)),
+        address_fields=tuple(one for one in address_fields if len(one.offset)),
     )
 
 

@@ -70,7 +70,7 @@ class Streams(Columns):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Written:
+class EncodedStreams:
     """The bytes of streams: each is data[start:start + size]; a size of -1 says that no instructions say it."""
 
     data: NDArray[np.uint8]
@@ -109,12 +109,12 @@ class StreamWriter:
         """Bytes of each; -1 where no instructions say it."""
         return self._write(streams, np.empty(0, np.uint8))[1]
 
-    def write(self, streams: Streams) -> Written:
+    def write(self, streams: Streams) -> EncodedStreams:
         """The bytes of each."""
         start, size = self._write(streams, np.empty(0, np.uint8))
         data = np.empty(int(np.maximum(size, 0).sum()), np.uint8)
         self._write(streams, data)
-        return Written(data, start, size)
+        return EncodedStreams(data, start, size)
 
     def _write(self, streams: Streams, out: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         end = np.empty(len(streams.run), np.int64)

@@ -23,9 +23,9 @@ from ...refusals import Refusals
 from ...table.merge import refuse_mixture
 from ...table.model import FunctionColumns, UnwindTable, concatenate, table_of
 from ..eh_frame_hdr import FdeAddresses
-from ..layout import LENGTH_BYTES, Places, put_addresses
+from ..layout import LENGTH_BYTES, AddressFields, put_addresses
 from ..records import Records, read_records
-from .new_records import NO_ROOM, additions
+from .new_records import NO_SLOT, plan_additions
 from .relocate import add_to_fields, refuse_unmovable, relative_fields
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ class EditReport:
 @dataclass(frozen=True, slots=True, eq=False)
 class EditedCfi:
     """A section after an edit. `records` are those before it, and `is_gone` marks their entries that something else
-    has replaced. `data` are the section's bytes without the addresses in new records, which are in `places`. `fdes` are
-    those after the edit. `refusals` are of functions that cannot be encoded: in order, those of `replace` first; what
+    has replaced. `data` are the section's bytes without the addresses in new records, which are in `address_fields`.
+    `fdes` are those after the edit. `refusals` are of functions that cannot be encoded, those of `replace` first; what
     they were to replace is unchanged."""
 
     records: Records
     data: NDArray[np.uint8]
-    places: tuple[Places, ...]
+    address_fields: tuple[AddressFields, ...]
     is_gone: NDArray[np.bool_]
     fdes: FdeAddresses
     report: EditReport
@@ -98,7 +98,7 @@ class EditedCfi:
         data = self.data.copy()
         if section_address != section.address:
             self._move(data, section_address - section.address)
-        put_addresses(self.name, data, self.places, section_address, section.byte_order, section.address_size)
+        put_addresses(self.name, data, self.address_fields, section_address, section.byte_order, section.address_size)
         return data.tobytes()
 
     def _move(self, data: NDArray[np.uint8], moved_by: int) -> None:
@@ -142,8 +142,8 @@ def edit_records(
     _refuse_missing(records, "drop", pcs[missing])
     _, missing = covering(records.functions, replace.functions.start)
     _refuse_missing(records, "replace", replace.functions.start[missing])
-    room = np.concatenate([_rooms(records.functions, replace.functions.start), np.full(len(add), NO_ROOM)])
-    return changed(records, is_dropped, concatenate([replace, add]), room, len(replace))
+    slot = np.concatenate([_slots(records.functions, replace.functions.start), np.full(len(add), NO_SLOT)])
+    return change_records(records, is_dropped, concatenate([replace, add]), slot, len(replace))
 
 
 def covering(functions: FunctionColumns, pcs: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -178,57 +178,57 @@ def _refuse_missing(records: Records, record: str, pcs: NDArray[np.uint64]) -> N
         raise BuildError(records.section, None, record, f"no FDE covers {named}{more}")
 
 
-def _rooms(functions: FunctionColumns, starts: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """For each start the FDE whose room a new one may have: the first that starts there, or the last that starts before
-    and reaches it, each FDE for one of them; else NO_ROOM."""
+def _slots(functions: FunctionColumns, starts: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """For each start the FDE whose slot a new one may have: the first that starts there, or the last that starts before
+    and reaches it, each FDE for one of them; else NO_SLOT."""
     order = np.argsort(functions.start, kind="stable")
     ascending = functions.start[order]
     exact = np.searchsorted(ascending, starts)
     before = np.searchsorted(ascending, starts, side="right") - 1
     is_exact = values_at(ascending, exact, 0) == starts
     is_exact &= exact < len(order)
-    room = values_at(order, np.where(is_exact, exact, before), NO_ROOM)
-    found = np.flatnonzero(room != NO_ROOM)
-    reaches = starts[found] - functions.start[room[found]] < functions.size[room[found]]
-    room[found[~reaches & ~is_exact[found]]] = NO_ROOM
+    slot = values_at(order, np.where(is_exact, exact, before), NO_SLOT)
+    found = np.flatnonzero(slot != NO_SLOT)
+    reaches = starts[found] - functions.start[slot[found]] < functions.size[slot[found]]
+    slot[found[~reaches & ~is_exact[found]]] = NO_SLOT
     # Those that start where the FDE does come first.
     rank = np.lexsort((np.arange(len(starts)), ~is_exact))
-    _, first = np.unique(room[rank], return_index=True)
+    _, first = np.unique(slot[rank], return_index=True)
     is_first = np.zeros(len(starts), np.bool_)
     is_first[rank[first]] = True
-    return np.where(is_first, room, NO_ROOM)
+    return np.where(is_first, slot, NO_SLOT)
 
 
-def changed(
-    records: Records, is_dropped: NDArray[np.bool_], table: UnwindTable, room: NDArray[np.int64], replacing: int
+def change_records(
+    records: Records, is_dropped: NDArray[np.bool_], table: UnwindTable, slot: NDArray[np.int64], replacing: int
 ) -> EditedCfi:
     """The records without some FDEs, with the functions of a table, the first `replacing` of which replace what covers
-    their starts and may stand in the `room` of the FDE of that index."""
+    their starts and may take the slot of the FDE whose index `slot` gives (or NO_SLOT)."""
     address = records.section.address
-    frames = _changed(records, is_dropped, table, room, replacing, 4)
+    frames = _change_records(records, is_dropped, table, slot, replacing, 4)
     try:
         frames.at(address)
     except BuildError:
         if records.section.address_size <= 4:
             raise
         # Addresses of new CIEs' FDEs that four bytes do not reach.
-        frames = _changed(records, is_dropped, table, room, replacing, 8)
+        frames = _change_records(records, is_dropped, table, slot, replacing, 8)
     return frames
 
 
-def _changed(
+def _change_records(
     records: Records,
     is_dropped: NDArray[np.bool_],
     table: UnwindTable,
-    room: NDArray[np.int64],
+    slot: NDArray[np.int64],
     replacing: int,
     pointer_size: int,
 ) -> EditedCfi:
-    """As `changed`, with new CIEs' addresses of `pointer_size` bytes."""
+    """As `change_records`, with new CIEs' addresses of `pointer_size` bytes."""
     section, entries = records.section, records.entries
     first = int(entries.end[~entries.is_terminator].max(initial=0))
     width = min(pointer_size, section.address_size) if records.dialect is EH_FRAME else section.address_size
-    new = additions(records, table, room, first, width)
+    new = plan_additions(records, table, slot, first, width)
     replaces = new.function < replacing
     is_replaced, _ = covering(records.functions, table.functions.start[new.function[replaces]])
     is_gone = is_dropped | is_replaced
@@ -236,9 +236,9 @@ def _changed(
     if len(section) - first + new.end >= LENGTH_RESERVED:
         raise BuildError(section, None, "FDE.cie_pointer", "the section would be larger than 4 GiB")
     is_taken = np.zeros(len(is_gone), np.bool_)
-    is_taken[room[new.function[new.is_in_place]]] = True
-    data = _with_rooms(records, is_gone, is_taken, first, new.end)
-    places = tuple(one for one in new.write(data, first) if len(one.offset))
+    is_taken[slot[new.function[new.is_in_place]]] = True
+    data = _with_space(records, is_gone, is_taken, first, new.end)
+    address_fields = tuple(one for one in new.write(data, first) if len(one.offset))
     report = EditReport(
         dropped=int((is_gone & ~is_replaced).sum()),
         replaced=int(replaces.sum()),
@@ -255,7 +255,7 @@ def _changed(
     kept = FdeAddresses.of_functions(records.functions).select(~is_gone)
     added = FdeAddresses(new.fields.offset, new.fields.start, new.fields.length)
     fdes = FdeAddresses.concatenate([kept, added])
-    return EditedCfi(records, data, places, gone, fdes, report, new.refusals)
+    return EditedCfi(records, data, address_fields, gone, fdes, report, new.refusals)
 
 
 def _refuse_shared(
@@ -278,7 +278,7 @@ def _refuse_shared(
         raise BuildError(records.section, int(records.fdes.offset[fde]), "functions", reason)
 
 
-def _with_rooms(
+def _with_space(
     records: Records, is_gone: NDArray[np.bool_], is_taken: NDArray[np.bool_], first: int, end: int
 ) -> NDArray[np.uint8]:
     """The section with room from `first` up to `end`, and in those FDEs that are taken; all of it is zero. Others that

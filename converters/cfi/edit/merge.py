@@ -24,8 +24,8 @@ from ...table.model import FunctionFlag, UnwindTable
 from ..read import table_of_records
 from ..records import Records, read_records
 from ..write import TERMINATOR
-from .edit import EditedCfi, changed
-from .new_records import NO_ROOM
+from .edit import EditedCfi, change_records
+from .new_records import NO_SLOT
 from .relocate import add_to_fields, refuse_unmovable, relative_fields
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def merge_cfi(
     merged = merge(tables)
     touched = _touched(tables, merged.duplicates, merged.conflicts)
     pieces = _pieces(records, merged.table, touched)
-    frames = changed(records, touched, pieces, np.full(len(pieces), NO_ROOM), 0)
+    frames = change_records(records, touched, pieces, np.full(len(pieces), NO_SLOT), 0)
     return MergedCfi(frames, merged.duplicates, merged.conflicts)
 
 

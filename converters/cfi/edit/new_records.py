@@ -22,34 +22,34 @@ from ...table.model import FunctionColumns, FunctionFlag, UnwindTable, concatena
 from ..choose_cies import CIE_BYTES, CieChoice, choose_cies, factors_of
 from ..interpreter import InstructionRanges, RowBuilder
 from ..layout import (
-    HeadFields,
-    Heads,
-    Layout,
-    Places,
+    AddressFields,
+    FdeHeaderFields,
+    FdeHeaders,
+    FrameLayout,
     encoded_sizes,
-    fields_of,
-    fill_heads,
-    heads_of,
+    fill_headers,
+    header_fields_of,
+    headers_of,
     is_beyond,
-    joined_fdes,
-    laid_out_cies,
+    join_fdes,
+    lay_out_cies,
 )
 from ..records import Records
-from ..write import refusals_of, sayable
+from ..write import check_expressible, refusals_of
 from ..write_instructions import Streams, StreamWriter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-NO_ROOM = -1
+NO_SLOT = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Additions:
     """New records. The CIEs stand behind the section's; FDEs have an element each: `function`, the index in the table,
     `is_in_place`, whether it stands in its room, and `size`, of its bytes in `data`, which go where `fields` says.
-    `places` are of the CIEs, `end` is the section offset behind all."""
+    `address_fields` are of the CIEs, `end` is the section offset behind all."""
 
     refusals: Refusals
     cies: bytes
@@ -58,79 +58,79 @@ class Additions:
     is_in_place: NDArray[np.bool_]
     data: NDArray[np.uint8]
     size: NDArray[np.int64]
-    heads: Heads
-    fields: HeadFields
-    places: tuple[Places, ...]
+    headers: FdeHeaders
+    fields: FdeHeaderFields
+    address_fields: tuple[AddressFields, ...]
     end: int
 
-    def write(self, section: NDArray[np.uint8], first: int) -> tuple[Places, ...]:
+    def write(self, section: NDArray[np.uint8], first: int) -> tuple[AddressFields, ...]:
         """Put them into a section in which all of their room is zero, the CIEs from `first` on. Returns where addresses
         have to go."""
         section[first : first + len(self.cies)] = np.frombuffer(self.cies, np.uint8)
         section[ranges(self.fields.offset, self.size)] = self.data
-        return (*self.places, *fill_heads(self.heads, self.fields, section))
+        return (*self.address_fields, *fill_headers(self.headers, self.fields, section))
 
 
-def additions(
-    records: Records, table: UnwindTable, room: NDArray[np.int64], first: int, pointer_size: int
+def plan_additions(
+    records: Records, table: UnwindTable, slot: NDArray[np.int64], first: int, pointer_size: int
 ) -> Additions:
-    """The records of a table's functions: where they fit in the room of the FDE whose index `room` gives (or NO_ROOM),
+    """The records of a table's functions: where they fit in the slot of the FDE whose index `slot` gives (or NO_SLOT),
     else from section offset `first` on. `pointer_size` is of addresses where a CIE is added."""
-    table, reason = sayable(table, records.dialect, pointer_size)
+    table, reason = check_expressible(table, records.dialect, pointer_size)
     which = np.flatnonzero(reason == 0)
     known = usable_cies(records)[: None if len(which) else 0]
-    writer = StreamWriter(concatenate([table, beginnings(records, known)]))
+    writer = StreamWriter(concatenate([table, initial_rows(records, known)]))
     choice = choose_cies(writer, which)
     layout = _cie_layout(records, table, pointer_size, writer, choice)
     initial = writer.table.run_rows[len(table.run_rows) - 1 : -1]
-    choices = choices_of(records, known, initial, choice, heads_of(layout))
-    anywhere, inside = best_known(records, table.functions, writer, choices, which, room[which])
+    choices = choices_of(records, known, initial, choice, headers_of(layout))
+    anywhere, inside = best_known(records, table.functions, writer, choices, which, slot[which])
     is_in_place = inside.cie != NO_CIE
     cie = np.where(is_in_place, inside.cie, with_new(anywhere, choices, writer, choice, is_in_place, layout.alignment))
-    is_said = cie != NO_CIE
-    reason[which[~is_said]] = Reason.RULE_LOST
-    which, cie, is_in_place = which[is_said], cie[is_said], is_in_place[is_said]
+    is_encoded = cie != NO_CIE
+    reason[which[~is_encoded]] = Reason.RULE_LOST
+    which, cie, is_in_place = which[is_encoded], cie[is_encoded], is_in_place[is_encoded]
     refusals = refusals_of(table, reason)
-    return _laid_out(records, layout, writer, choices, which, cie, is_in_place, room[which], first, refusals)
+    return _lay_out(records, layout, writer, choices, which, cie, is_in_place, slot[which], first, refusals)
 
 
 def _cie_layout(
     records: Records, table: UnwindTable, pointer_size: int, writer: StreamWriter, choice: CieChoice
-) -> Layout:
+) -> FrameLayout:
     """The layout of the CIEs alone."""
     nothing = np.zeros(0, np.int64)
     streams = writer.write(Streams(nothing, nothing, nothing, nothing))
     own = writer.write(choice.cie_streams())
-    return Layout(table, records.dialect, pointer_size, choice.shapes, nothing, nothing, nothing, streams, own)
+    return FrameLayout(table, records.dialect, pointer_size, choice.keys, nothing, nothing, nothing, streams, own)
 
 
-def _laid_out(
+def _lay_out(
     records: Records,
-    layout: Layout,
+    layout: FrameLayout,
     writer: StreamWriter,
     choices: Choices,
     which: NDArray[np.int64],
     cie: NDArray[np.int64],
     is_in_place: NDArray[np.bool_],
-    room: NDArray[np.int64],
+    slot: NDArray[np.int64],
     first: int,
     refusals: Refusals,
 ) -> Additions:
     """The functions `which` on top of the CIEs chosen for them."""
     functions, known = layout.table.functions, choices.known
     added = np.unique(cie[cie >= len(known)]) - len(known)
-    cies, at, places = laid_out_cies(_only(layout, added))
-    offset = np.concatenate([records.cie_offset[known], np.zeros(len(layout.shapes), np.int64)])
+    cies, at, address_fields = lay_out_cies(_only(layout, added))
+    offset = np.concatenate([records.cie_offset[known], np.zeros(len(layout.keys), np.int64)])
     offset[len(known) + added] = first + at
     run = functions.run[which].astype(np.int64)
-    job, of_job = number_distinct(run, cie)
-    streams = writer.write(choices.streams(run[of_job], cie[of_job]))
-    heads = choices.heads.select(cie)
-    head = heads.size
-    size = head + streams.size[job]
+    stream, of_stream = number_distinct(run, cie)
+    streams = writer.write(choices.streams(run[of_stream], cie[of_stream]))
+    headers = choices.headers.select(cie)
+    header = headers.size
+    size = header + streams.size[stream]
     size[~is_in_place] += -size[~is_in_place] % layout.alignment
     appended = np.where(is_in_place, 0, size)
-    begin, end = (values_at(column, room, 0) for column in (records.fdes.offset, records.fdes.end))
+    begin, end = (values_at(column, slot, 0) for column in (records.fdes.offset, records.fdes.end))
     place = np.where(is_in_place, begin, first + len(cies) + np.cumsum(appended) - appended)
     return Additions(
         refusals=refusals,
@@ -138,20 +138,20 @@ def _laid_out(
         cie_count=len(added),
         function=which,
         is_in_place=is_in_place,
-        data=joined_fdes(streams, job, head, size),
+        data=join_fdes(streams, stream, header, size),
         size=size,
-        heads=heads,
-        fields=fields_of(functions, which, place, np.where(is_in_place, end - begin, size), offset[cie]),
-        places=tuple(replace(one, offset=one.offset + first) for one in places),
+        headers=headers,
+        fields=header_fields_of(functions, which, place, np.where(is_in_place, end - begin, size), offset[cie]),
+        address_fields=tuple(replace(one, offset=one.offset + first) for one in address_fields),
         end=first + len(cies) + int(appended.sum()),
     )
 
 
-def _only(layout: Layout, which: NDArray[np.int64]) -> Layout:
+def _only(layout: FrameLayout, which: NDArray[np.int64]) -> FrameLayout:
     """The same with some of its CIEs."""
-    own = layout.beginnings
-    chosen = tuple(layout.shapes[index] for index in which.tolist())
-    return replace(layout, shapes=chosen, beginnings=replace(own, start=own.start[which], size=own.size[which]))
+    own = layout.initial_instructions
+    chosen = tuple(layout.keys[index] for index in which.tolist())
+    return replace(layout, keys=chosen, initial_instructions=replace(own, start=own.start[which], size=own.size[which]))
 
 
 NO_CIE = -1
@@ -164,13 +164,13 @@ _MARKS = np.uint8(0xFF & ~FunctionFlag.HAS_LSDA)
 @dataclass(frozen=True, slots=True, eq=False)
 class Choices:
     """CIEs to choose from, an element each: `known` first, indices of CIEs in use in the section, then new ones. The
-    row `initial` that each begins with, its units in bytes, the heads of its FDEs."""
+    row `initial` that each begins with, its units in bytes, the headers of its FDEs."""
 
     known: NDArray[np.int64]
     initial: NDArray[np.int64]
     code: NDArray[np.int64]
     data: NDArray[np.int64]
-    heads: Heads
+    headers: FdeHeaders
 
     def streams(self, run: NDArray[np.int64], cie: NDArray[np.int64]) -> Streams:
         """Runs on top of some of them."""
@@ -225,7 +225,7 @@ def _is_fixed(encoding: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return found
 
 
-def beginnings(records: Records, known: NDArray[np.int64]) -> UnwindTable:
+def initial_rows(records: Records, known: NDArray[np.int64]) -> UnwindTable:
     """A table without functions whose runs are what some CIEs begin with."""
     layout, architecture = records.cies.columns, records.architecture
     nothing = table_of(architecture, (), records.section.byte_order)
@@ -246,19 +246,19 @@ def beginnings(records: Records, known: NDArray[np.int64]) -> UnwindTable:
 
 
 def choices_of(
-    records: Records, known: NDArray[np.int64], initial: NDArray[np.int64], choice: CieChoice, heads: Heads
+    records: Records, known: NDArray[np.int64], initial: NDArray[np.int64], choice: CieChoice, headers: FdeHeaders
 ) -> Choices:
-    """The section's CIEs `known`, which begin with the rows `initial`, and those of `choice` with these heads."""
+    """The section's CIEs `known`, which begin with the rows `initial`, and those of `choice` with these headers."""
     layout = records.cies.columns
-    code, data = factors_of(choice.shapes)
-    both = Heads(
-        heads.dialect,
-        heads.byte_order,
-        heads.address_size,
-        np.concatenate([layout.address_encoding[known], heads.address_encoding]),
-        np.concatenate([layout.lsda_encoding[known], heads.lsda_encoding]),
-        np.concatenate([layout.segment_size[known].astype(np.int64), heads.segment_size]),
-        np.concatenate([layout.is_augmented[known] > 0, heads.is_augmented]),
+    code, data = factors_of(choice.keys)
+    both = FdeHeaders(
+        headers.dialect,
+        headers.byte_order,
+        headers.address_size,
+        np.concatenate([layout.address_encoding[known], headers.address_encoding]),
+        np.concatenate([layout.lsda_encoding[known], headers.lsda_encoding]),
+        np.concatenate([layout.segment_size[known].astype(np.int64), headers.segment_size]),
+        np.concatenate([layout.is_augmented[known] > 0, headers.is_augmented]),
     )
     return Choices(
         known,
@@ -275,30 +275,28 @@ def best_known(
     writer: StreamWriter,
     choices: Choices,
     which: NDArray[np.int64],
-    room: NDArray[np.int64],
+    slot: NDArray[np.int64],
 ) -> tuple[Best, Best]:
     """Of the section's CIEs the best for each of some functions: anywhere, and in the room of the FDE of that index
     (below 0: none), which it has to fit and, where CIE pointers count back, to come before."""
     anywhere, inside = Best.none(len(which)), Best.none(len(which))
-    begin, end = (values_at(column, room, 0) for column in (records.fdes.offset, records.fdes.end))
-    head = choices.heads.size
+    begin, end = (values_at(column, slot, 0) for column in (records.fdes.offset, records.fdes.end))
+    header = choices.headers.size
     run = functions.run[which].astype(np.int64)
     for number, cie in enumerate(choices.known.tolist()):
-        fitting = np.flatnonzero(_says_the_same(records, cie, functions, which))
+        fitting = np.flatnonzero(_agrees(records, cie, functions, which))
         runs, of_run = np.unique(run[fitting], return_inverse=True)
         sizes = writer.sizes(choices.streams(runs, np.full(len(runs), number)))
-        size = np.where(sizes < 0, _IMPOSSIBLE, sizes + head[number])[of_run.reshape(-1)]
+        size = np.where(sizes < 0, _IMPOSSIBLE, sizes + header[number])[of_run.reshape(-1)]
         anywhere.offer(number, fitting, size)
-        has_room = size <= end[fitting] - begin[fitting]
+        fits = size <= end[fitting] - begin[fitting]
         if records.dialect.relative:
-            has_room &= records.cie_offset[cie] < begin[fitting]
-        inside.offer(number, fitting[has_room], size[has_room])
+            fits &= records.cie_offset[cie] < begin[fitting]
+        inside.offer(number, fitting[fits], size[fits])
     return anywhere, inside
 
 
-def _says_the_same(
-    records: Records, cie: int, functions: FunctionColumns, which: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _agrees(records: Records, cie: int, functions: FunctionColumns, which: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which functions a CIE is right for but for its instructions, and has room for the addresses of."""
     layout, address_size = records.cies.columns, records.section.address_size
     same: NDArray[np.bool_] = functions.return_column[which] == layout.return_column[cie]
@@ -339,15 +337,15 @@ def with_new(
 ) -> NDArray[np.int64]:
     """For each function the CIE that is best: of those known or of `choice`; NO_CIE where none will do. `is_settled`
     are functions that ask for none. `alignment` is what the size of an entry is a multiple of."""
-    first_new, has_new = len(choices.known), choice.job >= 0
-    new = values_at(choice.job_cie, choice.job, NO_CIE)
-    head = values_at(choices.heads.size, np.where(has_new, first_new + new, NO_CIE), 0)
-    size = values_at(writer.sizes(choice.streams()), choice.job, 0) + head
+    first_new, has_new = len(choices.known), choice.stream >= 0
+    new = values_at(choice.stream_cie, choice.stream, NO_CIE)
+    header = values_at(choices.headers.size, np.where(has_new, first_new + new, NO_CIE), 0)
+    size = values_at(writer.sizes(choice.streams()), choice.stream, 0) + header
     asks = has_new & ~is_settled
     is_forced = asks & (known.cie == NO_CIE)
     before, after = (one + -one % alignment for one in (known.size, size))
     saved = np.where(asks & ~is_forced, np.maximum(before - after, 0), 0)
-    group, count = new[asks], len(choice.shapes)
+    group, count = new[asks], len(choice.keys)
     gain = np.bincount(group, saved[asks], count) - CIE_BYTES - writer.sizes(choice.cie_streams())
     is_made = (gain > 0) | (np.bincount(group, is_forced[asks], count) > 0)
     takes_new = asks & values_at(is_made, new, False) & (is_forced | (saved > 0))
