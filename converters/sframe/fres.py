@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ..kernels.sframe.fres import Fres as KernelFres
+
 
 # Words of an FRE: CFA, RA, FP; in a FLEX FDE a pair each.
 MAX_WORDS = 3
@@ -77,6 +79,10 @@ class Fres(Columns):
         """FREs to be filled, with space for up to `words` data words each."""
         return replace(cls.defaults(count), words=np.zeros((count, words), np.int32))
 
+    def for_kernels(self) -> KernelFres:
+        """The columns as kernels fill them."""
+        return engine.sframe.fres.Fres(*views(self.start, self.info, self.words))
+
     def bits(self, name: str) -> NDArray[np.uint8]:
         """One field of the info word."""
         shift, mask = bit_position(sframe.FreInfo, name)
@@ -128,8 +134,8 @@ def fres_of_blocks(
         raise ParseError(section, None, "header.num_fdes", reason)
     found = Fres.zeros(total, MAX_FLEX_WORDS if blocks.is_flex.any() else MAX_WORDS)
     reader = reader_of(section, fres)
-    columns = (blocks.offset, blocks.count, blocks.width, found.start, found.info, found.words)
-    done = engine.sframe.fres.decode(reader, least, int(ascending), *views(*columns))
+    stored = engine.sframe.fres.Blocks(*views(blocks.offset, blocks.count, blocks.width))
+    done = engine.sframe.fres.decode(reader, least, ascending, stored, found.for_kernels())
     if reader.fault:
         refuse(section, f"FDE[{blocks.fde[done]}].FRE", reader, fres_offset)
     found.is_flex[:] = np.repeat(blocks.is_flex, blocks.count)

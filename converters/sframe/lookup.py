@@ -83,10 +83,8 @@ def _scan(columns: SframeColumns, fde: NDArray[np.int64], target: NDArray[np.uin
     fres = Fres.zeros(count + 1, MAX_FLEX_WORDS if columns.is_flex().any() else MAX_WORDS)
     reader = reader_of(columns.section, columns.fres)
     is_v3 = columns.version >= SFRAME_VERSION.V3
-    lookups = (columns.fre_offset[fde], columns.num_fres[fde], columns.widths()[fde], target)
-    done = engine.sframe.find_fre.find(
-        reader, int(not is_v3), *views(*lookups, found, fres.start, fres.info, fres.words)
-    )
+    blocks = engine.sframe.fres.Blocks(*views(columns.fre_offset[fde], columns.num_fres[fde], columns.widths()[fde]))
+    done = engine.sframe.find_fre.find(reader, not is_v3, blocks, *views(target, found), fres.for_kernels())
     if reader.fault:
         refuse(columns.section, f"FDE[{fde[done]}].FRE", reader, columns.fres_offset)
     fres.is_flex[:-1] = columns.is_flex()[fde]

@@ -145,13 +145,9 @@ def _choose(
     for _ in range(PASSES if shares else 1):
         cost = SCALE * fde + SCALE * alone // np.maximum(users, 1)
         best, begin = np.empty(pieces_count + 1, np.int64), np.empty(pieces_count, np.int64)
-        engine.sframe.merge_fdes.group(
-            min(max_rows, sframe.MAX_FRES[version]),
-            WINDOW,
-            SCALE,
-            SCALE * (fde + attributes),
-            *views(pieces.start, pieces.end, joins.astype(np.uint8), count, size, repeated, cost, best, begin),
-        )
+        columns = views(pieces.start, pieces.end, joins.astype(np.uint8), count, size, repeated, cost)
+        ranges, limit = engine.sframe.merge_fdes.Ranges(*columns), min(max_rows, sframe.MAX_FRES[version])
+        engine.sframe.merge_fdes.group(limit, WINDOW, SCALE, SCALE * (fde + attributes), ranges, *views(best, begin))
         groups = _from_the_end(begin)
         single = np.bincount(groups, minlength=pieces_count)[groups] == 1
         left = np.bincount(block.reshape(-1)[single], minlength=int(block.max()) + 1)

@@ -27,6 +27,8 @@ from .fres import MAX_FLEX_WORDS, MAX_WORDS, abi_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..kernels.sframe.fres import FreRows
+    from ..kernels.sframe.fres import Segments as KernelSegments
     from ..kernels.sframe.project import Abi
     from ..kernels.shared.rows import Rows, Rules
 
@@ -44,6 +46,10 @@ class SframeRows(Columns):
     words: NDArray[np.int32] = column_of("data words", "only the first three where they suffice", items=MAX_FLEX_WORDS)
     is_flex: NDArray[np.bool_] = column_of(meaning="whether words are pairs, as in its whole segment")
 
+    def for_kernels(self) -> FreRows:
+        """The rows as kernels take them."""
+        return engine.sframe.fres.FreRows(*views(self.offset, self.reason, self.info, self.words))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segments:
@@ -55,6 +61,11 @@ class Segments:
     fres: NDArray[np.int64]
     size: NDArray[np.int64]
     rows: NDArray[np.int64]
+
+    def for_kernels(self) -> KernelSegments:
+        """The segments as kernels take them."""
+        columns = views(self.first, self.reason, self.start, self.fres, self.size, self.rows)
+        return engine.sframe.fres.Segments(*columns)
 
     def fre_count(self, segment: NDArray[np.int64]) -> NDArray[np.int64]:
         """FREs of each of some segments."""
@@ -154,9 +165,9 @@ def split_runs(tables: tuple[UnwindTable, ...], rows: SframeRows, version: SFRAM
     first = np.empty(len(run_rows), np.int64)
     reason, start = np.empty(count, np.uint8), np.empty(count, np.uint64)
     fres, size, kept = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
-    by_row = (rows.offset, rows.reason, rows.info, rows.words)
-    total = engine.sframe.fres.segments(
-        sframe.MAX_FRES[version], *views(run_rows, *by_row, first, reason, start, fres, size, kept)
+    whole = Segments(first, reason, start, fres, size, kept)
+    total = engine.sframe.fres.split(
+        sframe.MAX_FRES[version], *views(run_rows), rows.for_kernels(), whole.for_kernels()
     )
     segments = int(first[-1])
     return Segments(first, reason[:segments], start[:segments], fres[:segments], size[:segments], kept[:total])
@@ -210,12 +221,8 @@ class Blocks:
         """The bytes of all blocks."""
         ends = self.ends()
         out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
-        columns = (self.segment, self.width, self.rows.offset, self.rows.info, self.rows.words)
-        engine.sframe.fres.encode(
-            int(self.byte_order == "big"),
-            self.head,
-            *views(*columns, self.split.start, self.split.fres, self.split.rows, out),
-        )
+        is_big, rows, segments = self.byte_order == "big", self.rows.for_kernels(), self.split.for_kernels()
+        engine.sframe.fres.encode(is_big, self.head, rows, segments, *views(self.segment, self.width, out))
         return out
 
 
@@ -225,22 +232,8 @@ def share_blocks(blocks: Blocks) -> NDArray[np.int64]:
     slots = hash_slots(count)
     marks = np.zeros(len(slots), np.uint8)
     host = np.empty(count, np.int64)
-    split, rows = blocks.split, blocks.rows
-    engine.sframe.share_blocks.Sharing(
-        *views(
-            blocks.segment,
-            blocks.group,
-            rows.offset,
-            rows.info,
-            rows.words,
-            split.start,
-            split.fres,
-            split.rows,
-            random_keys(rows.words.shape[1] + 2),
-            np.empty(len(split.rows), np.uint32),
-            slots,
-            marks,
-            host,
-        )
-    ).share(int(not blocks.head))
+    keys, hashes = random_keys(blocks.rows.words.shape[1] + 2), np.empty(len(blocks.split.rows), np.uint32)
+    columns = views(blocks.segment, blocks.group, keys, hashes, slots, marks, host)
+    rows, segments = blocks.rows.for_kernels(), blocks.split.for_kernels()
+    engine.sframe.share_blocks.Sharing(rows, segments, *columns).share(not blocks.head)
     return host

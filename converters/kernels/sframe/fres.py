@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""SFrame frame row entries in bulk: words into segments, segments into bytes; and back.
+"""SFrame frame row entries in bulk: rows into segments, segments into bytes, and bytes into columns.
 
-Strategy: each pass is once a row run, never once a function. project.py decides what each row is in SFrame or why it
-is none; `segments` joins neighbours that can be said, equal rows merged; `encode` writes blocks.
+Strategy: each pass runs once per row run, never once per function. project.py chooses the words of each row or the
+reason why it has none; `split` joins consecutive rows that can be encoded, without repeated ones; `encode` writes
+blocks.
 """
 
 from __future__ import annotations
@@ -31,82 +32,99 @@ BAD_OFFSET_COUNT = cython.declare(cython.int, int(Fault.BAD_OFFSET_COUNT))
 FRES_DESCEND = cython.declare(cython.int, int(Fault.FRES_DESCEND))
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def same(
-    row: cython.longlong,
-    other: cython.longlong,
-    info: ConstU8,
-    words: ConstI32_2D,
-) -> cython.int:
-    """Whether two rows say the same."""
-    word: cython.int
-    if info[row] != info[other]:
-        return 0
-    for word in range(info[row] >> COUNT_SHIFT & COUNT_MASK):
-        if words[row, word] != words[other, word]:
+@cython.final
+@cython.cclass
+class FreRows:
+    """Rows as FREs: the offset from the function's start, a reason (0: none), the info byte and the words of each."""
+
+    def __init__(self, offset: ConstU64, reason: ConstU8, info: ConstU8, words: ConstI32_2D) -> None:
+        self.offset = offset
+        self.reason = reason
+        self.info = info
+        self.words = words
+
+    def same(self, row: cython.longlong, other: cython.longlong) -> cython.int:
+        """Whether two rows have equal FREs, their offsets aside."""
+        word: cython.int
+        if self.info[row] != self.info[other]:
             return 0
-    return 1
+        for word in range(self.info[row] >> COUNT_SHIFT & COUNT_MASK):
+            if self.words[row, word] != self.words[other, word]:
+                return 0
+        return 1
+
+    def size(self, row: cython.longlong) -> cython.longlong:
+        """Bytes of a row's FRE without its start address."""
+        return 1 + ((self.info[row] >> COUNT_SHIFT & COUNT_MASK) << (self.info[row] >> SIZE_SHIFT & SIZE_MASK))
+
+
+@cython.final
+@cython.cclass
+class Segments:
+    """Stretches of runs that are encoded or refused as a whole; run r has segments first[r] up to first[r + 1].
+
+    Each has a `reason` (0: it is encoded), the offset where it starts in its function, and FREs: rows that differ from
+    the row before, by index in `rows`. `fres` counts the FREs of all segments up to and including each one; `size` is
+    the bytes of its own without their start addresses.
+    """
+
+    def __init__(self, first: I64, reason: U8, start: U64, fres: I64, size: I64, rows: I64) -> None:
+        self.first = first
+        self.reason = reason
+        self.start = start
+        self.fres = fres
+        self.size = size
+        self.rows = rows
+
+    def begin(
+        self, number: cython.longlong, reason: cython.int, start: cython.ulonglong, fres: cython.longlong
+    ) -> None:
+        """Begin a segment after `fres` FREs."""
+        self.reason[number] = reason
+        self.start[number] = start
+        self.size[number] = 0
+        self.fres[number] = fres
+
+    def first_fre(self, number: cython.longlong) -> cython.longlong:
+        """The index in `rows` of a segment's first FRE."""
+        return self.fres[number - 1] if number else 0
 
 
 @cython.ccall
 @cython.exceptval(-1, check=False)
-def segments(
-    limit: cython.longlong,
-    run_rows: ConstI64,
-    offset: ConstU64,
-    reason: ConstU8,
-    info: ConstU8,
-    words: ConstI32_2D,
-    first_segment: I64,
-    segment_reason: U8,
-    segment_start: U64,
-    segment_fres: I64,
-    segment_bytes: I64,
-    fres: I64,
-) -> cython.longlong:
-    """Split each run where rows turn from sayable to not or change their reason, and after `limit` FREs; return the
-    number of FREs.
+def split(limit: cython.longlong, run_rows: ConstI64, rows: FreRows, segments: Segments) -> cython.longlong:
+    """Split each run where the reason changes, and after `limit` FREs; return the number of FREs.
 
-    A segment has a reason (0: it is said), the offset it starts at in its function, and its FREs: rows
-    whose content differs from the row before, whose indices go to `fres` behind one another. `segment_fres`
-    counts FREs up to and with the segment; `segment_bytes` are those of its FREs but their start addresses.
-    `first_segment` has one element more than runs.
+    The columns of `segments` need space for one element per row, `first` for one more than runs.
     """
     run: cython.longlong
     row: cython.longlong
     count: cython.longlong = 0  # of segments
     kept: cython.longlong = 0
     last: cython.longlong
-    room: cython.longlong = 0
+    left: cython.longlong = 0  # FREs that the segment may still have
     for run in range(run_rows.shape[0] - 1):
-        first_segment[run] = count
+        segments.first[run] = count
         last = -1
         for row in range(run_rows[run], run_rows[run + 1]):
             if (
                 last < 0
-                or reason[row] != reason[last]
-                or (not reason[row] and not same(row, last, info, words) and not room)
+                or rows.reason[row] != rows.reason[last]
+                or (not rows.reason[row] and not left and not rows.same(row, last))
             ):
-                room = limit
-                segment_reason[count] = reason[row]
-                segment_start[count] = offset[row]
-                segment_bytes[count] = 0
-                segment_fres[count] = kept
+                left = limit
+                segments.begin(count, rows.reason[row], rows.offset[row], kept)
                 count += 1
-            elif reason[row] or same(row, last, info, words):
+            elif rows.reason[row] or rows.same(row, last):
                 continue
             last = row
-            if not reason[row]:
-                room -= 1
-                fres[kept] = row
+            if not rows.reason[row]:
+                left -= 1
+                segments.rows[kept] = row
                 kept += 1
-                segment_fres[count - 1] = kept
-                segment_bytes[count - 1] += 1 + (
-                    (info[row] >> COUNT_SHIFT & COUNT_MASK) << (info[row] >> SIZE_SHIFT & SIZE_MASK)
-                )
-    first_segment[run_rows.shape[0] - 1] = count
+                segments.fres[count - 1] = kept
+                segments.size[count - 1] += rows.size(row)
+    segments.first[run_rows.shape[0] - 1] = count
     return kept
 
 
@@ -114,19 +132,15 @@ def segments(
 @cython.exceptval(check=False)
 def encode(
     big: cython.int,
-    head: cython.longlong,
+    prefix: cython.longlong,
+    rows: FreRows,
+    segments: Segments,
     segment: ConstI64,
     start_size: ConstU8,
-    offset: ConstU64,
-    info: ConstU8,
-    words: ConstI32_2D,
-    segment_start: ConstU64,
-    segment_fres: ConstI64,
-    fres: ConstI64,
     out: U8,
 ) -> cython.void:
-    """Write a block for each element of `segment`, its start addresses `start_size` bytes wide, `head` bytes before it
-    left as they are."""
+    """Write a block for each element of `segment`, with start addresses of `start_size` bytes. The `prefix` bytes
+    before each block are left as they are."""
     block: cython.longlong
     number: cython.longlong
     index: cython.longlong
@@ -138,93 +152,101 @@ def encode(
     byte: cython.int
     for block in range(segment.shape[0]):
         number = segment[block]
-        at += head
-        for index in range(segment_fres[number - 1] if number else 0, segment_fres[number]):
-            row = fres[index]
+        at += prefix
+        for index in range(segments.first_fre(number), segments.fres[number]):
+            row = segments.rows[index]
             width = start_size[block]
-            value = offset[row] - segment_start[number]
+            value = rows.offset[row] - segments.start[number]
             for byte in range(width):
                 out[at + (width - 1 - byte if big else byte)] = value >> 8 * byte & 0xFF
             at += width
-            out[at] = info[row]
+            out[at] = rows.info[row]
             at += 1
-            width = 1 << (info[row] >> SIZE_SHIFT & SIZE_MASK)
-            for word in range(info[row] >> COUNT_SHIFT & COUNT_MASK):
+            width = 1 << (rows.info[row] >> SIZE_SHIFT & SIZE_MASK)
+            for word in range(rows.info[row] >> COUNT_SHIFT & COUNT_MASK):
                 for byte in range(width):
-                    out[at + (width - 1 - byte if big else byte)] = words[row, word] >> 8 * byte & 0xFF
+                    out[at + (width - 1 - byte if big else byte)] = rows.words[row, word] >> 8 * byte & 0xFF
                 at += width
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def decode_one(
-    reader: Reader,
-    start_size: cython.int,
-    least: cython.int,
-    at: cython.longlong,
-    start: U64,
-    info: U8,
-    words: I32_2D,
-) -> cython.void:
-    """Read one FRE, of `least` words or more, into the columns at index `at`."""
-    value: cython.longlong
-    word: cython.int
-    number: cython.int
-    width: cython.int
-    start[at] = reader.fixed(start_size)
-    info[at] = reader.fixed(1)
-    number = info[at] >> COUNT_SHIFT & COUNT_MASK
-    width = info[at] >> SIZE_SHIFT & SIZE_MASK
-    for word in range(words.shape[1]):
-        words[at, word] = 0
-    if reader.fault:
-        return
-    if width > SIZE_4B:
-        reader.fault = BAD_OFFSET_SIZE
-        return
-    if number < least or number > words.shape[1]:
-        reader.fault = BAD_OFFSET_COUNT
-        return
-    width = 1 << width
-    for word in range(number):
-        value = cython.cast(cython.longlong, reader.fixed(width))
-        if value >> (8 * width - 1):
-            value -= cython.cast(cython.longlong, 1) << 8 * width
-        words[at, word] = value
+@cython.final
+@cython.cclass
+class Blocks:
+    """Blocks of FREs to read: the offset of each, its number of FREs, and the bytes of their start addresses."""
+
+    def __init__(self, offset: ConstI64, count: ConstI64, start_size: ConstU8) -> None:
+        self.offset = offset
+        self.count = count
+        self.start_size = start_size
+
+
+@cython.final
+@cython.cclass
+class Fres:
+    """FREs as stored: start address, info byte and words, which are 0 where an FRE has no more."""
+
+    def __init__(self, start: U64, info: U8, words: I32_2D) -> None:
+        self.start = start
+        self.info = info
+        self.words = words
+
+    def copy(self, source: cython.longlong, to: cython.longlong) -> None:
+        """Overwrite an FRE with another one."""
+        word: cython.int
+        self.start[to] = self.start[source]
+        self.info[to] = self.info[source]
+        for word in range(self.words.shape[1]):
+            self.words[to, word] = self.words[source, word]
+
+    def read(self, reader: Reader, start_size: cython.int, minimum: cython.int, index: cython.longlong) -> None:
+        """Read one FRE, of `minimum` words or more."""
+        value: cython.longlong
+        word: cython.int
+        count: cython.int
+        size: cython.int
+        self.start[index] = reader.fixed(start_size)
+        self.info[index] = reader.fixed(1)
+        count = self.info[index] >> COUNT_SHIFT & COUNT_MASK
+        size = self.info[index] >> SIZE_SHIFT & SIZE_MASK
+        for word in range(self.words.shape[1]):
+            self.words[index, word] = 0
+        if reader.fault:
+            return
+        if size > SIZE_4B:
+            reader.fault = BAD_OFFSET_SIZE
+            return
+        if count < minimum or count > self.words.shape[1]:
+            reader.fault = BAD_OFFSET_COUNT
+            return
+        size = 1 << size
+        for word in range(count):
+            value = cython.cast(cython.longlong, reader.fixed(size))
+            if value >> (8 * size - 1):
+                value -= cython.cast(cython.longlong, 1) << 8 * size
+            self.words[index, word] = value
 
 
 @cython.ccall
 @cython.exceptval(-1, check=False)
-def decode(
-    reader: Reader,
-    least: cython.int,
-    ascending: cython.int,
-    block_offset: ConstI64,
-    block_fres: ConstI64,
-    start_size: ConstU8,
-    start: U64,
-    info: U8,
-    words: I32_2D,
-) -> cython.longlong:
-    """Read `block_fres` FREs at each `block_offset`; return how many blocks were read (all, but for a fault).
+def decode(reader: Reader, minimum: cython.int, ascending: cython.int, blocks: Blocks, fres: Fres) -> cython.longlong:
+    """Read the FREs of all blocks, one block after the other; return how many blocks were read.
 
-    Columns get one element an FRE, blocks behind one another; words that an FRE does not have are 0. An
-    FRE has `least` words or more; where `ascending` is 0 their starts need not ascend. At a fault the reader stands
-    where the FRE starts.
+    These are all, unless there is a fault: then the reader is at the FRE. An FRE has `minimum` words or more; unless
+    `ascending`, start addresses may come in any order.
     """
     block: cython.longlong
     index: cython.longlong
     at: cython.longlong
     count: cython.longlong = 0
-    for block in range(block_offset.shape[0]):
-        reader.offset = block_offset[block]
-        for index in range(block_fres[block]):
+    for block in range(blocks.offset.shape[0]):
+        reader.offset = blocks.offset[block]
+        for index in range(blocks.count[block]):
             at = reader.offset
-            decode_one(reader, start_size[block], least, count, start, info, words)
-            if ascending and index and not reader.fault and start[count] <= start[count - 1]:
+            fres.read(reader, blocks.start_size[block], minimum, count)
+            if ascending and index and not reader.fault and fres.start[count] <= fres.start[count - 1]:
                 reader.fault = FRES_DESCEND
             if reader.fault:
                 reader.offset = at
                 return block
             count += 1
-    return block_offset.shape[0]
+    return blocks.offset.shape[0]

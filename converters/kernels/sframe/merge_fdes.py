@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Neighbouring ranges as one FDE where that is smaller: what lies between them, and the cheapest grouping.
+"""Neighbouring ranges as one FDE where that is smaller: the bytes between them, and the cheapest grouping.
 
-Strategy: a gap is walked instruction by instruction and is padding only if every one of them is known to do nothing.
-The grouping is a dynamic program: the cheapest way to write the first ranges, by where the last group begins.
+Strategy: a gap is walked instruction by instruction, and is padding only if each one is known to do nothing. The
+grouping is a dynamic program: the cheapest way to write the ranges up to each one, by where its group begins.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AARCH64_NOP = cython.declare(cython.ulonglong, 0xD503201F)
 @cython.inline
 @cython.exceptval(check=False)
 def x86_64_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cython.longlong:
-    """Bytes of the nop (with its prefixes), int3 or zero byte at an offset; 0 where there is another instruction."""
+    """Bytes of the nop (with its prefixes), int3 or zero byte at an offset; 0 for any other instruction."""
     begin: cython.longlong = at
     mode: cython.int
     if code[at] == 0x00 or code[at] == 0xCC:
@@ -38,7 +38,7 @@ def x86_64_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cyth
         return at + 1 - begin
     if at + 2 >= end or code[at] != 0x0F or code[at + 1] != 0x1F or code[at + 2] >> 3 & 7:
         return 0
-    # nopw /0: a ModRM byte, a SIB byte where it says so, a displacement.
+    # nopw /0: a ModRM byte, a SIB byte if that requires one, a displacement.
     mode = code[at + 2]
     at += 3
     if mode >> 6 != 3 and mode & 7 == 4:
@@ -56,7 +56,7 @@ def x86_64_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cyth
 @cython.inline
 @cython.exceptval(check=False)
 def aarch64_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cython.longlong:
-    """4 where a nop or four zero bytes are there; 0 else."""
+    """4 for a nop or four zero bytes at an offset; 0 for anything else."""
     word: cython.ulonglong
     if at + 4 > end:
         return 0
@@ -68,7 +68,7 @@ def aarch64_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cyt
 @cython.inline
 @cython.exceptval(check=False)
 def s390x_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cython.longlong:
-    """Bytes of a branch on no condition (nopr, nop, jnop, jgnop), or of two zero bytes; 0 else."""
+    """Bytes of a branch on no condition (nopr, nop, jnop, jgnop) or of two zero bytes; 0 for anything else."""
     size: cython.longlong = 0
     if at + 2 > end:
         return 0
@@ -94,7 +94,7 @@ def padding(
     gap_end: ConstI64,
     is_padding: U8,
 ) -> cython.void:
-    """Whether each gap, offsets in `code`, holds nothing but what no one runs into."""
+    """Whether each gap, given by offsets in `code`, holds only nops, traps and zeros."""
     gap: cython.longlong
     at: cython.longlong
     size: cython.longlong
@@ -113,6 +113,39 @@ def padding(
         is_padding[gap] = at == gap_end[gap]
 
 
+@cython.final
+@cython.cclass
+class Ranges:
+    """Ranges of addresses, ascending. Each has `rows` FREs, which take `size` bytes without their start addresses.
+
+    `joins`: it may share an FDE with the range before it; `repeated` is the size of its first FRE if the range before
+    it ends with an equal one, else 0. `single_cost` is its cost in an FDE of its own.
+    """
+
+    def __init__(
+        self,
+        start: ConstU64,
+        end: ConstU64,
+        joins: ConstU8,
+        rows: ConstI64,
+        size: ConstI64,
+        repeated: ConstI64,
+        single_cost: ConstI64,
+    ) -> None:
+        self.start = start
+        self.end = end
+        self.joins = joins
+        self.rows = rows
+        self.size = size
+        self.repeated = repeated
+        self.single_cost = single_cost
+
+    def bytes_of_starts(self, first: cython.longlong, last: cython.longlong) -> cython.longlong:
+        """The size of the start addresses in an FDE of some ranges."""
+        reach: cython.ulonglong = self.end[last] - self.start[first]
+        return 1 if reach < 0x100 else 2 if reach < 0x10000 else 4
+
+
 @cython.ccall
 @cython.exceptval(check=False)
 def group(
@@ -120,50 +153,37 @@ def group(
     window: cython.longlong,
     scale: cython.longlong,
     fde_cost: cython.longlong,
-    start: ConstU64,
-    end: ConstU64,
-    joins: ConstU8,
-    rows: ConstI64,
-    size: ConstI64,
-    repeated: ConstI64,
-    single_cost: ConstI64,
+    ranges: Ranges,
     best: I64,
     begin: I64,
 ) -> cython.void:
-    """The first range of the group that each range is the last of, in the cheapest grouping of all up to it.
+    """For each range the cheapest grouping of it and all before it: `begin` is the first range of its last group.
 
-    A range has `rows` FREs of `size` bytes without their start addresses; `joins`: it may be in one FDE with the range
-    before; `repeated` is the size of its first FRE where the range before ends in an equal one, else 0. A group costs
-    `fde_cost` and its FREs; a range alone `single_cost`. Costs are `scale` to the byte. `best` has an element more.
+    A group costs `fde_cost` and its FREs. A cost of `scale` is one byte. `best[n]` is the cost of the first n ranges:
+    it has one element more than there are ranges.
     """
     last: cython.longlong
     first: cython.longlong
     count: cython.longlong
-    bytes_: cython.longlong
+    size: cython.longlong
     cost: cython.longlong
-    reach: cython.ulonglong
     best[0] = 0
-    for last in range(start.shape[0]):
-        best[last + 1] = best[last] + single_cost[last]
+    for last in range(ranges.start.shape[0]):
+        best[last + 1] = best[last] + ranges.single_cost[last]
         begin[last] = last
-        count = rows[last]
-        bytes_ = size[last]
+        count = ranges.rows[last]
+        size = ranges.size[last]
         first = last
-        while first > 0 and joins[first] and last - first + 1 < window:
-            if repeated[first]:
+        while first > 0 and ranges.joins[first] and last - first + 1 < window:
+            if ranges.repeated[first]:
                 count -= 1
-                bytes_ -= repeated[first]
+                size -= ranges.repeated[first]
             first -= 1
-            count += rows[first]
-            bytes_ += size[first]
+            count += ranges.rows[first]
+            size += ranges.size[first]
             if count > max_rows:
                 break
-            reach = end[last] - start[first]
-            cost = (
-                best[first]
-                + fde_cost
-                + scale * (bytes_ + count * (1 if reach < 0x100 else 2 if reach < 0x10000 else 4))
-            )
+            cost = best[first] + fde_cost + scale * (size + count * ranges.bytes_of_starts(first, last))
             if cost < best[last + 1]:
                 best[last + 1] = cost
                 begin[last] = first

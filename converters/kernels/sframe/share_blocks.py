@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Which blocks of FREs can use another's bytes: equal blocks, and in versions 1 and 2 those that another begins with.
 
-Strategy: segments are hashed FRE by FRE, so that every beginning of a block has a hash; the hash table holds
-whole blocks, and what a hash finds is compared. Nothing is encoded for it.
+Strategy: segments are hashed FRE by FRE, so that every prefix of a block has a hash; the hash table holds whole blocks,
+and what a hash finds is compared. Nothing is encoded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ except ImportError:
     from ..cython_shim import cython
 
 if not cython.compiled:
-    from ..array_types import I32, I64, U8, U32, ConstI32_2D, ConstI64, ConstU8, ConstU64
+    from ..array_types import I32, I64, U8, U32, ConstI64, ConstU64
+    from .fres import FreRows, Segments
 
 # A Mersenne prime: products of two numbers below it fit 64 bits.
 PRIME = cython.declare(cython.ulonglong, 0x7FFFFFFF)
@@ -23,39 +24,31 @@ WORD = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 @cython.cclass
 class Sharing:
-    """Blocks by segment and group, and the hash table over them; fres.py documents the columns. Only blocks of
-    one group can be shared: of one start width, and one set of attributes where these are part of a block.
+    """Blocks by segment and group, and the hash table of them. Only blocks of the same group can be shared: they have
+    the same size of start addresses, and the same attributes where these are part of a block.
 
-    `keys` are odd numbers of 64 bits, two more than words, and one below 2**30, drawn anew for each use: an
-    adversary cannot choose blocks that collide. `hashes` has an element an FRE. `slots`, all -1, is the open hash
-    table: its length a power of two above twice the blocks; `marks`, all 0 and of such a length in bytes, a filter
-    of bits before it. `host` is the result.
+    `keys` are odd 64-bit numbers, two more than words, then one below 2**30; all are drawn anew for each use, so that
+    an adversary cannot choose blocks that collide. `hashes` has one element per FRE. `slots`, all -1, is the open hash
+    table: its length is a power of two above twice the number of blocks. `marks`, all 0 and of the same length in
+    bytes, is a filter of bits before it. `host` is the result.
     """
 
     def __init__(
         self,
+        rows: FreRows,
+        segments: Segments,
         segment: ConstI64,
         group: ConstI64,
-        offset: ConstU64,
-        info: ConstU8,
-        words: ConstI32_2D,
-        segment_start: ConstU64,
-        segment_fres: ConstI64,
-        fres: ConstI64,
         keys: ConstU64,
         hashes: U32,
         slots: I32,
         marks: U8,
         host: I64,
     ) -> None:
+        self.rows = rows
+        self.segments = segments
         self.segment = segment
         self.group = group
-        self.offset = offset
-        self.info = info
-        self.words = words
-        self.segment_start = segment_start
-        self.segment_fres = segment_fres
-        self.fres = fres
         self.keys = keys
         self.hashes = hashes
         self.slots = slots
@@ -63,7 +56,8 @@ class Sharing:
         self.host = host
 
     def hash_segments(self) -> cython.void:
-        """Give each FRE the hash of its segment's beginning up to and with it."""
+        """Give each FRE the hash of its segment up to and including it."""
+        rows: FreRows = self.rows
         number: cython.longlong
         index: cython.longlong = 0
         row: cython.longlong
@@ -71,46 +65,46 @@ class Sharing:
         mixed: cython.ulonglong
         word: cython.int
         base: cython.ulonglong = self.keys[self.keys.shape[0] - 1]
-        for number in range(self.segment_fres.shape[0]):
+        for number in range(self.segments.fres.shape[0]):
             value = 1
-            while index < self.segment_fres[number]:
-                row = self.fres[index]
+            while index < self.segments.fres[number]:
+                row = self.segments.rows[index]
                 mixed = (
-                    (self.offset[row] - self.segment_start[number]) * self.keys[0] + self.info[row] * self.keys[1]
+                    (rows.offset[row] - self.segments.start[number]) * self.keys[0] + rows.info[row] * self.keys[1]
                 ) & ALL_ONES
-                for word in range(self.words.shape[1]):
-                    mixed = (mixed + (self.words[row, word] & WORD) * self.keys[2 + word]) & ALL_ONES
+                for word in range(rows.words.shape[1]):
+                    mixed = (mixed + (rows.words[row, word] & WORD) * self.keys[2 + word]) & ALL_ONES
                 value = (value * base + (mixed >> 34)) % PRIME
                 self.hashes[index] = value
                 index += 1
 
     def first(self, block: cython.longlong) -> cython.longlong:
-        """The index of a block's first FRE in `fres`."""
-        number: cython.longlong = self.segment[block]
-        return self.segment_fres[number - 1] if number else 0
+        """The index of a block's first FRE in the rows of segments."""
+        return self.segments.first_fre(self.segment[block])
 
     def begins_with(self, block: cython.longlong, other: cython.longlong, count: cython.longlong) -> cython.int:
-        """Whether the first `count` FREs of both are equal."""
+        """Whether the first `count` FREs of two blocks are equal."""
+        rows: FreRows = self.rows
         at: cython.longlong = self.first(block)
         other_at: cython.longlong = self.first(other)
-        start: cython.ulonglong = self.segment_start[self.segment[block]]
-        other_start: cython.ulonglong = self.segment_start[self.segment[other]]
+        start: cython.ulonglong = self.segments.start[self.segment[block]]
+        other_start: cython.ulonglong = self.segments.start[self.segment[other]]
         index: cython.longlong
         one: cython.longlong
         two: cython.longlong
         word: cython.int
         for index in range(count):
-            one = self.fres[at + index]
-            two = self.fres[other_at + index]
-            if self.offset[one] - start != self.offset[two] - other_start or self.info[one] != self.info[two]:
+            one = self.segments.rows[at + index]
+            two = self.segments.rows[other_at + index]
+            if rows.offset[one] - start != rows.offset[two] - other_start or rows.info[one] != rows.info[two]:
                 return 0
-            for word in range(self.words.shape[1]):
-                if self.words[one, word] != self.words[two, word]:
+            for word in range(rows.words.shape[1]):
+                if rows.words[one, word] != rows.words[two, word]:
                     return 0
         return 1
 
     def find(self, block: cython.longlong, count: cython.longlong) -> cython.longlong:
-        """The slot of the block that is the first `count` FREs of `block` and hosts itself, or a free one."""
+        """The slot of the block that equals the first `count` FREs of `block` and hosts itself, or a free slot."""
         mask: cython.longlong = self.slots.shape[0] - 1
         value: cython.longlong = self.hashes[self.first(block) + count - 1]
         slot: cython.longlong = value & mask
@@ -118,7 +112,7 @@ class Sharing:
         last: cython.longlong
         while self.slots[slot] >= 0:
             other = self.slots[slot]
-            last = self.segment_fres[self.segment[other]] - 1
+            last = self.segments.fres[self.segment[other]] - 1
             if (
                 self.hashes[last] == value
                 and self.host[other] == other
@@ -130,9 +124,9 @@ class Sharing:
             slot = slot + 1 & mask
         return slot
 
-    def share(self, beginnings: cython.int) -> cython.void:
-        """Give each block in `host` the block whose bytes it uses: itself, an equal one, or with `beginnings` also one
-        that begins with it."""
+    def share(self, prefixes: cython.int) -> cython.void:
+        """Give each block in `host` the block whose bytes it uses: itself, an equal one or, with `prefixes`, one that
+        begins with it."""
         block: cython.longlong
         other: cython.longlong
         count: cython.longlong
@@ -145,28 +139,28 @@ class Sharing:
         self.hash_segments()
         for block in range(self.segment.shape[0]):
             self.host[block] = block
-            slot = self.find(block, self.segment_fres[self.segment[block]] - self.first(block))
+            slot = self.find(block, self.segments.fres[self.segment[block]] - self.first(block))
             if self.slots[slot] < 0:
                 self.slots[slot] = block
-                value = self.hashes[self.segment_fres[self.segment[block]] - 1]
+                value = self.hashes[self.segments.fres[self.segment[block]] - 1]
                 self.marks[value >> 3 & mask] |= 1 << (value & 7)
             self.host[block] = self.slots[slot]
-        if not beginnings:
+        if not prefixes:
             return
         for block in range(self.segment.shape[0]):
             if self.host[block] != block:
                 continue
             first = self.first(block)
-            last = self.segment_fres[self.segment[block]] - 1
+            last = self.segments.fres[self.segment[block]] - 1
             for index in range(first, last):
-                # Nearly all beginnings are no block: the marks, which a cache holds, say so without a look-up.
+                # Nearly no prefix is a block. The marks, which fit a cache, tell so without a look-up.
                 value = self.hashes[index]
                 if self.marks[value >> 3 & mask] >> (value & 7) & 1:
                     count = index + 1 - first
                     other = self.slots[self.find(block, count)]
                     if other >= 0 and self.host[other] == other:
                         self.host[other] = block
-        # A host may have found one itself: each step leads to a longer block.
+        # A host may itself use another block: each step leads to a longer one.
         for block in range(self.segment.shape[0]):
             while self.host[self.host[block]] != self.host[block]:
                 self.host[block] = self.host[self.host[block]]
