@@ -57,7 +57,7 @@ def to_directives(table: UnwindTable) -> tuple[bytes, Refusals]:
 
 
 def function_directives(table: UnwindTable, function: int) -> tuple[bytes, Refusals]:
-    """The directives of the function with this index, to be placed between its instructions; empty, with the reason, if
+    """The directives of the function with this index, for use between its instructions; empty, with the reason, if
     directives cannot express it. A comment before each row has its offset in bytes from the function's start."""
     alone = replace(table.function(function), section=0)
     text, refusals = _text(table_of(table.architecture, [alone], table.byte_order, table.source), _FUNCTION)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...schemas.section import ParseError, Section
 from ..arch.table import Architecture
-from .image import ElfImage
+from .image import ElfImage, ElfSection
 
 # The section of every Linux module's `struct module`.
 MODULE_SECTION = ".gnu.linkonce.this_module"
@@ -42,9 +42,14 @@ def section_of_image(image: ElfImage, name: str) -> Section:
     """The only section of that name in a linked file of a supported architecture. Raises ParseError otherwise."""
     supported_architecture(image)
     refuse_relocatable(image)
+    return image.contents(only_section(image, name))
+
+
+def only_section(image: ElfImage, name: str) -> ElfSection:
+    """The header of the only section of that name. Raises ParseError if there is none or more than one."""
     found = image.named(name)
     if not found:
         raise ParseError(name, None, "", "the file has no such section")
     if len(found) > 1:
         raise ParseError(name, None, "", f"the file has {len(found)} sections of that name")
-    return image.contents(found[0])
+    return found[0]

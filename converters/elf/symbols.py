@@ -64,8 +64,11 @@ def addresses_of_names(image: ElfImage, names: Sequence[str]) -> dict[str, tuple
 
 
 def addresses_asked_for(image: ElfImage, asked: Iterable[int | str]) -> list[tuple[int, str | None]]:
-    """Addresses, each with the name by which it was asked for: numbers, and texts that are numbers, stand for
-    themselves, other texts for the functions of that name. Raises as `addresses_of_names`."""
+    """Addresses, each with the name that it was asked for by, or None.
+
+    A number, or a text that is a number, is an address; any other text is a name, and gives the addresses of its
+    functions. Raises as `addresses_of_names`.
+    """
     numbers: list[int | str] = []
     for one in asked:
         try:

@@ -18,6 +18,7 @@ from ...schemas.line import DW_LNCT, EXTENDED, STANDARD
 from ...schemas.section import ByteOrder, ParseError, Section
 from ...schemas.wire import Block, SizedBlock
 from ..arrays import group_numbers, ranks, starts_of, starts_of_ends
+from ..elf.admission import only_section
 from ..elf.image import ElfImage, open_elf
 from ..elf.relocation import LaidOut, lay_out, relocate
 from ..kernels import engine, views
@@ -62,10 +63,9 @@ def from_debug_line(
     address_size: int = 8,
     debug_str: bytes | memoryview = b"",
 ) -> LineTable:
-    """The line table of the bytes of a `.debug_line` section; its strings are in `line_str`, the `.debug_line_str`,
-    and `debug_str`.
+    """The line table of the bytes of a `.debug_line`, with those of `.debug_line_str` and `.debug_str` for its strings.
 
-    `address_size` is that of units before version 5, which do not tell it. Raises ParseError for broken bytes.
+    `address_size` is that of units before version 5, which do not store it. Raises ParseError.
     """
     sections = {LINE: data, LINE_STR: line_str, STR: debug_str}
     line, *strings = (
@@ -77,12 +77,7 @@ def from_debug_line(
 def lines_of_image(image: ElfImage) -> LineTable:
     """As `read_lines`, from an open file."""
     laid = lay_out(image, at_zero=True)
-    found = laid.image.named(LINE)
-    if not found:
-        raise ParseError(LINE, None, "", "the file has no such section")
-    if len(found) > 1:
-        raise ParseError(LINE, None, "", f"the file has {len(found)} sections of that name")
-    return table_of_lines(relocate(laid, found[0]), string_sections(laid))
+    return table_of_lines(relocate(laid, only_section(laid.image, LINE)), string_sections(laid))
 
 
 def string_sections(laid: LaidOut) -> dict[str, Section]:
@@ -150,7 +145,7 @@ def state_machine(headers: LineHeaders) -> Any:
 
 
 def no_programs() -> ProgramRows:
-    """The rows where no program was run."""
+    """The result if no program is run."""
     nothing = np.zeros(0, np.int64)
     return ProgramRows(LineRowColumns.empty(0), nothing.astype(np.uint32), np.zeros(1, np.int64), nothing, nothing)
 

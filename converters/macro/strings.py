@@ -66,7 +66,7 @@ class Strings:
         return numbers
 
 
-def strings_of(section: Section | None) -> Strings | None:
+def index_strings(section: Section | None) -> Strings | None:
     """Index the strings of a section; None for no section."""
     if section is None:
         return None
@@ -148,7 +148,7 @@ def macro_sources(
             units = frozenset(scan_sets(line, "unit").offset.tolist())
     if bases is None:
         bases = {} if string_offsets is None else string_offsets_bases(string_offsets)
-    return MacroSources(strings_of(strings), strings_of(line_strings), string_offsets, bases, line, units)
+    return MacroSources(index_strings(strings), index_strings(line_strings), string_offsets, bases, line, units)
 
 
 def string_offsets_bases(

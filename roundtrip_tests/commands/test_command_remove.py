@@ -243,7 +243,7 @@ REFUSED: dict[str, tuple[bytearray, str]] = {
         ".sframe: check: faults found: .sframe: its bytes are still there",
     ),
     "the table of names": (good(e_shstrndx=3), NO_SECTION),
-    "relocatable": (good(e_type=ET_REL), "e_phnum: is 1: a relocatable file with program headers is not written"),
+    "relocatable": (good(e_type=ET_REL), "e_phnum: is 1: a relocatable file with program headers is not supported"),
     "core": (good(e_type=ET_CORE), "e_type: is a core file (ET_CORE)"),
     "debug file": (
         tiny_elf(Content(".text", b"\xcc", NOBITS, CODE.flags | EXECINSTR), SFRAME),

@@ -1,1 +1,1 @@
-"""ELF files with sections added, replaced and removed."""
+"""Add, replace and remove sections of ELF files."""
