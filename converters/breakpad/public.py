@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Of several names for one address the one that people know: seen by others, without underscores in front (in C
 # libraries such a name is often the weak one), short.
-_UNSAYABLE = str.maketrans("\0\r\n", "???")
+_UNPRINTABLE = str.maketrans("\0\r\n", "???")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,14 +83,14 @@ def _chosen(symbols: NDArray[np.void], address: NDArray[np.uint64], strings: byt
     return PublicSymbols(sorted_address[first], several, chosen)
 
 
-def _sayable(names: list[str]) -> list[str]:
+def _printable(names: list[str]) -> list[str]:
     together = " ".join(names)
-    is_odd = any(chr(one) in together for one in _UNSAYABLE)
-    return [name.translate(_UNSAYABLE) for name in names] if is_odd else names
+    is_odd = any(chr(one) in together for one in _UNPRINTABLE)
+    return [name.translate(_UNPRINTABLE) for name in names] if is_odd else names
 
 
 def public_lines(symbols: PublicSymbols, load_address: int) -> bytes:
     """PUBLIC records, with demangled names; a character that no line can hold becomes `?`."""
-    names = _sayable(demangle_names(symbols.name))
+    names = _printable(demangle_names(symbols.name))
     address = (symbols.address - np.uint64(load_address)).tolist()
     return build_lines(Public, symbols.m.tolist(), address, [0] * len(address), names)

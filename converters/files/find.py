@@ -124,7 +124,7 @@ def _source_text(architecture: Architecture, found: FoundRow) -> str:
     return " ".join([f"{function} +{found.row.offset:#x}{block}:", *rules])
 
 
-def found_plain(architecture: Architecture, found: FoundRow) -> dict[str, Any]:
+def found_json(architecture: Architecture, found: FoundRow) -> dict[str, Any]:
     """As JSON has it: `rules` by register, None where no row applies; addresses absolute, `offset` the row's."""
     row = found.row
     return {

@@ -16,7 +16,7 @@ from ...schemas.breakpad import Module
 from ...schemas.breakpad_files import build_record
 from ..breakpad.module import module_of
 from ..breakpad.public import PublicSymbols, public_lines, public_symbols
-from ..breakpad.stack_cfi.write import Lines, lines_of
+from ..breakpad.stack_cfi.write import StackCfiText, lay_out_text
 from ..elf.admission import refuse_relocatable
 from ..elf.image import ElfImage
 from ..refusals import Refusals
@@ -37,7 +37,7 @@ class SymbolFile:
     head: bytes
     public_count: int
     publics: bytes
-    lines: Lines | None
+    lines: StackCfiText | None
     functions: int
     source: str
     outside: int
@@ -73,7 +73,7 @@ def symbol_file(image: ElfImage, cfi_only: bool = False) -> SymbolFile:
     return SymbolFile(module, head, public_count, publics, lines, functions, source, outside)
 
 
-def _stack_cfi(image: ElfImage) -> tuple[Lines | None, int, str, int]:
+def _stack_cfi(image: ElfImage) -> tuple[StackCfiText | None, int, str, int]:
     """The lines of all call frame information that the file has the bytes of, how many functions have some, in which
     sections, and how many more lie outside."""
     if all(header.is_nobits for name in DIALECTS for header in image.named(name)):
@@ -83,7 +83,7 @@ def _stack_cfi(image: ElfImage) -> tuple[Lines | None, int, str, int]:
     outside = int((~is_loaded).sum())
     if outside:
         table = table.select(is_loaded)
-    return lines_of(table) if len(table) else None, len(table), table.source, outside
+    return lay_out_text(table) if len(table) else None, len(table), table.source, outside
 
 
 def _is_loaded(image: ElfImage, address: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -59,7 +59,7 @@ def _add_rows(pool: Pool, table: AddressRanges, rows: slice) -> NDArray[np.int64
     return np.stack(pieces, axis=1)
 
 
-def address_ranges_plain(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+def address_ranges_json(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """The section, and an iterator over its sets with their ranges. Raises ParseError."""
     table = read_address_ranges(section)
     return {"section": section.name}, (_plain_set(table, index) for index in range(len(table.begin)))

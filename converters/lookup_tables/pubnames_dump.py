@@ -72,7 +72,7 @@ def _add_rows(pool: Pool, table: Names, rows: slice) -> NDArray[np.int64]:
     return np.stack(pieces, axis=1)
 
 
-def names_plain(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+def names_json(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """The section, and an iterator over its sets with their names. Raises ParseError."""
     table = read_pubnames(section)
     return {"section": section.name}, (_plain_set(table, index) for index in range(len(table.version)))

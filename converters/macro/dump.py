@@ -168,7 +168,7 @@ def _add_file_names(pool: Pool, table: Macros, sources: MacroSources, entries: I
 Plain = dict[str, Any]
 
 
-def macro_plain(section: Section, sources: MacroSources) -> tuple[Plain, Iterator[Plain]]:
+def macro_json(section: Section, sources: MacroSources) -> tuple[Plain, Iterator[Plain]]:
     """The section, and an iterator over its units. Raises ParseError."""
     table = read_macros(section)
     has_line, offset_size = table.flag("debug_line_offset").tolist(), table.offset_size.tolist()

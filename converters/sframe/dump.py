@@ -124,7 +124,7 @@ def _functions_at(dump: _Dump, pcs: NDArray[np.uint64] | None) -> list[int]:
     return [int(index) for index in np.flatnonzero(found)]
 
 
-def sframe_plain(
+def sframe_json(
     section: Section, pcs: NDArray[np.uint64] | None = None
 ) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """The header's fields, and one by one the FDEs with their FREs, as JSON has them: names of the specification.

@@ -27,12 +27,12 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..converters.files.find import find_in_file, found_plain, found_text
+    from ..converters.files.find import find_in_file, found_json, found_text
 
     with input_path(options.file) as path:
         architecture, found = find_in_file(path, options.pcs)
     if options.json:
-        print(json.dumps([found_plain(architecture, one) for one in found], indent=2))
+        print(json.dumps([found_json(architecture, one) for one in found], indent=2))
     else:
         print(found_text(architecture, found))
     return DONE

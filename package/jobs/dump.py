@@ -182,24 +182,24 @@ def _sframe_text(opened: Opened) -> Iterator[bytes]:
 
 
 def _sframe_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.sframe.dump import sframe_plain
+    from ..converters.sframe.dump import sframe_json
 
-    fields, parts = sframe_plain(opened.laid.image.contents(opened.header), opened.pcs)
+    fields, parts = sframe_json(opened.laid.image.contents(opened.header), opened.pcs)
     yield JsonSection(fields, "functions", parts)
 
 
 def _cfi_text(opened: Opened) -> Iterator[bytes]:
-    from ..converters.cfi.dump.readelf import frame_text
+    from ..converters.cfi.dump.readelf import cfi_text
 
     dialect = DIALECTS[opened.header.name]
-    return frame_text(opened.section, dialect, opened.machine, opened.interpreted, opened.pcs)
+    return cfi_text(opened.section, dialect, opened.machine, opened.interpreted, opened.pcs)
 
 
 def _cfi_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.cfi.dump.to_json import frame_plain
+    from ..converters.cfi.dump.to_json import cfi_json
 
     dialect = DIALECTS[opened.header.name]
-    fields, parts = frame_plain(opened.section, dialect, opened.machine, opened.interpreted, opened.pcs)
+    fields, parts = cfi_json(opened.section, dialect, opened.machine, opened.interpreted, opened.pcs)
     yield JsonSection(fields, "entries", parts)
 
 
@@ -210,9 +210,9 @@ def _eh_frame_hdr_text(opened: Opened) -> Iterator[bytes]:
 
 
 def _eh_frame_hdr_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.cfi.dump.eh_frame_hdr import eh_frame_hdr_plain
+    from ..converters.cfi.dump.eh_frame_hdr import eh_frame_hdr_json
 
-    fields, parts = eh_frame_hdr_plain(opened.section)
+    fields, parts = eh_frame_hdr_json(opened.section)
     yield JsonSection(fields, "table", parts)
 
 
@@ -230,12 +230,12 @@ def _line_text(opened: Opened) -> Iterator[bytes]:
 
 
 def _line_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.line.dump.to_json import line_plain
+    from ..converters.line.dump.to_json import line_json
     from ..converters.line.read import string_sections
 
     for view in (RAW, DECODED):
         if view in opened.line_views:
-            fields, parts = line_plain(opened.section, string_sections(opened.laid), decoded=view == DECODED)
+            fields, parts = line_json(opened.section, string_sections(opened.laid), decoded=view == DECODED)
             yield JsonSection(fields, "units", parts)
 
 
@@ -246,9 +246,9 @@ def _aranges_text(opened: Opened) -> Iterator[bytes]:
 
 
 def _aranges_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.lookup_tables.aranges_dump import address_ranges_plain
+    from ..converters.lookup_tables.aranges_dump import address_ranges_json
 
-    fields, parts = address_ranges_plain(opened.section)
+    fields, parts = address_ranges_json(opened.section)
     yield JsonSection(fields, "sets", parts)
 
 
@@ -259,9 +259,9 @@ def _names_text(opened: Opened) -> Iterator[bytes]:
 
 
 def _names_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.lookup_tables.pubnames_dump import names_plain
+    from ..converters.lookup_tables.pubnames_dump import names_json
 
-    fields, parts = names_plain(opened.section)
+    fields, parts = names_json(opened.section)
     yield JsonSection(fields, "sets", parts)
 
 
@@ -272,9 +272,9 @@ def _macro_text(opened: Opened) -> Iterator[bytes]:
 
 
 def _macro_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.macro.dump import macro_plain
+    from ..converters.macro.dump import macro_json
 
-    fields, parts = macro_plain(opened.section, opened.macro_sources())
+    fields, parts = macro_json(opened.section, opened.macro_sources())
     yield JsonSection(fields, "units", parts)
 
 

@@ -13,7 +13,7 @@ from .sources import Source
 
 if TYPE_CHECKING:
     from ..writers.elf.add import Writer
-    from ..writers.elf.frames import Frames, FramesReport
+    from ..writers.elf.frames import FrameSections, FramesReport
 
 
 NEAR = 1 << 24  # room for what may be put before the section
@@ -36,11 +36,11 @@ def _reaches_far(found: Source) -> bool:
     return len(found.table) > 0 and max(ends) + len(found.section) + NEAR - int(functions.start.min()) > 1 << 31
 
 
-def frames_for(frames: EhFrame) -> Frames:
+def frames_for(frames: EhFrame) -> FrameSections:
     """An `.eh_frame` as a writer takes it, with the header that belongs to it."""
-    from ..writers.elf.frames import Frames
+    from ..writers.elf.frames import FrameSections
 
     def header(eh_frame_address: int, address: int) -> bytes:
         return build_eh_frame_hdr(frames.fdes, frames.byte_order, frames.address_size, eh_frame_address, address)
 
-    return Frames(len(frames), eh_frame_hdr_size(frames.fdes), frames.at, header)
+    return FrameSections(len(frames), eh_frame_hdr_size(frames.fdes), frames.at, header)

@@ -14,7 +14,7 @@ from hypothesis.strategies import DataObject, DrawFn, SearchStrategy
 from unwindkit import FormatError, by_pc, read_elf
 from unwindkit.converters.arch.table import ARCHITECTURES, Architecture, breakpad_names
 from unwindkit.converters.breakpad.stack_cfi.read import from_stack_cfi
-from unwindkit.converters.breakpad.stack_cfi.write import lines_of, to_stack_cfi
+from unwindkit.converters.breakpad.stack_cfi.write import lay_out_text, to_stack_cfi
 from unwindkit.converters.rules import CfaKind, RuleKind
 from unwindkit.converters.table.model import CfaRule, Function, RegisterRule, Row, UnwindTable, table_of
 
@@ -79,7 +79,7 @@ def test_text_of_any_table_comes_back(architecture: Architecture, data: DataObje
     again = to_stack_cfi(read)[0]
     assert by_pc(from_stack_cfi(again, architecture.name)).differences(by_pc(read)) == []
     assert to_stack_cfi(from_stack_cfi(again, architecture.name))[0] == again
-    assert b"".join(bytes(piece) for piece in lines_of(table).pieces()) == text
+    assert b"".join(bytes(piece) for piece in lay_out_text(table).pieces()) == text
 
 
 TEXT = to_stack_cfi(read_elf(REAL_FILES[0]))[0][:60_000].rpartition(b"\n")[0]

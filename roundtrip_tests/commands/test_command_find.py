@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from unwindkit import write_sframe
-from unwindkit.converters.files.find import find_in_file, found_plain
+from unwindkit.converters.files.find import find_in_file, found_json
 from unwindkit.schemas.sframe import FdeInfo
 
 from ..support.binutils import EVERY_VERSION, SFRAME, Binutils, chosen
@@ -208,7 +208,7 @@ def agrees(path: Path, source: str, rows: FrameRows | SframeRows, **names: str) 
     assert [one.pc for one in found] == pcs
     count = 0
     for one, text in zip(found, texts_at(rows, pcs), strict=True):
-        rules = found_plain(architecture, one)["rules"]
+        rules = found_json(architecture, one)["rules"]
         said = None if rules is None else shorthand(rules, names)
         expected = None
         if text is not None:

@@ -257,9 +257,9 @@ READERS = [
         # The table has a function's rows once.
         print(len(from_sframe(data)), len(from_sframe(data).rows.offset))
         print(find_fres(data, [5, 1 << 29, 1 << 31]).fres.start.tolist())
-        for read in (dump, sframe_plain):
+        for read in (dump, sframe_json):
             try:
-                next(iter(read(Section.of(".sframe", data) if read is sframe_plain else data)))
+                next(iter(read(Section.of(".sframe", data) if read is sframe_json else data)))
             except FormatError as error:
                 print(error)
         """,
@@ -276,7 +276,7 @@ READERS = [
         LIMITS
         # As many FREs as are free: 2**20 lines of 55 bytes, piece by piece.
         print(len(data), sum(map(len, dump(data))) >> 20)
-        print(sum(len(fde["fres"]) for fde in sframe_plain(Section.of(".sframe", data))[1]))
+        print(sum(len(fde["fres"]) for fde in sframe_json(Section.of(".sframe", data))[1]))
         """,
         *(300, 10, "21532 56\n1048576"),
         id="the longest dump of a few kilobytes",

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from unwindkit import ParseError, by_pc, info, read_elf
 from unwindkit.converters.arch.table import ARCHITECTURES
-from unwindkit.converters.cfi.dump.eh_frame_hdr import eh_frame_hdr_plain, eh_frame_hdr_text
-from unwindkit.converters.cfi.dump.readelf import frame_text
-from unwindkit.converters.cfi.dump.to_json import frame_plain
+from unwindkit.converters.cfi.dump.eh_frame_hdr import eh_frame_hdr_json, eh_frame_hdr_text
+from unwindkit.converters.cfi.dump.readelf import cfi_text
+from unwindkit.converters.cfi.dump.to_json import cfi_json
 from unwindkit.converters.cfi.read import table_from_cfi
 from unwindkit.converters.elf.image import open_elf
 from unwindkit.converters.table.model import UnwindTable
@@ -156,7 +156,7 @@ def printed(section: Section, dialect: Dialect) -> list[object]:
     """The text of instructions and of rows, or the error's."""
     found: list[object] = []
     for interpreted in (False, True):
-        for read in (frame_text, lambda *arguments: map(repr, frame_plain(*arguments)[1])):
+        for read in (cfi_text, lambda *arguments: map(repr, cfi_json(*arguments)[1])):
             try:
                 found.append([*read(section, dialect, "EM_X86_64", interpreted)])
             except ParseError as error:
@@ -210,7 +210,7 @@ def test_mutated_eh_frame_hdr(seed: int) -> None:
     for _ in range(500):
         changed = mutated(random_, data)
         section = Section.of(".eh_frame_hdr", changed, random_.choice(ADDRESSES), random_.choice(["little", "big"]))
-        for read in (eh_frame_hdr_text, lambda section: eh_frame_hdr_plain(section)[1]):
+        for read in (eh_frame_hdr_text, lambda section: eh_frame_hdr_json(section)[1]):
             with suppress(ParseError):
                 assert [*read(section)] or read is not eh_frame_hdr_text
         try:

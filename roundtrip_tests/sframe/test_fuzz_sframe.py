@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from unwindkit import ParseError, by_pc, find_fres, find_rows, from_sframe
-from unwindkit.converters.sframe.dump import sframe_plain, sframe_text
+from unwindkit.converters.sframe.dump import sframe_json, sframe_text
 from unwindkit.schemas import engine
 from unwindkit.schemas.section import Section
 from unwindkit.schemas.sframe import SframeSection
@@ -42,7 +42,7 @@ READERS: tuple[Callable[[bytes, int], object], ...] = (
     lambda data, address: by_pc(from_sframe(data, address)),
     looked_up,
     lambda data, address: b"".join(sframe_text(Section.of(".sframe", data, address))),
-    lambda data, address: [list(part) for part in sframe_plain(Section.of(".sframe", data, address))],
+    lambda data, address: [list(part) for part in sframe_json(Section.of(".sframe", data, address))],
 )
 
 

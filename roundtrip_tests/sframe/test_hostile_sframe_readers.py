@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from unwindkit import ParseError, by_pc, find_fres, from_sframe
-from unwindkit.converters.sframe.dump import sframe_plain, sframe_text
+from unwindkit.converters.sframe.dump import sframe_json, sframe_text
 from unwindkit.schemas.section import ByteOrder, Section
 
 from ..support.handmade import NO_CFA, octets, on, place, row, starts
@@ -97,7 +97,7 @@ def printed(data: bytes) -> list[str]:
 
 def plain(data: bytes) -> list[dict[str, object]]:
     """The FDEs as JSON has them."""
-    return list(sframe_plain(Section.of(".sframe", data))[1])
+    return list(sframe_json(Section.of(".sframe", data))[1])
 
 
 def found(data: bytes, *pcs: int) -> list[tuple[int, int | None]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from unwindkit import BuildError, FunctionFlag, find_fres, find_rows, from_sframe, to_sframe
 from unwindkit.converters.rules import RaState
-from unwindkit.converters.sframe.dump import sframe_plain, sframe_text
+from unwindkit.converters.sframe.dump import sframe_json, sframe_text
 from unwindkit.schemas import engine
 from unwindkit.schemas.section import ByteOrder, Section
 from unwindkit.schemas.sframe import FdeInfo, FuncDescEntryV1, Header, SframeSection
@@ -227,7 +227,7 @@ def test_section_of_amd64_is_printed() -> None:
 
 
 def test_section_of_amd64_as_plain_data() -> None:
-    header, fdes = sframe_plain(section(AMD64))
+    header, fdes = sframe_json(section(AMD64))
     assert (header["version"], header["flags"]) == (1, ["FDE_SORTED"])
     assert [(fde["func_start_address"], fde["fdetype"], fde["func_rep_size"]) for fde in fdes] == [
         (0x401000, "PCINC", 0),

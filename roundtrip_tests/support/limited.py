@@ -18,9 +18,9 @@ PRELUDE = """
 import os, resource
 from unwindkit import FormatError, by_pc, find_fres, from_sframe, to_sframe
 from unwindkit.converters.arch.table import ARCHITECTURES
-from unwindkit.converters.cfi.dump.readelf import frame_text
+from unwindkit.converters.cfi.dump.readelf import cfi_text
 from unwindkit.converters.cfi.read import table_from_cfi
-from unwindkit.converters.sframe.dump import sframe_plain, sframe_text
+from unwindkit.converters.sframe.dump import sframe_json, sframe_text
 from unwindkit.schemas import cfi_sections, engine
 from unwindkit.schemas.cfi import EH_FRAME
 from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
@@ -47,7 +47,7 @@ def dump(data):
     return sframe_text(Section.of(".sframe", data))
 
 def printed(data, interpreted):
-    return sum(map(len, frame_text(Section.of(".eh_frame", data), EH_FRAME, "EM_PPC", interpreted)))
+    return sum(map(len, cfi_text(Section.of(".eh_frame", data), EH_FRAME, "EM_PPC", interpreted)))
 
 def limited(megabytes, seconds):
     pages = int(open("/proc/self/statm").read().split()[0])

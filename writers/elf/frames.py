@@ -39,7 +39,7 @@ HEADER_ALIGNMENT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Frames:
+class FrameSections:
     """The sections to write: their sizes in bytes, and their contents given their addresses (the header's second)."""
 
     size: int
@@ -61,7 +61,7 @@ class FramesReport:
 
 
 def write_frames(
-    path: Path, out_path: Path, frames: Frames, writer: Writer = "auto", preserve_dates: bool = False
+    path: Path, out_path: Path, frames: FrameSections, writer: Writer = "auto", preserve_dates: bool = False
 ) -> FramesReport:
     """Write `path` to `out_path` (which may be `path`) with another `.eh_frame` and `.eh_frame_hdr`.
 
@@ -117,7 +117,7 @@ def _header_of(tables: Tables) -> SectionHeader:
     return header
 
 
-def _as_one(frames: Frames) -> LoadedSection:
+def _as_one(frames: FrameSections) -> LoadedSection:
     """Both as one section, the header first."""
     header_space = align_up(frames.header_size, ALIGNMENT)
 
@@ -128,7 +128,7 @@ def _as_one(frames: Frames) -> LoadedSection:
     return LoadedSection(HEADER, SHT_PROGBITS, PT_GNU_EH_FRAME, header_space + frames.size, content, ALIGNMENT)
 
 
-def _put_frames(middle: Path, out_path: Path, frames: Frames, is_moved: bool) -> tuple[int, int]:
+def _put_frames(middle: Path, out_path: Path, frames: FrameSections, is_moved: bool) -> tuple[int, int]:
     """Write the two sections and their headers into a copy of `middle`; returns their addresses. Raises BuildError if
     the result has faults."""
     with middle.open("rb") as source:
@@ -153,7 +153,7 @@ def _put_frames(middle: Path, out_path: Path, frames: Frames, is_moved: bool) ->
 
 
 def _changes(
-    tables: Tables, frames: Frames, old: SectionHeader, new: SectionHeader, header: SectionHeader
+    tables: Tables, frames: FrameSections, old: SectionHeader, new: SectionHeader, header: SectionHeader
 ) -> Iterator[tuple[int, bytes]]:
     """File offsets and the bytes to write there; later ones overwrite earlier ones."""
     yield old.offset, bytes(old.size)

@@ -301,9 +301,9 @@ class _Scanned:
 
 def _scan(data: bytes) -> _Scanned:
     # A line has at least its head.
-    room = min(data.count(b"\n") + 1, len(data) // len(DELTA) + 1)
-    line, begin, rest, end = (np.empty(room, np.int64) for _ in range(4))
-    kind, values = np.empty(room, np.uint8), np.zeros((room, 2), np.uint64)
+    capacity = min(data.count(b"\n") + 1, len(data) // len(DELTA) + 1)
+    line, begin, rest, end = (np.empty(capacity, np.int64) for _ in range(4))
+    kind, values = np.empty(capacity, np.uint8), np.zeros((capacity, 2), np.uint64)
     numbers = [sum(isinstance(kind, Number) for _, kind in parts_of(record)) for record in RECORDS]
     text, longer, shorter = (np.frombuffer(part, np.uint8) for part in (data, INIT, DELTA))
     columns = (np.array(numbers, np.int64), line, begin, kind, values, rest, end)

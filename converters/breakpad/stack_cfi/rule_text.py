@@ -30,7 +30,7 @@ def word_of(name: str, rule: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Said:
+class RowWords:
     """What a row says: the `words` of its rules, the `names` of the registers that have one or are `lost`."""
 
     words: frozenset[str]
@@ -45,7 +45,7 @@ class _Entry(NamedTuple):
     word: str
 
 
-class Language:
+class RowEncoder:
     """Rows as words of Breakpad's language: those that a table's contents say."""
 
     def __init__(self, table: UnwindTable, contents: Contents) -> None:
@@ -57,7 +57,7 @@ class Language:
         self._entries: dict[int, list[_Entry | Reason | None]] = {}
         self._cfas: dict[CfaRule, str | Reason] = {}
 
-    def said(self, number: int, return_column: int) -> Said | Reason:
+    def encode(self, number: int, return_column: int) -> RowWords | Reason:
         """All that a content says; why nothing of it can be said where its CFA or return address cannot."""
         cfa = self.contents.cfa[number]
         if cfa not in self._cfas:
@@ -83,17 +83,17 @@ class Language:
                 return Reason.RA_RULE
             names.append(RA_NAME)
             words.append(word_of(RA_NAME, default))
-        return Said(frozenset(words), frozenset(names), frozenset(lost))
+        return RowWords(frozenset(words), frozenset(names), frozenset(lost))
 
     def _entry(self, rule: RegisterRule, return_column: int) -> _Entry | Reason | None:
         """None for a register of which nothing is said."""
         if rule.register == return_column:
-            said = OUTERMOST if rule.kind is RuleKind.UNDEFINED else self._words(rule)
-            return Reason.RA_RULE if said is None else _Entry(RA_NAME, word_of(RA_NAME, said))
+            words = OUTERMOST if rule.kind is RuleKind.UNDEFINED else self._words(rule)
+            return Reason.RA_RULE if words is None else _Entry(RA_NAME, word_of(RA_NAME, words))
         if rule.register not in self.names or rule.kind in (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE):
             return None
-        name, said = self.names[rule.register], self._words(rule)
-        return _Entry(name, "" if said is None else word_of(name, said))
+        name, words = self.names[rule.register], self._words(rule)
+        return _Entry(name, "" if words is None else word_of(name, words))
 
     def _default_ra(self, return_column: int) -> str | None:
         """Without a rule the return address is in its register, but where calls push it: there it is nowhere."""
@@ -133,7 +133,7 @@ class Language:
         return postfix_of(expression, self.names, self.byte_order, size, starts_with_cfa)
 
 
-def changed_words(before: Said, after: Said, mentioned: Collection[str]) -> list[str]:
+def changed_words(before: RowWords, after: RowWords, mentioned: Collection[str]) -> list[str]:
     """What is said of a row behind another one. A register without a rule keeps its value.
 
     `mentioned`: the registers that are lost in one of the rows, and of which the range has said something before.

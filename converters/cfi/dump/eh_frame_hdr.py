@@ -94,7 +94,7 @@ def _encoding_text(encoding: int) -> str:
     return f"{prefixed(encoding)} ({form}, {application})"
 
 
-def eh_frame_hdr_plain(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+def eh_frame_hdr_json(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """The header's fields, and one by one the rows of its table, as JSON has them: addresses. Raises ParseError."""
     header = _read(section)
     fields = {

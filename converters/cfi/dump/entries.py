@@ -51,7 +51,7 @@ class Instructions:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frames:
+class DecodedEntries:
     """The entries of a section, in its order: CIEs, FDEs, terminators.
 
     `offset` and `end` i64, section offsets; `is_64`, the DWARF format; `is_fde`; `cie` i64, the index in `cies` of its
@@ -122,7 +122,7 @@ class Frames:
         return np.where(self.is_fde[entry], pointer, np.array(ids, np.uint64)[self.is_64[entry].astype(np.intp)])
 
 
-def frames_of(section: Section, dialect: Dialect) -> Frames:
+def decode_entries(section: Section, dialect: Dialect) -> DecodedEntries:
     """Read all entries. Raises ParseError; an augmentation that is not known is none, as for readelf."""
     found = scan(section, dialect)
     is_cie, is_fde = found.is_cie, found.is_fde
@@ -142,7 +142,7 @@ def frames_of(section: Section, dialect: Dialect) -> Frames:
     streams = InstructionRanges(begin, found.end, start, np.where(is_fde, cie, cie + len(cies.columns)), index)
     run, streams, decoded = _runs(section, layout, streams, np.flatnonzero(cie >= 0))
     is_64 = _is_64(section, found.offset)
-    return Frames(
+    return DecodedEntries(
         section=section,
         dialect=dialect,
         offset=found.offset,
@@ -191,11 +191,11 @@ def with_twins(cies: CieColumns) -> CieColumns:
 def _runs(
     section: Section,
     layout: CieColumns,
-    entries: InstructionRanges,
+    ranges: InstructionRanges,
     present: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], InstructionRanges, Instructions]:
     """The run of each entry (-1 of one that is not `present`), the runs' streams, and these decoded."""
-    streams = entries.select(present)
+    streams = ranges.select(present)
     kind = layout.kind[streams.cie]
     number, first = intern(np.frombuffer(section.data, np.uint8), streams.start, streams.end, kind)
     run = number.astype(np.int64)
@@ -207,7 +207,7 @@ def _runs(
         run, own = separate_absolute(run, first, is_absolute)
         first = np.concatenate([first, own])
         decoded = decode(section, layout, streams.select(first))
-    run_of_entry = np.full(len(entries.start), -1, np.int64)
+    run_of_entry = np.full(len(ranges.start), -1, np.int64)
     run_of_entry[present] = run
     return run_of_entry, streams.select(first), decoded
 

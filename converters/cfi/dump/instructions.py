@@ -16,7 +16,7 @@ from ....schemas.section import Section
 from ...arch.registers import register_name, register_text
 from ...dwarf.expression_text import expression_text, operation_texts
 from ...table.distinct import intern
-from .entries import Frames
+from .entries import DecodedEntries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,15 +44,15 @@ MOVES = (Effect.ADVANCE, Effect.SET_LOCATION)
 _REGISTERS = (Operand.REGISTER, Operand.INLINE_REGISTER)
 
 
-def distinct_instructions(frames: Frames) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def distinct_instructions(entries: DecodedEntries) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A number for each decoded instruction, equal where all that is printed is, and the first of each number."""
-    decoded = frames.decoded
+    decoded = entries.decoded
     # Factors and address sizes are equal where these are: few CIEs differ, and most not in them.
     shapes: dict[tuple[int, ...], int] = {}
-    columns = (frames.layout.code_factor, frames.layout.data_factor, frames.layout.address_size)
+    columns = (entries.layout.code_factor, entries.layout.data_factor, entries.layout.address_size)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     kind = np.array([shapes.setdefault(row, len(shapes)) for row in rows], np.int64)
-    data = np.frombuffer(frames.section.data, np.uint8)
+    data = np.frombuffer(entries.section.data, np.uint8)
     number, first = intern(data, decoded.begin, decoded.end, kind[decoded.cie])
     return number.astype(np.int64), first
 
@@ -64,10 +64,10 @@ def instruction_name(opcode: int, machine: str) -> str:
     return f"DW_CFA_{(of_machine or names)[0]}"
 
 
-def instruction_texts(frames: Frames, machine: str, which: NDArray[np.int64]) -> list[bytes]:
+def instruction_texts(entries: DecodedEntries, machine: str, which: NDArray[np.int64]) -> list[bytes]:
     """The lines of some instructions; without a line feed where the PC that they lead to belongs before it."""
     found = []
-    for instruction in _instructions(frames, which):
+    for instruction in _instructions(entries, which):
         spec = INSTRUCTIONS[instruction.opcode]
         form = _FORMATS.get(spec.effect, _SIZE_FORMAT if spec.operands else "")
         shown = (_shown(kind, value, machine) for kind, value in zip(spec.operands, instruction.operands, strict=True))
@@ -76,7 +76,7 @@ def instruction_texts(frames: Frames, machine: str, which: NDArray[np.int64]) ->
     return found
 
 
-def plain_instructions(frames: Frames, machine: str, which: NDArray[np.int64]) -> list[dict[str, Any]]:
+def plain_instructions(entries: DecodedEntries, machine: str, which: NDArray[np.int64]) -> list[dict[str, Any]]:
     """Some instructions as JSON has them: registers by name, numbers with factors applied, operations as text.
 
     An address to move to is not among their operands: it is the place behind the instruction.
@@ -89,7 +89,7 @@ def plain_instructions(frames: Frames, machine: str, which: NDArray[np.int64]) -
                 for kind, value in zip(INSTRUCTIONS[one.opcode].operands, one.operands, strict=True)
             ],
         }
-        for one in _instructions(frames, which)
+        for one in _instructions(entries, which)
     ]
 
 
@@ -100,10 +100,10 @@ class _Decoded(NamedTuple):
     operands: tuple[int | Section, ...]
 
 
-def _instructions(frames: Frames, which: NDArray[np.int64]) -> Iterator[_Decoded]:
+def _instructions(entries: DecodedEntries, which: NDArray[np.int64]) -> Iterator[_Decoded]:
     """Some instructions as objects."""
-    decoded, section = frames.decoded, frames.section
-    size = frames.layout.address_size[decoded.cie[which]]
+    decoded, section = entries.decoded, entries.section
+    size = entries.layout.address_size[decoded.cie[which]]
     columns = (decoded.opcode, decoded.first, decoded.second, decoded.end)
     rows = zip(*(column[which].tolist() for column in columns), size.tolist(), strict=True)
     for opcode, first, second, end, address_size in rows:

@@ -17,9 +17,9 @@ from ....schemas.cfi import Dialect
 from ....schemas.section import Section
 from ...arrays import ranges, renumbered, starts_of, values_at
 from ...bulk_text import MAX_DIGITS, Pool, hexadecimal, lines
-from .entries import Frames, frames_of
+from .entries import DecodedEntries, decode_entries
 from .instructions import MOVES, distinct_instructions, instruction_texts
-from .rows import frame_rows, heading_texts, row_texts
+from .rows import heading_texts, interpret_entries, row_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,31 +58,31 @@ class _Lines:
     width: int
 
 
-def frame_text(
+def cfi_text(
     section: Section, dialect: Dialect, machine: str, interpreted: bool, pcs: NDArray[np.uint64] | None = None
 ) -> Iterator[bytes]:
     """The text, in pieces of some thousand lines. `machine` is EM_..., for the registers' names. Raises ParseError."""
-    frames = frames_of(section, dialect)
-    found = _row_lines(frames, machine) if interpreted else _instruction_lines(frames, machine)
+    entries = decode_entries(section, dialect)
+    found = _row_lines(entries, machine) if interpreted else _instruction_lines(entries, machine)
     yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
     # A terminator's run is -1: the one behind all others, which has no lines.
-    count = values_at(np.where(found.is_silent, 0, np.diff(found.first_of)), frames.run, 0)
-    entries = frames.at(pcs)
-    first_item = starts_of(count[entries] + 1)
+    count = values_at(np.where(found.is_silent, 0, np.diff(found.first_of)), entries.run, 0)
+    shown = entries.at(pcs)
+    first_item = starts_of(count[shown] + 1)
     chunk = CHUNK // (1 + found.width // WIDE)
     for begin in range(0, int(first_item[-1]), chunk):
-        yield _chunk(frames, found, interpreted, entries, first_item, begin, min(begin + chunk, int(first_item[-1])))
+        yield _chunk(entries, found, interpreted, shown, first_item, begin, min(begin + chunk, int(first_item[-1])))
     yield b"\n"
 
 
-def _row_lines(frames: Frames, machine: str) -> _Lines:
-    found = frame_rows(frames)
+def _row_lines(entries: DecodedEntries, machine: str) -> _Lines:
+    found = interpret_entries(entries)
 
     def add_headings(pool: Pool, entry: NDArray[np.int64], has_lines: NDArray[np.bool_]) -> NDArray[np.int64]:
         """What stands above the rows of entries that have any."""
-        sets, number = renumbered(found.column_set[frames.run[entry[has_lines]]])
+        sets, number = renumbered(found.column_set[entries.run[entry[has_lines]]])
         piece = np.zeros(len(entry), np.int64)
-        piece[has_lines] = pool.add_list(heading_texts(frames, found, machine, sets)) + number
+        piece[has_lines] = pool.add_list(heading_texts(entries, found, machine, sets)) + number
         return piece
 
     return _Lines(
@@ -98,32 +98,32 @@ def _row_lines(frames: Frames, machine: str) -> _Lines:
     )
 
 
-def _instruction_lines(frames: Frames, machine: str) -> _Lines:
-    number, first = distinct_instructions(frames)
-    all_texts = instruction_texts(frames, machine, first)
+def _instruction_lines(entries: DecodedEntries, machine: str) -> _Lines:
+    number, first = distinct_instructions(entries)
+    all_texts = instruction_texts(entries, machine, first)
 
     def texts(numbers: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
         found = [all_texts[one] for one in numbers.tolist()]
         return b"".join(found), np.array([len(text) for text in found], np.int64)
 
     return _Lines(
-        first_of=frames.decoded.first_of,
-        is_silent=np.zeros(len(frames.streams.start), np.bool_),
-        add_second=partial(_add_data, frames),
+        first_of=entries.decoded.first_of,
+        is_silent=np.zeros(len(entries.streams.start), np.bool_),
+        add_second=partial(_add_data, entries),
         text=number,
         texts=texts,
-        pc=frames.decoded.pc,
-        has_pc=frames.decoded.has_effect(*MOVES),
+        pc=entries.decoded.pc,
+        has_pc=entries.decoded.has_effect(*MOVES),
         pc_first=False,
         width=0,
     )
 
 
 def _chunk(
-    frames: Frames,
+    entries: DecodedEntries,
     found: _Lines,
     interpreted: bool,
-    entries: NDArray[np.int64],
+    shown: NDArray[np.int64],
     first_item: NDArray[np.int64],
     begin: int,
     end: int,
@@ -132,11 +132,11 @@ def _chunk(
     lines."""
     first, last = np.searchsorted(first_item, [begin, end - 1], side="right") - 1
     place = np.arange(first, last + 1)
-    entry, low = entries[place], np.maximum(first_item[place], begin)
+    entry, low = shown[place], np.maximum(first_item[place], begin)
     has_head = low == first_item[place]
     line_count = np.minimum(first_item[place + 1], end) - low - has_head
     # The first line of an entry whose heading is in an earlier chunk is not its first.
-    line = ranges(found.first_of[frames.run[entry]] + low - first_item[place] - 1 + has_head, line_count)
+    line = ranges(found.first_of[entries.run[entry]] + low - first_item[place] - 1 + has_head, line_count)
     owner = np.repeat(entry, line_count)
     pool = Pool([b""])
     numbers, text = renumbered(found.text[line])
@@ -149,71 +149,71 @@ def _chunk(
     pieces_before = starts_of(size)[starts_of(line_count)[:-1]]
     head_at = (pieces_before + 2 * heads - 2)[has_head]
     pieces = np.zeros(2 * len(head_at) + int(size.sum()), np.int64)
-    pieces[head_at] = _add_heads(pool, frames, entry[has_head], interpreted)
+    pieces[head_at] = _add_heads(pool, entries, entry[has_head], interpreted)
     has_lines = np.diff(first_item)[place] > 1
     pieces[head_at + 1] = found.add_second(pool, entry[has_head], has_lines[has_head])
     pieces[line_at + (found.pc_first & has_pc)] = texts + text
     with_pc = np.flatnonzero(has_pc)
-    pc = frames.start[owner[with_pc]] + found.pc[line[with_pc]]
-    skip = MAX_DIGITS - 2 * frames.address_size(owner[with_pc])
+    pc = entries.start[owner[with_pc]] + found.pc[line[with_pc]]
+    skip = MAX_DIGITS - 2 * entries.address_size(owner[with_pc])
     end_of_line = b"" if found.pc_first else b"\n"
     first_pc = pool.add(lines(len(pc), hexadecimal(pc), end_of_line), skip)
     pieces[line_at[with_pc] + (not found.pc_first)] = first_pc + np.arange(len(pc))
     return pool.join(pieces)
 
 
-def _add_heads(pool: Pool, frames: Frames, entry: NDArray[np.int64], interpreted: bool) -> NDArray[np.int64]:
+def _add_heads(pool: Pool, entries: DecodedEntries, entry: NDArray[np.int64], interpreted: bool) -> NDArray[np.int64]:
     """Put the first lines of some entries into the pool; the number of each one's."""
     head = np.zeros(len(entry), np.int64)
-    fde = np.flatnonzero(frames.is_fde[entry])
-    fde = fde[frames.segment_size(entry[fde]) == 0]
-    address_size, id_size = frames.address_size(entry[fde]), frames.id_size(entry[fde])
+    fde = np.flatnonzero(entries.is_fde[entry])
+    fde = fde[entries.segment_size(entry[fde]) == 0]
+    address_size, id_size = entries.address_size(entry[fde]), entries.id_size(entry[fde])
     for sizes in {*zip(address_size.tolist(), id_size.tolist(), strict=True)}:
         which = fde[(address_size == sizes[0]) & (id_size == sizes[1])]
-        head[which] = pool.add(_fde_heads(frames, entry[which], *sizes)) + np.arange(len(which))
+        head[which] = pool.add(_fde_heads(entries, entry[which], *sizes)) + np.arange(len(which))
     others = np.delete(np.arange(len(entry)), fde)
-    texts = [_head(frames, one, interpreted) for one in entry[others].tolist()]
+    texts = [_head(entries, one, interpreted) for one in entry[others].tolist()]
     head[others] = pool.add_list(texts) + np.arange(len(others))
     return head
 
 
-def _fde_heads(frames: Frames, fde: NDArray[np.int64], address_size: int, id_size: int) -> NDArray[np.uint8]:
+def _fde_heads(entries: DecodedEntries, fde: NDArray[np.int64], address_size: int, id_size: int) -> NDArray[np.uint8]:
     """The first lines of FDEs whose addresses and ids have these sizes."""
-    start = frames.start[fde]
+    start = entries.start[fde]
     return lines(
         len(fde),
         b"\n",
-        hexadecimal(frames.offset[fde], 8),
+        hexadecimal(entries.offset[fde], 8),
         b" ",
-        hexadecimal(frames.length(fde), 2 * address_size),
+        hexadecimal(entries.length(fde), 2 * address_size),
         b" ",
-        hexadecimal(frames.entry_id(fde), 2 * id_size),
+        hexadecimal(entries.entry_id(fde), 2 * id_size),
         b" FDE cie=",
-        hexadecimal(frames.cie_offset[frames.cie[fde]], 8),
+        hexadecimal(entries.cie_offset[entries.cie[fde]], 8),
         b" pc=",
         hexadecimal(start, 2 * address_size),
         b"..",
-        hexadecimal(start + frames.size[fde], 2 * address_size),
+        hexadecimal(start + entries.size[fde], 2 * address_size),
         b"\n",
     )
 
 
-def _head(frames: Frames, entry: int, interpreted: bool) -> bytes:
+def _head(entries: DecodedEntries, entry: int, interpreted: bool) -> bytes:
     """What stands above the lines of an entry that is no FDE, or one with a segment."""
-    offset = int(frames.offset[entry])
-    if frames.cie[entry] < 0:
+    offset = int(entries.offset[entry])
+    if entries.cie[entry] < 0:
         # readelf takes terminators behind one another for one.
-        follows_another = entry > 0 and frames.cie[entry - 1] < 0
+        follows_another = entry > 0 and entries.cie[entry - 1] < 0
         return b"" if follows_another else f"\n{offset:08x} ZERO terminator\n\n".encode()
     one = np.array([entry])
-    digits, id_digits = 2 * int(frames.address_size(one)[0]), 2 * int(frames.id_size(one)[0])
-    length = int(frames.length(one)[0]) % (1 << 4 * digits)
-    place = f"\n{offset:08x} {length:0{digits}x} {int(frames.entry_id(one)[0]):0{id_digits}x} "
-    cie = frames.cies[frames.cie[entry]]
-    if frames.is_fde[entry]:
-        start = int(frames.start[entry])
-        end = (start + int(frames.size[entry])) % (1 << 4 * digits)
-        cie_offset, segment = int(frames.cie_offset[frames.cie[entry]]), int(frames.segment[entry])
+    digits, id_digits = 2 * int(entries.address_size(one)[0]), 2 * int(entries.id_size(one)[0])
+    length = int(entries.length(one)[0]) % (1 << 4 * digits)
+    place = f"\n{offset:08x} {length:0{digits}x} {int(entries.entry_id(one)[0]):0{id_digits}x} "
+    cie = entries.cies[entries.cie[entry]]
+    if entries.is_fde[entry]:
+        start = int(entries.start[entry])
+        end = (start + int(entries.size[entry])) % (1 << 4 * digits)
+        cie_offset, segment = int(entries.cie_offset[entries.cie[entry]]), int(entries.segment[entry])
         return f"{place}FDE cie={cie_offset:08x} pc={segment:04x}:{start:0{digits}x}..{end:0{digits}x}\n".encode()
     code, data, column = (
         int(value) for value in (cie.code_alignment_factor, cie.data_alignment_factor, cie.return_address_register)
@@ -233,15 +233,15 @@ def _head(frames: Frames, entry: int, interpreted: bool) -> bytes:
     )
 
 
-def _add_data(frames: Frames, pool: Pool, entry: NDArray[np.int64], _: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _add_data(entries: DecodedEntries, pool: Pool, entry: NDArray[np.int64], _: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The lines of some entries' augmentation data."""
-    section = np.frombuffer(frames.section.data, np.uint8)
-    size = np.where(frames.is_terminator[entry], 0, frames.instructions[entry] - frames.data[entry])
+    section = np.frombuffer(entries.section.data, np.uint8)
+    size = np.where(entries.is_terminator[entry], 0, entries.instructions[entry] - entries.data[entry])
     # A CIE without any has an empty line.
-    line = np.where(frames.is_fde[entry] | frames.is_terminator[entry], 0, pool.add_list([b"\n"]))
+    line = np.where(entries.is_fde[entry] | entries.is_terminator[entry], 0, pool.add_list([b"\n"]))
     for length in np.unique(size[size > 0]).tolist():
         which = np.flatnonzero(size == length)
-        values = section[frames.data[entry[which]][:, None] + np.arange(length)].astype(np.uint64)
+        values = section[entries.data[entry[which]][:, None] + np.arange(length)].astype(np.uint64)
         parts: list[bytes | NDArray[np.uint8]] = [_DATA_HEAD]
         for index in range(length):
             is_broken = length >= _DATA_BYTES_IN_HEAD and index % _DATA_BYTES_A_LINE == 0

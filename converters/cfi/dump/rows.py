@@ -21,7 +21,7 @@ from ...rules import MAX_LIVE_RULES, CfaKind, RuleKind
 from ...table.distinct import intern
 from ...table.model import RowColumns, RuleColumns
 from ..interpreter import RULE_KINDS, RowBuilder
-from .entries import Frames
+from .entries import DecodedEntries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ _REGISTER_BITS = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FrameRows:
+class EntryRows:
     """The rows of each run, and the columns that it shows.
 
     Run r has the rows first_row[r] up to first_row[r + 1], `shows_rows` says whether readelf prints them (it does not
@@ -53,21 +53,21 @@ class FrameRows:
     run_of: NDArray[np.int64]
 
 
-def frame_rows(frames: Frames) -> FrameRows:
+def interpret_entries(entries: DecodedEntries) -> EntryRows:
     """Interpret the runs of a section. Raises ParseError."""
     # readelf shows neither signed return addresses nor saved register windows.
-    builder = RowBuilder(frames.section, frames.layout, NO_EFFECTS, keeps_empty=True)
-    last_row, _ = builder.interpret(frames.streams)
+    builder = RowBuilder(entries.section, entries.layout, NO_EFFECTS, keeps_empty=True)
+    last_row, _ = builder.interpret(entries.streams)
     rows, rules = builder.rows(), builder.rules()
     first_row = starts_of_ends(last_row)
-    decoded = frames.decoded
+    decoded = entries.decoded
     owner = group_numbers(np.diff(decoded.first_of))
     does_something = np.bincount(owner[decoded.opcode != DW_CFA.nop], minlength=len(last_row)) > 0
-    first_column, registers = _columns(frames, owner)
-    set_of_run, run_of_set = _column_sets(frames, first_column, registers)
+    first_column, registers = _columns(entries, owner)
+    set_of_run, run_of_set = _column_sets(entries, first_column, registers)
     run_of_row = group_numbers(np.diff(first_row))
     content, row_of = _contents(rows, rules, set_of_run[run_of_row])
-    return FrameRows(
+    return EntryRows(
         rows=rows,
         rules=rules,
         expressions=builder.expressions(),
@@ -83,17 +83,17 @@ def frame_rows(frames: Frames) -> FrameRows:
     )
 
 
-def _columns(frames: Frames, owner: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
+def _columns(entries: DecodedEntries, owner: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
     """Where the columns of each run start, and their registers: those that it names, and those that its CIE does."""
-    decoded, runs = frames.decoded, len(frames.streams.start)
+    decoded, runs = entries.decoded, len(entries.streams.start)
     # A register gets a column from every instruction that gives it a rule, or takes one away.
     named = decoded.has_effect(*RULE_KINDS, Effect.RESTORE)
     keys = _ascending(owner[named] << _REGISTER_BITS | decoded.first[named])
-    cies = len(frames.cies)
-    of_fdes = np.flatnonzero(frames.streams.cie < cies)
-    run_of_cie = frames.run[~frames.is_fde & ~frames.is_terminator]
+    cies = len(entries.cies)
+    of_fdes = np.flatnonzero(entries.streams.cie < cies)
+    run_of_cie = entries.run[~entries.is_fde & ~entries.is_terminator]
     begin, end = (np.searchsorted(keys, run_of_cie + side << _REGISTER_BITS) for side in (0, 1))
-    cie = frames.streams.cie[of_fdes]
+    cie = entries.streams.cie[of_fdes]
     inherited = keys[ranges(begin[cie], (end - begin)[cie])] & ((1 << _REGISTER_BITS) - 1)
     inherited |= np.repeat(of_fdes, (end - begin)[cie]) << _REGISTER_BITS
     keys = _ascending(np.concatenate([keys, inherited]))
@@ -101,7 +101,7 @@ def _columns(frames: Frames, owner: NDArray[np.int64]) -> tuple[NDArray[np.int64
     many = np.flatnonzero(np.diff(first) > MAX_LIVE_RULES)
     if len(many):
         reason = f"more than {MAX_LIVE_RULES} registers are named"
-        raise ParseError(frames.section, int(frames.streams.start[many[0]]), "instructions", reason)
+        raise ParseError(entries.section, int(entries.streams.start[many[0]]), "instructions", reason)
     return first, (keys & ((1 << _REGISTER_BITS) - 1)).astype(np.uint16)
 
 
@@ -112,12 +112,12 @@ def _ascending(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _column_sets(
-    frames: Frames, first: NDArray[np.int64], registers: NDArray[np.uint16]
+    entries: DecodedEntries, first: NDArray[np.int64], registers: NDArray[np.uint16]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A number for each run, equal where the heading is; and a run of each number."""
-    return_column = np.array([int(cie.return_address_register) for cie in frames.cies], np.int64)
-    cie = frames.streams.cie % max(1, len(frames.cies))
-    kind = return_column[cie] << 8 | frames.layout.address_size[cie]
+    return_column = np.array([int(cie.return_address_register) for cie in entries.cies], np.int64)
+    cie = entries.streams.cie % max(1, len(entries.cies))
+    kind = return_column[cie] << 8 | entries.layout.address_size[cie]
     number, run = intern(registers.view(np.uint8), 2 * first[:-1], 2 * first[1:], kind)
     return number.astype(np.int64), run
 
@@ -148,20 +148,20 @@ def _numbered(lines: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.i
     return number.astype(np.int64), first
 
 
-def heading_texts(frames: Frames, found: FrameRows, machine: str, sets: NDArray[np.int64]) -> list[bytes]:
+def heading_texts(entries: DecodedEntries, found: EntryRows, machine: str, sets: NDArray[np.int64]) -> list[bytes]:
     """The lines above the rows, for some sets of columns."""
     texts = []
     for run in found.run_of_set[sets].tolist():
-        cie = int(frames.streams.cie[run]) % len(frames.cies)
-        return_column = int(frames.cies[cie].return_address_register)
+        cie = int(entries.streams.cie[run]) % len(entries.cies)
+        return_column = int(entries.cies[cie].return_address_register)
         registers = found.registers[found.first_column[run] : found.first_column[run + 1]].tolist()
         names = ("ra" if one == return_column else register_name(machine, one) for one in registers)
-        width = 2 * int(frames.layout.address_size[cie])
+        width = 2 * int(entries.layout.address_size[cie])
         texts.append(f"{'   LOC':<{width}} CFA      {''.join(f'{name:<5} ' for name in names)}\n".encode())
     return texts
 
 
-def row_texts(found: FrameRows, machine: str, contents: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
+def row_texts(found: EntryRows, machine: str, contents: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
     """What stands behind the PC, of some contents: the texts behind one another, and their lengths."""
     rows, rules, count = found.rows, found.rules, len(contents)
     row, run = found.row_of[contents], found.run_of[contents]

@@ -1,6 +1,6 @@
 """Call frame information as plain data for JSON: CIEs and FDEs with the fields of the specification.
 
-Strategy: what `frame_text` prints, by the same columns; each different row and instruction is taken apart once.
+Strategy: what `cfi_text` prints, by the same columns; each different row and instruction is taken apart once.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ....schemas.section import Section
 from ...arch.registers import register_name
 from ...dwarf.expression_text import operation_texts
 from ...rules import CfaKind, RuleKind
-from .entries import Frames, frames_of
+from .entries import DecodedEntries, decode_entries
 from .instructions import MOVES, distinct_instructions, plain_instructions
-from .rows import FrameRows, frame_rows
+from .rows import EntryRows, interpret_entries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Plain = dict[str, Any]
 
 
-def frame_plain(
+def cfi_json(
     section: Section, dialect: Dialect, machine: str, interpreted: bool, pcs: NDArray[np.uint64] | None = None
 ) -> tuple[Plain, Iterator[Plain]]:
     """The section, and one by one its entries: CIEs and FDEs with their instructions, or the rows that these make.
@@ -33,23 +33,23 @@ def frame_plain(
     Addresses are absolute, `offset` and `cie` count from the section's start. `machine` is EM_..., for the registers'
     names. Raises ParseError.
     """
-    frames = frames_of(section, dialect)
-    shown = frames.at(pcs)
-    shown = shown[~frames.is_terminator[shown]]
-    entries = (_with_rows if interpreted else _with_instructions)(frames, machine, shown.tolist())
-    return {"section": section.name, "address": section.address}, entries
+    entries = decode_entries(section, dialect)
+    shown = entries.at(pcs)
+    shown = shown[~entries.is_terminator[shown]]
+    parts = (_with_rows if interpreted else _with_instructions)(entries, machine, shown.tolist())
+    return {"section": section.name, "address": section.address}, parts
 
 
-def _with_instructions(frames: Frames, machine: str, entries: list[int]) -> Iterator[Plain]:
+def _with_instructions(entries: DecodedEntries, machine: str, shown: list[int]) -> Iterator[Plain]:
     """The entries with their instructions; `location` is the address that an advance leads to."""
-    number, first = distinct_instructions(frames)
-    plain = plain_instructions(frames, machine, first)
-    moves = frames.decoded.has_effect(*MOVES)
-    for entry in entries:
-        run, start, mask = frames.run[entry], int(frames.start[entry]), _address_mask(frames, entry)
-        span = slice(frames.decoded.first_of[run], frames.decoded.first_of[run + 1])
-        columns = (number[span].tolist(), moves[span].tolist(), frames.decoded.pc[span].tolist())
-        yield _entry(frames, entry) | {
+    number, first = distinct_instructions(entries)
+    plain = plain_instructions(entries, machine, first)
+    moves = entries.decoded.has_effect(*MOVES)
+    for entry in shown:
+        run, start, mask = entries.run[entry], int(entries.start[entry]), _address_mask(entries, entry)
+        span = slice(entries.decoded.first_of[run], entries.decoded.first_of[run + 1])
+        columns = (number[span].tolist(), moves[span].tolist(), entries.decoded.pc[span].tolist())
+        yield _entry(entries, entry) | {
             "instructions": [
                 plain[one] | {"location": start + pc & mask} if is_move else plain[one]
                 for one, is_move, pc in zip(*columns, strict=True)
@@ -57,34 +57,34 @@ def _with_instructions(frames: Frames, machine: str, entries: list[int]) -> Iter
         }
 
 
-def _with_rows(frames: Frames, machine: str, entries: list[int]) -> Iterator[Plain]:
+def _with_rows(entries: DecodedEntries, machine: str, shown: list[int]) -> Iterator[Plain]:
     """The entries with their rows, those without instructions too, of which readelf prints none."""
-    found = frame_rows(frames)
-    plain = [_plain_row(frames, found, content, machine) for content in range(len(found.row_of))]
-    for entry in entries:
-        run, start, mask = frames.run[entry], int(frames.start[entry]), _address_mask(frames, entry)
+    found = interpret_entries(entries)
+    plain = [_plain_row(entries, found, content, machine) for content in range(len(found.row_of))]
+    for entry in shown:
+        run, start, mask = entries.run[entry], int(entries.start[entry]), _address_mask(entries, entry)
         span = slice(found.first_row[run], found.first_row[run + 1])
         rows = zip(found.rows.offset[span].tolist(), found.content[span].tolist(), strict=True)
-        yield _entry(frames, entry) | {"rows": [{"pc": start + pc & mask, **plain[one]} for pc, one in rows]}
+        yield _entry(entries, entry) | {"rows": [{"pc": start + pc & mask, **plain[one]} for pc, one in rows]}
 
 
-def _address_mask(frames: Frames, entry: int) -> int:
-    return (1 << 8 * int(frames.layout.address_size[frames.cie[entry]])) - 1
+def _address_mask(entries: DecodedEntries, entry: int) -> int:
+    return (1 << 8 * int(entries.layout.address_size[entries.cie[entry]])) - 1
 
 
-def _entry(frames: Frames, entry: int) -> Plain:
+def _entry(entries: DecodedEntries, entry: int) -> Plain:
     """The fields of a CIE or an FDE, but for the instructions."""
-    cie = frames.cies[frames.cie[entry]]
-    data = bytes(frames.section.data[int(frames.data[entry]) : int(frames.instructions[entry])]).hex()
-    place = {"offset": int(frames.offset[entry]), "length": int(frames.length(np.array([entry]))[0])}
-    if frames.is_fde[entry]:
+    cie = entries.cies[entries.cie[entry]]
+    data = bytes(entries.section.data[int(entries.data[entry]) : int(entries.instructions[entry])]).hex()
+    place = {"offset": int(entries.offset[entry]), "length": int(entries.length(np.array([entry]))[0])}
+    if entries.is_fde[entry]:
         return {
             "kind": "FDE",
             **place,
-            "cie": int(frames.cie_offset[frames.cie[entry]]),
-            **({"segment_selector": int(frames.segment[entry])} if cie.segment_selector_size else {}),
-            "initial_location": int(frames.start[entry]),
-            "address_range": int(frames.size[entry]),
+            "cie": int(entries.cie_offset[entries.cie[entry]]),
+            **({"segment_selector": int(entries.segment[entry])} if cie.segment_selector_size else {}),
+            "initial_location": int(entries.start[entry]),
+            "address_range": int(entries.size[entry]),
             "augmentation_data": data,
         }
     sizes = {"address_size": cie.address_size, "segment_selector_size": cie.segment_selector_size}
@@ -101,17 +101,17 @@ def _entry(frames: Frames, entry: int) -> Plain:
     }
 
 
-def _plain_row(frames: Frames, found: FrameRows, content: int, machine: str) -> Plain:
+def _plain_row(entries: DecodedEntries, found: EntryRows, content: int, machine: str) -> Plain:
     """What a row says; a register without a rule is null."""
     rows, rules, row = found.rows, found.rules, found.row_of[content]
     run = found.run_of[content]
     columns = found.registers[found.first_column[run] : found.first_column[run + 1]].tolist()
     registers: Plain = {register_name(machine, number): None for number in columns}
-    address_size = int(frames.layout.address_size[frames.streams.cie[run]])
+    address_size = int(entries.layout.address_size[entries.streams.cie[run]])
 
     def operations(index: int) -> list[str]:
-        data, order = found.expressions[index], frames.section.byte_order
-        return operation_texts(Section.of(frames.section.name, data, 0, order, address_size), machine)
+        data, order = found.expressions[index], entries.section.byte_order
+        return operation_texts(Section.of(entries.section.name, data, 0, order, address_size), machine)
 
     for rule in range(rows.first_rule[row], rows.first_rule[row] + rows.rule_count[row]):
         kind, value = RuleKind(rules.kind[rule]), int(rules.value[rule])

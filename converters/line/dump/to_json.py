@@ -19,7 +19,7 @@ from .decode import events_of
 Plain = dict[str, Any]
 
 
-def line_plain(section: Section, strings: dict[str, Section], decoded: bool) -> tuple[Plain, Iterator[Plain]]:
+def line_json(section: Section, strings: dict[str, Section], decoded: bool) -> tuple[Plain, Iterator[Plain]]:
     """The section, and an iterator over its units: with their rows if `decoded`, else with their instructions.
 
     Addresses are absolute; `offset` is relative to the section's start. Raises ParseError.
