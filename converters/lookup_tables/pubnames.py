@@ -82,16 +82,17 @@ def read_pubnames(section: Section) -> Names:
     header, body = read_headers(section, sets, NamesHeader)
     first, names_end = np.zeros(len(body) + 1, np.int64), np.zeros(len(body), np.int64)
     is_terminated = np.zeros(len(body), np.uint8)
+    kernels = engine.dwarf.contributions
     count = 0
     for _ in ("count", "fill"):
         offset, attributes = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
         start, size = np.zeros(count, np.int64), np.zeros(count, np.int64)
         reader = reader_of(section)
-        bounds = (body, sets.end, sets.dwarf_format)
-        columns = views(*bounds, first, names_end, is_terminated, offset, attributes, start, size)
-        count = engine.dwarf.contributions.names(reader, int(has_attributes), *columns)
+        by_set = kernels.Sets(*views(body, sets.end, sets.dwarf_format, first, names_end, is_terminated))
+        by_name = kernels.Names(*views(offset, attributes, start, size))
+        number = kernels.read_names(reader, has_attributes, by_set, by_name)
+        count = by_name.count
         if reader.fault:
-            number = int(first[-1])
             refuse(section, f"set[{number}].name[{count - int(first[number])}]", reader)
     text = np.frombuffer(section.data, np.uint8)
     return Names(

@@ -139,8 +139,8 @@ def _storage() -> tuple[U8, U8]:
 
 def read_macros(section: Section) -> Macros:
     """Read a section of MACRO_SECTIONS; its name decides whether units have headers. Raises ParseError."""
+    kernels = engine.dwarf.macros
     units = count = 0
-    filled = np.zeros(2, np.int64)
     for _ in ("count", "fill"):
         unit_offset, body, first = (np.zeros(units, np.int64) for _ in range(3))
         version, flags, line_offset = np.zeros(units, np.uint16), np.zeros(units, np.uint8), np.zeros(units, np.uint64)
@@ -148,13 +148,12 @@ def read_macros(section: Section) -> Macros:
         opcode, line, value = np.zeros(count, np.uint8), np.zeros(count, np.uint64), np.zeros(count, np.uint64)
         reader = reader_of(section)
         tables = (operand_table(MACRO_SECTIONS[section.name]), *_storage(), np.full((_OPCODES, 2), -1, np.int64))
-        by_unit = (unit_offset, version, flags, line_offset, body, first)
-        columns = (*tables, *by_unit, offset, opcode, line, value, text_start, text_size, filled)
-        count = engine.dwarf.macros.scan(reader, *views(*columns))
-        units = int(filled[0])
+        by_unit = kernels.Units(*views(unit_offset, version, flags, line_offset, body, first))
+        by_entry = kernels.Entries(*views(offset, opcode, line, value, text_start, text_size))
+        is_in_header = kernels.scan(reader, kernels.Operands(*views(*tables)), by_unit, by_entry)
+        units, count = by_unit.count, by_entry.count
         if reader.fault:
-            entry = f"entry[{filled[1]}]" if filled[1] >= 0 else "header"
-            refuse(section, f"unit[{units}].{entry}", reader)
+            refuse(section, f"unit[{units}].{'header' if is_in_header else f'entry[{count}]'}", reader)
     return Macros(
         name=section.name,
         byte_order=section.byte_order,

@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Look-up tables in bulk: where sets stand, and the names in them (`.debug_aranges`, `.debug_pubnames` and the like).
+"""Contributions of look-up tables in bulk: their bounds, and their names (`.debug_aranges`, `.debug_pubnames` and so
+on).
 
-Strategy: `scan` walks the lengths; `names` walks each set's names, told where they begin. Columns without room are not
-filled, so that a first call counts.
+Strategy: `scan` walks the lengths; `read_names` walks the names of each set from its `body`. Columns without space are
+not filled, so that a first call counts.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ def scan(
     body: I64,
     end: I64,
 ) -> cython.longlong:
-    """Fill the three columns, an element a set; return how many there are before `padding`, where only zeros follow.
+    """Fill the three columns, one element per set; return the number of sets before `padding`, from where on all is 0.
 
-    `body` is behind the initial length, which has 12 bytes in 64-bit DWARF, else 4. At a fault the reader stands where
-    the set starts.
+    `body` is the offset after the initial length, which has 12 bytes in 64-bit DWARF, else 4. At a fault the reader is
+    at the start of the set.
     """
     size: cython.longlong = reader.end
     at: cython.longlong = 0
@@ -71,60 +72,74 @@ def scan(
     return count
 
 
+@cython.final
+@cython.cclass
+class Sets:
+    """Sets of names: bounds, the size of a section offset, and what `read_names` finds: the number of its `first` name,
+    where its names end, and whether an offset of 0 ends them. `first` has one element more: the number of all names."""
+
+    def __init__(
+        self, body: ConstI64, end: ConstI64, offset_size: ConstU8, first: I64, names_end: I64, is_terminated: U8
+    ) -> None:
+        self.body = body
+        self.end = end
+        self.offset_size = offset_size
+        self.first = first
+        self.names_end = names_end
+        self.is_terminated = is_terminated
+
+
+@cython.final
+@cython.cclass
+class Names:
+    """Names, `count` of them: the offset as stored, the byte of attributes, and the bounds of the text."""
+
+    def __init__(self, offset: U64, attributes: U8, start: I64, size: I64) -> None:
+        self.offset = offset
+        self.attributes = attributes
+        self.start = start
+        self.size = size
+        self.count = 0
+
+    def read(self, reader: Reader, offset: cython.ulonglong, has_attributes: cython.int) -> None:
+        """Read the rest of a name, and keep it if there is space."""
+        attributes: cython.int = cython.cast(cython.int, reader.fixed(1)) if has_attributes else 0
+        start: cython.longlong = reader.offset
+        end: cython.longlong = start
+        while end < reader.end and reader.data[end]:
+            end += 1
+        if end >= reader.end and not reader.fault:
+            reader.fault = NO_ZERO_BYTE
+        if reader.fault:
+            return
+        if self.count < self.offset.shape[0]:
+            self.offset[self.count] = offset
+            self.attributes[self.count] = attributes
+            self.start[self.count] = start
+            self.size[self.count] = end - start
+        reader.offset = end + 1
+        self.count += 1
+
+
 @cython.ccall
 @cython.exceptval(-1, check=False)
-def names(
-    reader: Reader,
-    has_attributes: cython.int,
-    body: ConstI64,
-    end: ConstI64,
-    offset_size: ConstU8,
-    first: I64,
-    behind: I64,
-    is_terminated: U8,
-    offset: U64,
-    attributes: U8,
-    start: I64,
-    size: I64,
-) -> cython.longlong:
-    """Walk the names of each set from its `body` to its `end`; return how many there are.
-
-    Filled for each set: the number of its `first` name (and, last, how many there are), `is_terminated` if an offset of
-    0 ends it, and the place `behind` it all. Filled for each name, where there is room: `offset` as stored, the byte of
-    `attributes`, where its text starts and the text's size. At a fault the last element of `first` is the set's number.
-    """
+def read_names(reader: Reader, has_attributes: cython.int, sets: Sets, names: Names) -> cython.longlong:
+    """Read the names of all sets; return how many sets were read: all, unless there is a fault in the next one."""
     index: cython.longlong
-    value: cython.ulonglong
-    byte: cython.int = 0
-    text: cython.longlong
-    count: cython.longlong = 0
-    for index in range(body.shape[0]):
-        reader.offset = body[index]
-        reader.end = end[index]
-        first[index] = count
-        is_terminated[index] = 0
+    offset: cython.ulonglong
+    for index in range(sets.body.shape[0]):
+        reader.offset = sets.body[index]
+        reader.end = sets.end[index]
+        sets.first[index] = names.count
+        sets.is_terminated[index] = 0
         while reader.offset < reader.end:
-            value = reader.fixed(offset_size[index])
-            if value == 0 and not reader.fault:
-                is_terminated[index] = 1
+            offset = reader.fixed(sets.offset_size[index])
+            if offset == 0 and not reader.fault:
+                sets.is_terminated[index] = 1
                 break
-            if has_attributes:
-                byte = cython.cast(cython.int, reader.fixed(1))
-            text = reader.offset
-            while text < reader.end and reader.data[text]:
-                text += 1
-            if text >= reader.end and not reader.fault:
-                reader.fault = NO_ZERO_BYTE
+            names.read(reader, offset, has_attributes)
             if reader.fault:
-                first[body.shape[0]] = index
-                return count
-            if count < offset.shape[0]:
-                offset[count] = value
-                attributes[count] = byte
-                start[count] = reader.offset
-                size[count] = text - reader.offset
-            reader.offset = text + 1
-            count += 1
-        behind[index] = reader.offset
-    first[body.shape[0]] = count
-    return count
+                return index
+        sets.names_end[index] = reader.offset
+    sets.first[sets.body.shape[0]] = names.count
+    return sets.body.shape[0]
