@@ -11,7 +11,7 @@ is done with all columns of a class (select, concatenate, allocate, ...) is a me
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast, dataclass_transform
@@ -105,6 +105,12 @@ class Columns:
         for array, new in zip(self.arrays(), records.arrays(), strict=True):
             array[where] = new
 
+    def resized(self, count: int) -> Self:
+        """Columns with space for `count` records, at least as many as now; what is added is undefined."""
+        columns = self.empty(count)
+        columns.put(slice(len(self)), self)
+        return columns
+
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
         """The records of all parts, one part after the other."""
@@ -125,12 +131,8 @@ class Columns:
         return made
 
     @classmethod
-    def of_records(cls, records: Iterable[Sequence[Any]]) -> Self:
-        """Columns of records that have their values in the order of the columns."""
-        rows = list(records)
-        return cls(
-            *(
-                np.array([row[index] for row in rows], one.dtype).reshape(one.shape(len(rows)))
-                for index, one in enumerate(cls.declared)
-            )
-        )
+    def of_records(cls, records: Sequence[Mapping[str, Any]]) -> Self:
+        """Columns of records that are given as in `record`."""
+        count = len(records)
+        values = (([record[one.name] for record in records], one) for one in cls.declared)
+        return cls(*(np.array(found, one.dtype).reshape(one.shape(count)) for found, one in values))

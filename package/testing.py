@@ -102,7 +102,7 @@ def line_tables(draw: DrawFn, byte_order: ByteOrder = "little", address_size: in
     rows = [found for of_unit in sequences for found in of_unit]
     return LineTable(
         byte_order=byte_order,
-        units=LineUnitColumns.of_records([[unit[one.name] for one in LineUnitColumns.declared] for unit in units]),
+        units=LineUnitColumns.of_records(units),
         first_directory=_starts(directories),
         directories=_all(PathColumns, directories),
         first_file=_starts(files),
@@ -115,8 +115,9 @@ def line_tables(draw: DrawFn, byte_order: ByteOrder = "little", address_size: in
 
 
 def _all(columns: type[C], groups: list[list[tuple[Any, ...]]]) -> C:
-    """The records of all groups."""
-    return columns.of_records([record for group in groups for record in group])
+    """The records of all groups, whose values are in the order of the columns."""
+    names = [one.name for one in columns.declared]
+    return columns.of_records([dict(zip(names, record, strict=True)) for group in groups for record in group])
 
 
 def _starts(groups: list[list[tuple[Any, ...]]]) -> NDArray[np.int64]:

@@ -122,7 +122,7 @@ class Effect(IntEnum):
     RESTORE_STATE = 16
     NEGATE_RA_STATE = 17
     NEGATE_RA_STATE_WITH_PC = 18
-    ARGS_SIZE = 19  # bytes of arguments on the stack; not a rule, so remember_state ignores it (libgcc, unwind-dw2.c)
+    ARGS_SIZE = 19  # bytes of arguments on the stack
     WINDOW_SAVE = 20  # WINDOW_REGISTERS are saved in order from the CFA on (libgcc, unwind-dw2.c)
     UNKNOWN = 255
 
@@ -172,6 +172,10 @@ INSTRUCTIONS: dict[DW_CFA, InstructionSpec] = {
         Effect.OFFSET, (Operand.REGISTER, Operand.NEGATED_FACTORED_OFFSET)
     ),
 }
+
+# Instructions that set one value of the row to their operand, with the column of the table that holds it. These values
+# are no rules: DW_CFA_remember_state ignores them (libgcc, unwind-dw2.c).
+ROW_VALUES: dict[DW_CFA, str] = {DW_CFA.GNU_args_size: "args_size"}
 
 # Instructions that have an effect on some machines only, each with that effect.
 MachineEffects = tuple[tuple[DW_CFA, Effect], ...]

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.cfi import DW_CFA, WINDOW_REGISTERS, Effect, Instruction
+from ...schemas.cfi import DW_CFA, ROW_VALUES, WINDOW_REGISTERS, Effect, Instruction
 from ...schemas.cfi_sections import build_instructions
 from ...schemas.wire import leb_block, uleb
 from ..arch.table import Architecture
 from ..arrays import group_numbers, ranges, run_starts
 from ..refusals import Reason
 from ..rules import CfaKind, RaState, RuleKind
-from ..table.distinct import RowContent, row_contents
-from ..table.model import CfaRule, RegisterRule, UnwindTable
+from ..table.distinct import row_contents
+from ..table.model import CfaRule, RegisterRule, Row, UnwindTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +51,7 @@ def row_texts(table: UnwindTable) -> RowTexts:
     """The directives of all rows."""
     content, contents = row_contents(table)
     initial, empty = len(contents), len(contents) + 1
-    contents += [initial_content(table.architecture), RowContent(CfaRule(CfaKind.NONE))]
+    contents += [initial_content(table.architecture), Row(0, CfaRule(CfaKind.NONE))]
     run = group_numbers(np.diff(table.run_rows))
     is_first = run_starts(run)
     opening = _openings(content, contents, run, is_first, len(table.run_rows) - 1)
@@ -68,22 +68,22 @@ def row_texts(table: UnwindTable) -> RowTexts:
     return RowTexts(texts, of_row, opening, _run_reasons(table, run, step_reason[of_row]))
 
 
-def initial_content(architecture: Architecture) -> RowContent:
+def initial_content(architecture: Architecture) -> Row:
     """The rules in force after `.cfi_startproc`."""
     assembler = architecture.assembler
     cfa = CfaRule(CfaKind.REGISTER, architecture.stack_pointer, assembler.cfa_offset)
     if assembler.ra_offset is None:
-        return RowContent(cfa)
-    return RowContent(cfa, (RegisterRule(architecture.return_address, RuleKind.OFFSET, assembler.ra_offset),))
+        return Row(0, cfa)
+    return Row(0, cfa, (RegisterRule(architecture.return_address, RuleKind.OFFSET, assembler.ra_offset),))
 
 
-def _registers(content: RowContent) -> set[int]:
+def _registers(content: Row) -> set[int]:
     return {rule.register for rule in content.registers}
 
 
 def _openings(
     content: NDArray[np.int64],
-    contents: list[RowContent],
+    contents: list[Row],
     run: NDArray[np.int64],
     is_first: NDArray[np.bool_],
     runs: int,
@@ -130,7 +130,7 @@ def _run_reasons(table: UnwindTable, run: NDArray[np.int64], step_reason: NDArra
     return reason
 
 
-def _reason(before: RowContent, row: RowContent, architecture: Architecture) -> int:
+def _reason(before: Row, row: Row, architecture: Architecture) -> int:
     """The `Reason` why no directives lead from one row to the next, or 0."""
     unit = architecture.assembler.data_alignment_factor
     if row.cfa.kind is CfaKind.NONE and before.cfa.kind is not CfaKind.NONE:
@@ -169,7 +169,7 @@ def _window(architecture: Architecture) -> frozenset[RegisterRule]:
     )
 
 
-def _changes(before: RowContent, row: RowContent, window: frozenset[RegisterRule]) -> str:
+def _changes(before: Row, row: Row, window: frozenset[RegisterRule]) -> str:
     """The directives that lead from one row to the next; `window` are the rules that `.cfi_window_save` sets."""
     had = {rule.register: rule for rule in before.registers}
     # `.cfi_restore` removes the rule, because the CIE has none: see `_openings`.
@@ -182,8 +182,9 @@ def _changes(before: RowContent, row: RowContent, window: frozenset[RegisterRule
     if row.ra_state is not before.ra_state:
         # The directive that enters a signed state also leaves it.
         lines += [_SIGNS[state] for state in (before.ra_state, row.ra_state) if state is not RaState.PLAIN]
-    if row.args_size != before.args_size:
-        lines.append(escape(Instruction(DW_CFA.GNU_args_size, (uleb(row.args_size),))))
+    for opcode, name in ROW_VALUES.items():
+        if getattr(row, name) != getattr(before, name):
+            lines.append(escape(Instruction(opcode, (uleb(getattr(row, name)),))))
     return "".join(f"\t{line}\n" for line in lines)
 
 

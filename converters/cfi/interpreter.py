@@ -7,8 +7,8 @@ state; the states they end in are what FDEs start from.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ...schemas.section import ParseError, Section
 from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
-from ..kernels.cfi.protocol import STATE_SIZE, Filled
+from ..kernels.cfi.protocol import NO_VALUE, STATE_SIZE, Filled
 from ..rules import MAX_LIVE_RULES, RuleKind
 from ..table.model import RowColumns, RuleColumns
 
@@ -48,6 +48,15 @@ def instruction_table(effects: MachineEffects) -> NDArray[np.uint8]:
     for opcode, effect in effects:
         table[opcode, 0] = effect
     return table
+
+
+@cache
+def _value_of_effects() -> NDArray[np.uint8]:
+    """The index in `ROW_VALUES` of the value that each effect sets, as kernels take it."""
+    value_of = np.full(256, NO_VALUE, np.uint8)
+    for index, opcode in enumerate(cfi.ROW_VALUES):
+        value_of[cfi.INSTRUCTIONS[opcode].effect] = index
+    return value_of
 
 
 @columns
@@ -95,6 +104,14 @@ def separate_absolute(
     return run, own
 
 
+@columns
+class _Blocks(Columns):
+    """The expressions of rules."""
+
+    start: NDArray[np.int64] = column_of("section offset")
+    size: NDArray[np.int64] = column_of("bytes")
+
+
 class RowBuilder:
     """Rows, rules and expressions of one section, as they grow. Use: `interpret` once or more, then the columns.
 
@@ -112,10 +129,11 @@ class RowBuilder:
     ) -> None:
         self._section = section
         # No row without an instruction's byte or an entry's: this never fills. What is not touched costs no memory.
-        self._rows = [np.empty(len(section) + 1, code) for code in ("u8", "u1", "u2", "i8", "u1", "i8", "u2", "i8")]
-        self._rules = [np.empty(len(section) // 4 + 1024, code) for code in ("u2", "u1", "i8")]
-        self._expressions = [np.empty(64, np.int64), np.empty(64, np.int64)]
-        self._remembered = [np.empty((16, STATE_SIZE), np.int64)]
+        self._rows = RowColumns.empty(len(section) + 1)
+        self._values = np.empty((len(self._rows), len(cfi.ROW_VALUES)), np.int64)
+        self._rules = RuleColumns.empty(len(section) // 4 + 1024)
+        self._expressions = _Blocks.empty(64)
+        self._remembered = np.empty((16, STATE_SIZE), np.int64)
         self._filled = np.zeros(len(Filled), np.int64)
         self._reader = reader_of(section, bases=bases)
         self._kernel = engine.cfi.interpreter.Interpreter(
@@ -123,11 +141,13 @@ class RowBuilder:
             int(keeps_empty),
             *views(
                 instruction_table(effects),
+                _value_of_effects(),
                 cies.code_factor,
                 cies.data_factor,
                 cies.address_encoding,
                 cies.address_size,
                 np.empty((MAX_LIVE_RULES + 1, 3), np.int64),
+                np.empty(len(cfi.ROW_VALUES), np.int64),
                 self._filled,
             ),
         )
@@ -155,8 +175,7 @@ class RowBuilder:
         fixed = views(streams.start, streams.end, streams.location, streams.cie, self._initial, final)
         done = 0
         while done < count:
-            columns = (self._rows, self._rules, self._expressions, self._remembered)
-            self._kernel.set_columns(*views(*chain.from_iterable(columns)))
+            self._set_columns()
             done = self._kernel.interpret(*fixed, done, *views(last_row, is_absolute))
             if self._reader.fault:
                 refuse(self._section, f"{record}[{streams.index[done]}].instructions", self._reader)
@@ -164,42 +183,72 @@ class RowBuilder:
                 self._grow(f"{record}[{streams.index[done]}].instructions")
         return last_row, is_absolute
 
-    def _grow(self, record: str) -> None:
-        """Double what had no room."""
-        columns = (self._rows, self._rules, self._expressions, self._remembered)[self._filled[Filled.FULL]]
-        if columns is self._rules and len(columns[0]) > (RULES_PER_BYTE * len(self._section) + FREE_RULES):
-            reason = f"more than {RULES_PER_BYTE} register rules for each byte of the section"
-            raise ParseError(self._section, None, record, reason)
-        self._grow_columns(columns)
+    def _set_columns(self) -> None:
+        """Give the kernel the columns to fill."""
+        rows, rules, expressions = self._rows, self._rules, self._expressions
+        self._kernel.set_columns(
+            *views(
+                rows.offset,
+                rows.cfa_kind,
+                rows.cfa_register,
+                rows.cfa_offset,
+                rows.ra_state,
+                rows.first_rule,
+                rows.rule_count,
+                self._values,
+                rules.register,
+                rules.kind,
+                rules.value,
+                expressions.start,
+                expressions.size,
+                self._remembered,
+            )
+        )
 
-    @staticmethod
-    def _grow_columns(columns: list[NDArray[Any]]) -> None:
-        for index, column in enumerate(columns):
-            columns[index] = np.empty((2 * len(column), *column.shape[1:]), column.dtype)
-            columns[index][: len(column)] = column
+    def _grow(self, record: str) -> None:
+        """Double the columns that are full."""
+        match Filled(self._filled[Filled.FULL]):
+            case Filled.ROWS:
+                self._grow_rows()
+            case Filled.RULES:
+                if len(self._rules) > RULES_PER_BYTE * len(self._section) + FREE_RULES:
+                    reason = f"more than {RULES_PER_BYTE} register rules for each byte of the section"
+                    raise ParseError(self._section, None, record, reason)
+                self._rules = self._rules.resized(2 * len(self._rules))
+            case Filled.EXPRESSIONS:
+                self._expressions = self._expressions.resized(2 * len(self._expressions))
+            case Filled.REMEMBERED:
+                self._remembered = np.concatenate([self._remembered, np.empty_like(self._remembered)])
+
+    def _grow_rows(self) -> None:
+        self._rows = self._rows.resized(2 * len(self._rows))
+        self._values = np.concatenate([self._values, np.empty_like(self._values)])
 
     def repeat_rows(self, which: NDArray[np.int64]) -> None:
         """Append copies of some rows: into the room that the columns have, so that the others need not move."""
         count = int(self._filled[Filled.ROWS])
         end = count + len(which)
-        while end > len(self._rows[0]):
-            self._grow_columns(self._rows)
-        for column in self._rows:
+        while end > len(self._rows):
+            self._grow_rows()
+        for column in (*self._rows.arrays(), self._values):
             column[count:end] = column[which]
         self._filled[Filled.ROWS] = end
 
     def rows(self) -> RowColumns:
         """All rows so far."""
-        columns = [column[: self._filled[Filled.ROWS]] for column in self._rows]
-        columns[-1] = columns[-1].view(np.uint64)
-        return RowColumns(*columns)
+        count = int(self._filled[Filled.ROWS])
+        rows = self._rows.select(slice(count))
+        for index, name in enumerate(cfi.ROW_VALUES.values()):
+            column = np.ascontiguousarray(self._values[:count, index])
+            rows = replace(rows, **{name: column.view(getattr(rows, name).dtype)})
+        return rows
 
     def rules(self) -> RuleColumns:
         """All rules so far."""
-        return RuleColumns(*(column[: self._filled[Filled.RULES]] for column in self._rules))
+        return self._rules.select(slice(int(self._filled[Filled.RULES])))
 
     def expressions(self) -> tuple[bytes, ...]:
         """The bytes of every expression so far, by index."""
-        count = int(self._filled[Filled.EXPRESSIONS])
-        start, size = (column[:count].tolist() for column in self._expressions)
-        return tuple(bytes(self._section.data[a : a + n]) for a, n in zip(start, size, strict=True))
+        found = self._expressions.select(slice(int(self._filled[Filled.EXPRESSIONS])))
+        pairs = zip(found.start.tolist(), found.size.tolist(), strict=True)
+        return tuple(bytes(self._section.data[start : start + size]) for start, size in pairs)

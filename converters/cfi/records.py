@@ -248,12 +248,12 @@ def cie_columns(
             augmentation = cfi_sections.parse_augmentation(cie, section, offset, name)
             shape, values = _values_of_cie(section, offset, end, name, cie, augmentation, bases)
         found.append((cie, augmentation))
-        records.append((kinds.setdefault(shape, len(kinds)), *values))
+        records.append({"kind": kinds.setdefault(shape, len(kinds)), **values})
     return Cies(tuple(found), CieColumns.of_records(records))
 
 
-# What makes two CIEs equal to their FDEs, and the values of `CieColumns` after `kind`.
-_CieRow = tuple[object, tuple[int, ...]]
+# What makes two CIEs of one kind, and the other values of `CieColumns`.
+_CieRow = tuple[object, dict[str, int]]
 
 
 def _values_of_cie(
@@ -275,25 +275,40 @@ def _values_of_cie(
         | FunctionFlag.PAUTH_B_KEY * augmentation.has_b_key
         | FunctionFlag.MEMORY_TAGGING * augmentation.has_memory_tagging
     )
-    return (
-        (factors, register, cie.augmentation, layout, cie.initial_instructions),
-        (
-            *factors,
-            *(layout.address_encoding, layout.lsda_encoding, layout.is_augmented),
-            *(layout.address_size, layout.segment_selector_size, end - len(cie.initial_instructions), end),
-            register,
-            flags,
-            augmentation.personality_encoding if augmentation.personality else DW_EH_PE.omit,
-            personality,
-        ),
-    )
+    return (factors, register, cie.augmentation, layout, cie.initial_instructions), {
+        "code_factor": factors[0],
+        "data_factor": factors[1],
+        "address_encoding": layout.address_encoding,
+        "lsda_encoding": layout.lsda_encoding,
+        "is_augmented": layout.is_augmented,
+        "address_size": layout.address_size,
+        "segment_size": layout.segment_selector_size,
+        "start": end - len(cie.initial_instructions),
+        "end": end,
+        "return_column": register,
+        "flags": flags,
+        "personality_encoding": augmentation.personality_encoding if augmentation.personality else DW_EH_PE.omit,
+        "personality": personality,
+    }
 
 
 def _opaque_values(section: Section, end: int, return_address: int) -> _CieRow:
-    """Of an unknown augmentation: plain addresses and no instructions."""
-    layout = (1, 1, DW_EH_PE.absptr, DW_EH_PE.omit, False, section.address_size, 0, end, end)
-    flags = FunctionFlag.UNKNOWN_AUGMENTATION
-    return flags, (*layout, return_address, flags, DW_EH_PE.omit, 0)
+    """The values for an unknown augmentation: plain addresses and no instructions."""
+    return FunctionFlag.UNKNOWN_AUGMENTATION, {
+        "code_factor": 1,
+        "data_factor": 1,
+        "address_encoding": DW_EH_PE.absptr,
+        "lsda_encoding": DW_EH_PE.omit,
+        "is_augmented": False,
+        "address_size": section.address_size,
+        "segment_size": 0,
+        "start": end,
+        "end": end,
+        "return_column": return_address,
+        "flags": FunctionFlag.UNKNOWN_AUGMENTATION,
+        "personality_encoding": DW_EH_PE.omit,
+        "personality": 0,
+    }
 
 
 def check_augmentation(section: Section, offset: int, name: str, parsed: ParsedCie) -> None:

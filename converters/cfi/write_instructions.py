@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +58,12 @@ def rule_effects() -> NDArray[np.uint8]:
     return effects
 
 
+@cache
+def value_effects() -> NDArray[np.uint8]:
+    """The effect that sets each of a row's values, as kernels take it."""
+    return np.array([cfi.INSTRUCTIONS[opcode].effect for opcode in cfi.ROW_VALUES], np.uint8)
+
+
 @columns
 class Streams(Columns):
     """Instruction streams to write."""
@@ -84,10 +89,7 @@ class StreamWriter:
     def __init__(self, table: UnwindTable) -> None:
         self.table = table = with_distinct_expressions(table)
         self.content = content_numbers(table)
-        rows = len(self.content)
-        self._room = [np.empty(rows, np.int64) for _ in range(5)]
         effects = table.architecture.instruction_effects
-        *columns, args_size = map(_bare, table.rows.arrays())
         self._writer = engine.cfi.row_writer.Writer(
             table.address_size,
             int(table.byte_order == "big"),
@@ -95,15 +97,31 @@ class StreamWriter:
                 instruction_table(effects),
                 opcode_choices(effects),
                 rule_effects(),
+                value_effects(),
                 _bare(table.rules.register),
                 _bare(table.rules.kind),
                 _bare(table.rules.value),
                 *_joined(table.expressions),
-                args_size,
             ),
         )
-        previous = _previous(table.run_rows, self.content)
-        self._writer.set_rows(*views(*chain(columns, [previous], self._room)))
+        rows = table.rows
+        # The kernel's own columns.
+        restores, remembers, covered, following, saved = (np.empty(len(rows), np.int64) for _ in range(5))
+        values = [getattr(rows, name).view(np.int64) for name in cfi.ROW_VALUES.values()]
+        self._writer.set_rows(
+            *views(
+                _bare(rows.offset),
+                _bare(rows.cfa_kind),
+                _bare(rows.cfa_register),
+                _bare(rows.cfa_offset),
+                _bare(rows.ra_state),
+                _bare(rows.first_rule),
+                _bare(rows.rule_count),
+                np.stack(values, axis=1),
+                _previous(table.run_rows, self.content),
+                *(restores, remembers, covered, following, saved),
+            )
+        )
 
     def sizes(self, streams: Streams) -> NDArray[np.int64]:
         """Bytes of each; -1 where no instructions say it."""

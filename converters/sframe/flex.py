@@ -120,13 +120,9 @@ def columns_of_forms(
     architecture: Architecture,
     cfa: Forms,
     rules: RuleForms,
-    *,
-    offset: NDArray[np.uint64],
-    ra_state: NDArray[np.uint8],
-    first_rule: NDArray[np.int64],
-    rule_count: NDArray[np.uint16],
+    rows: RowColumns,
 ) -> tuple[RowColumns, RuleColumns, tuple[bytes, ...]]:
-    """Rows and rules of a table whose expressions are the shortest for each form. A NO_BASE gives an empty one."""
+    """The rows with these CFA rules, the rules, and their expressions: the shortest for each form, none for NO_BASE."""
     expressions: dict[bytes, int] = {}
     forms = rules.forms
     is_memory = cfa.kind == CfaKind.EXPRESSION
@@ -134,16 +130,8 @@ def columns_of_forms(
     named = (forms.kind == RuleKind.EXPRESSION) | (forms.kind == RuleKind.VAL_EXPRESSION)
     value = np.where(named, _numbered(forms, named, architecture, expressions, deref=False), forms.value)
     is_register = cfa.kind == CfaKind.REGISTER
-    rows = RowColumns(
-        offset=offset,
-        cfa_kind=cfa.kind,
-        cfa_register=np.where(is_register, cfa.base, 0).astype(np.uint16),
-        cfa_offset=cfa_offset,
-        ra_state=ra_state,
-        first_rule=first_rule,
-        rule_count=rule_count,
-        args_size=np.zeros(len(offset), np.uint64),
-    )
+    cfa_register = np.where(is_register, cfa.base, 0).astype(np.uint16)
+    rows = replace(rows, cfa_kind=cfa.kind, cfa_register=cfa_register, cfa_offset=cfa_offset)
     return rows, RuleColumns(rules.register, forms.kind, value), tuple(expressions)
 
 
@@ -177,17 +165,10 @@ def _expression(register: int, offset: int, architecture: Architecture, *, deref
 def in_forms(table: UnwindTable) -> UnwindTable:
     """The table with every expression that has a form written in that form."""
     cfa, forms = forms_of(table)
-    rows = table.rows
-    kept_rows, kept_rules, expressions = columns_of_forms(
-        table.architecture,
-        cfa,
-        RuleForms(table.rules.register, forms),
-        offset=rows.offset,
-        ra_state=rows.ra_state,
-        first_rule=rows.first_rule,
-        rule_count=rows.rule_count,
+    rows, rules, expressions = columns_of_forms(
+        table.architecture, cfa, RuleForms(table.rules.register, forms), table.rows
     )
-    return replace(table, rows=kept_rows, rules=kept_rules, expressions=expressions)
+    return replace(table, rows=rows, rules=rules, expressions=expressions)
 
 
 def outermost_alone(table: UnwindTable) -> UnwindTable:

@@ -9,7 +9,7 @@ import numpy as np
 from ...schemas.sframe import SFRAME_VERSION
 from ..arrays import starts_of
 from ..rules import RuleKind
-from ..table.model import NO_FLAGS, FunctionFlag, UnwindTable
+from ..table.model import NO_FLAGS, ROW_VALUES, FunctionFlag, UnwindTable
 from ..table.pcmask import unroll
 from .flex import in_forms, outermost_alone
 
@@ -42,7 +42,7 @@ def project_sframe(table: UnwindTable, version: int = 2) -> UnwindTable:
             table.rows,
             first_rule=place[first],
             rule_count=(last - place[first]).astype(np.uint16),
-            args_size=np.zeros_like(table.rows.args_size),
+            **{name: np.zeros_like(getattr(table.rows, name)) for name in ROW_VALUES},
         ),
         rules=rules.select(kept),
     )

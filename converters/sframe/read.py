@@ -100,15 +100,14 @@ def rows_of_fres(
     has_register_slots = abi.has_register_slots and version < SFRAME_VERSION.V3
     cfa, ra, fp = _forms(fres, architecture, abi, has_register_slots)
     first_rule, rule_count, rules = _rules_of(architecture, fp, ra)
-    return columns_of_forms(
-        architecture,
-        cfa,
-        rules,
+    rows = replace(
+        RowColumns.defaults(len(fres)),
         offset=fres.start,
         ra_state=fres.bits("fre_mangled_ra_p") * np.uint8(RaState.SIGNED),
         first_rule=first_rule,
         rule_count=rule_count,
     )
+    return columns_of_forms(architecture, cfa, rules, rows)
 
 
 def _forms(

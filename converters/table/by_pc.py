@@ -15,9 +15,9 @@ import numpy as np
 from ...schemas.section import ParseError
 from ..arrays import furthest_before, group_numbers, range_run_starts, ranks, run_ends
 from ..refusals import Refusals
-from ..rules import CfaKind, RaState
-from .distinct import RowContent, number_distinct, row_contents
-from .model import CfaRule, FunctionFlag, RegisterRule, UnwindTable
+from ..rules import CfaKind
+from .distinct import number_distinct, row_contents
+from .model import FunctionFlag, Row, UnwindTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,14 +27,11 @@ MAX_RANGES = 1 << 20
 
 
 class RuleSet(NamedTuple):
-    """All that holds at a PC."""
+    """All that holds at a PC: a row (its offset is 0), and what holds for the whole function."""
 
-    cfa: CfaRule
-    registers: tuple[RegisterRule, ...]
-    ra_state: RaState
+    row: Row
     return_column: int
     flags: FunctionFlag
-    args_size: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +78,7 @@ def by_pc(table: UnwindTable, without: Refusals | None = None) -> RulesByPc:
     functions = table.functions
     section = functions.section[owner]
     rules, sets = _with_function(table, row_sets[row], contents, owner)
-    covered = np.array([s.cfa.kind is not CfaKind.NONE or bool(s.registers) for s in sets] or [True])
+    covered = np.array([s.row.cfa.kind is not CfaKind.NONE or bool(s.row.registers) for s in sets] or [True])
     keep = covered[rules] if len(rules) else np.zeros(0, np.bool_)
     if without is not None and len(without):
         keep &= ~_is_refused(owner, start, without)
@@ -127,7 +124,7 @@ def _ranges(
 def _with_function(
     table: UnwindTable,
     content: NDArray[np.int64],
-    contents: list[RowContent],
+    contents: list[Row],
     owner: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], tuple[RuleSet, ...]]:
     """Add to each range's content what holds for its whole function."""
@@ -135,13 +132,7 @@ def _with_function(
     columns = (content, table.functions.return_column[owner], flags)
     number, first = number_distinct(*columns)
     distinct = zip(*(column[first].tolist() for column in columns), strict=True)
-    return number, tuple(_rule_set(contents[c], column, flag) for c, column, flag in distinct)
-
-
-def _rule_set(content: RowContent, column: int, flag: int) -> RuleSet:
-    return RuleSet(
-        content.cfa, content.registers, content.ra_state, column, FunctionFlag(flag), args_size=content.args_size
-    )
+    return number, tuple(RuleSet(contents[c], column, FunctionFlag(flag)) for c, column, flag in distinct)
 
 
 def _is_refused(owner: NDArray[np.int64], start: NDArray[np.uint64], without: Refusals) -> NDArray[np.bool_]:

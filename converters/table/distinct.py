@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..arrays import hash_slots, ranges, starts_of
 from ..kernels import engine, views
 from ..rules import CfaKind, RaState, RuleKind
-from .model import CfaRule, RegisterRule, UnwindTable
+from .model import ROW_VALUES, CfaRule, RegisterRule, Row, UnwindTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,15 +36,6 @@ def with_distinct_expressions(table: UnwindTable) -> UnwindTable:
     value[is_rule] = number[value[is_rule]]
     rows, rules = replace(table.rows, cfa_offset=cfa_offset), replace(table.rules, value=value)
     return replace(table, rows=rows, rules=rules, expressions=tuple(numbers))
-
-
-class RowContent(NamedTuple):
-    """What a row says."""
-
-    cfa: CfaRule
-    registers: tuple[RegisterRule, ...] = ()
-    ra_state: RaState = RaState.PLAIN
-    args_size: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,17 +67,18 @@ def contents_of(table: UnwindTable) -> Contents:
     return Contents(number, cfa, [indices[one] for one in slices[first].tolist()], rules, first)
 
 
-def row_contents(table: UnwindTable) -> tuple[NDArray[np.int64], list[RowContent]]:
-    """For each row the number of its distinct content, and the contents."""
-    found, rows = contents_of(table), table.rows
+def row_contents(table: UnwindTable) -> tuple[NDArray[np.int64], list[Row]]:
+    """For each row the number of its distinct content; and the contents, as rows at offset 0."""
+    found = contents_of(table)
     registers: dict[tuple[int, ...], tuple[RegisterRule, ...]] = {}
     for one in found.slices:
         if one not in registers:
             registers[one] = tuple(found.rules[index] for index in one)
-    columns = (column[found.first].tolist() for column in (rows.ra_state, rows.args_size))
+    rows = table.rows.select(found.first)
+    values = zip(*(getattr(rows, name).tolist() for name in ROW_VALUES), strict=True)
     contents = [
-        RowContent(cfa, registers[rules], RaState(state), size)
-        for cfa, rules, state, size in zip(found.cfa, found.slices, *columns, strict=True)
+        Row(0, cfa, registers[rules], RaState(state), *of_row)
+        for cfa, rules, state, of_row in zip(found.cfa, found.slices, rows.ra_state.tolist(), values, strict=True)
     ]
     return found.number, contents
 
@@ -100,8 +92,11 @@ def _numbers(table: UnwindTable, slices: NDArray[np.int64]) -> tuple[NDArray[np.
     """A number for each row's content, and the first row of each."""
     rows, count = table.rows, len(table.rows.offset)
     slots, number, first = _room(count)
-    columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state, rows.args_size)
-    found = engine.shared.numbering.contents(*views(slices, *columns, random_keys(2), slots, number, first))
+    columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state)
+    # Values other than 0 are rare.
+    values = [column for column in (getattr(rows, name) for name in ROW_VALUES) if column.any()]
+    others = number_distinct(slices, *values)[0] if values else slices
+    found = engine.shared.numbering.contents(*views(others, *columns, random_keys(2), slots, number, first))
     return number, first[:found]
 
 

@@ -9,7 +9,7 @@ slices too: rows with equal rules share one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntFlag
 from functools import cache
 from itertools import chain
@@ -122,6 +122,10 @@ class Row:
     args_size: int = 0
 
 
+# The columns of rows that `Row` has unchanged, beside the offset: numbers, 0 where nothing sets them.
+ROW_VALUES = tuple(one.name for one in fields(Row) if one.name not in ("offset", "cfa", "registers", "ra_state"))
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
     """One function with its rows; the fields are those of `FunctionColumns`."""
@@ -218,7 +222,8 @@ class UnwindTable:
         rows = self.rows
         registers = rules_of(int(rows.first_rule[index]), int(rows.rule_count[index]))
         state = RaState(rows.ra_state[index])
-        return Row(int(rows.offset[index]), self.cfa(index), registers, state, int(rows.args_size[index]))
+        values = (int(getattr(rows, name)[index]) for name in ROW_VALUES)
+        return Row(int(rows.offset[index]), self.cfa(index), registers, state, *values)
 
     def cfa(self, index: int) -> CfaRule:
         """The CFA rule of a row."""
@@ -291,7 +296,7 @@ class _Interned:
     def __init__(self) -> None:
         self.expressions: dict[bytes, int] = {}
         self.slices: dict[tuple[RegisterRule, ...], int] = {}
-        self.rules: list[tuple[int, int, int]] = []
+        self.rules: list[dict[str, int]] = []
 
     def value(self, value: int | bytes) -> int:
         """What a column holds for a rule's value."""
@@ -301,7 +306,7 @@ class _Interned:
         """The index of the first rule of a slice."""
         if registers not in self.slices:
             self.slices[registers] = len(self.rules)
-            self.rules += [(rule.register, rule.kind, self.value(rule.value)) for rule in sorted(registers)]
+            self.rules += [rule._asdict() | {"value": self.value(rule.value)} for rule in sorted(registers)]
         return self.slices[registers]
 
 
@@ -311,18 +316,23 @@ def table_of(
     """A table made of objects (slow: for tests and for tables made by hand). Functions with equal rows share a run."""
     kept = _Interned()
     runs: dict[tuple[Row, ...], int] = {}
-    names = [one.name for one in FunctionColumns.declared]
+    names = [one.name for one in FunctionColumns.declared if one.name != "run"]
     records = []
     for function in functions:
         run = runs.setdefault(function.rows, len(runs))
-        records.append([run if name == "run" else getattr(function, name) for name in names])
+        records.append({"run": run, **{name: getattr(function, name) for name in names}})
     rows = [
-        (
-            *(row.offset, row.cfa.kind, row.cfa.register, kept.value(row.cfa.value), row.ra_state),
-            *(kept.first_rule(row.registers), len(row.registers), row.args_size),
-        )
-        for run_rows in runs
-        for row in run_rows
+        {
+            "offset": row.offset,
+            "cfa_kind": row.cfa.kind,
+            "cfa_register": row.cfa.register,
+            "cfa_offset": kept.value(row.cfa.value),
+            "ra_state": row.ra_state,
+            "first_rule": kept.first_rule(row.registers),
+            "rule_count": len(row.registers),
+            **{name: getattr(row, name) for name in ROW_VALUES},
+        }
+        for row in chain.from_iterable(runs)
     ]
     return UnwindTable(
         architecture=architecture,

@@ -16,7 +16,7 @@ from unwindkit import UnwindTable, by_pc, read_elf
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.assembler.rows import initial_content
 from unwindkit.converters.elf.image import open_elf
-from unwindkit.converters.table.distinct import RowContent
+from unwindkit.converters.table.model import Row
 from unwindkit.schemas.cfi import EH_FRAME, Cie
 from unwindkit.schemas.cfi_sections import parse_section
 from unwindkit.schemas.pointers import APPLICATION_MASK, DW_EH_PE
@@ -37,7 +37,7 @@ def test_what_holds_where_a_function_begins_is_what_the_assembler_says(name: str
     (function,) = read_elf(made)
     (row,) = function.rows
     architecture = ARCHITECTURES[TARGETS[name].name]
-    assert RowContent(row.cfa, row.registers) == initial_content(architecture)
+    assert Row(0, row.cfa, row.registers) == initial_content(architecture)
     assert function.return_column == architecture.return_address
     image = open_elf(made)
     entries = parse_section(image.contents(image.named(".eh_frame")[0]), EH_FRAME)

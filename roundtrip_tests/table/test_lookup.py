@@ -99,7 +99,7 @@ def rules_found(table: UnwindTable, found: RowsAt, index: int) -> RuleSet | None
     if here.cfa.kind is CfaKind.NONE and not here.registers:
         return None
     flags = function.flags & ~FunctionFlag.HAS_LSDA
-    return RuleSet(here.cfa, here.registers, here.ra_state, function.return_column, flags, here.args_size)
+    return RuleSet(replace(here, offset=0), function.return_column, flags)
 
 
 # --- tables made by hand --------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ cdef class OpcodeWriter:
     cdef int is_uneven
     cdef int fault
     cdef U8 out
-    cdef ConstU64 row_args_size
 
     cdef void put(self, int byte) noexcept
     cdef long long stored(self, int kind, long long value) noexcept

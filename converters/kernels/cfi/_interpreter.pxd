@@ -6,6 +6,7 @@ from ._row_state cimport RowState
 
 cdef class Interpreter(RowState):
     cdef ConstU8_2D instructions
+    cdef ConstU8 value_of
     cdef int keeps_empty
     cdef ConstI64 code_factor
     cdef ConstI64 data_factor

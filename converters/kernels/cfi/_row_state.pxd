@@ -5,13 +5,13 @@ from ..shared._reads cimport Reader
 cdef class RowState:
     cdef Reader reader
     cdef I64_2D live
+    cdef I64 values
     cdef I64 filled
     cdef long long cfa_kind
     cdef long long cfa_register
     cdef long long cfa_offset
     cdef long long cfa_expression
     cdef long long ra_state
-    cdef long long args_size
     cdef long long first_rule
     cdef long long rule_count
     cdef int changed
@@ -23,7 +23,7 @@ cdef class RowState:
     cdef U8 row_ra_state
     cdef I64 row_first_rule
     cdef U16 row_rule_count
-    cdef I64 row_args_size
+    cdef I64_2D row_values
     cdef U16 rule_register
     cdef U8 rule_kind
     cdef I64 rule_value
@@ -33,6 +33,7 @@ cdef class RowState:
 
     cdef void set_rule(self, long long register, long long kind, long long value) noexcept
     cdef int store_rules(self) noexcept
+    cdef void load_values(self, I64_2D saved, long long number) noexcept
     cdef void load_state(self, I64_2D saved, long long number) noexcept
     cdef void save_state(self, I64_2D saved, long long number) noexcept
     cdef void restore_rule(self, I64_2D saved, long long number, long long register) noexcept

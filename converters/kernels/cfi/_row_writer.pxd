@@ -1,9 +1,10 @@
-from ..array_types cimport ConstI64, ConstU16, ConstU64, ConstU8, ConstU8_2D, I64, U8
+from ..array_types cimport ConstI64, ConstI64_2D, ConstU16, ConstU64, ConstU8, ConstU8_2D, I64, U8
 from ._instruction_writer cimport OpcodeWriter
 
 
 cdef class Writer(OpcodeWriter):
     cdef ConstU8 rule_effects
+    cdef ConstU8 value_effects
     cdef long long address_size
     cdef ConstU16 rule_register
     cdef ConstU8 rule_kind
@@ -15,6 +16,7 @@ cdef class Writer(OpcodeWriter):
     cdef ConstU8 row_ra_state
     cdef ConstI64 row_first_rule
     cdef ConstU16 row_rule_count
+    cdef ConstI64_2D row_values
     cdef ConstI64 previous
     cdef I64 restores
     cdef I64 remembers
@@ -30,7 +32,7 @@ cdef class Writer(OpcodeWriter):
     cdef void change_rules(self, long long before, long long row, long long initial) noexcept
     cdef void change_ra_state(self, int before, int now) noexcept
     cdef void change(self, long long before, long long row, long long initial) noexcept
-    cdef void change_args(self, long long before, long long row) noexcept
+    cdef void change_values(self, long long before, long long row) noexcept
     cdef void begin(self, long long row, long long initial) noexcept
     cdef long long saving(self, long long before, long long row, long long initial) noexcept
     cdef int hides_more(self, long long start, long long row) noexcept

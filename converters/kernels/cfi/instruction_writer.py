@@ -15,7 +15,7 @@ except ImportError:
 from ....schemas import cfi
 
 if not cython.compiled:
-    from ..array_types import U8, ConstI64, ConstU8, ConstU8_2D, ConstU64
+    from ..array_types import U8, ConstI64, ConstU8, ConstU8_2D
     from ..shared.writes import sleb_size, uleb_size
 
 NO_OPCODE = cython.declare(cython.int, 255)
@@ -29,6 +29,7 @@ OP_FACTORED = cython.declare(cython.int, int(cfi.Operand.FACTORED_OFFSET))
 OP_SIGNED_FACTORED = cython.declare(cython.int, int(cfi.Operand.SIGNED_FACTORED_OFFSET))
 OP_BLOCK = cython.declare(cython.int, int(cfi.Operand.BLOCK))
 OP_SIZE = cython.declare(cython.int, int(cfi.Operand.SIZE))
+ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 NOT = cython.declare(cython.longlong, -1)  # no size: the operand does not hold the value
 
 
@@ -37,7 +38,8 @@ class OpcodeWriter:
     """Instructions, one by one, into `out`. `instructions` has effect and operand kinds for each opcode; `choices` the
     opcodes of each effect, then NO_OPCODE.
 
-    Operands that are blocks are given by index of an expression, those that are sizes by index of a row.
+    Operands that are blocks are given by index of an expression, those that are sizes as the signed number with
+    their 64 bits.
     """
 
     def __init__(
@@ -48,7 +50,6 @@ class OpcodeWriter:
         expressions: ConstU8,
         expression_start: ConstI64,
         expression_size: ConstI64,
-        row_args_size: ConstU64,
     ) -> None:
         self.instructions = instructions
         self.choices = choices
@@ -56,7 +57,6 @@ class OpcodeWriter:
         self.expressions = expressions
         self.expression_start = expression_start
         self.expression_size = expression_size
-        self.row_args_size = row_args_size
         self.code_factor = self.data_factor = 1
         self.at = 0
         self.is_dry = self.is_uneven = self.fault = 0
@@ -102,8 +102,7 @@ class OpcodeWriter:
             size = self.expression_size[value]
             return uleb_size(cython.cast(cython.ulonglong, size)) + size
         if kind == OP_SIZE:
-            # `value` is a row: its size of arguments has 64 bits, which no signed number holds.
-            return uleb_size(self.row_args_size[value])
+            return uleb_size(cython.cast(cython.ulonglong, value) & ALL_ONES)
         value = self.stored(kind, value)
         if self.is_uneven:
             return NOT
@@ -135,7 +134,7 @@ class OpcodeWriter:
             for index in range(self.expression_start[value], self.expression_start[value] + size):
                 self.put(self.expressions[index])
         elif kind == OP_SIZE:
-            self.put_uleb(self.row_args_size[value])
+            self.put_uleb(cython.cast(cython.ulonglong, value) & ALL_ONES)
         elif kind == OP_SIGNED_FACTORED:
             value = self.stored(kind, value)
             while value < -0x40 or value > 0x3F:

@@ -16,6 +16,7 @@ except ImportError:
 from ....schemas import cfi
 from ... import rules as kinds
 from ..protocol import Fault
+from .protocol import NO_VALUE as NO_VALUE_MARK
 from .protocol import Filled
 
 if not cython.compiled:
@@ -47,7 +48,6 @@ DO_RESTORE_STATE = cython.declare(cython.int, int(cfi.Effect.RESTORE_STATE))
 DO_NEGATE_RA_STATE = cython.declare(cython.int, int(cfi.Effect.NEGATE_RA_STATE))
 DO_NEGATE_RA_STATE_WITH_PC = cython.declare(cython.int, int(cfi.Effect.NEGATE_RA_STATE_WITH_PC))
 DO_WINDOW_SAVE = cython.declare(cython.int, int(cfi.Effect.WINDOW_SAVE))
-DO_ARGS_SIZE = cython.declare(cython.int, int(cfi.Effect.ARGS_SIZE))
 DO_UNKNOWN = cython.declare(cython.int, int(cfi.Effect.UNKNOWN))
 
 CFA_REGISTER = cython.declare(cython.int, int(kinds.CfaKind.REGISTER))
@@ -72,6 +72,8 @@ NOTHING_REMEMBERED = cython.declare(cython.int, int(Fault.NOTHING_REMEMBERED))
 MOVES_BACK = cython.declare(cython.int, int(Fault.MOVES_BACK))
 MIXED_RA_STATES = cython.declare(cython.int, int(Fault.MIXED_RA_STATES))
 
+NO_VALUE = cython.declare(cython.int, NO_VALUE_MARK)
+
 ROWS = cython.declare(cython.int, int(Filled.ROWS))
 RULES = cython.declare(cython.int, int(Filled.RULES))
 EXPRESSIONS = cython.declare(cython.int, int(Filled.EXPRESSIONS))
@@ -84,7 +86,8 @@ class Interpreter(RowState):
     """Instruction streams into rows. Use: the constructor, `set_columns`, `interpret`, and again as columns grow.
 
     `instructions` has effect and operand kinds for each opcode (`Operand.NONE`: none); the factor and encoding
-    columns are indexed by CIE. `keeps_empty`: an advance by nothing ends a row, too.
+    columns are indexed by CIE. `value_of` has the index of the row value that each effect sets, or NO_VALUE.
+    `keeps_empty`: an advance by nothing ends a row, too.
     """
 
     def __init__(
@@ -92,15 +95,18 @@ class Interpreter(RowState):
         reader: Reader,
         keeps_empty: cython.int,
         instructions: ConstU8_2D,
+        value_of: ConstU8,
         code_factor: ConstI64,
         data_factor: ConstI64,
         address_encoding: ConstU8,
         address_size: ConstU8,
         live: I64_2D,
+        values: I64,
         filled: I64,
     ) -> None:
-        RowState.__init__(self, reader, live, filled)
+        RowState.__init__(self, reader, live, values, filled)
         self.instructions = instructions
+        self.value_of = value_of
         self.keeps_empty = keeps_empty
         self.code_factor = code_factor
         self.data_factor = data_factor
@@ -141,9 +147,7 @@ class Interpreter(RowState):
                 self.reader.fault = NOTHING_REMEMBERED
             else:
                 self.depth -= 1
-                first = self.args_size
                 self.load_state(self.remembered, self.depth)
-                self.args_size = first
         elif effect == DO_UNDEFINED:
             self.set_rule(first, RULE_UNDEFINED, 0)
         elif effect == DO_SAME_VALUE:
@@ -171,10 +175,10 @@ class Interpreter(RowState):
         elif effect == DO_WINDOW_SAVE:
             for index in range(WINDOW_SIZE):
                 self.set_rule(FIRST_WINDOW_REGISTER + index, RULE_OFFSET, index * self.address_size[number])
-        elif effect == DO_ARGS_SIZE:
-            self.args_size = first
         elif effect == DO_UNKNOWN:
             self.reader.fault = UNKNOWN_OPCODE
+        elif self.value_of[effect] != NO_VALUE:
+            self.values[self.value_of[effect]] = first
         return 1
 
     def interpret(
@@ -207,6 +211,7 @@ class Interpreter(RowState):
             rows, rules, expressions = self.filled[ROWS], self.filled[RULES], self.filled[EXPRESSIONS]
             number = cie[run]
             self.load_state(initial, number)
+            self.load_values(initial, number)
             self.reader.offset = start[run]
             self.reader.end = end[run]
             self.depth = 0

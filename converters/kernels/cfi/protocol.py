@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from ....schemas import cfi
+
 
 class EntryMark(IntEnum):
     """What stands for the CIE's offset in an entry that has none."""
@@ -33,7 +35,8 @@ class State(IntEnum):
     RA_STATE = 4
     FIRST_RULE = 5
     RULE_COUNT = 6
-    ARGS_SIZE = 7
 
 
-STATE_SIZE = len(State)
+# The row's values (the schema's `ROW_VALUES`, in that order) follow them.
+STATE_SIZE = len(State) + len(cfi.ROW_VALUES)
+NO_VALUE = 255  # of an effect that sets no such value

@@ -13,6 +13,7 @@ try:
 except ImportError:
     from ..cython_shim import cython
 
+from ....schemas import cfi
 from ... import rules as kinds
 from ..protocol import Fault
 from .protocol import Filled, State
@@ -34,7 +35,8 @@ CFA_EXPRESSION_INDEX = cython.declare(cython.int, int(State.CFA_EXPRESSION))
 RA_STATE = cython.declare(cython.int, int(State.RA_STATE))
 FIRST_RULE = cython.declare(cython.int, int(State.FIRST_RULE))
 RULE_COUNT = cython.declare(cython.int, int(State.RULE_COUNT))
-ARGS_SIZE = cython.declare(cython.int, int(State.ARGS_SIZE))
+FIRST_VALUE = cython.declare(cython.int, len(State))
+VALUES = cython.declare(cython.int, len(cfi.ROW_VALUES))
 
 ROWS = cython.declare(cython.int, int(Filled.ROWS))
 RULES = cython.declare(cython.int, int(Filled.RULES))
@@ -44,17 +46,19 @@ FULL = cython.declare(cython.int, int(Filled.FULL))
 
 @cython.cclass
 class RowState:
-    """What a row will say, as far as it is known. `live` are its rules, sorted by register: register, kind and value.
+    """What a row will say, as far as it is known. `live` are its rules, sorted by register: register, kind and value;
+    `values` the schema's `ROW_VALUES`, in that order.
 
     `filled` counts what the columns hold; `filled[FULL]` says which had no room.
     """
 
-    def __init__(self, reader: Reader, live: I64_2D, filled: I64) -> None:
+    def __init__(self, reader: Reader, live: I64_2D, values: I64, filled: I64) -> None:
         self.reader = reader
         self.live = live
+        self.values = values
         self.filled = filled
         self.cfa_kind = self.cfa_register = self.cfa_offset = self.cfa_expression = 0
-        self.ra_state = self.args_size = self.first_rule = self.rule_count = self.changed = 0
+        self.ra_state = self.first_rule = self.rule_count = self.changed = 0
 
     def set_columns(
         self,
@@ -65,7 +69,7 @@ class RowState:
         row_ra_state: U8,
         row_first_rule: I64,
         row_rule_count: U16,
-        row_args_size: I64,
+        row_values: I64_2D,
         rule_register: U16,
         rule_kind: U8,
         rule_value: I64,
@@ -81,7 +85,7 @@ class RowState:
         self.row_ra_state = row_ra_state
         self.row_first_rule = row_first_rule
         self.row_rule_count = row_rule_count
-        self.row_args_size = row_args_size
+        self.row_values = row_values
         self.rule_register = rule_register
         self.rule_kind = rule_kind
         self.rule_value = rule_value
@@ -138,8 +142,14 @@ class RowState:
         self.filled[RULES] = at + self.rule_count
         return 1
 
+    def load_values(self, saved: I64_2D, number: cython.longlong) -> cython.void:
+        """Make the values of a saved state those under construction."""
+        index: cython.longlong
+        for index in range(VALUES):
+            self.values[index] = saved[number, FIRST_VALUE + index]
+
     def load_state(self, saved: I64_2D, number: cython.longlong) -> cython.void:
-        """Make a saved state the one under construction."""
+        """Make a saved state the one under construction, but for its values."""
         index: cython.longlong
         first: cython.longlong
         self.cfa_kind = saved[number, CFA_KIND]
@@ -147,7 +157,6 @@ class RowState:
         self.cfa_offset = saved[number, CFA_OFFSET_BYTES]
         self.cfa_expression = saved[number, CFA_EXPRESSION_INDEX]
         self.ra_state = saved[number, RA_STATE]
-        self.args_size = saved[number, ARGS_SIZE]
         self.rule_count = saved[number, RULE_COUNT]
         self.changed = 0
         self.first_rule = first = saved[number, FIRST_RULE]
@@ -158,14 +167,16 @@ class RowState:
 
     def save_state(self, saved: I64_2D, number: cython.longlong) -> cython.void:
         """Save the state under construction, whose rules are stored."""
+        index: cython.longlong
         saved[number, CFA_KIND] = self.cfa_kind
         saved[number, CFA_REGISTER_NUMBER] = self.cfa_register
         saved[number, CFA_OFFSET_BYTES] = self.cfa_offset
         saved[number, CFA_EXPRESSION_INDEX] = self.cfa_expression
         saved[number, RA_STATE] = self.ra_state
-        saved[number, ARGS_SIZE] = self.args_size
         saved[number, FIRST_RULE] = self.first_rule
         saved[number, RULE_COUNT] = self.rule_count
+        for index in range(VALUES):
+            saved[number, FIRST_VALUE + index] = self.values[index]
 
     def restore_rule(self, saved: I64_2D, number: cython.longlong, register: cython.longlong) -> cython.void:
         """Give a register the rule that it has in a saved state, or none."""
@@ -180,6 +191,7 @@ class RowState:
     def store_row(self, pc: cython.longlong) -> cython.int:
         """Append the row that starts at `pc`; 0 where a column is full."""
         row: cython.longlong = self.filled[ROWS]
+        index: cython.longlong
         if row >= self.row_offset.shape[0]:
             self.filled[FULL] = ROWS
             return 0
@@ -192,7 +204,8 @@ class RowState:
         self.row_ra_state[row] = self.ra_state
         self.row_first_rule[row] = self.first_rule
         self.row_rule_count[row] = self.rule_count
-        self.row_args_size[row] = self.args_size
+        for index in range(VALUES):
+            self.row_values[row, index] = self.values[index]
         self.filled[ROWS] = row + 1
         return 1
 

@@ -17,7 +17,7 @@ from ....schemas import cfi
 from ... import rules as kinds
 
 if not cython.compiled:
-    from ..array_types import I64, U8, ConstI64, ConstU8, ConstU8_2D, ConstU16, ConstU64
+    from ..array_types import I64, U8, ConstI64, ConstI64_2D, ConstU8, ConstU8_2D, ConstU16, ConstU64
     from .instruction_writer import OpcodeWriter
 
 DO_ADVANCE = cython.declare(cython.int, int(cfi.Effect.ADVANCE))
@@ -31,7 +31,6 @@ DO_RESTORE_STATE = cython.declare(cython.int, int(cfi.Effect.RESTORE_STATE))
 DO_NEGATE_RA_STATE = cython.declare(cython.int, int(cfi.Effect.NEGATE_RA_STATE))
 DO_NEGATE_RA_STATE_WITH_PC = cython.declare(cython.int, int(cfi.Effect.NEGATE_RA_STATE_WITH_PC))
 DO_WINDOW_SAVE = cython.declare(cython.int, int(cfi.Effect.WINDOW_SAVE))
-DO_ARGS_SIZE = cython.declare(cython.int, int(cfi.Effect.ARGS_SIZE))
 
 CFA_NONE = cython.declare(cython.int, int(kinds.CfaKind.NONE))
 CFA_REGISTER = cython.declare(cython.int, int(kinds.CfaKind.REGISTER))
@@ -54,7 +53,8 @@ MAX_HOPS = cython.declare(cython.int, 3)  # so many earlier equal rows are tried
 class Writer(OpcodeWriter):
     """Runs of rows into instruction streams. Use: the constructor, `set_rows`, then `write` without room and with it.
 
-    `rule_effects` has the effect that gives a rule of each kind, 0 where none does.
+    `rule_effects` has the effect that gives a rule of each kind, 0 where none does; `value_effects` the effect that
+    sets each of the schema's `ROW_VALUES`.
     """
 
     def __init__(
@@ -64,18 +64,17 @@ class Writer(OpcodeWriter):
         instructions: ConstU8_2D,
         choices: ConstU8_2D,
         rule_effects: ConstU8,
+        value_effects: ConstU8,
         rule_register: ConstU16,
         rule_kind: ConstU8,
         rule_value: ConstI64,
         expressions: ConstU8,
         expression_start: ConstI64,
         expression_size: ConstI64,
-        row_args_size: ConstU64,
     ) -> None:
-        OpcodeWriter.__init__(
-            self, instructions, choices, big, expressions, expression_start, expression_size, row_args_size
-        )
+        OpcodeWriter.__init__(self, instructions, choices, big, expressions, expression_start, expression_size)
         self.rule_effects = rule_effects
+        self.value_effects = value_effects
         self.address_size = address_size
         self.rule_register = rule_register
         self.rule_kind = rule_kind
@@ -90,6 +89,7 @@ class Writer(OpcodeWriter):
         row_ra_state: ConstU8,
         row_first_rule: ConstI64,
         row_rule_count: ConstU16,
+        row_values: ConstI64_2D,
         previous: ConstI64,
         restores: I64,
         remembers: I64,
@@ -97,8 +97,8 @@ class Writer(OpcodeWriter):
         following: I64,
         saved: I64,
     ) -> None:
-        """The other columns of the rows, as the table has them; `previous` is the last row before of the same run that
-        says the same (-1: none). What comes behind it, an element a row, is room to work in."""
+        """The columns of the rows. `previous` is the last equal row before each, of the same run (-1: none). What comes
+        after it, one element per row, is space to work in."""
         self.row_offset = row_offset
         self.row_cfa_kind = row_cfa_kind
         self.row_cfa_register = row_cfa_register
@@ -106,6 +106,7 @@ class Writer(OpcodeWriter):
         self.row_ra_state = row_ra_state
         self.row_first_rule = row_first_rule
         self.row_rule_count = row_rule_count
+        self.row_values = row_values
         self.previous = previous
         self.restores = restores
         self.remembers = remembers
@@ -242,20 +243,23 @@ class Writer(OpcodeWriter):
         self.change_cfa(before, row)
         self.change_rules(before, row, initial)
         self.change_ra_state(self.row_ra_state[before], self.row_ra_state[row])
-        self.change_args(before, row)
+        self.change_values(before, row)
 
-    def change_args(self, before: cython.longlong, row: cython.longlong) -> cython.void:
-        """From one size of arguments to another's."""
-        if self.row_args_size[before] != self.row_args_size[row]:
-            self.instruct(DO_ARGS_SIZE, row, 0)
+    def change_values(self, before: cython.longlong, row: cython.longlong) -> cython.void:
+        """From one row's values to another's; without a row before, each is 0."""
+        index: cython.longlong
+        value: cython.longlong
+        for index in range(self.value_effects.shape[0]):
+            value = self.row_values[row, index]
+            if value != (0 if before == NOT else self.row_values[before, index]):
+                self.instruct(self.value_effects[index], value, 0)
 
     def begin(self, row: cython.longlong, initial: cython.longlong) -> cython.void:
-        """From what the CIE says to a first row; of no CIE are a signed return address and arguments."""
+        """From what the CIE says to a first row; of no CIE are a signed return address and values."""
         self.change_cfa(initial, row)
         self.change_rules(initial, row, initial)
         self.change_ra_state(RA_PLAIN, self.row_ra_state[row])
-        if self.row_args_size[row]:
-            self.instruct(DO_ARGS_SIZE, row, 0)
+        self.change_values(NOT, row)
 
     def saving(self, before: cython.longlong, row: cython.longlong, initial: cython.longlong) -> cython.longlong:
         """Bytes that restoring a row saves over the way from the one before it; a lot where there is no such way."""
@@ -265,9 +269,9 @@ class Writer(OpcodeWriter):
         self.is_dry = 1
         self.change(before, row, initial)
         direct, fault = self.at - at, self.fault
-        # Readers disagree whether a state has the size of arguments, so it is said again.
+        # Readers disagree whether a state has the row's values, so they are written again.
         self.at, self.fault = at, 0
-        self.change_args(before, row)
+        self.change_values(before, row)
         direct -= self.at - at
         self.at, self.fault, self.is_dry = at, 0, 0
         return INEXPRESSIBLE if fault else direct - REMEMBER_AND_RESTORE
@@ -333,7 +337,7 @@ class Writer(OpcodeWriter):
                     self.change(row - 1, row, initial)
                 else:
                     self.instruct(DO_RESTORE_STATE, 0, 0)
-                    self.change_args(row - 1, row)
+                    self.change_values(row - 1, row)
             for _count in range(self.remembers[row]):
                 self.instruct(DO_REMEMBER_STATE, 0, 0)
 

@@ -134,7 +134,6 @@ def contents(
     cfa_register: ConstU16,
     cfa_offset: ConstI64,
     ra_state: ConstU8,
-    args_size: ConstU64,
     base: ConstU64,
     slots: I32,
     number: I64,
@@ -142,8 +141,8 @@ def contents(
 ) -> cython.longlong:
     """Give rows that say the same one number; return how many. `first` is the row that each number first occurs with.
 
-    `slice_number` tells register rules apart. A register counts where the CFA has one, an offset where there is a CFA.
-    `base` is two odd numbers; `slots` as in `keys`.
+    `slice_number` is equal for rows that differ in nothing but the other columns. A register counts where the CFA has
+    one, an offset where there is a CFA. `base` is two odd numbers; `slots` as in `keys`.
     """
     mask: cython.longlong = slots.shape[0] - 1
     count: cython.longlong = 0
@@ -157,8 +156,6 @@ def contents(
         value = mixed(slice_number[row], register | cfa_kind[row] << 16 | ra_state[row] << 24, base[0])
         if cfa_kind[row] != CFA_NONE:
             value = mixed(value, cfa_offset[row], base[1])
-        if args_size[row]:
-            value = mixed(value, cython.cast(cython.longlong, args_size[row]), base[0])
         slot = cython.cast(cython.longlong, mixed(value, 0, base[1]) & mask)
         while slots[slot] >= 0:
             other = first[slots[slot]]
@@ -168,7 +165,6 @@ def contents(
                 and (cfa_kind[row] != CFA_REGISTER or cfa_register[other] == cfa_register[row])
                 and (cfa_kind[row] == CFA_NONE or cfa_offset[other] == cfa_offset[row])
                 and ra_state[other] == ra_state[row]
-                and args_size[other] == args_size[row]
             ):
                 break
             slot = slot + 1 & mask

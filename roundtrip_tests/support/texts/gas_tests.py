@@ -112,19 +112,19 @@ def _text(rules: RuleSet, machine: int) -> str:
     assert rules.return_column == ra
     marks = "".join(mark for flag, mark in MARKS.items() if rules.flags & flag)
     assert rules.flags & ~sum(MARKS) == 0
-    if rules.cfa.kind is CfaKind.NONE:
-        assert rules.registers == (RegisterRule(ra, RuleKind.UNDEFINED),)
+    if rules.row.cfa.kind is CfaKind.NONE:
+        assert rules.row.registers == (RegisterRule(ra, RuleKind.UNDEFINED),)
         return f"undefined {marks}".rstrip()
-    if rules.cfa.kind is CfaKind.REGISTER:
-        base, offset, is_memory = rules.cfa.register, int(rules.cfa.value), False
+    if rules.row.cfa.kind is CfaKind.REGISTER:
+        base, offset, is_memory = rules.row.cfa.register, int(rules.row.cfa.value), False
     else:
-        base, offset, is_memory = place_of(bytes(rules.cfa.value))
+        base, offset, is_memory = place_of(bytes(rules.row.cfa.value))
     cfa = f"{names.get(base, f'r{base}')}{offset:+}"
-    slots = {rule.register: _slot(rule, names) for rule in rules.registers}
+    slots = {rule.register: _slot(rule, names) for rule in rules.row.registers}
     place = slots.pop(ra, "u")
     if architecture.ra_fixed is not None and place == f"c{architecture.ra_fixed:+}":
         place = "f"
-    signed = {RaState.PLAIN: "", RaState.SIGNED: "[s]"}[rules.ra_state]
+    signed = {RaState.PLAIN: "", RaState.SIGNED: "[s]"}[rules.row.ra_state]
     text = f"{f'({cfa})' if is_memory else cfa} {slots.pop(fp, 'u')} {place}{signed} {marks}".rstrip()
     assert not slots
     return text
