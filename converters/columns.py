@@ -11,7 +11,7 @@ is done with all columns of a class (select, concatenate, allocate, ...) is a me
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast, dataclass_transform
@@ -83,9 +83,10 @@ class Columns:
         """The columns, in order."""
         return tuple(getattr(self, one.name) for one in self.declared)
 
-    def views(self) -> dict[str, Any]:
-        """The columns by name, as kernels take them (`views` of converters/kernels)."""
-        return {one.name: np.ascontiguousarray(getattr(self, one.name)).data for one in self.declared}
+    def views(self, without: Container[str] = ()) -> dict[str, Any]:
+        """The columns by name, as kernels take them (`views` of converters/kernels), but for some names."""
+        names = (one.name for one in self.declared if one.name not in without)
+        return {name: np.ascontiguousarray(getattr(self, name)).data for name in names}
 
     def record(self, index: int) -> dict[str, Any]:
         """One record as Python values, by name; a list of them where a column has several per record."""

@@ -20,7 +20,7 @@ from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..refusals import Reason
 from ..table.distinct import random_keys
-from ..table.model import UnwindTable
+from ..table.model import ROW_VALUES, UnwindTable
 from .flex import forms_of
 from .fres import MAX_FLEX_WORDS, MAX_WORDS, abi_of
 
@@ -112,7 +112,7 @@ def _project(table: UnwindTable, version: SFRAME_VERSION) -> SframeRows:
     reason, info = np.empty(count, np.uint8), np.empty(count, np.uint8)
     words = np.empty((count, MAX_WORDS), np.int32)
     abi = _kernel_abi(table.architecture, version)
-    rows = engine.shared.rows.Rows(**table.rows.views())
+    rows = engine.shared.rows.Rows(**table.rows.views(without=ROW_VALUES))
     rules = engine.shared.rows.Rules(**table.rules.views())
     kernels.project(abi, rows, rules, kernels.Fres(*views(reason, info, words)))
     plain = SframeRows(table.rows.offset, reason, info, words, np.zeros(count, np.bool_))

@@ -12,7 +12,6 @@ cdef class Rows:
     cdef ConstU8 ra_state
     cdef ConstI64 first_rule
     cdef ConstU16 rule_count
-    cdef ConstU64 args_size
 
 
 @cython.final

@@ -15,7 +15,7 @@ if not cython.compiled:
 @cython.final
 @cython.cclass
 class Rows:
-    """The columns of `RowColumns`."""
+    """The columns of `RowColumns`, but for its `ROW_VALUES`."""
 
     def __init__(
         self,
@@ -26,7 +26,6 @@ class Rows:
         ra_state: ConstU8,
         first_rule: ConstI64,
         rule_count: ConstU16,
-        args_size: ConstU64,
     ) -> None:
         self.offset = offset
         self.cfa_kind = cfa_kind
@@ -35,7 +34,6 @@ class Rows:
         self.ra_state = ra_state
         self.first_rule = first_rule
         self.rule_count = rule_count
-        self.args_size = args_size
 
 
 @cython.final
