@@ -1,7 +1,7 @@
-"""The command line, a file a command: arguments in, one library call, results and messages out.
+"""The command line, one file per command: each parses its arguments, makes one library call and prints the result.
 
-Strategy: results go to standard output or `-o`, everything said about them to standard error. Exit 0: done;
-1: done, but `--strict` met a refusal; 2: malformed input or wrong usage, with one line that says where.
+Strategy: results go to standard output or `-o`, everything else to standard error. Exit code 0: done; 1: done, but
+`--strict` found a refusal; 2: malformed input or wrong usage, with one line that tells where.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ..schemas.section import FormatError
 from . import breakpad, convert, dump, edit, find, info, merge, remove, sframe
 from .common import DIFFERENT, WRONG
 
-# NumPy's linear algebra starts a thread a core when it is loaded; nothing here asks for any.
+# When it is loaded, NumPy's linear algebra starts one thread per core; nothing here uses them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     for stream in (sys.stdout, sys.stderr):
-        # A file name need not be text; it is printed as it came.
+        # A file name may be any bytes; they are printed unchanged.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="surrogateescape")
     options = _parser().parse_args(arguments)
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     except FormatError as error:
         return _complain(f"{error.file or options.file}: {error}")
     except BrokenPipeError:
-        # Whoever read has seen enough; Python would complain once more when it flushes.
+        # The reader has closed the pipe; Python would report that again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DIFFERENT
     except OSError as error:
@@ -46,7 +46,8 @@ def _complain(message: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="unwindkit", description="Unwind information of finished binaries.")
+    about = "Read, convert and write the unwind information of finished binaries."
+    parser = argparse.ArgumentParser(prog="unwindkit", description=about)
     parser.add_argument("--version", action="version", version=f"unwindkit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (info, sframe, breakpad, dump, find, remove, edit, convert, merge):

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     command = commands.add_parser(
         "breakpad",
-        help="the Breakpad symbol file of an ELF file: MODULE, PUBLIC, STACK CFI",
-        description="Write the Breakpad symbol file of a linked ELF file, or put those of many into a symbol store.",
+        help="write the Breakpad symbol file of an ELF file: MODULE, PUBLIC, STACK CFI",
+        description="Write the Breakpad symbol file of a linked ELF file, or add those of several to a symbol store.",
     )
-    command.add_argument("files", metavar="FILE", nargs="+", help="a file; with --store a folder, too")
+    command.add_argument("files", metavar="FILE", nargs="+", help="an ELF file; with --store also folders")
     output = command.add_mutually_exclusive_group()
     output.add_argument(
         "-o", dest="output", metavar="OUT.sym", default=STREAM, help="write it here (default: -, standard output)"
@@ -41,18 +41,18 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--strict",
         action="store_true",
-        help="exit 1 if some file has no call frame information, or some that cannot be said",
+        help="exit with 1 if a file has no call frame information, or some that cannot be expressed",
     )
     command.set_defaults(run=run, command=command)
 
 
 def run(options: argparse.Namespace) -> int:
     if options.jobs < 1 or (options.jobs > 1 and not options.store):
-        options.command.error("-j goes with --store, from 1 on")
+        options.command.error("-j requires --store, and a number from 1")
     if options.store:
         return _into_store(options)
     if len(options.files) > 1:
-        options.command.error("many files go with --store")
+        options.command.error("several files require --store")
     (options.file,) = options.files
     refuse_the_input(options, options.output)
     from ..jobs.breakpad import write_breakpad
@@ -83,8 +83,8 @@ def _into_store(options: argparse.Namespace) -> int:
                 print(_text(outcome), file=sys.stderr)
             show_progress(number, len(paths))
     clear_progress()
-    said = f"; {count_text(without, 'file')} without call frame information" if without else ""
-    print(f"{count_text(len(paths), 'file')}: {len(paths) - failed:,} done, {failed:,} failed{said}", file=sys.stderr)
+    note = f"; {count_text(without, 'file')} without call frame information" if without else ""
+    print(f"{count_text(len(paths), 'file')}: {len(paths) - failed:,} done, {failed:,} failed{note}", file=sys.stderr)
     return WRONG if failed else DIFFERENT if options.strict and not is_whole else DONE
 
 
@@ -94,9 +94,9 @@ def _text(report: BreakpadReport) -> str:
     if report.functions:
         lines.append(f"  STACK CFI: {count_text(report.functions, 'function')} of {report.source}")
     else:
-        lines.append("  no call frame information: stacks cannot be walked through this file")
+        lines.append("  no call frame information: stack walks will end in this file")
     if report.outside:
-        lines.append(f"  left out: {report.outside:,} outside what is loaded")
+        lines.append(f"  left out: {report.outside:,} outside the loaded segments")
     if not report.is_new:
-        lines.append("  was there already, with the same content")
+        lines.append("  already in the store, with the same content")
     return "\n".join(lines + refused_lines(report.refused))

@@ -1,4 +1,4 @@
-"""What the commands share: exit codes, options, and how figures read."""
+"""What the commands share: exit codes, options, standard streams, and the text of figures."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ MANY_SIZES = 4
 
 
 def add_choices(command: argparse.ArgumentParser, version: int | None, about_version: str) -> None:
-    """What every command that writes SFrame has."""
+    """The options of every command that writes SFrame."""
     command.add_argument("--sframe-version", type=int, default=version, choices=(2, 3), help=about_version)
     command.add_argument(
         "--compact",
         choices=("none", "share", "merge"),
-        help="share: functions with equal rows name the same FREs; merge: also neighbours across padding are one FDE; "
-        "none: neither (default: share, for big-endian targets none)",
+        help="share: functions with equal rows share their FREs; merge: share, and one FDE for adjacent functions with "
+        "padding between them; none: neither (default: share; none for big-endian targets)",
     )
 
 
 def add_writer(command: argparse.ArgumentParser) -> None:
-    """How room is made in an ELF file."""
+    """The choice of the engine that makes space in an ELF file."""
     command.add_argument(
         "--writer",
         choices=("auto", "lief", "native"),
         default="auto",
-        help="what makes room in the file: our own engine, lief, or the first of both whose result is right (default)",
+        help="what makes space in the file: native, lief, or (auto, default) the first of them with a correct result",
     )
 
 
 def add_dates(command: argparse.ArgumentParser) -> None:
-    """As objcopy has it."""
+    """The option of objcopy."""
     command.add_argument("-p", "--preserve-dates", action="store_true", help="keep the file's access and change times")
 
 
 def writer_lines(writer: str | None, moved: tuple[str, ...], passed_over: dict[str, str]) -> list[str]:
-    """How room was made, and why not otherwise."""
+    """How space was made in the file, and why other ways were not used."""
     if writer is None:
         return []
     also = f"; moved {', '.join(moved)}" if moved else ""
@@ -57,22 +57,30 @@ def writer_lines(writer: str | None, moved: tuple[str, ...], passed_over: dict[s
 
 
 def add_address(command: argparse.ArgumentParser, about: str) -> None:
-    command.add_argument("--address", type=lambda text: int(text, 0), default=0, help=about)
+    command.add_argument("--address", type=integer, default=0, help=about)
+
+
+def integer(text: str) -> int:
+    """A number, hexadecimal with 0x or decimal."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 def address_of(text: str) -> int:
-    """An address in any notation of Python's; argparse shows what is said of another text."""
+    """An address, hexadecimal with 0x or decimal. argparse shows the message of the error."""
     try:
         address = int(text, 0)
     except ValueError:
         address = -1
     if not 0 <= address < 1 << 64:
-        raise argparse.ArgumentTypeError(f"{text!r} is no address")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address")
     return address
 
 
 def address_or_name(text: str) -> int | str:
-    """An address, or the name of a symbol, which no digit and no sign begins."""
+    """An address, or the name of a symbol: those do not begin with a digit or a sign."""
     return address_of(text) if text[:1] in set("+-0123456789") else text
 
 
@@ -99,8 +107,7 @@ def input_path(name: str) -> Iterator[str]:
 
 @contextmanager
 def output_path(name: str) -> Iterator[str]:
-    """The path to write: `name`, or, for `-`, a temporary file whose content goes to standard output when it is
-    whole."""
+    """The path to write: `name`, or, for `-`, a temporary file that is copied to standard output when complete."""
     if name != STREAM:
         yield name
         return
@@ -121,7 +128,7 @@ def target_of(options: argparse.Namespace) -> str:
         refuse_the_input(options, options.output)
         return str(options.output)
     if options.file == STREAM:
-        options.command.error("--in-place goes with a file, not with standard input")
+        options.command.error("--in-place requires a file, not standard input")
     return str(options.file)
 
 
@@ -130,7 +137,7 @@ def refuse_the_input(options: argparse.Namespace, written: str, read: str | None
     if STREAM in (written, str(source)):
         return
     if Path(written).exists() and source.exists() and source.samefile(written):
-        hint = ": say --in-place" if "in_place" in options and written == options.output else ""
+        hint = ": use --in-place" if "in_place" in options and written == options.output else ""
         options.command.error(f"{written} is the input itself{hint}")
 
 
@@ -165,9 +172,9 @@ def sframe_text(figures: SframeFigures, address: int | None) -> str:
 
 
 def sizes_text(sizes: tuple[int, ...]) -> str:
-    """Each, or of many the sum."""
+    """All of them, or the sum if there are many."""
     if len(sizes) > MANY_SIZES:
-        return f"altogether {sum(sizes):,}"
+        return f"a total of {sum(sizes):,}"
     return ", ".join(f"{size:,}" for size in sizes)
 
 

@@ -15,6 +15,7 @@ from .common import (
     add_writer,
     count_text,
     input_path,
+    integer,
     output_path,
     place_text,
     refuse_the_input,
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     command = commands.add_parser(
         "convert",
-        help="unwind information from one format into another: ELF files, raw sections, symbol files",
-        description="Write the unwind information of IN, an ELF file or a raw section, in another format.",
+        help="convert unwind information into another format: ELF files, raw sections, symbol files",
+        description="Convert the unwind information of IN, an ELF file, a raw section or a symbol file.",
     )
     command.add_argument(
         "file", metavar="IN", help="an ELF file, the bytes of a section, or a symbol file; - for standard input"
@@ -48,17 +49,19 @@ def add(commands: Commands) -> None:
         "--from",
         dest="source",
         choices=("sframe", "eh_frame", "debug_frame", "breakpad"),
-        help="what IN is, or its section to read",
+        help="the kind of a raw IN, or the section of an ELF IN to read",
     )
     add_choices(command, None, "version to write (default 2)")
-    add_address(command, "raw IN: the virtual address of its section (default 0)")
+    add_address(command, "raw IN: its virtual address (default 0); symbol file: its load address")
     command.add_argument(
-        "--to-address", type=lambda text: int(text, 0), help="that of a section written (default: IN's)"
+        "--to-address", type=integer, help="virtual address of the section to write (default: that of IN)"
     )
-    command.add_argument("--arch", help="raw call frame information, symbol files: the architecture")
+    command.add_argument("--arch", help="architecture of raw call frame information or a symbol file")
     add_writer(command)
-    command.add_argument("--section", action="store_true", help="ELF IN: write the bytes of the section alone")
-    command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be converted whole")
+    command.add_argument("--section", action="store_true", help="ELF IN: write only the bytes of the section")
+    command.add_argument(
+        "--strict", action="store_true", help="exit with 1 if some function could not be converted completely"
+    )
     command.set_defaults(run=run, command=command)
 
 
@@ -67,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
     refuse_the_input(options, options.output)
     if options.to != "sframe" and (options.compact is not None or options.sframe_version is not None):
-        options.command.error("--compact and --sframe-version go with --to sframe")
+        options.command.error("--compact and --sframe-version require --to sframe")
     with input_path(options.file) as path, output_path(options.output) as out_path:
         report = convert(
             path,

@@ -18,29 +18,28 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     command = commands.add_parser(
         "dump",
-        help="print what sections hold, as GNU readelf 2.47 prints it",
-        description="Print what sections hold, as GNU readelf 2.47 prints it; without options, all unwind information.",
+        help="print the content of sections as GNU readelf 2.47 does",
+        description="Print the content of sections as GNU readelf 2.47 does; without options, all unwind information.",
     )
     command.add_argument("file", metavar="FILE", help="an ELF file; - for standard input")
-    command.add_argument("--frames", action="store_true", help="call frame instructions, as readelf -wNf does")
-    command.add_argument("--frames-interp", action="store_true", help="the rows that they make, as readelf -wNF does")
-    command.add_argument("--sframe", action="store_true", help="every .sframe section, as readelf --sframe does")
-    command.add_argument("--aranges", action="store_true", help="address ranges of units, as readelf -wNr does")
-    command.add_argument("--pubnames", action="store_true", help="names of functions and data, as readelf -wNp does")
-    command.add_argument("--pubtypes", action="store_true", help="names of types, as readelf -wNt does")
-    command.add_argument("--macro", action="store_true", help="macro information, as readelf -wNm does")
-    command.add_argument("--rawline", action="store_true", help="line number programs, as readelf -wNl does")
-    command.add_argument("--decodedline", action="store_true", help="the rows that they make, as readelf -wNL does")
+    command.add_argument("--frames", action="store_true", help="call frame instructions, as readelf -wNf")
+    command.add_argument("--frames-interp", action="store_true", help="call frame information as rows, as readelf -wNF")
+    command.add_argument("--sframe", action="store_true", help="every .sframe section, as readelf --sframe")
+    command.add_argument("--aranges", action="store_true", help="address ranges of units, as readelf -wNr")
+    command.add_argument("--pubnames", action="store_true", help="names of functions and data, as readelf -wNp")
+    command.add_argument("--pubtypes", action="store_true", help="names of types, as readelf -wNt")
+    command.add_argument("--macro", action="store_true", help="macro information, as readelf -wNm")
+    command.add_argument("--rawline", action="store_true", help="line number instructions, as readelf -wNl")
+    command.add_argument("--decodedline", action="store_true", help="line number programs as rows, as readelf -wNL")
     command.add_argument(
         "--at",
         metavar="PC|SYMBOL",
         action="append",
         default=[],
         type=address_or_name,
-        help="with --frames, --frames-interp, --sframe: only the functions that cover this address, or have this name; "
-        "may be repeated",
+        help="of --frames, --frames-interp, --sframe: only functions at this address or of this name (repeatable)",
     )
-    command.add_argument("--json", action="store_true", help="as JSON, one object a section")
+    command.add_argument("--json", action="store_true", help="as JSON, one object per section")
     command.set_defaults(run=run, command=command)
 
 
@@ -58,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         *job.MACROS * options.macro,
     )
     if options.at and not set(names) <= set(job.UNWIND_SECTIONS):
-        options.command.error("--at goes with --frames, --frames-interp and --sframe")
+        options.command.error("--at can be combined with --frames, --frames-interp and --sframe only")
     with input_path(options.file) as path:
         asked = path, names or job.UNWIND_SECTIONS, options.frames_interp, line_views, options.at
         if options.json:
@@ -71,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_json(sections: Iterable[JsonSection]) -> None:
-    """An array of objects, written piece by piece: a large section is never whole in memory as objects."""
+    """Print an array of objects one by one: the objects of a large section would not fit into memory."""
 
     before = "["
     for section in sections:

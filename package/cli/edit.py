@@ -1,4 +1,4 @@
-"""The command that edits call frame information in place of records: edit."""
+"""The command edit."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     command = commands.add_parser(
         "edit",
-        help="drop, replace or add functions of an ELF file's .eh_frame; every other record stays as it is",
-        description="Write FILE with functions of its .eh_frame dropped, replaced or added, and the header made anew.",
+        help="drop, replace or add functions of an ELF file's .eh_frame; all other records are unchanged",
+        description="Write FILE with functions of its .eh_frame dropped, replaced or added, and a new .eh_frame_hdr.",
     )
     command.add_argument("file", metavar="FILE")
     output = command.add_mutually_exclusive_group(required=True)
     output.add_argument("-o", dest="output", metavar="OUT", help="write the file here; - for standard output")
     output.add_argument("--in-place", action="store_true", help="replace FILE itself")
-    _add_named(command, "--drop", "a function, or the one that has this PC; may be repeated")
-    command.add_argument("--from", dest="source", metavar="OTHER", help="an ELF file whose functions are taken")
-    _add_named(command, "--take", "of OTHER this function alone; may be repeated")
-    command.add_argument("--merge", metavar="OTHER", help="an ELF file whose records are appended as they are")
+    _add_named(command, "--drop", "drop this function, or the one that covers this PC (repeatable)")
+    command.add_argument("--from", dest="source", metavar="OTHER", help="take functions from this ELF file")
+    _add_named(command, "--take", "take only this function from OTHER (repeatable)")
+    command.add_argument("--merge", metavar="OTHER", help="append the records of this ELF file unchanged")
     add_writer(command)
     add_dates(command)
-    command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be said")
+    command.add_argument("--strict", action="store_true", help="exit with 1 if some function could not be expressed")
     command.set_defaults(run=run, command=command)
 
 
@@ -53,11 +53,11 @@ def run(options: argparse.Namespace) -> int:
     from ..jobs.edit import edit_eh_frame
 
     if options.take and not options.source:
-        options.command.error("--take goes with --from")
+        options.command.error("--take requires --from")
     if not (options.drop or options.source or options.merge):
-        options.command.error("nothing is asked for: --drop, --from or --merge")
+        options.command.error("nothing to do: give --drop, --from or --merge")
     if options.merge and (options.drop or options.source):
-        options.command.error("--merge goes with neither --drop nor --from")
+        options.command.error("--merge cannot be combined with --drop or --from")
     target = target_of(options)
     with input_path(options.file) as path, output_path(target) as out_path:
         report = edit_eh_frame(
@@ -79,6 +79,8 @@ def _text(report: EditReport) -> str:
     size = f"{report.bytes_before:,} bytes, now {report.bytes_after:,} at {report.address:#x}"
     lines = [f"{report.output}: {count_text(report.functions, 'function')}: {done}", f"  .eh_frame had {size}"]
     if report.conflicts:
-        lines.append(f"  both say different things of {count_text(report.conflicts, 'range')}: the first one holds")
+        lines.append(
+            f"  conflicts: {count_text(report.conflicts, 'range')} with different rows in both: those of FILE are kept"
+        )
     lines += writer_lines(report.writer, report.moved, report.passed_over)
     return "\n".join(lines + refused_lines(report.refused))

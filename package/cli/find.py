@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("find", help="the row in force at a PC, from each source in the file")
+    command = commands.add_parser("find", help="print the row in force at a PC, from each source in the file")
     command.add_argument("file", metavar="FILE", help="an ELF file; - for standard input")
     command.add_argument(
         "pcs",
         metavar="PC|SYMBOL",
         nargs="+",
         type=address_or_name,
-        help="an address, 0x1234 or decimal, or a function, by its symbol",
+        help="an address, 0x1234 or decimal, or the name of a function",
     )
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=run, command=command)

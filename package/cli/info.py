@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("info", help="what unwind information a file has")
+    command = commands.add_parser("info", help="list the unwind information of a file")
     command.add_argument("file", metavar="FILE", nargs="?", help="an ELF file; - for standard input")
     command.add_argument("--json", action="store_true", help="as JSON")
-    command.add_argument("--engine", action="store_true", help="say which kernels are in use: compiled or pure")
+    command.add_argument("--engine", action="store_true", help="print which kernels are in use: compiled or pure")
     command.set_defaults(run=run, command=command)
 
 

@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("merge", help="several .sframe sections into one")
+    command = commands.add_parser("merge", help="merge several .sframe sections")
     command.add_argument(
         "inputs", metavar="FILE[@ADDRESS]", nargs="+", type=_input, help="an ELF file, or a raw section and its address"
     )
     command.add_argument(
         "-o", dest="file", metavar="OUT", required=True, help="write the section here; - for standard output"
     )
-    add_address(command, "the virtual address the section will have (default 0)")
-    add_choices(command, None, "version to write (default: the inputs')")
+    add_address(command, "virtual address of the new section (default 0)")
+    add_choices(command, None, "version to write (default: that of the inputs)")
     command.add_argument(
-        "--strict", action="store_true", help="exit 1 if inputs contradict each other, or on a refusal"
+        "--strict", action="store_true", help="exit with 1 if inputs contradict each other, or on a refusal"
     )
     command.set_defaults(run=run, command=command)
 
 
 def _input(text: str) -> tuple[str, int]:
-    """FILE@ADDRESS; what follows the last @ is an address where it is a number."""
+    """FILE@ADDRESS; the part after the last @ is an address only if it is a number."""
     path, found, address = text.rpartition("@")
     try:
         return (path, address_of(address)) if found else (text, 0)
@@ -75,10 +75,10 @@ def _merge_text(report: MergeReport) -> str:
         f"  {sframe_text(report, report.address)}",
     ]
     if report.duplicates:
-        lines.append(f"  said twice: {count_text(report.duplicates, 'range')}, {report.duplicate_bytes:,} bytes")
+        lines.append(f"  duplicates: {count_text(report.duplicates, 'range')}, {report.duplicate_bytes:,} bytes")
     if report.conflicts:
-        lines.append(f"  contradicted: {count_text(report.conflicts, 'range')}, {report.conflict_bytes:,} bytes")
+        lines.append(f"  conflicts: {count_text(report.conflicts, 'range')}, {report.conflict_bytes:,} bytes")
     for conflict in report.first_conflicts:
         first, second = (report.files[index] for index in (conflict.first, conflict.second))
-        lines.append(f"    {conflict.start:#x}..{conflict.end:#x}: {first} holds, {second} says another thing")
+        lines.append(f"    {conflict.start:#x}..{conflict.end:#x}: kept from {first}, different in {second}")
     return "\n".join(lines + refused_lines(report.refused))

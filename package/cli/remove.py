@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("remove", help="take .sframe sections and the segment that names them out of a file")
+    command = commands.add_parser("remove", help="remove .sframe sections and their program header from a file")
     command.add_argument("file", metavar="FILE")
     output = command.add_mutually_exclusive_group(required=True)
     output.add_argument(
@@ -32,6 +32,6 @@ def run(options: argparse.Namespace) -> int:
         report = remove_sframe(path, out_path, preserve_dates=options.preserve_dates)
     sizes = f" of {sizes_text(report.removed)} bytes" if report.removed else ""
     sections = count_text(len(report.removed), ".sframe section") + sizes
-    taken = f"took out {sections}, {count_text(report.segments, 'segment')}"
+    taken = f"removed {sections}, {count_text(report.segments, 'segment')}"
     print(f"{target}: {taken}", file=sys.stderr)
     return DONE

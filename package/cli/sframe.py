@@ -39,27 +39,33 @@ def add(commands: Commands) -> None:
     command = commands.add_parser(
         "sframe",
         help="add an .sframe section made from the file's call frame information",
-        description="Make an .sframe section from .eh_frame (or .debug_frame) and add it to the file, or to many; "
-        "to relocatable files, also in archives, with relocations.",
+        description="Make an .sframe section from .eh_frame (or .debug_frame) and add it to a file, or to several; "
+        "relocatable files, also in archives, get its relocations too.",
     )
-    command.add_argument("files", metavar="FILE", nargs="+", help="a file, or a folder: every ELF file, every .a")
+    command.add_argument("files", metavar="FILE", nargs="+", help="a file, or a folder for every ELF file and .a in it")
     output = command.add_mutually_exclusive_group(required=True)
     output.add_argument(
         "-o", dest="output", metavar="OUT", help="write the file with its .sframe here; - for standard output"
     )
     output.add_argument("--in-place", action="store_true", help="replace FILE itself")
     output.add_argument(
-        "--section", metavar="OUT.bin", help="write the bytes of the section alone; - for standard output"
+        "--section", metavar="OUT.bin", help="write only the bytes of the section; - for standard output"
     )
-    output.add_argument("--output-dir", metavar="DIR", help="write many files into DIR; paths inside a folder are kept")
-    command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="with --output-dir: N at once")
-    add_address(command, "with --section: the virtual address the section will have (starts count from it; default 0)")
+    output.add_argument(
+        "--output-dir", metavar="DIR", help="write several files into DIR; paths inside a folder are kept"
+    )
+    command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="with --output-dir: N files at once")
+    add_address(command, "with --section: virtual address of the section, to which starts are relative (default 0)")
     add_choices(command, 2, "version to write (default 2)")
-    command.add_argument("--max-rows", type=int, metavar="N", help="with --compact merge: at most N FREs an FDE")
+    command.add_argument(
+        "--max-rows", type=int, metavar="N", help="with --compact merge: at most N FREs per FDE (default 128)"
+    )
     add_writer(command)
     add_dates(command)
     command.add_argument("--report", metavar="R.json", help="write the figures as JSON; - for standard output")
-    command.add_argument("--strict", action="store_true", help="exit 1 if some function could not be converted whole")
+    command.add_argument(
+        "--strict", action="store_true", help="exit with 1 if some function could not be converted completely"
+    )
     command.set_defaults(run=run, command=command)
 
 
@@ -91,19 +97,19 @@ def run(options: argparse.Namespace) -> int:
 def _refuse_wrong_usage(options: argparse.Namespace) -> None:
     error = options.command.error
     if options.address and not options.section:
-        error("--address goes with --section")
+        error("--address requires --section")
     if options.max_rows is not None and (options.compact != "merge" or options.max_rows < 1):
-        error("--max-rows goes with --compact merge, from 1 on")
+        error("--max-rows requires --compact merge, and a number from 1")
     if options.jobs < 1 or (options.jobs > 1 and not options.output_dir):
-        error("-j goes with --output-dir, from 1 on")
+        error("-j requires --output-dir, and a number from 1")
     if not options.output_dir and len(options.files) > 1:
-        error("many files go with --output-dir")
+        error("several files require --output-dir")
     if options.section and (options.writer != "auto" or options.preserve_dates):
-        error("--section writes no ELF file: --writer and --preserve-dates go with the others")
+        error("--section does not write an ELF file: --writer and --preserve-dates do not apply")
 
 
 def _choices(options: argparse.Namespace) -> dict[str, Any]:
-    """What `write_sframe` is asked for, whichever the files."""
+    """The options of `write_sframe`, the same for all files."""
     return {
         "version": options.sframe_version,
         "compact": options.compact,

@@ -1,8 +1,8 @@
-"""Many files, each on its own: what fails, fails alone.
+"""Many files, each independent of the others: one that fails does not stop them.
 
-Strategy: any `concurrent.futures.Executor` does the work, so a cluster's own serves as well. Where a worker process
-dies (a broken file may kill a library, or take all memory) its pool is lost: what was not done is then done one file
-and one process at a time, so that only the file that kills its worker fails.
+Strategy: any `concurrent.futures.Executor` can do the work, including a cluster's. If a worker process dies (a
+malformed file may crash a library, or use all memory), its pool is lost; each remaining file then gets a process of its
+own, so that only the file that kills its worker fails.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .sframe_report import SframeReport
 Choices: TypeAlias = dict[str, Any]
 Report = TypeVar("Report")
 
-# By its name, too: packages are archives of that format.
+# The suffix is required too: some package formats have the same magic.
 ARCHIVE_SUFFIX = ".a"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A file of many for which nothing was written, and the sentence that says why."""
+    """A file for which nothing was written, and the reason."""
 
     file: str
     output: str
@@ -41,10 +41,10 @@ class Failure:
 
 
 def files_and_outputs(paths: Iterable[StrPath], output_dir: StrPath) -> list[tuple[Path, Path]]:
-    """What to read and what to write: files by their names, those of a folder by their paths in it.
+    """Pairs of input and output paths: a file keeps its name in `output_dir`, a file in a folder its path there.
 
-    Of a folder every ELF file and every archive `*.a` is taken, symbolic links are not followed. Raises OSError for a
-    path that is not there, ParseError where two files would become one, or one would be written over itself.
+    In a folder, every ELF file and every archive `*.a` is taken; symbolic links are not followed. Raises OSError for a
+    missing folder, ParseError if two files would have the same output, or one would overwrite itself.
     """
     sources: dict[Path, Path] = {}
     for path in map(Path, paths):
@@ -77,8 +77,8 @@ def _raise(error: OSError) -> None:
 
 
 def linked_files(paths: Iterable[StrPath]) -> list[Path]:
-    """Files, and of folders every ELF file that is linked, each once; symbolic links in them are not followed. Raises
-    OSError."""
+    """The given files, and every linked ELF file in the given folders, each once; symbolic links in folders are not
+    followed. Raises OSError."""
     found: dict[Path, Path] = {}
     for path in map(Path, paths):
         for source in sorted(filter(is_linked_elf, _elf_files(path))) if path.is_dir() else [path]:
@@ -87,21 +87,21 @@ def linked_files(paths: Iterable[StrPath]) -> list[Path]:
 
 
 def worker_processes(jobs: int, files: int) -> AbstractContextManager[Executor | None]:
-    """So many processes; None, which is this one, for one job or one file."""
+    """A pool of up to `jobs` processes; None, for this process, if one is enough."""
     import multiprocessing
 
     if min(jobs, files) < 2:
         return nullcontext()
-    # Not forked: a copy of a process with threads may hang.
+    # Not forked: the copy of a process with threads may hang.
     return ProcessPoolExecutor(min(jobs, files), multiprocessing.get_context("spawn"))
 
 
 def write_sframe_many(
     pairs: Sequence[tuple[StrPath, StrPath]], executor: Executor | None = None, **choices: Any
 ) -> Iterator[SframeReport | Failure]:
-    """`write_sframe` with its `choices` for each pair of input and output; outcomes come in the order of the pairs.
+    """`write_sframe` with the options `choices` for each (input, output); results come in the same order.
 
-    Folders are made as they are needed. `executor` None does it here, file by file.
+    Missing folders are created. With `executor` None the files are converted in this process, one by one.
     """
     return _each(write_sframe, pairs, executor, choices)
 
@@ -109,9 +109,9 @@ def write_sframe_many(
 def write_breakpad_many(
     paths: Sequence[StrPath], store: StrPath, executor: Executor | None = None, **choices: Any
 ) -> Iterator[BreakpadReport | Failure]:
-    """`store_breakpad` with its `choices` for each path; outcomes come in the order of the paths.
+    """`store_breakpad` with the options `choices` for each path; results come in the same order.
 
-    `executor` None does it here, file by file.
+    With `executor` None the files are converted in this process, one by one.
     """
     return _each(store_breakpad, [(path, store) for path in paths], executor, choices)
 
@@ -139,7 +139,7 @@ def _outcome(
         try:
             return alone.submit(_one, job, source, out, choices).result()
         except BrokenProcessPool:
-            return Failure(os.fspath(source), os.fspath(out), "the process that read it died")
+            return Failure(os.fspath(source), os.fspath(out), "the process that converted it died")
 
 
 def _one(job: Callable[..., Report], source: StrPath, out: StrPath, choices: Choices) -> Report | Failure:
@@ -151,5 +151,5 @@ def _one(job: Callable[..., Report], source: StrPath, out: StrPath, choices: Cho
     except OSError as error:
         reason = error.strerror or str(error)
     except MemoryError:
-        reason = "there is not enough memory for it"
+        reason = "not enough memory"
     return Failure(os.fspath(source), os.fspath(out), reason)

@@ -1,4 +1,4 @@
-"""Whole jobs that write Breakpad symbol files: to a path, to a stream, into a symbol store."""
+"""Breakpad symbol files, written to a path, a stream or a symbol store: the jobs of `unwindkit breakpad`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .report import FileReport
 class BreakpadReport(FileReport):
     """What `write_breakpad` did.
 
-    `name` and `id` are the module's. `functions` have call frame information in the sections that `source` names;
-    `refused` are ranges of them without STACK CFI. `publics` counts PUBLIC records; `outside`, what was left out
-    because it lies outside every PT_LOAD. `size` is the symbol file's in bytes. `is_new`: it was not in the store
-    before.
+    `name` and `id` are those of the module. `functions` have call frame information in the sections that `source`
+    names; `refused` are ranges of them without STACK CFI. `publics` counts PUBLIC records; `outside`, symbols and
+    functions left out because they are outside every PT_LOAD. `size` of the symbol file is in bytes. `is_new`: the
+    store did not have it yet.
     """
 
     name: str
@@ -35,15 +35,15 @@ class BreakpadReport(FileReport):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the file has call frame information, all of which could be said."""
+        """Whether the file has call frame information, and all of it could be expressed."""
         return self.functions > 0 and not self.refused
 
 
 def write_breakpad(path: StrPath, out: StrPath | BinaryIO, cfi_only: bool = False) -> BreakpadReport:
     """Write the Breakpad symbol file of `path`, a linked ELF file, to `out`; without PUBLIC records if `cfi_only`.
 
-    Raises OSError, and ParseError for broken input; a path is then as it was, and nothing is written to a stream. A
-    file without call frame information is no error: the report says so (`functions` is 0).
+    Raises OSError, and ParseError for malformed input; a path is then unchanged, and nothing is written to a stream. A
+    file without call frame information is not an error: `functions` is 0 in the report.
     """
     found = symbol_file(open_elf(path), cfi_only)
     counted = _Counted(found)
@@ -57,9 +57,9 @@ def write_breakpad(path: StrPath, out: StrPath | BinaryIO, cfi_only: bool = Fals
 
 
 def store_breakpad(path: StrPath, store: StrPath, cfi_only: bool = False) -> BreakpadReport:
-    """As `write_breakpad`, into a symbol store: STORE/NAME/ID/NAME.sym, as its readers look files up.
+    """As `write_breakpad`, into a symbol store: STORE/NAME/ID/NAME.sym, where readers look for it.
 
-    A file that is there with the same content stays, and is no error. Raises BuildError for one with another content.
+    An existing file with the same content is kept. Raises BuildError if the content is different.
     """
     from ..writers.symbol_store import place_in_store, put_into_store
 
@@ -70,7 +70,7 @@ def store_breakpad(path: StrPath, store: StrPath, cfi_only: bool = False) -> Bre
 
 
 class _Counted:
-    """The pieces of a symbol file, and how many bytes they were."""
+    """The pieces of a symbol file; `size` is the sum of their bytes, once they have been iterated."""
 
     def __init__(self, found: SymbolFile) -> None:
         self.found = found

@@ -1,4 +1,4 @@
-"""Whole jobs that edit the `.eh_frame` of a file in place of records."""
+"""The `.eh_frame` of a file edited record by record: the job of `unwindkit edit`."""
 
 from __future__ import annotations
 
@@ -57,13 +57,15 @@ def edit_eh_frame(
     writer: Writer = "auto",
     preserve_dates: bool = False,
 ) -> EditReport:
-    """Write `path` with its `.eh_frame` edited in place of records, and the header made anew, to `out_path`.
+    """Write a copy of `path` with its `.eh_frame` edited record by record, and a new `.eh_frame_hdr`, to `out_path`.
 
-    Functions are named by symbol (all local ones of a name) or by a PC. Those of `drop` go. The functions of the call
-    frame information of `source`, or those of `take` in it, replace what `path` has at their starts, or are added. With
-    `merge` the records of that file's `.eh_frame` are appended as they are; where both say something `path` holds.
-    Raises OSError, ParseError for broken input and unknown names, BuildError for what cannot be written; `out_path` is
-    then as it was.
+    Functions are given by symbol (which may be several local functions) or by a PC. Those in `drop` are removed. The
+    functions of `source`, or only those in `take`, replace the functions of `path` that cover their starts, or are
+    added. With `merge` the records of that file's `.eh_frame` are appended unchanged; where both files cover a PC, that
+    of `path` is kept.
+
+    Raises OSError, ParseError for malformed input and unknown names, BuildError for what cannot be written; `out_path`
+    is then unchanged.
     """
     from ..writers.elf.frames import write_frames
 
@@ -71,7 +73,7 @@ def edit_eh_frame(
     architecture, section = supported_architecture(image), section_of_image(image, EH_FRAME.name)
     if merge is not None:
         if drop or source is not None:
-            raise BuildError(EH_FRAME.name, None, "merge", "goes with neither drop nor source")
+            raise BuildError(EH_FRAME.name, None, "merge", "cannot be combined with drop or source")
         other = section_of_image(open_elf(merge), EH_FRAME.name)
         merged = merge_cfi([section, other], architecture, address=section.address)
         edited, conflicts = merged.frames, len(merged.conflicts)
@@ -101,17 +103,17 @@ def edit_eh_frame(
 
 
 def _pcs(image: ElfImage, named: Sequence[str | int]) -> list[int]:
-    """The PCs that are meant: addresses as they are, names by the symbol tables."""
+    """The PCs of addresses and names, without duplicates."""
     return sorted({address for address, _ in addresses_asked_for(image, named)})
 
 
 def _taken(
     functions: FunctionColumns, source: StrPath | None, take: Sequence[str | int]
 ) -> tuple[UnwindTable | None, UnwindTable | None]:
-    """What is taken from another file: functions that replace some, and those that are added."""
+    """The functions of another file that replace existing ones, and those that are added."""
     if source is None:
         if take:
-            raise BuildError(EH_FRAME.name, None, "take", "goes with a source")
+            raise BuildError(EH_FRAME.name, None, "take", "requires a source")
         return None, None
     image = open_elf(source)
     table = table_of_image(image)

@@ -1,4 +1,4 @@
-"""`.eh_frame` with its `.eh_frame_hdr` put into an ELF file."""
+"""An `.eh_frame` with its `.eh_frame_hdr`, written into an ELF file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..writers.elf.frames import FrameSections, FramesReport
 
 
-NEAR = 1 << 24  # room for what may be put before the section
+NEAR = 1 << 24  # more than anything that may be placed before the section
 
 
 def write_eh_frame(path: Path, out_path: Path, found: Source, writer: Writer) -> tuple[Refusals, int, FramesReport]:
@@ -29,7 +29,7 @@ def write_eh_frame(path: Path, out_path: Path, found: Source, writer: Writer) ->
 
 
 def _reaches_far(found: Source) -> bool:
-    """Whether some function may be more than 2 GiB from where the section will be: behind all that the file has."""
+    """Whether some function may be more than 2 GiB from the new section, which may be after everything in the file."""
     assert found.image is not None
     ends = [one.address + one.size for one in found.image.sections]
     functions = found.table.functions
@@ -37,7 +37,7 @@ def _reaches_far(found: Source) -> bool:
 
 
 def frames_for(frames: EhFrame) -> FrameSections:
-    """An `.eh_frame` as a writer takes it, with the header that belongs to it."""
+    """An `.eh_frame` and its header in the form that the ELF writer takes."""
     from ..writers.elf.frames import FrameSections
 
     def header(eh_frame_address: int, address: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What unwind information a file has, section by section: the job of `unwindkit info`."""
+"""The unwind information of a file, section by section: the job of `unwindkit info`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from . import StrPath
 
 @dataclass(frozen=True, slots=True)
 class SectionInfo:
-    """One section of unwind information. `fault` says why it could not be read; counts are then None.
+    """One section of unwind information. `fault` is the reason why it could not be read; the counts are then None.
 
-    `rows` counts those of every function, `distinct_runs` the row runs that they share; `covered_bytes` is
-    of the executable sections. `opaque` functions have an augmentation that is not known, and no rules.
-    `disagreements` are sentences on what of an `.eh_frame_hdr` and `.eh_frame` do not agree; None where that was not
-    looked at: in other sections, and where an `.eh_frame` has a fault.
+    `rows` counts the rows of all functions, `distinct_runs` the row runs that they share; `covered_bytes` counts bytes
+    of executable sections. `opaque` functions have an unknown augmentation, and no rules. `disagreements` are
+    sentences about how an `.eh_frame_hdr` contradicts the `.eh_frame`; None for other sections, and if an `.eh_frame`
+    cannot be read.
     """
 
     name: str
@@ -41,7 +41,7 @@ class SectionInfo:
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """What unwind information a file has."""
+    """The unwind information of a file."""
 
     file: str
     type: str
@@ -56,15 +56,15 @@ UNWIND_SECTIONS = (".eh_frame", ".eh_frame_hdr", ".debug_frame", ".sframe")
 
 
 def info(path: StrPath) -> FileInfo:
-    """What unwind information an ELF file has. A broken section is described by its fault. Raises as `read_elf`."""
+    """List the unwind information of an ELF file, malformed sections with their fault. Raises as `read_elf`."""
     image = open_elf(path)
     architecture = supported_architecture(image)
     headers = [header for name in UNWIND_SECTIONS for header in image.named(name)]
     readable = (header for header in headers if header.file_offset + header.size <= len(image.data))
     if sum(header.size for header in readable if not header.is_nobits) > len(image.data):
-        # A thousand headers that name the same megabyte would be a thousand megabytes to read.
+        # A thousand headers for the same megabyte would be a thousand megabytes to read.
         raise ParseError("", None, "section headers", "the sections of unwind information are larger than the file")
-    # Of a relocatable file, which has all its sections at 0 and is shown so, functions are read as if laid out.
+    # A relocatable file has all sections at 0, and they are listed so; its functions are read with distinct addresses.
     laid = lay_out(image)
     frames: list[tuple[Section, UnwindTable]] = []
     found = tuple(_section_info(laid, header, frames) for header in headers)
@@ -74,7 +74,7 @@ def info(path: StrPath) -> FileInfo:
 
 
 def _section_info(laid: LaidOut, header: ElfSection, frames: list[tuple[Section, UnwindTable]]) -> SectionInfo:
-    """One section; `frames`, the `.eh_frame` sections before it with their tables, gets it too if it is one."""
+    """Describe one section. `frames` are the `.eh_frame` sections so far with their tables; another one is appended."""
     image = laid.image
     about = SectionInfo(header.name, header.address, header.size)
     try:

@@ -50,9 +50,9 @@ def merge_sframe(
 ) -> MergeReport:
     """Write the `.sframe` of several files as one raw section for the virtual address `address` to `out_path`.
 
-    An input is an ELF file, or a raw section with its virtual address (0 where none is given). `version` None is the
-    one that all of them have. Where two say different things of a PC, the one given first holds. Raises OSError,
-    ParseError for broken input, BuildError for inputs that do not go together; the error's `file` says which.
+    An input is an ELF file, or a raw section with its virtual address (default 0). `version` None: the version that all
+    inputs have. If two inputs cover a PC, the first one's row is kept. Raises OSError, ParseError for malformed input,
+    BuildError for inputs that cannot be merged; `file` of the error names the input.
     """
     places = [(one[0], one[1]) if isinstance(one, tuple) else (one, 0) for one in paths]
     tables, versions = [], []
@@ -62,7 +62,7 @@ def merge_sframe(
             tables.append(source.table)
             versions.append(source.version)
             refuse_mixture(source.table, tables[0])
-    # Of all versions 3 keeps the most.
+    # Version 3 expresses the most.
     merged = merge(tables, partial(project_sframe, version=SFRAME_VERSION.V3))
     version = _common_version(versions) if version is None else version
     encoded, refusals = sframe_from_table(merged.table, version, compact)
@@ -84,7 +84,7 @@ def merge_sframe(
 
 @contextmanager
 def _naming(path: StrPath) -> Iterator[None]:
-    """Errors say of which file."""
+    """Errors name the file."""
     try:
         yield
     except FormatError as error:
@@ -93,11 +93,11 @@ def _naming(path: StrPath) -> Iterator[None]:
 
 
 def _common_version(versions: Iterable[int | None]) -> int:
-    """The version of all inputs that have one. Raises BuildError where they differ."""
+    """The version that the inputs have. Raises BuildError if they differ."""
     found = sorted({version for version in versions if version is not None})
     if len(found) > 1:
-        said = " and ".join(map(str, found))
-        raise BuildError(".sframe", None, "version", f"the inputs have versions {said}: say which one to write")
+        several = " and ".join(map(str, found))
+        raise BuildError(".sframe", None, "version", f"the inputs have versions {several}: choose the one to write")
     return found[0] if found else 2
 
 

@@ -51,9 +51,9 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where the section is now. `writer` is how space was made for it in an ELF file, None where the section was
-    written alone; `passed_over` says, by their names, why preferred ways were not taken; `moved` are other sections
-    that have another address now (`WriteReport`)."""
+    """Where the section is now. `writer` is how space was made for it in an ELF file, None if only the section was
+    written; `passed_over` has the reason why each preferred way was not used, by its name; `moved` are other sections
+    whose address has changed (`WriteReport`)."""
 
     address: int | None
     writer: str | None = None

@@ -1,4 +1,4 @@
-"""`.sframe` put into a file or taken out of it, or written alone: the jobs of `unwindkit sframe` and `remove`."""
+"""`.sframe` added to a file, removed from it, or written alone: the jobs of `unwindkit sframe` and `remove`."""
 
 from __future__ import annotations
 
@@ -34,11 +34,14 @@ def write_sframe(
     writer: Writer = "auto",
     preserve_dates: bool = False,
 ) -> SframeReport:
-    """Write `path` with an `.sframe` made from its call frame information to `out_path`; the two may be one file.
+    """Write a copy of `path` with an `.sframe` made from its call frame information to `out_path`, which may be `path`.
 
-    An `.sframe` that is there is replaced. `writer` chooses what makes room (`writers.elf`); the result has the times
-    of `path` if `preserve_dates`. A relocatable file, and each in an archive, gets relocations with it. Raises OSError,
-    ParseError for broken input, BuildError where the file cannot be given the section; `out_path` is then as it was.
+    An existing `.sframe` is replaced. `writer` selects the engine that makes space for the section; with
+    `preserve_dates` the result keeps the times of `path`. A relocatable file, and each in an archive, gets the
+    section's relocations too.
+
+    Raises OSError, ParseError for malformed input, BuildError if the section cannot be added; `out_path` is then
+    unchanged.
     """
     if is_linker_input(Path(path)):
         from .sframe_objects import write_object_sframe
@@ -67,7 +70,7 @@ def _converted(
     compact: Compact | None,
     max_rows: int | None,
 ) -> tuple[SframeReport, LoadedSection]:
-    """The section, and what is to be said of it; the table is given up, as lief needs the memory."""
+    """The section and its report. The table is freed on return: lief needs the memory."""
     image = open_elf(path)
     supported_architecture(image)
     refuse_without_code(image)
@@ -84,11 +87,11 @@ def write_sframe_section(
     compact: Compact | None = None,
     max_rows: int | None = None,
 ) -> SframeReport:
-    """Write the bytes of the section alone, for the virtual address `address`, from which its starts count."""
+    """Write only the bytes of the section, for the virtual address `address`, to which its starts are relative."""
     image = open_elf(path)
     supported_architecture(image)
     if is_object(image):
-        reason = "is a relocatable file: without its relocations the section says nothing of any address"
+        reason = "is a relocatable file: without relocations the section has no addresses"
         raise BuildError("", None, "e_type", reason)
     refuse_relocatable(image)
     table = with_uncovered_plt(image, table_of_image(image))
@@ -99,9 +102,9 @@ def write_sframe_section(
 
 
 def remove_sframe(path: StrPath, out_path: StrPath, preserve_dates: bool = False) -> RemoveReport:
-    """Write `path` without its `.sframe` sections and PT_GNU_SFRAME to `out_path`; the two may be one file.
+    """Write a copy of `path` without `.sframe` sections and PT_GNU_SFRAME to `out_path`, which may be `path`.
 
-    Raises OSError, ParseError where there is none or the file is broken, BuildError.
+    Raises OSError, ParseError if there are none or the file is malformed, BuildError if the result is not correct.
     """
     if is_linker_input(Path(path)):
         from .sframe_objects import remove_object_sframe

@@ -1,7 +1,7 @@
-"""Whole jobs on what is still to be linked: relocatable files, and archives of them.
+"""`.sframe` in relocatable files and in archives of them.
 
-Strategy: one file is bytes in, bytes out, and checked by itself; an archive is that for each relocatable file that it
-is for, everything else in it stays as it is. What fails for one member fails for the archive.
+Strategy: one function converts and checks the bytes of one file. In an archive it runs on every relocatable member
+with something to convert; all other members are copied. An error in one member is an error of the archive.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SECTION = ".sframe"
 RELOCATABLE = "with relocations, from which the linker sets the starts"
 LLVM_BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
-OUTDATED = "GNU ld 2.46 and later leave SFrame V2 of relocatable files out: they merge V3"
+OUTDATED = "GNU ld 2.46 and later ignore SFrame V2 in relocatable files: they merge V3"
 
 _Report = TypeVar("_Report")
 _Job = Callable[[ElfImage], tuple[bytes, _Report]]
@@ -58,7 +58,7 @@ def write_object_sframe(
 
     written, reports, kept = _done(path, out_path, converted, _no_frames)
     if not reports:
-        reason = "none of the archive's members is a relocatable file with call frame information"
+        reason = "no member of the archive is a relocatable file with call frame information"
         raise ParseError("", None, "", reason)
     report = _summed(path, reports) if is_archive_file(path) else reports[0]
     outdated = (OUTDATED,) * (version < max(WRITTEN))
@@ -80,7 +80,7 @@ def remove_object_sframe(path: Path, out_path: Path, preserve_dates: bool) -> Re
 def _done(
     path: Path, out_path: Path, job: _Job[_Report], reason_to_keep: Callable[[ElfImage], str]
 ) -> tuple[bytes, list[_Report], tuple[str, ...]]:
-    """What is to be written; what was done with the file, or with each member; and which were kept, and why."""
+    """The bytes to write; the reports of `job` for the file or its members; the unchanged members, with the reason."""
     if out_path.exists() and not out_path.is_file():
         raise BuildError("", None, "", f"{out_path.resolve()} is not a regular file")
     if is_archive_file(path):
@@ -113,7 +113,7 @@ def _done_with_members(
 
 
 def _foreign(data: bytes) -> str:
-    """What a member is that is no relocatable file; nothing for one."""
+    """What a member is if it is not a relocatable file; "" if it is."""
     if is_relocatable(data[:64]):
         return ""
     return "LLVM bitcode" if data.startswith(LLVM_BITCODE) else "not a relocatable ELF file"
@@ -131,7 +131,7 @@ def _no_sframe(image: ElfImage) -> str:
 def _with_sframe(
     image: ElfImage, output: str, version: int, compact: Compact | None, max_rows: int | None
 ) -> tuple[bytes, SframeReport]:
-    """One file with its section, checked."""
+    """The bytes of one file with its section, checked."""
     supported_architecture(image)
     refuse_module(image)
     refuse_without_code(image)
@@ -146,7 +146,7 @@ def _with_sframe(
 
 
 def _without_sframe(image: ElfImage) -> tuple[bytes, tuple[int, ...]]:
-    """One file without its sections, checked, and their sizes."""
+    """The bytes of one file without its sections, checked, and the sizes of these."""
     refuse_module(image)
     data = bytes(image.data)
     written, removed = without_section(data, SECTION)
@@ -166,7 +166,7 @@ SUMS = (
 
 
 def _summed(path: Path, reports: Sequence[SframeReport]) -> SframeReport:
-    """One report for the members of an archive."""
+    """One report for all members of an archive."""
     ranges, sizes = Counter[str](), Counter[str]()
     for report in reports:
         for name, count in report.refused.items():

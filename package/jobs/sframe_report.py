@@ -1,4 +1,4 @@
-"""What jobs that write `.sframe` into files report, and what they share."""
+"""The report of the jobs that add `.sframe` to files, and what these jobs share."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 class SframeReport(Placement, SframeFigures, Coverage, FileReport):
     """What `write_sframe` did. Sizes in bytes.
 
-    `covered_bytes` of `code_bytes` (the executable sections) have FREs. `cfi_section` was read, `cfi_bytes` in size.
-    `replaced_bytes` are the sizes of the `.sframe` sections that were there. `warnings` are sentences on what the
-    result has lost: a signature.
+    `covered_bytes` of `code_bytes` (the executable sections) have FREs. `cfi_section`, of `cfi_bytes`, was read.
+    `replaced_bytes` are the sizes of the `.sframe` sections that were replaced. `warnings` are sentences about what
+    the result has lost: a signature.
 
-    A relocatable file has the `writer` RELOCATABLE and the address 0. For an archive all figures are sums over
-    `members` members; `kept` names each other member, with the reason why it stays as it is.
+    A relocatable file has the `writer` RELOCATABLE and the address 0. For an archive the figures are sums over
+    `members` members; `kept` names every other member, with the reason why it is unchanged.
     """
 
     code_bytes: int
@@ -43,7 +43,7 @@ class SframeReport(Placement, SframeFigures, Coverage, FileReport):
 
 
 def refuse_without_code(image: ElfImage) -> None:
-    """A file that holds debugging information alone has nothing to load a section beside."""
+    """ParseError for a separate debug file: it has no code to load a section with."""
     found = image.named(".eh_frame")
     if found and found[0].is_nobits:
         image.contents(found[0])
@@ -57,7 +57,7 @@ def report_of(
     output: str,
     address: int,
 ) -> SframeReport:
-    """The figures; what concerns the writing is still to come."""
+    """The report, except for what the ELF writer adds to it."""
     covered, code = covered_bytes(image, encoded.range_start, encoded.range_start + encoded.range_size)
     is_written = np.zeros(len(table), np.bool_)
     is_written[encoded.function] = True
@@ -77,14 +77,16 @@ def report_of(
 
 
 def sframe_section(encoded: Encoded) -> LoadedSection:
-    """An encoded `.sframe` as what is put into an ELF file."""
+    """An encoded `.sframe` in the form that the ELF writer takes."""
     from ..writers.elf.engines.plan import LoadedSection
 
     return LoadedSection(".sframe", SHT_GNU_SFRAME, PT_GNU_SFRAME, len(encoded), encoded.at, SECTION_ALIGNMENT)
 
 
 def signature_warnings(path: StrPath) -> tuple[str, ...]:
-    """A sentence for each signature that a changed copy of a file loses."""
+    """A sentence for each signature that a modified copy of the file loses."""
     from ..writers.files import signatures_of
 
-    return tuple(f"it is signed ({one}); the signature is not the result's" for one in signatures_of(Path(path)))
+    return tuple(
+        f"the file is signed ({one}); the signature does not match the result" for one in signatures_of(Path(path))
+    )

@@ -1,4 +1,4 @@
-"""What can be read: sections of ELF files, and files that are a section or a symbol file."""
+"""The inputs of `convert` and `merge`: a section of an ELF file, a raw section, or a symbol file."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..converters.table.model import UnwindTable
 from ..schemas.section import BuildError, ParseError, Section
 from .file_kinds import is_elf
 
-# By the name of the section without its dot, or a symbol file.
+# Section names without the dot, and symbol files.
 SOURCES = ("sframe", "eh_frame", "debug_frame", "breakpad")
 SYMBOLS = "STACK CFI"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A section that was read; `image` is None for one that is a file of its own."""
+    """A section that was read; `image` is None for a raw one."""
 
     section: Section
     table: UnwindTable
@@ -31,30 +31,30 @@ class Source:
 
     @property
     def version(self) -> int | None:
-        """Of SFrame that has bytes."""
+        """The SFrame version; None for other sections and for an empty one."""
         return section_version(self.section) if self.section.name == ".sframe" and len(self.section) else None
 
 
 def read_source(path: Path, source: str | None, address: int, architecture: str | None) -> Source:
-    """A section of an ELF file, or a file that is one. `source` is one of SOURCES; None, of an ELF file alone: the call
-    frame information that it has. Raises OSError, ParseError, BuildError."""
+    """Read a section of an ELF file, a raw section or a symbol file. `source` is one of SOURCES; None, for ELF files
+    only: the call frame information that the file has. Raises OSError, ParseError, BuildError."""
     if source is not None and source not in SOURCES:
-        raise BuildError("", None, "source", f"{source!r} is none of {', '.join(SOURCES)}")
+        raise BuildError("", None, "source", f"{source!r} is not one of {', '.join(SOURCES)}")
     name = None if source is None else f".{source}"
     if is_elf(path):
         if address or architecture is not None:
             record = "address" if address else "architecture"
-            raise BuildError("", None, record, "is said by the ELF file itself: give it for a raw section only")
+            raise BuildError("", None, record, "is known from the ELF file: it can be given for a raw section only")
         if source == "breakpad":
-            raise BuildError("", None, "source", "is a symbol file, which the ELF file is not")
+            raise BuildError("", None, "source", "breakpad is a symbol file, but the input is an ELF file")
         image = open_elf(path)
         refuse_relocatable(image)
         table = table_of_image(image, name)
         return Source(section_of_image(image, name or table.source), table, image)
     if name is None:
-        raise BuildError("", None, "source", f"is not said: a raw section is one of {', '.join(SOURCES)}")
+        raise BuildError("", None, "source", f"is missing: a raw section is one of {', '.join(SOURCES)}")
     if not 0 <= address < 1 << 64:
-        raise ParseError(name, None, "address", f"{address:#x} is no address")
+        raise ParseError(name, None, "address", f"{address:#x} is not a 64-bit address")
     data = memoryview(path.read_bytes())
     if source == "breakpad":
         from ..converters.breakpad.stack_cfi.read import from_stack_cfi
@@ -63,7 +63,12 @@ def read_source(path: Path, source: str | None, address: int, architecture: str 
         return Source(section, from_stack_cfi(bytes(data), _known(SYMBOLS, architecture), address), None)
     if name == ".sframe":
         if architecture is not None:
-            raise BuildError(name, None, "architecture", "is said by the header: give it for call frame information")
+            raise BuildError(
+                name,
+                None,
+                "architecture",
+                "is known from the SFrame header: it can be given for call frame information only",
+            )
         section = Section(name, data, address)
         return Source(section, table_from_sframe(section), None)
     arch = ARCHITECTURES[_known(name, architecture)]
@@ -72,8 +77,8 @@ def read_source(path: Path, source: str | None, address: int, architecture: str 
 
 
 def _known(name: str, architecture: str | None) -> str:
-    """The architecture, if it is one. Raises BuildError."""
+    """The name of the architecture. Raises BuildError if it is missing or unknown."""
     if architecture is None or architecture not in ARCHITECTURES:
-        said = "is not given" if architecture is None else f"{architecture!r} is not known"
-        raise BuildError(name, None, "architecture", f"{said}: one of {', '.join(ARCHITECTURES)}")
+        problem = "is missing" if architecture is None else f"{architecture!r} is unknown"
+        raise BuildError(name, None, "architecture", f"{problem}: it is one of {', '.join(ARCHITECTURES)}")
     return architecture

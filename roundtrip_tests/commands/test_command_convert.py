@@ -156,9 +156,13 @@ def test_raw_call_frame_information(folder: Path, source: str, pointer: str) -> 
     assert (folder / "out").read_bytes() == V2
     known = ", ".join(ARCHITECTURES)
     (folder / "out").unlink()
-    refuses(folder / "in", *arguments, says=f".{source}: architecture: is not given: one of {known}")
+    refuses(folder / "in", *arguments, says=f".{source}: architecture: is missing: it is one of {known}")
     refuses(
-        folder / "in", *arguments, "--arch", "vax", says=f".{source}: architecture: 'vax' is not known: one of {known}"
+        folder / "in",
+        *arguments,
+        "--arch",
+        "vax",
+        says=f".{source}: architecture: 'vax' is unknown: it is one of {known}",
     )
 
 
@@ -217,7 +221,7 @@ def test_convert_of_broken_input(folder: Path) -> None:
         (b"", (), ".sframe+0x0: preamble: 0 bytes do not hold a preamble of 4"),
         (b"some text", (), ".sframe+0x0: header.magic: 736f is not 0xdee2"),
         (V2[:40], (), ".sframe+0x0: header.num_fdes: the sub-section reaches to 0x30, the section to 0x28"),
-        (V2, ("--address", "-1"), ".sframe: address: -0x1 is no address"),
+        (V2, ("--address", "-1"), ".sframe: address: -0x1 is not a 64-bit address"),
         (V2, ("--arch", "x86_64"), f".sframe: architecture: {IS_SAID_BY_HEADER}"),
         (V2, ("--to-address", "0x200000000"), f".sframe: FDE[0].func_start_address: 0x1000 {FAR} 0x200000000"),
         (bytes(tiny_elf()), (), ".sframe: the file has no such section"),
@@ -231,8 +235,8 @@ def test_convert_of_broken_input(folder: Path) -> None:
         refuses(path, "convert", path, folder / "out", *to, *options, says=says)
 
 
-IS_SAID_BY_HEADER = "is said by the header: give it for call frame information"
-IS_SAID_BY_ELF = "is said by the ELF file itself: give it for a raw section only"
+IS_SAID_BY_HEADER = "is known from the SFrame header: it can be given for call frame information only"
+IS_SAID_BY_ELF = "is known from the ELF file: it can be given for a raw section only"
 RELOCATABLE = "is a relocatable file: its addresses are not known before the link"
 SHORT = "5 bytes do not hold a header of 28"
 CHOSEN = "is chosen by what writes an ELF file"
@@ -279,7 +283,7 @@ def test_wrong_usage(folder: Path, arguments: list[str], monkeypatch: pytest.Mon
 
 def test_the_library_refuses_a_source_that_is_none(folder: Path) -> None:
     for source in (*(f".{name}" for name in SOURCES), "text"):
-        with pytest.raises(BuildError, match="is none of sframe, eh_frame, debug_frame"):
+        with pytest.raises(BuildError, match="is not one of sframe, eh_frame, debug_frame"):
             unwindkit.convert(folder / "v2", folder / "out", "sframe", source=source)
 
 
@@ -319,7 +323,7 @@ def test_duplicates_are_counted(folder: Path) -> None:
     done = run("merge", folder / "v2", folder / "v2", "-o", folder / "out", "--strict")
     assert done.returncode == DONE
     assert (folder / "out").read_bytes() == V2
-    assert done.stderr.splitlines()[-1] == "  said twice: 1 range, 32 bytes"
+    assert done.stderr.splitlines()[-1] == "  duplicates: 1 range, 32 bytes"
 
 
 def test_contradictions_are_named_and_strict_counts_them(folder: Path) -> None:
@@ -330,9 +334,9 @@ def test_contradictions_are_named_and_strict_counts_them(folder: Path) -> None:
     assert done.returncode == DONE
     assert (folder / "out").read_bytes() == V2
     assert done.stderr.splitlines()[2:] == [
-        "  contradicted: 16 ranges, 16 bytes",
+        "  conflicts: 16 ranges, 16 bytes",
         *(
-            f"    {0x1000 + 2 * n:#x}..{0x1001 + 2 * n:#x}: {folder / 'v2'} holds, {other} says another thing"
+            f"    {0x1000 + 2 * n:#x}..{0x1001 + 2 * n:#x}: kept from {folder / 'v2'}, different in {other}"
             for n in range(10)
         ),
     ]
@@ -345,7 +349,7 @@ def test_merge_of_what_does_not_go_together(folder: Path) -> None:
     (folder / "arm").write_bytes(to_sframe(arm)[0])
     kind = "is aarch64_be, big-endian, the first input's x86_64, little-endian"
     refuses(folder / "arm", "merge", v2, folder / "arm", *out, says=f".sframe: architecture: {kind}")
-    versions = "the inputs have versions 2 and 3: say which one to write"
+    versions = "the inputs have versions 2 and 3: choose the one to write"
     refuses(folder / "out", "merge", v2, folder / "v3", *out, says=f".sframe: version: {versions}")
     (folder / "cut").write_bytes(V2[:20])
     header = "header: 20 bytes do not hold a header of 28"

@@ -109,9 +109,9 @@ def test_what_is_refused(copy: Path) -> None:
     out = copy.with_name("out")
     base = ("edit", copy, "-o", out)
     for arguments, says in (
-        ([], "nothing is asked for"),
-        (["--take", "main"], "--take goes with --from"),
-        (["--merge", copy, "--drop", "main"], "--merge goes with neither"),
+        ([], "nothing to do"),
+        (["--take", "main"], "--take requires --from"),
+        (["--merge", copy, "--drop", "main"], "--merge cannot be combined with"),
     ):
         done = run(*base, *arguments)
         assert (done.returncode, done.stdout) == (WRONG, "")
@@ -122,9 +122,9 @@ def test_what_is_refused(copy: Path) -> None:
     assert (done.returncode, done.stdout) == (WRONG, "")
     assert done.stderr.endswith("symbols: no function is called no_such_name\n")
     assert not out.exists()
-    with pytest.raises(BuildError, match="take: goes with a source"):
+    with pytest.raises(BuildError, match="take: requires a source"):
         unwindkit.edit_eh_frame(copy, out, take=["main"])
-    with pytest.raises(BuildError, match="merge: goes with neither"):
+    with pytest.raises(BuildError, match="merge: cannot be combined with"):
         unwindkit.edit_eh_frame(copy, out, merge=copy, drop=[1])
 
 

@@ -121,7 +121,7 @@ def test_section_of_a_relocatable_object_alone(tmp_path: Path) -> None:
         path,
         "--section",
         tmp_path / "out",
-        says="e_type: is a relocatable file: without its relocations the section says nothing of any address",
+        says="e_type: is a relocatable file: without relocations the section has no addresses",
     )
 
 

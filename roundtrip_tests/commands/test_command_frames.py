@@ -96,7 +96,7 @@ def test_symbol_files(copy: Path) -> None:
     refuses(symbols, "convert", symbols, out, "--to", "eh_frame", *raw, says=says)
 
 
-NO_SYMBOL_FILE = "source: is a symbol file, which the ELF file is not"
+NO_SYMBOL_FILE = "source: breakpad is a symbol file, but the input is an ELF file"
 UNKNOWN = eh_frame("01 7177 00 01 78 10", Fde(0x1000, 16))  # augmentation "qw"
 
 
@@ -126,18 +126,18 @@ def test_what_is_refused(tmp_path: Path) -> None:
     raw, out = tmp_path / "in", tmp_path / "out"
     raw.write_bytes(GOOD)
     command = ("convert", raw, out, "--to", "eh_frame")
-    refuses(raw, *command, says="source: is not said: a raw section is one of sframe, eh_frame, debug_frame, breakpad")
+    refuses(raw, *command, says="source: is missing: a raw section is one of sframe, eh_frame, debug_frame, breakpad")
     refuses(
         raw,
         *command,
         "--from",
         "eh_frame",
-        says=f".eh_frame: architecture: is not given: one of {', '.join(ARCHITECTURES)}",
+        says=f".eh_frame: architecture: is missing: it is one of {', '.join(ARCHITECTURES)}",
     )
     for option in (["--compact", "share"], ["--sframe-version", "2"]):
         done = run(*command, "--from", "eh_frame", "--arch", "x86_64", *option)
         assert (done.returncode, done.stdout) == (WRONG, "")
-        assert done.stderr.endswith("--compact and --sframe-version go with --to sframe\n")
+        assert done.stderr.endswith("--compact and --sframe-version require --to sframe\n")
     far = ["--from", "eh_frame", "--arch", "x86", "--to-address", "0x100000000"]
     refuses(raw, *command, *far, says=".eh_frame: section_address: 0x100000000 is no address")
     raw.write_bytes(GOOD[:-3])

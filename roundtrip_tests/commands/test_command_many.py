@@ -79,12 +79,12 @@ def test_exit_codes(tree: Path, tmp_path: Path) -> None:
 def test_wrong_usage(tree: Path, tmp_path: Path) -> None:
     program, out = tree / "program", tmp_path / "out"
     for arguments, says in (
-        ((program, program, "-o", out), "many files go with --output-dir"),
-        ((program, program, "--in-place"), "many files go with --output-dir"),
-        ((program, "-o", out, "-j", "2"), "-j goes with --output-dir"),
-        ((program, "--output-dir", out, "-j", "0"), "-j goes with --output-dir"),
+        ((program, program, "-o", out), "several files require --output-dir"),
+        ((program, program, "--in-place"), "several files require --output-dir"),
+        ((program, "-o", out, "-j", "2"), "-j requires --output-dir"),
+        ((program, "--output-dir", out, "-j", "0"), "-j requires --output-dir"),
         ((program, "--output-dir", out, "-o", out), "not allowed with argument"),
-        ((program, "--section", out, "--writer", "lief"), "--section writes no ELF file"),
+        ((program, "--section", out, "--writer", "lief"), "--section does not write an ELF file"),
     ):
         done = unwindkit("sframe", *arguments)
         assert (done.returncode, done.stdout) == (WRONG, "")
@@ -148,7 +148,7 @@ def test_only_the_file_that_kills_its_worker_fails(tree: Path, tmp_path: Path) -
     with batch.worker_processes(2, 2) as executor:
         outcomes = list(write_sframe_many(pairs, executor))
     failures = {Path(one.file).name: one.error for one in outcomes if isinstance(one, Failure)}
-    assert failures.pop("broken") == "the process that read it died"
+    assert failures.pop("broken") == "the process that converted it died"
     assert list(failures) == ["object"]
     assert written(tmp_path / "out") == ["lib/a", "lib/deep/b", "program"]
 
@@ -168,7 +168,8 @@ def test_signed_files_are_converted_with_a_warning(tree: Path, tmp_path: Path) -
     signed.write_bytes((tree / "program").read_bytes() + b"signature~Module signature appended~\n")
     signed.chmod(0o755)
     done = unwindkit("sframe", signed, "-o", tmp_path / "out")
-    warning = f"unwindkit: {signed}: warning: it is signed (appended to the file); the signature is not the result's"
+    says = "the file is signed (appended to the file); the signature does not match the result"
+    warning = f"unwindkit: {signed}: warning: {says}"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (DONE, warning)
     done = unwindkit("sframe", signed, "--output-dir", tmp_path / "many")
     assert warning in done.stderr.splitlines()
@@ -187,7 +188,7 @@ def test_an_ima_signature_is_warned_of(tree: Path, tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr("os.getxattr", getxattr)
     assert write_sframe(program, tmp_path / "out").warnings == (
-        "it is signed (security.ima); the signature is not the result's",
+        "the file is signed (security.ima); the signature does not match the result",
     )
     assert asked == ["security.ima", "security.evm"]
 

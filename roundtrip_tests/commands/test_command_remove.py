@@ -74,7 +74,7 @@ def test_into_another_file(copy: Path) -> None:
     old, out, size = copy.read_bytes(), copy.with_name("out"), sframe_bytes(copy)
     done = unwindkit("remove", copy, "-o", out)
     assert (done.returncode, done.stdout) == (DONE, "")
-    assert done.stderr == f"{out}: took out 1 .sframe section of {size} bytes, 1 segment\n"
+    assert done.stderr == f"{out}: removed 1 .sframe section of {size} bytes, 1 segment\n"
     assert copy.read_bytes() == old
     assert is_without(out)
     assert out.stat().st_mode & 0o7777 == 0o4751
@@ -120,7 +120,7 @@ def test_output_that_is_the_input_itself(copy: Path) -> None:
     for output in (copy, link, hard, copy.parent / "." / "program"):
         done = unwindkit("remove", copy, "-o", output)
         assert (done.returncode, done.stdout) == (WRONG, "")
-        assert done.stderr.endswith(f"{output} is the input itself: say --in-place\n")
+        assert done.stderr.endswith(f"{output} is the input itself: use --in-place\n")
     assert copy.read_bytes() == old
 
 
@@ -296,7 +296,7 @@ def test_segments_that_hold_or_name_the_section(
     path, out, data = tmp_path / "file", tmp_path / "out", segments(*loads)
     path.write_bytes(data)
     done = unwindkit("remove", path, "-o", out)
-    assert (done.returncode, done.stderr) == (DONE, f"{out}: took out 1 .sframe section of 64 bytes, {says}\n")
+    assert (done.returncode, done.stderr) == (DONE, f"{out}: removed 1 .sframe section of 64 bytes, {says}\n")
     result = out.read_bytes()
     assert data[SFRAME_OFFSET : SFRAME_OFFSET + 64] == SFRAME.data
     assert result[SFRAME_OFFSET : SFRAME_OFFSET + 64] == bytes(64)
@@ -310,6 +310,6 @@ def test_sections_that_lie_over_one_another_are_cleared(tmp_path: Path) -> None:
     path, out = tmp_path / "file", tmp_path / "out"
     path.write_bytes(patched(tiny_elf(FILLED, SFRAME, SFRAME), section=3, sh_offset=0x1A0))
     done = unwindkit("remove", path, "-o", out)
-    assert done.stderr == f"{out}: took out 2 .sframe sections of 64, 64 bytes, 0 segments\n"
+    assert done.stderr == f"{out}: removed 2 .sframe sections of 64, 64 bytes, 0 segments\n"
     assert out.read_bytes()[0x180:0x1E0] == bytes(0x60)
     assert out.read_bytes()[0x100:0x180] == FILLED.data

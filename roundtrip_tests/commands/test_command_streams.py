@@ -86,7 +86,7 @@ def test_commands_in_a_pipe(program: Path, tmp_path: Path) -> None:
     directives, _ = piped("convert", "-", "-", "--to", "directives", *raw, given=section)
     assert b".cfi_startproc" in directives
     without, lines = piped("remove", "-", "-o", "-", given=with_sframe)
-    assert lines[0].startswith("-: took out 1 .sframe section of ")
+    assert lines[0].startswith("-: removed 1 .sframe section of ")
     assert [one["name"] for one in info_of(without)] == [".eh_frame", ".eh_frame_hdr"]
 
 
@@ -120,9 +120,9 @@ def test_figures_on_standard_output(program: Path, tmp_path: Path) -> None:
 def test_what_standard_streams_cannot_be(program: Path, tmp_path: Path) -> None:
     for arguments, says in (
         (("sframe", program, "-o", "-", "--report", "-"), "- cannot be both the result and the report"),
-        (("sframe", "-", "--in-place"), "--in-place goes with a file, not with standard input"),
-        (("remove", "-", "--in-place"), "--in-place goes with a file, not with standard input"),
-        (("edit", "-", "--in-place", "--drop", "main"), "--in-place goes with a file, not with standard input"),
+        (("sframe", "-", "--in-place"), "--in-place requires a file, not standard input"),
+        (("remove", "-", "--in-place"), "--in-place requires a file, not standard input"),
+        (("edit", "-", "--in-place", "--drop", "main"), "--in-place requires a file, not standard input"),
         (("merge", "-", "-", "-o", tmp_path / "out"), "only one input can be standard input"),
     ):
         done = unwindkit(*arguments)

@@ -105,7 +105,9 @@ def test_wrong_usage(tmp_path: Path) -> None:
     for option in ("--rawline", "--decodedline", "--aranges", "--pubnames", "--pubtypes", "--macro"):
         done = unwindkit("dump", option, "--at", "0x1000", path)
         assert (done.returncode, done.stdout) == (WRONG, "")
-        assert done.stderr.splitlines()[-1].endswith("--at goes with --frames, --frames-interp and --sframe")
+        assert done.stderr.splitlines()[-1].endswith(
+            "--at can be combined with --frames, --frames-interp and --sframe only"
+        )
     with pytest.raises(BuildError, match=r"\.debug_line: at: its entries are not functions"):
         list(dump_sections(path, (".debug_line",), at=[0x1000]))
     done = unwindkit("dump", "--frames", "--at", "0x10000000000000000", path)

@@ -117,7 +117,7 @@ FIRST = SYMBOLS_END + len(member("//", LONG_NAMES))
 BROKEN = {
     "no magic": (b"!<arch>!" + bytes(60), "not an ELF file"),
     "thin": (b"!<thin>\n" + archive(b"", b"")[8:], "is a thin archive"),
-    "nothing in it": (MAGIC, "none of the archive's members"),
+    "nothing in it": (MAGIC, "no member of the archive"),
     "BSD's names": (
         MAGIC + member("#1/4", b"a.o\0" + OBJECT),
         "archive+0x8: ar_name: '#1/4' is a name of BSD archives",
@@ -261,7 +261,7 @@ def test_summary_and_exit_codes(tmp_path: Path) -> None:
         "  kept: 1 member: not a relocatable ELF file",
     ]
     done = command("remove", tmp_path / "out.a", "--in-place")
-    assert (done.returncode, "took out 2 .sframe sections of " in done.stderr) == (DONE, True)
+    assert (done.returncode, "removed 2 .sframe sections of " in done.stderr) == (DONE, True)
     done = command("sframe", path, "--section", tmp_path / "out.bin")
     assert (done.returncode, "an archive of object files" in done.stderr) == (WRONG, True)
 
@@ -270,7 +270,7 @@ def test_version_2_is_warned_of(tmp_path: Path) -> None:
     (tmp_path / "object.o").write_bytes(OBJECT)
     done = command("sframe", tmp_path / "object.o", "--in-place")
     assert done.returncode == DONE
-    assert done.stderr.splitlines()[-1].endswith("later leave SFrame V2 of relocatable files out: they merge V3")
+    assert done.stderr.splitlines()[-1].endswith("later ignore SFrame V2 in relocatable files: they merge V3")
 
 
 def test_folders_give_their_objects_and_archives(tmp_path: Path) -> None:
