@@ -18,11 +18,13 @@ from ...schemas.section import BuildError, ByteOrder
 from ...schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION
 from ..arch.table import Architecture
 from ..arrays import furthest_before, group_numbers, ranks, starts_of
+from ..columns import Columns, column_of, columns
 from ..refusals import Reason, Refusals
+from ..table.distinct import number_distinct
 from ..table.model import FunctionColumns, FunctionFlag, UnwindTable
 from ..table.pcmask import split_repetitive
 from .fres import abi_of
-from .write_fres import Blocks, Pieces, Segments, SframeRows, project_rows, share_blocks, split_runs
+from .write_fres import Blocks, FdePlan, Options, Pieces, Segments, project_rows, share_blocks, split_runs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,9 +123,41 @@ def to_sframe(
 def sframe_from_table(
     table: UnwindTable, version: int = 2, compact: Compact | None = None, max_rows: int | None = None
 ) -> tuple[Encoded, Refusals]:
-    """As `to_sframe`, but for the address."""
+    """As `to_sframe`, without the address."""
     is_foreign = table.byte_order == "big"
     compact = compact or ("none" if is_foreign else "share")
+    _check_arguments(table, version, compact, max_rows)
+    options = Options(SFRAME_VERSION(version), compact == "share" or (compact == "merge" and not is_foreign))
+    whole = split_repetitive(table)
+    rows = project_rows(whole.tables, options.version)
+    segments = split_runs(whole.tables, rows, options.version)
+    pieces, refusals = _pieces(whole.functions, table.architecture, segments)
+    plan = FdePlan(whole.functions, rows, segments, pieces)
+    if compact == "merge":
+        from .merge_fdes import DEFAULT_MAX_ROWS, Gaps, group_fdes
+
+        gaps = Gaps(table.code, _padding_code(table.architecture), refusals.start)
+        plan = group_fdes(plan, options, gaps, max_rows or DEFAULT_MAX_ROWS)
+    fdes, fres, num_fres = _encode(plan, options, table.byte_order)
+    encoded = Encoded(
+        architecture=table.architecture,
+        byte_order=table.byte_order,
+        version=options.version,
+        compact=compact,
+        # The caller knows only whole functions: parts of one count as that function.
+        function=whole.parent[pieces.function],
+        range_start=pieces.start,
+        range_size=pieces.size,
+        start=plan.pieces.start,
+        fdes=fdes,
+        fres=fres,
+        num_fres=num_fres,
+    )
+    return encoded, replace(refusals, function=whole.parent[refusals.function])
+
+
+def _check_arguments(table: UnwindTable, version: int, compact: str, max_rows: int | None) -> None:
+    """Raise BuildError for what `to_sframe` does not accept."""
     if version not in WRITTEN:
         raise BuildError(".sframe", None, "version", f"version {version} is not written (2 and 3 are)")
     if compact not in ("none", "share", "merge"):
@@ -132,30 +166,6 @@ def sframe_from_table(
         raise BuildError(".sframe", None, "max_rows", f"{max_rows} bounds nothing: it goes with 'merge', from 1 on")
     if table.functions.section.any():
         raise BuildError(".sframe", None, "functions", "are of a relocatable file: their addresses are not known yet")
-    whole = split_repetitive(table)
-    wire_version = SFRAME_VERSION(version)
-    rows = project_rows(whole.tables, wire_version)
-    split = split_runs(whole.tables, rows, wire_version)
-    pieces, refusals = _pieces(whole.functions, table.architecture, split)
-    shares = compact == "share" or (compact == "merge" and not is_foreign)
-    laid_out = rows, split, pieces
-    if compact == "merge":
-        from .merge_fdes import DEFAULT_MAX_ROWS, group_fdes
-
-        padding, bound = _padding_code(table.architecture), max_rows or DEFAULT_MAX_ROWS
-        refused, functions = refusals.start, whole.functions
-        laid_out = group_fdes(rows, split, pieces, refused, functions, table.code, padding, wire_version, bound, shares)
-    encoded = _assemble(table, wire_version, shares, whole.functions, *laid_out)
-    # Parts of one function are that function to whoever asked.
-    parent = whole.parent
-    encoded = replace(
-        encoded,
-        compact=compact,
-        function=parent[pieces.function],
-        range_start=pieces.start,
-        range_size=pieces.size,
-    )
-    return encoded, replace(refusals, function=parent[refusals.function])
 
 
 def _padding_code(architecture: Architecture) -> PaddingCode:
@@ -208,78 +218,86 @@ def _pieces(functions: FunctionColumns, architecture: Architecture, split: Segme
     )
 
 
-def _fre_types(pieces: Pieces, repetition: NDArray[np.uint16]) -> NDArray[np.uint8]:
-    """The FRE type of each FDE, by the range that its start addresses cover: the block for PCMASK."""
+@columns
+class _Attributes(Columns):
+    """What an FDE has besides its start, size and FREs."""
+
+    fre_type: NDArray[np.uint8] = column_of(SFRAME_FRE_TYPE)
+    info: NDArray[np.uint8] = column_of("`FdeInfo` or `FdeInfoV3`", "func_info")
+    info2: NDArray[np.uint8] = column_of(SFRAME_V3_FDE_TYPE, "func_info2")
+    repetition: NDArray[np.uint16] = column_of("bytes", "func_rep_size")
+
+
+def _attributes(plan: FdePlan, version: SFRAME_VERSION) -> _Attributes:
+    pieces = plan.pieces
+    repetition = plan.functions.repetition[pieces.function]
+    # The start addresses of FREs are within the FDE, or within its block where it is PCMASK.
     reach = np.where(repetition > 0, repetition.astype(np.uint64), pieces.size)
     types = np.full(len(reach), SFRAME_FRE_TYPE.ADDR4, np.uint8)
     types[reach < 1 << 16] = SFRAME_FRE_TYPE.ADDR2
     types[reach < 1 << 8] = SFRAME_FRE_TYPE.ADDR1
     types[repetition > 0] = SFRAME_FRE_TYPE.ADDR1
-    return types
+    info2 = plan.segments.is_flex(plan.rows, pieces.segment) * np.uint8(SFRAME_V3_FDE_TYPE.FLEX)
+    return _Attributes(types, types | _flag_bits(plan.functions, pieces, version), info2, repetition)
 
 
-def _assemble(
-    table: UnwindTable,
-    version: SFRAME_VERSION,
-    shares: bool,
-    functions: FunctionColumns,
-    rows: SframeRows,
-    split: Segments,
-    pieces: Pieces,
-) -> Encoded:
-    repetition = functions.repetition[pieces.function]
-    types = _fre_types(pieces, repetition)
-    widths = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
-    info = types | _flag_bits(functions, pieces, version)
-    info2 = split.is_flex(rows, pieces.segment) * np.uint8(SFRAME_V3_FDE_TYPE.FLEX)
-    is_v3 = version >= SFRAME_VERSION.V3
-    # Attributes are part of a block in version 3: only FDEs that agree in them can share one.
-    group, groups = types.astype(np.int64), len(widths)
-    if is_v3:
-        attributes = repetition.astype(np.int64) << 16 | info2.astype(np.int64) << 8 | info
-        kinds, group = np.unique(attributes, return_inverse=True)
-        group, groups = group.reshape(-1), max(1, len(kinds))
-    key = pieces.segment * groups + group
-    if shares:
-        first, block = _by_first_use(key, len(split.reason) * groups)
-        block = block[key]
-    else:
-        first = block = np.arange(len(key))
-    head = sframe.ATTRIBUTE_SIZE if is_v3 else 0
-    blocks = Blocks(table.byte_order, rows, split, pieces.segment[first], widths[types[first]], group[first], head)
-    kept, place = np.arange(len(first)), np.arange(len(first))
-    if shares:
-        host = share_blocks(blocks)
-        used = host[block]
-        first_use, place = _by_first_use(used, len(host))
-        kept, place = used[first_use], place[host]
+def _encode(plan: FdePlan, options: Options, byte_order: ByteOrder) -> tuple[NDArray[np.void], NDArray[np.uint8], int]:
+    """The records of the FDEs without their starts, the bytes of the FRE sub-section, and the number of FREs there."""
+    version, pieces = options.version, plan.pieces
+    attributes = _attributes(plan, version)
+    blocks, block = _blocks(plan, attributes, options, byte_order)
+    kept, place = _stored_blocks(blocks, block) if options.shares else (np.arange(len(blocks)), np.arange(len(blocks)))
     stored = blocks.select(kept)
-    fdes = np.zeros(len(pieces.start), dtype_of(sframe.FDE_RECORDS[version], table.byte_order))
+    fdes = np.zeros(len(pieces), dtype_of(sframe.FDE_RECORDS[version], byte_order))
     fdes["func_size"] = pieces.size
     fdes["func_start_fre_off"] = stored.offsets()[place[block]]
     fres = stored.encode()
-    described = fdes if not is_v3 else np.zeros(len(kept), dtype_of(sframe.FuncDescAttribute, table.byte_order))
-    of = np.arange(len(fdes)) if not is_v3 else first[kept]
-    described["func_num_fres"] = blocks.counts()[block[of]]
-    described["func_info"] = info[of]
-    described["func_rep_size"] = repetition[of]
-    if is_v3:
-        described["func_info2"] = info2[of]
-        raw = described.view(np.uint8).reshape(-1, head)
-        fres[stored.offsets()[:, None] + np.arange(head)] = raw
-    return Encoded(
-        architecture=table.architecture,
-        byte_order=table.byte_order,
-        version=version,
-        compact="share" if shares else "none",
-        function=pieces.function,
-        range_start=pieces.start,
-        range_size=pieces.size,
-        start=pieces.start,
-        fdes=fdes,
-        fres=fres,
-        num_fres=int(stored.counts().sum()),
-    )
+    if version >= SFRAME_VERSION.V3:
+        records = np.zeros(len(stored), dtype_of(sframe.FuncDescAttribute, byte_order))
+        records["func_info2"] = attributes.info2[stored.fde]
+        _describe(records, stored.counts(), attributes.select(stored.fde))
+        raw = records.view(np.uint8).reshape(-1, sframe.ATTRIBUTE_SIZE)
+        fres[stored.offsets()[:, None] + np.arange(sframe.ATTRIBUTE_SIZE)] = raw
+    else:
+        _describe(fdes, blocks.counts()[block], attributes)
+    return fdes, fres, int(stored.counts().sum())
+
+
+def _describe(records: NDArray[np.void], num_fres: NDArray[np.int64], attributes: _Attributes) -> None:
+    """Set the fields that are in the FDE, or from version 3 on in the attributes before its FREs."""
+    records["func_num_fres"] = num_fres
+    records["func_info"] = attributes.info
+    records["func_rep_size"] = attributes.repetition
+
+
+def _blocks(
+    plan: FdePlan, attributes: _Attributes, options: Options, byte_order: ByteOrder
+) -> tuple[Blocks, NDArray[np.int64]]:
+    """The blocks of FREs to write, and the index of each FDE's. With `shares` FDEs of one segment share one."""
+    segment = plan.pieces.segment
+    widths = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
+    group, groups, header = attributes.fre_type.astype(np.int64), len(widths), 0
+    if options.version >= SFRAME_VERSION.V3:
+        # Attributes are part of a block: only FDEs that agree in them can share one.
+        header = sframe.ATTRIBUTE_SIZE
+        group, kinds = number_distinct(attributes.repetition, attributes.info2, attributes.info)
+        groups = max(1, len(kinds))
+    fde = block = np.arange(len(segment))
+    if options.shares:
+        key = segment * groups + group
+        fde, place = _by_first_use(key, len(plan.segments.reason) * groups)
+        block = place[key]
+    width = widths[attributes.fre_type[fde]]
+    return Blocks(byte_order, plan.rows, plan.segments, fde, segment[fde], width, group[fde], header), block
+
+
+def _stored_blocks(blocks: Blocks, block: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which blocks are stored, and for each block the place of the one among these whose bytes it uses. `block` is each
+    FDE's."""
+    host = share_blocks(blocks)
+    used = host[block]
+    first_use, place = _by_first_use(used, len(host))
+    return used[first_use], place[host]
 
 
 def _flag_bits(functions: FunctionColumns, pieces: Pieces, version: SFRAME_VERSION) -> NDArray[np.uint8]:

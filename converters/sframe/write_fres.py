@@ -7,7 +7,7 @@ blocks are one. In version 3 a segment with a row that needs it is said in FLEX 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..refusals import Reason
 from ..table.distinct import random_keys
-from ..table.model import ROW_VALUES, UnwindTable
+from ..table.model import ROW_VALUES, FunctionColumns, UnwindTable
 from .flex import forms_of
 from .fres import MAX_FLEX_WORDS, MAX_WORDS, abi_of
 
@@ -189,21 +189,46 @@ class Pieces(Columns):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class FdePlan:
+    """The FDEs of a section before they are encoded: `pieces` of `functions`, the `segments` that pieces name, and the
+    `rows` that segments name."""
+
+    functions: FunctionColumns
+    rows: SframeRows
+    segments: Segments
+    pieces: Pieces
+
+
+class Options(NamedTuple):
+    """How a section is encoded. `shares`: FDEs with equal rows share one block of FREs."""
+
+    version: SFRAME_VERSION
+    shares: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """Blocks to be written: the segment and the width of start addresses of each; `head` bytes before each are left
-    for its attributes, and `group` tells apart which may be one (kernels/sframe/share_blocks.py)."""
+    """Blocks of FREs to write, one element each: the first FDE that has it, its segment, and the bytes of a start
+    address; only blocks of one `group` may share bytes (kernels/sframe/share_blocks.py). `header` bytes are left before
+    each for its attributes."""
 
     byte_order: ByteOrder
     rows: SframeRows
     split: Segments
+    fde: NDArray[np.int64]
     segment: NDArray[np.int64]
     width: NDArray[np.uint8]
     group: NDArray[np.int64]
-    head: int
+    header: int
+
+    def __len__(self) -> int:
+        """The number of blocks."""
+        return len(self.segment)
 
     def select(self, which: NDArray[np.int64]) -> Blocks:
         """Some of the blocks, in that order."""
-        return replace(self, segment=self.segment[which], width=self.width[which], group=self.group[which])
+        columns = {name: getattr(self, name)[which] for name in ("fde", "segment", "width", "group")}
+        return replace(self, **columns)
 
     def counts(self) -> NDArray[np.int64]:
         """FREs of each block."""
@@ -211,7 +236,7 @@ class Blocks:
 
     def ends(self) -> NDArray[np.int64]:
         """The offset behind each block."""
-        return np.cumsum(self.head + self.split.size[self.segment] + self.counts() * self.width)
+        return np.cumsum(self.header + self.split.size[self.segment] + self.counts() * self.width)
 
     def offsets(self) -> NDArray[np.int64]:
         """The offset of each block."""
@@ -222,7 +247,7 @@ class Blocks:
         ends = self.ends()
         out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
         is_big, rows, segments = self.byte_order == "big", self.rows.for_kernels(), self.split.for_kernels()
-        engine.sframe.fres.encode(is_big, self.head, rows, segments, *views(self.segment, self.width, out))
+        engine.sframe.fres.encode(is_big, self.header, rows, segments, *views(self.segment, self.width, out))
         return out
 
 
@@ -235,5 +260,5 @@ def share_blocks(blocks: Blocks) -> NDArray[np.int64]:
     keys, hashes = random_keys(blocks.rows.words.shape[1] + 2), np.empty(len(blocks.split.rows), np.uint32)
     columns = views(blocks.segment, blocks.group, keys, hashes, slots, marks, host)
     rows, segments = blocks.rows.for_kernels(), blocks.split.for_kernels()
-    engine.sframe.share_blocks.Sharing(rows, segments, *columns).share(not blocks.head)
+    engine.sframe.share_blocks.Sharing(rows, segments, *columns).share(not blocks.header)
     return host
