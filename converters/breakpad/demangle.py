@@ -1,7 +1,7 @@
-"""Names of C++ and Rust symbols as people write them.
+"""Demangling of C++ and Rust symbol names.
 
-Strategy: the C++ runtime's own demangler does C++; what Rust writes is told apart by its shape and left to a library
-that knows it, which does C++ too where there is no such runtime. A name that nobody can read stays.
+Strategy: the C++ runtime's own demangler demangles C++. Rust names are recognised by their form and demangled by a
+library, which also demangles C++ if there is no C++ runtime. A name that neither can demangle is kept.
 """
 
 from __future__ import annotations
@@ -10,30 +10,32 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-# A hash ends a name in Rust's older scheme, which is C++'s otherwise; the newer scheme begins in its own way.
+# Rust's legacy scheme is C++'s with a hash at the end of the name; its v0 scheme has a prefix of its own.
 _RUST = re.compile(r"_R[A-Z0-9]|_ZN.*17h[0-9a-f]{16}E")
 _MANGLED = ("_Z", "_R")
 RUNTIMES = ("libstdc++.so.6", "libc++abi.so.1")
 
 
 def demangle_names(names: Iterable[str]) -> list[str]:
-    """Each name, demangled where it is mangled; versions (`@@GLIBC_2.34`) are no part of names."""
+    """Each name without its version (`@@GLIBC_2.34`), demangled if it is mangled."""
     found = []
-    with _cplusplus() as of_cplusplus:
+    with _cplusplus() as demangle_cplusplus:
         for name in names:
             if "@" in name:
                 name = name.partition("@")[0] or name
             if name.startswith(_MANGLED):
                 is_rust = ("17h" in name or name.startswith("_R")) and _RUST.match(name)
-                name = (_rust if is_rust else of_cplusplus)(name)
+                name = (_demangle_rust if is_rust else demangle_cplusplus)(name)
             found.append(name)
     return found
 
 
 @contextmanager
 def _cplusplus() -> Iterator[Callable[[str], str]]:
-    """The first C++ runtime that is there (Itanium C++ ABI, __cxa_demangle), with room of its own: the ABI lets names
-    have the same one, from malloc(), which the runtime exchanges for more."""
+    """The demangler of the first C++ runtime found (Itanium C++ ABI, __cxa_demangle).
+
+    All names share one output buffer, from malloc(), which the runtime reallocates when a name needs more.
+    """
     import ctypes
 
     libraries = []
@@ -41,32 +43,32 @@ def _cplusplus() -> Iterator[Callable[[str], str]]:
         with suppress(OSError):
             libraries.append(ctypes.CDLL(name))
     if not libraries:
-        yield _rust
+        yield _demangle_rust
         return
-    demangle, free, room = libraries[0]["__cxa_demangle"], ctypes.CDLL(None)["free"], ctypes.c_void_p()
+    demangle, free, buffer = libraries[0]["__cxa_demangle"], ctypes.CDLL(None)["free"], ctypes.c_void_p()
     demangle.restype, demangle.argtypes = ctypes.c_void_p, [ctypes.c_char_p, *[ctypes.c_void_p] * 3]
     free.restype, free.argtypes = None, [ctypes.c_void_p]
     size = ctypes.c_size_t()
-    place = ctypes.addressof(size)
+    size_address = ctypes.addressof(size)
 
-    def readable(name: str) -> str:
+    def demangle_cplusplus(name: str) -> str:
         mangled = name.encode("utf-8", "surrogateescape")
-        found = demangle(mangled, room.value, place if room.value else None, None)
+        found = demangle(mangled, buffer.value, size_address if buffer.value else None, None)
         if not found:
             return name
         text = ctypes.string_at(found)
-        if not room.value:
+        if not buffer.value:
             size.value = len(text) + 1
-        room.value = found
+        buffer.value = found
         return text.decode("utf-8", "surrogateescape")
 
     try:
-        yield readable
+        yield demangle_cplusplus
     finally:
-        free(room)
+        free(buffer)
 
 
-def _rust(name: str) -> str:
+def _demangle_rust(name: str) -> str:
     import demangle
 
     return str(demangle.demangle(name))

@@ -1,7 +1,7 @@
-"""Lines as Breakpad says them, FILE and line records, from a line table and back (the symbol file document).
+"""Breakpad's FILE and line records from a line table, and back (Breakpad, docs/symbol_files.md).
 
-Strategy: both are ranges of addresses with a line: rows become disjoint ranges, ranges become rows. Numbers are written
-and read by kernels, line by line; no object is made of any.
+Strategy: rows become disjoint address ranges with a line, and ranges become rows. Kernels write and read the numbers,
+without an object per record.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 
 SOURCE = "line records"
 BASES = tuple(kind.base for _, kind in parts_of(Line) if isinstance(kind, Number))
-OMITTED = "<name omitted>"  # as dump_syms calls what has no name
+OMITTED = "<name omitted>"  # dump_syms's name for a function without one
 WORD_LIMIT = 1 << 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineRecords:
-    """Line records, ascending and apart: `address` u64, absolute, `size` u64 in bytes, `line` u32, `filenum` i64, the
-    number of the file's path in `files`."""
+    """Line records, ascending and disjoint: `address` u64, absolute; `size` u64 in bytes; `line` u32; `filenum` i64, an
+    index into the paths `files`.
+    """
 
     address: NDArray[np.uint64]
     size: NDArray[np.uint64]
@@ -52,10 +53,10 @@ class LineRecords:
 
 
 def line_records(table: LineTable) -> LineRecords:
-    """What a table of a linked file says, as line records.
+    """The line records of a linked file's table.
 
-    An address that several sequences claim is that of the one that starts first. Rows of line 0, which says that there
-    is none, and of a file that the table does not name, have no record. Neighbours of one file and line are one record.
+    An address in several sequences belongs to the one that starts first. Rows of line 0 (no source line) and of a file
+    that the table does not name get no record. Adjacent ranges with the same file and line become one record.
     """
     start, size = sequence_ranges(table)
     owner, begin = range_owners(start, size)
@@ -81,39 +82,39 @@ def to_line_records(
     names: Sequence[str] | None = None,
     load_address: int = 0,
 ) -> bytes:
-    """The FILE, FUNC and line records of a line table. Addresses in the text count from `load_address`.
+    """The FILE, FUNC and line records of a line table. Addresses in the text are relative to `load_address`.
 
-    `start`, `size` and `names` are the functions', apart from each other; line records are clipped to them. None: each
-    stretch of code with lines is a FUNC without a name. Raises BuildError.
+    `start`, `size` and `names` are those of the functions, which must be disjoint; line records are clipped to them.
+    Without `start` and `size` each contiguous range of line records is a FUNC without a name. Raises BuildError.
     """
     records = line_records(table)
     if start is None or size is None:
-        start, size = _stretches(records)
+        start, size = _contiguous_ranges(records)
     begin, extent = np.array(start, np.uint64, ndmin=1), np.array(size, np.uint64, ndmin=1)
     order = np.argsort(begin, kind="stable")
     called = [OMITTED] * len(order) if names is None else [names[index] for index in order.tolist()]
     begin, extent = begin[order], extent[order]
     if (begin[1:] < begin[:-1] + extent[:-1]).any():
         raise BuildError(SOURCE, None, "functions", "overlap")
-    columns = _clipped(records, begin, begin + extent)
+    columns = _clip(records, begin, begin + extent)
     origin = np.uint64(load_address)
     nothing = [0] * len(order)
     functions = build_lines(Func, [False] * len(order), (begin - origin).tolist(), extent.tolist(), nothing, called)
     numbers = list(range(len(records.files)))
-    head = build_lines(File, numbers, [text_from(path) for path in records.files])
-    return head + _written(functions, begin, columns, origin)
+    files = build_lines(File, numbers, [text_from(path) for path in records.files])
+    return files + _build_text(functions, begin, columns, origin)
 
 
-def _stretches(records: LineRecords) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Start and bytes of what has lines without a gap."""
+def _contiguous_ranges(records: LineRecords) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Start and size of the ranges that records cover without a gap."""
     end = records.address + records.size
     is_new = range_run_starts(records.address, end)
     start = records.address[is_new]
     return start, end[run_ends(is_new)] - start
 
 
-def _clipped(records: LineRecords, begin: NDArray[np.uint64], end: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Address, size, line and file of the parts of records inside some ranges: a row each."""
+def _clip(records: LineRecords, begin: NDArray[np.uint64], end: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Address, size, line and file number of the parts of records inside the given ranges: one row per part."""
     stop = records.address + records.size
     first = np.searchsorted(end, records.address, side="right")
     count = np.maximum(np.searchsorted(begin, stop, side="left") - first, 0)
@@ -127,8 +128,8 @@ def _clipped(records: LineRecords, begin: NDArray[np.uint64], end: NDArray[np.ui
     return found
 
 
-def _written(functions: bytes, begin: NDArray[np.uint64], columns: NDArray[np.uint64], origin: np.uint64) -> bytes:
-    """The text: each function's line before the records in it."""
+def _build_text(functions: bytes, begin: NDArray[np.uint64], columns: NDArray[np.uint64], origin: np.uint64) -> bytes:
+    """The text: each FUNC record, followed by its line records."""
     pool = np.frombuffer(functions, np.uint8)
     ends = starts_of_ends(np.flatnonzero(pool == ord("\n")) + 1)
     before = starts_of_ends(np.searchsorted(begin, columns[:, 0], side="right"))
@@ -137,18 +138,17 @@ def _written(functions: bytes, begin: NDArray[np.uint64], columns: NDArray[np.ui
     values[:, 0] -= origin
     fixed = views(pool, places, np.array(BASES, np.uint8), np.ascontiguousarray(values))
     size = engine.breakpad.symbol_lines.write(*fixed, *views(np.empty(0, np.uint8)))
-    text = fill_bytes(size, lambda room: engine.breakpad.symbol_lines.write(*fixed, *views(room)))
+    text = fill_bytes(size, lambda out: engine.breakpad.symbol_lines.write(*fixed, *views(out)))
     return text + functions[places[-1] :]
 
 
 def from_line_records(
     text: bytes | str, load_address: int = 0, byte_order: ByteOrder = "little", address_size: int = 8
 ) -> LineTable:
-    """The line table of the FILE and line records of a symbol file: other lines are passed over.
+    """The line table of the FILE and line records of a symbol file; other records are ignored.
 
-    Addresses in the text count from `load_address`. One unit of version 5 has all files; each stretch of code without
-    a gap is a sequence. Of records that overlap the one that starts first holds. Raises ParseError, whose record is
-    the line.
+    Addresses in the text are relative to `load_address`. One unit of version 5 holds all files; each contiguous range
+    is a sequence. Where records overlap, the one that starts first wins. Raises ParseError whose record names the line.
     """
     data = bytes_from(text) if isinstance(text, str) else text
     values, number, files = _read(data)
@@ -159,7 +159,7 @@ def from_line_records(
     for index in wrong[:1]:
         raise ParseError(SOURCE, None, f"line {number[index]}: filenum", f"there is no FILE {int(values[index, 3])}")
     last = values[:, 0] + np.maximum(values[:, 1], np.uint64(1)) - np.uint64(1)
-    # The address behind a record is the row's that ends its sequence: it has to be one, too.
+    # The row that ends a sequence is at the first address after the record, which must also fit the address space.
     top = (1 << 8 * address_size) - 1 - load_address
     for index in np.flatnonzero((last < values[:, 0]) | (last >= top))[:1]:
         raise ParseError(SOURCE, None, f"line {number[index]}: size", "the record reaches past the address space")
@@ -172,12 +172,13 @@ def from_line_records(
 
 
 def _read(data: bytes) -> tuple[NDArray[np.uint64], NDArray[np.int64], dict[int, bytes]]:
-    """Line records, a row each, the numbers of their lines, and files by number."""
-    room = data.count(b"\n") + 1
-    values, number = np.zeros((room, len(BASES)), np.uint64), np.empty(room, np.int64)
-    others = np.empty((room, 2), np.int64)
-    head = np.frombuffer(b"FILE ", np.uint8)
-    fixed = (np.frombuffer(data, np.uint8), head, np.array(BASES, np.uint8))
+    """The fields of line records, one row per record; the number of the line of each; and file names by number."""
+    capacity = data.count(b"\n") + 1
+    values, number = np.zeros((capacity, len(BASES)), np.uint64), np.empty(capacity, np.int64)
+    # Start and line number of each line that the declared records must parse: FILE, and unusual spellings.
+    others = np.empty((capacity, 2), np.int64)
+    prefix = np.frombuffer(b"FILE ", np.uint8)
+    fixed = (np.frombuffer(data, np.uint8), prefix, np.array(BASES, np.uint8))
     filled = np.zeros(2, np.int64)
     engine.breakpad.symbol_lines.records(*views(*fixed, values, number, others, filled))
     count, rest = filled.tolist()
@@ -192,8 +193,8 @@ def _read(data: bytes) -> tuple[NDArray[np.uint64], NDArray[np.int64], dict[int,
         elif isinstance(record, Line):
             odd.append((line, record))
     if odd:
-        said = [(one.address, one.size, one.line, one.filenum) for _, one in odd]
-        values = np.concatenate([values[:count], np.array(said, np.uint64)])
+        fields = [(one.address, one.size, one.line, one.filenum) for _, one in odd]
+        values = np.concatenate([values[:count], np.array(fields, np.uint64)])
         number = np.concatenate([number[:count], np.array([line for line, _ in odd])])
         count = len(number)
     return values[:count], number[:count], files
@@ -206,7 +207,9 @@ def _rows(
     file: NDArray[np.int64],
     load_address: np.uint64,
 ) -> tuple[LineRowColumns, NDArray[np.int64]]:
-    """Rows of disjoint ranges, ascending, and where their sequences begin: a row for each, and one for each gap."""
+    """The rows of ascending, disjoint ranges, and where each sequence begins: one row per range and one that ends each
+    sequence, before a gap.
+    """
     is_last = run_ends(range_run_starts(begin, end))
     place = np.arange(len(begin)) + starts_of(is_last)[:-1]
     stops = place[is_last] + 1
@@ -225,7 +228,7 @@ LINE_BASE, LINE_RANGE, VERSION = -5, 14, 5
 def _one_unit(
     found: tuple[LineRowColumns, NDArray[np.int64]], files: list[bytes], byte_order: ByteOrder, address_size: int
 ) -> LineTable:
-    """A table of one unit that has all files; their directory is the compilation's, of which nothing is known."""
+    """A table of one unit with all files, in one directory: the compilation's, whose name is unknown (empty)."""
     rows, first_row = found
     numbers: dict[bytes, int] = {b"": 0}
     path = np.array([numbers.setdefault(one, len(numbers)) for one in files], np.uint32)

@@ -1,4 +1,4 @@
-"""The records that a symbol file begins with: MODULE and INFO CODE_ID."""
+"""The first records of a symbol file: MODULE and INFO CODE_ID."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..elf.identity import build_id, module_name
 from ..elf.image import ElfImage
 
 GUID_SIZE = 16
-# Breakpad's hash of a file without a build id is over the first page of its code.
+# Breakpad hashes the first page of the code of a file without a build id.
 HASHED_CODE = 4096
 AGE = "0"
 
 
 def module_of(image: ElfImage) -> tuple[Module, InfoCodeId | None]:
-    """The records that a symbol file begins with: MODULE, and INFO CODE_ID where there is a build id.
+    """The first records of a symbol file: MODULE, and INFO CODE_ID if there is a build id.
 
-    The id is the build id's first 16 bytes as a GUID, whose first three numbers are written most significant byte
-    first, and the age 0; without a build id a hash of `.text`. Raises ParseError, and BuildError where Breakpad has no
-    name for the architecture.
+    The module's id is a GUID and the age 0. The GUID is the build id's first 16 bytes, its first three numbers written
+    most significant byte first; without a build id it is a hash of `.text`. Raises ParseError, and BuildError if
+    Breakpad has no name for the architecture.
     """
     found = build_id(image)
     identifier = (found or _code_hash(image))[:GUID_SIZE].ljust(GUID_SIZE, b"\0")
@@ -34,7 +34,7 @@ def module_of(image: ElfImage) -> tuple[Module, InfoCodeId | None]:
 
 
 def _architecture(image: ElfImage) -> str:
-    """Breakpad's name of the file's architecture."""
+    """Breakpad's name for the file's architecture."""
     architecture = supported_architecture(image)
     if architecture.breakpad_module is None:
         raise BuildError("MODULE", None, "architecture", f"Breakpad has no name for {architecture.name}")
@@ -42,7 +42,7 @@ def _architecture(image: ElfImage) -> str:
 
 
 def _code_hash(image: ElfImage) -> bytes:
-    """The first bytes of `.text`, 16 at a time, exclusive or."""
+    """The exclusive or of all 16-byte blocks in the first page of `.text`."""
     found = [header for header in image.named(".text") if not header.is_nobits]
     code = bytes(image.contents(found[0]).data[:HASHED_CODE]) if found else b""
     lanes = np.frombuffer(code.ljust(-(-len(code) // GUID_SIZE) * GUID_SIZE, b"\0"), np.uint8)

@@ -1,6 +1,6 @@
-"""Symbols of the linker as Breakpad's PUBLIC records: one an address.
+"""ELF symbols as Breakpad's PUBLIC records: one per address.
 
-Strategy: tables stay columns until names are chosen; strings are made of the chosen ones alone.
+Strategy: symbols stay in columns until one name per address is chosen; only the chosen names become strings.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from elftools.elf.enums import ENUM_ST_INFO_BIND
 
 from ...schemas.breakpad import Public
 from ...schemas.breakpad_files import build_lines
+from ..arrays import run_starts
 from ..elf.image import ElfImage
 from ..elf.symbols import defined_functions, strings_of
 from .demangle import demangle_names
@@ -20,46 +21,47 @@ from .demangle import demangle_names
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Of several names for one address the one that people know: seen by others, without underscores in front (in C
-# libraries such a name is often the weak one), short.
+# Characters that a line of text cannot hold.
 _UNPRINTABLE = str.maketrans("\0\r\n", "???")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicSymbols:
-    """Functions of a symbol table: `address` u64 ascending, absolute; `m`: it has several names; `name` as linked."""
+    """Functions of a symbol table: `address` u64 ascending, absolute; `m`: it has several names; `name`, mangled."""
 
     address: NDArray[np.uint64]
     m: NDArray[np.bool_]
     name: list[str]
 
     @classmethod
-    def none(cls) -> PublicSymbols:
-        """No symbol."""
+    def empty(cls) -> PublicSymbols:
+        """No symbols."""
         return cls(np.zeros(0, np.uint64), np.zeros(0, np.bool_), [])
 
-    def chosen(self, which: NDArray[np.bool_]) -> PublicSymbols:
-        """Some of them."""
+    def select(self, which: NDArray[np.bool_]) -> PublicSymbols:
+        """The symbols where `which` is true."""
         names = [name for name, is_wanted in zip(self.name, which.tolist(), strict=True) if is_wanted]
         return PublicSymbols(self.address[which], self.m[which], names)
 
 
 def public_symbols(image: ElfImage) -> PublicSymbols:
-    """The functions of `.symtab`, or of `.dynsym` where there is none. Raises ParseError for broken tables."""
+    """The functions of `.symtab`, or of `.dynsym` without one. Raises ParseError for a malformed table."""
     for kind in ("SHT_SYMTAB", "SHT_DYNSYM"):
         for header in image.sections:
             if header.type == kind and not header.is_nobits:
                 symbols, address = defined_functions(image, header)
                 strings = strings_of(image, header)
                 if len(symbols) and strings:
-                    return _chosen(symbols, address, strings)
-    return PublicSymbols.none()
+                    return _choose_names(symbols, address, strings)
+    return PublicSymbols.empty()
 
 
-def _chosen(symbols: NDArray[np.void], address: NDArray[np.uint64], strings: bytes) -> PublicSymbols:
-    """One name for each address."""
+def _choose_names(symbols: NDArray[np.void], address: NDArray[np.uint64], strings: bytes) -> PublicSymbols:
+    """One name per address: preferably global, without leading underscores (in C libraries a name with them is often
+    the weak one), and short.
+    """
     pool = np.frombuffer(strings, np.uint8)
-    # A name may run to the end of the table, or be said to begin behind it.
+    # A malformed name may lack its terminator or start past the end of the table.
     ends = np.append(np.flatnonzero(pool == 0), len(pool))
     start = np.minimum(symbols["name"].astype(np.int64), len(pool))
     size = ends[np.searchsorted(ends, start)] - start
@@ -68,29 +70,28 @@ def _chosen(symbols: NDArray[np.void], address: NDArray[np.uint64], strings: byt
     order = np.lexsort((start, size, underscores, is_local, address))
     order = order[size[order] > 0]
     sorted_address = address[order]
-    is_first = np.append(True, sorted_address[1:] != sorted_address[:-1])[: len(order)]
-    first = np.flatnonzero(is_first)
+    first = np.flatnonzero(run_starts(sorted_address))
     begin, end = start[order], start[order] + size[order]
 
     def names(which: NDArray[np.int64]) -> list[bytes]:
         return [strings[a:b] for a, b in zip(begin[which].tolist(), end[which].tolist(), strict=True)]
 
-    several = np.zeros(len(first), np.bool_)
+    has_several = np.zeros(len(first), np.bool_)
     count = np.diff(np.append(first, len(order)))
     for index in np.flatnonzero(count > 1).tolist():
-        several[index] = len(set(names(np.arange(first[index], first[index] + count[index])))) > 1
+        has_several[index] = len(set(names(np.arange(first[index], first[index] + count[index])))) > 1
     chosen = [name.decode("utf-8", "surrogateescape") for name in names(first)]
-    return PublicSymbols(sorted_address[first], several, chosen)
+    return PublicSymbols(sorted_address[first], has_several, chosen)
 
 
-def _printable(names: list[str]) -> list[str]:
-    together = " ".join(names)
-    is_odd = any(chr(one) in together for one in _UNPRINTABLE)
-    return [name.translate(_UNPRINTABLE) for name in names] if is_odd else names
+def _replace_unprintable(names: list[str]) -> list[str]:
+    joined = " ".join(names)
+    has_any = any(chr(one) in joined for one in _UNPRINTABLE)
+    return [name.translate(_UNPRINTABLE) for name in names] if has_any else names
 
 
 def public_lines(symbols: PublicSymbols, load_address: int) -> bytes:
-    """PUBLIC records, with demangled names; a character that no line can hold becomes `?`."""
-    names = _printable(demangle_names(symbols.name))
+    """PUBLIC records with demangled names; `?` replaces each character that a line cannot hold."""
+    names = _replace_unprintable(demangle_names(symbols.name))
     address = (symbols.address - np.uint64(load_address)).tolist()
     return build_lines(Public, symbols.m.tolist(), address, [0] * len(address), names)

@@ -1,6 +1,6 @@
-"""STACK WIN records: what they make of a frame of 32-bit x86 (Breakpad, Interpreting a STACK WIN record).
+"""STACK WIN records: the caller's registers of a 32-bit x86 frame (Breakpad, Interpreting a STACK WIN record).
 
-Strategy: the document's sums for a record without a program string; else the program, with the document's variables.
+Strategy: a program string is run with the document's variables; a record without one uses the document's sums.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ RESULTS = ("$eip", "$esp", "$ebp", "$ebx", "$esi", "$edi")
 
 
 class FrameType(IntEnum):
-    """The types that mean something here (StackFrameTypeEnum)."""
+    """The record types that are evaluated (StackFrameTypeEnum)."""
 
     FPO = 0
     FRAME_DATA = 4
 
 
 def stack_win_at(records: Iterable[StackWin], address: int) -> StackWin | None:
-    """The record for an address, from the load address: FrameTypeFrameData before FrameTypeFPO, then the smaller
-    range, then the first. Other types are ignored.
+    """The record for an address, which is relative to the load address.
+
+    FrameTypeFrameData wins over FrameTypeFPO, then the smaller range, then the first record. Other types are ignored.
     """
     found = [
         record
@@ -43,12 +44,12 @@ def caller_by_stack_win(
     """The caller's registers that the record recovers, by name; `$eip` 0 is the end of the stack.
 
     `registers` are the frame's: `$esp` and `$ebp`, others if a program uses them. `next_parameter_size` is the
-    parameter size of the function that this frame called, 0 in the youngest. Raises ParseError for a program that
-    fails or a register that is not given, and whatever `memory` raises.
+    parameter size of the function that this frame called, 0 in the innermost frame. Raises ParseError if the program
+    fails or a register is missing, and whatever `memory` raises.
     """
     for name in ("$esp", "$ebp"):
         if name not in registers:
-            raise ParseError("", None, "STACK WIN", f"{name} is not known")
+            raise ParseError("", None, "STACK WIN", f"{name} has no value")
     esp = registers["$esp"]
     frame_size = record.local_size + record.saved_register_size + next_parameter_size
     last = record.program_string_or_allocates_base_pointer

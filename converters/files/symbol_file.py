@@ -52,7 +52,7 @@ class SymbolFile:
         yield self.head
         yield self.publics
         if self.lines is not None:
-            yield from self.lines.pieces()
+            yield from self.lines.chunks()
 
 
 def symbol_file(image: ElfImage, cfi_only: bool = False) -> SymbolFile:
@@ -65,9 +65,9 @@ def symbol_file(image: ElfImage, cfi_only: bool = False) -> SymbolFile:
     head = b"".join(build_record(record) for record in (module, code_id) if record is not None)
     # The table takes most memory: it is gone before there are names.
     lines, functions, source, outside = _stack_cfi(image)
-    symbols = PublicSymbols.none() if cfi_only else public_symbols(image)
+    symbols = PublicSymbols.empty() if cfi_only else public_symbols(image)
     is_loaded = _is_loaded(image, symbols.address)
-    publics = public_lines(symbols.chosen(is_loaded), image.load_address)
+    publics = public_lines(symbols.select(is_loaded), image.load_address)
     public_count = int(is_loaded.sum())
     outside += len(is_loaded) - public_count
     return SymbolFile(module, head, public_count, publics, lines, functions, source, outside)

@@ -82,28 +82,28 @@ def test_values_of_four_bytes(expression: str, expected: int) -> None:
 @pytest.mark.parametrize(
     ("expression", "offset", "reason"),
     [
-        ("", 0, "0 values are left, expected one"),
-        ("1 2", 3, "2 values are left, expected one"),
-        ("+", 0, "+ finds too few values on the stack"),
-        ("1 +", 2, "+ finds too few values on the stack"),
-        ("^", 0, "^ finds too few values on the stack"),
-        ("1 0 /", 4, "a division by zero"),
-        ("1 0 %", 4, "a division by zero"),
-        ("1 0 @", 4, "@ to 0, expected a power of two"),
-        ("1 12 @", 5, "@ to 12, expected a power of two"),
+        ("", 0, "expected one value on the stack at the end, found 0"),
+        ("1 2", 3, "expected one value on the stack at the end, found 2"),
+        ("+", 0, "too few values on the stack for +"),
+        ("1 +", 2, "too few values on the stack for +"),
+        ("^", 0, "too few values on the stack for ^"),
+        ("1 0 /", 4, "division by zero"),
+        ("1 0 %", 4, "division by zero"),
+        ("1 0 @", 4, "@ aligns to 0, expected a power of two"),
+        ("1 12 @", 5, "@ aligns to 12, expected a power of two"),
         ("$rbx 8 +", 7, "$rbx has no value"),
         ("$rbx", 0, "$rbx has no value"),
         (".undef", 0, ".undef has no value"),
         ("0x10", 0, "0x10 has no value"),
         ("1.5", 0, "1.5 has no value"),
-        ("- 1", 0, "- finds too few values on the stack"),
+        ("- 1", 0, "too few values on the stack for -"),
         ("18446744073709551616", 0, "18446744073709551616 does not fit in 8 bytes"),
         ("1 " + "9" * 10_000 + " +", 10_003, f"{'9' * 40} does not fit in 8 bytes"),
-        ("=", 0, "= finds too few values on the stack"),
-        ("5 =", 2, "= finds too few values on the stack"),
-        ("5 6 =", 4, "= to 5, expected a name that begins with $"),
-        (".cfa 6 =", 7, "= to .cfa, expected a name that begins with $"),
-        ("1 1 + 6 =", 8, "= to 2, expected a name that begins with $"),
+        ("=", 0, "too few values on the stack for ="),
+        ("5 =", 2, "too few values on the stack for ="),
+        ("5 6 =", 4, "= assigns to 5, expected a name that begins with $"),
+        (".cfa 6 =", 7, "= assigns to .cfa, expected a name that begins with $"),
+        ("1 1 + 6 =", 8, "= assigns to 2, expected a name that begins with $"),
     ],
 )
 def test_what_has_no_value_says_where(expression: str, offset: int, reason: str) -> None:
@@ -139,9 +139,9 @@ def test_program_strings_assign() -> None:
 
 
 def test_program_strings_leave_nothing() -> None:
-    with pytest.raises(ParseError, match="1 values are left, expected none"):
+    with pytest.raises(ParseError, match="expected no value on the stack at the end, found 1"):
         run_postfix("$eip 1 = 5", {}, memory)
-    with pytest.raises(ParseError, match=r"^postfix\+0xe: \$eip 1 = 5 2  =: = to 5, expected a name"):
+    with pytest.raises(ParseError, match=r"^postfix\+0xe: \$eip 1 = 5 2  =: = assigns to 5, expected a name"):
         run_postfix("$eip 1 = 5 2  =", {}, memory)
 
 

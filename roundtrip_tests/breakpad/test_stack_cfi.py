@@ -193,7 +193,7 @@ def test_addresses_count_from_the_load_address_and_have_64_bits() -> None:
 def test_an_unknown_augmentation_and_relocatable_files() -> None:
     one = Function(0x1000, 4, (Row(0, NO_CFA),), flags=FunctionFlag.UNKNOWN_AUGMENTATION)
     assert to_stack_cfi(table_of(ARCHITECTURES["x86_64"], [one]))[0] == b""
-    with pytest.raises(BuildError, match="are of a relocatable file"):
+    with pytest.raises(BuildError, match="the file is relocatable: addresses are not final"):
         to_stack_cfi(table_of(ARCHITECTURES["x86_64"], [Function(0, 4, (START,), section=2)]))
 
 

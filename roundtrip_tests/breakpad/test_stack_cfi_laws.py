@@ -79,7 +79,7 @@ def test_text_of_any_table_comes_back(architecture: Architecture, data: DataObje
     again = to_stack_cfi(read)[0]
     assert by_pc(from_stack_cfi(again, architecture.name)).differences(by_pc(read)) == []
     assert to_stack_cfi(from_stack_cfi(again, architecture.name))[0] == again
-    assert b"".join(bytes(piece) for piece in lay_out_text(table).pieces()) == text
+    assert b"".join(bytes(piece) for piece in lay_out_text(table).chunks()) == text
 
 
 TEXT = to_stack_cfi(read_elf(REAL_FILES[0]))[0][:60_000].rpartition(b"\n")[0]

@@ -175,15 +175,15 @@ def test_translated_expressions_give_the_same_value(words: str) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("$rsp 8", "leaves 2 values"),
-        ("+", "'\\+' finds too few values"),
-        ("^", "'\\^' finds no value"),
-        ("$rsp $rbp /", "'/' by what is no number above 0"),
-        ("$rsp 0 %", "'%' by what is no number above 0"),
-        ("$rsp 12 /", "'/' by 12, which is no power of two"),
-        ("$rsp 12 @", "'@' by 12, which is no power of two"),
-        (".ra", "'.ra' is no register and no number"),
-        ("$nothing", "'\\$nothing' is no register and no number"),
+        ("$rsp 8", "expected one value on the stack at the end, found 2"),
+        ("+", "too few values for '\\+'"),
+        ("^", "no value for '\\^'"),
+        ("$rsp $rbp /", "the divisor of '/' is not a positive number"),
+        ("$rsp 0 %", "the divisor of '%' is not a positive number"),
+        ("$rsp 12 /", "the divisor of '/' is 12, expected a power of two"),
+        ("$rsp 12 @", "the divisor of '@' is 12, expected a power of two"),
+        (".ra", "'.ra' is neither a register nor a number"),
+        ("$nothing", "'\\$nothing' is neither a register nor a number"),
         ("18446744073709551616 $rsp +", "has more than 64 bits"),
     ],
 )
@@ -199,13 +199,10 @@ INIT = "STACK CFI INIT 1000 20 .cfa: $rsp 8 + .ra: .cfa -8 + ^\n"
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("STACK CFI 1000 .cfa: $rsp", "STACK CFI: line 1: stands behind no STACK CFI INIT"),
-        (
-            INIT + "STACK CFI 1000 .cfa: $rsp 16 +",
-            "STACK CFI: line 2: its address is not between",
-        ),
-        (INIT + "STACK CFI 1020 .cfa: $rsp 16 +", "STACK CFI: line 2: its address is not between"),
-        (INIT + "STACK CFI fff .cfa: $rsp 16 +", "STACK CFI: line 2: its address is not between"),
+        ("STACK CFI 1000 .cfa: $rsp", "STACK CFI: line 1: no STACK CFI INIT before it"),
+        (INIT + "STACK CFI 1000 .cfa: $rsp 16 +", "STACK CFI: line 2: the address is not after the one before it"),
+        (INIT + "STACK CFI 1020 .cfa: $rsp 16 +", "STACK CFI: line 2: the address is not after the one before it"),
+        (INIT + "STACK CFI fff .cfa: $rsp 16 +", "STACK CFI: line 2: the address is not after the one before it"),
         ("\n\nSTACK CFI INIT 1000 20", "line 3: STACK CFI INIT.rules: the line ends before it"),
         (
             "STACK CFI INIT x 20 .cfa: $rsp",
@@ -221,10 +218,13 @@ INIT = "STACK CFI INIT 1000 20 .cfa: $rsp 8 + .ra: .cfa -8 + ^\n"
         ("STACK CFI INIT 10 20 $rsp", "line 1: STACK CFI INIT.rules: '\\$rsp' precedes the first register"),
         ("STACK CFI INIT 10 20 .cfa: .ra: 0", "line 1: STACK CFI INIT.rules: '.cfa' has no expression"),
         ("STACK CFI INIT 10 20 .cfa: $rsp .cfa: $rsp", "STACK CFI: line 1: a register has two rules"),
-        ("STACK CFI INIT 10 20 .cfa: $esp 4 +", "STACK CFI: line 1: .cfa: '\\$esp' is no register and no number"),
-        ("STACK CFI INIT 10 20 x0: .cfa 8 +", "STACK CFI: line 1: x0 is no register of x86_64"),
-        ("STACK CFI INIT 10 20 .cfa: .cfa 8 +", "STACK CFI: line 1: .cfa: the CFA is said by itself"),
-        ("STACK CFI INIT 10 20 .cfa: $rsp\u00e9", "STACK CFI: line 1: .cfa: '\\$rsp\u00e9' is no register"),
+        ("STACK CFI INIT 10 20 .cfa: $esp 4 +", "STACK CFI: line 1: .cfa: '\\$esp' is neither a register nor a number"),
+        ("STACK CFI INIT 10 20 x0: .cfa 8 +", "STACK CFI: line 1: x86_64 has no register x0"),
+        ("STACK CFI INIT 10 20 .cfa: .cfa 8 +", "STACK CFI: line 1: .cfa: the rule for the CFA uses the CFA"),
+        (
+            "STACK CFI INIT 10 20 .cfa: $rsp\u00e9",
+            "STACK CFI: line 1: .cfa: '\\$rsp\u00e9' is neither a register nor a number",
+        ),
     ],
 )
 def test_malformed_lines(text: str, says: str) -> None:
@@ -235,5 +235,5 @@ def test_malformed_lines(text: str, says: str) -> None:
 def test_bytes_that_are_no_text() -> None:
     with pytest.raises(ParseError, match="line 1: STACK CFI INIT\\.rules: found"):
         from_stack_cfi(b"STACK CFI INIT 10 20 .cfa: \xff\x00", "x86_64")
-    with pytest.raises(ParseError, match="arch: 'vax' is none of x86"):
+    with pytest.raises(ParseError, match="arch: 'vax' is not one of x86"):
         from_stack_cfi("", "vax")

@@ -1,1 +1,1 @@
-"""Breakpad's postfix expressions."""
+"""Breakpad's postfix expressions: evaluated, and converted from and to DWARF expressions."""

@@ -1,7 +1,7 @@
-"""Breakpad's postfix language, evaluated: STACK CFI expressions and STACK WIN program strings.
+"""Evaluation of Breakpad's postfix language: STACK CFI expressions and STACK WIN program strings.
 
 Strategy: one stack machine over unsigned words of 4 or 8 bytes (Breakpad, processor/postfix_evaluator.h). The stack
-holds numbers and names; a name is looked up when an operator takes it, since `=` takes it as a name.
+holds numbers and names. A name is looked up only when an operator pops it, because `=` needs the name itself.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from ....schemas.section import ParseError
 from ...dwarf.expressions import ReadMemory
 
 _LITERAL = re.compile("-?[0-9]+")
-# Digits of the largest 64-bit number: int() of many more takes quadratic time.
+# The largest 64-bit number has this many digits. int() takes quadratic time for very long literals.
 _MAX_DIGITS = 20
 
 
 class _WordError(Exception):
-    """What is wrong with a word, before its place is known."""
+    """A word that cannot be evaluated; the caller adds its offset."""
 
 
 def evaluate_postfix(expression: str, names: Mapping[str, int], memory: ReadMemory, word_size: int = 8) -> int:
-    """The one value that an expression leaves, unsigned. `names` gives registers and pseudoregisters their values;
-    `memory(address, size)` reads an unsigned number.
+    """The one value that an expression leaves on the stack, unsigned.
 
-    Raises ParseError, whose offset counts characters, and whatever `memory` raises.
+    `names` maps registers and pseudoregisters to values; `memory(address, size)` reads an unsigned number. Raises
+    ParseError, whose offset is in characters, and whatever `memory` raises.
     """
     stack, assigned = _run(expression, names, memory, word_size)
     if len(stack) != 1:
-        raise _error(expression, len(expression), f"{len(stack)} values are left, expected one")
+        raise _error(expression, len(expression), f"expected one value on the stack at the end, found {len(stack)}")
     try:
         return _value(stack[0], {**names, **assigned}, word_size)
     except _WordError as fault:
@@ -38,17 +38,17 @@ def evaluate_postfix(expression: str, names: Mapping[str, int], memory: ReadMemo
 
 
 def run_postfix(program: str, names: Mapping[str, int], memory: ReadMemory, word_size: int = 4) -> dict[str, int]:
-    """The variables that a program string assigns, with their last values. Raises as `evaluate_postfix` does."""
+    """The variables that a program string assigns, with their final values. Raises as `evaluate_postfix` does."""
     stack, assigned = _run(program, names, memory, word_size)
     if stack:
-        raise _error(program, len(program), f"{len(stack)} values are left, expected none")
+        raise _error(program, len(program), f"expected no value on the stack at the end, found {len(stack)}")
     return assigned
 
 
 def _run(
     text: str, names: Mapping[str, int], memory: ReadMemory, word_size: int
 ) -> tuple[list[int | str], dict[str, int]]:
-    """The stack at the end, and what was assigned."""
+    """The final stack, and the assigned variables."""
     stack: list[int | str] = []
     known = dict(names)
     assigned: dict[str, int] = {}
@@ -69,7 +69,7 @@ def _error(text: str, offset: int, reason: str) -> ParseError:
 
 
 def _words(text: str) -> list[tuple[str, int]]:
-    """The words with their offsets. An `=` that the next word sticks to is one of its own, as MSVC writes it."""
+    """The words with their offsets. MSVC omits the space after `=`; it is still a word of its own."""
     found: list[tuple[str, int]] = []
     for match in re.finditer(r"[^ ]+", text):
         word, offset = match[0], match.start()
@@ -95,20 +95,20 @@ def _assignment(stack: list[int | str], names: Mapping[str, int], word_size: int
     value = _pop("=", stack, names, word_size)
     name = stack.pop() if stack else None
     if name is None:
-        raise _WordError("= finds too few values on the stack")
+        raise _WordError("too few values on the stack for =")
     if not isinstance(name, str) or not name.startswith("$"):
-        raise _WordError(f"= to {name}, expected a name that begins with $")
+        raise _WordError(f"= assigns to {name}, expected a name that begins with $")
     return name, value
 
 
 def _pop(word: str, stack: list[int | str], names: Mapping[str, int], word_size: int) -> int:
     if not stack:
-        raise _WordError(f"{word} finds too few values on the stack")
+        raise _WordError(f"too few values on the stack for {word}")
     return _value(stack.pop(), names, word_size)
 
 
 def _value(item: int | str, names: Mapping[str, int], word_size: int) -> int:
-    """The number that stands on the stack, as such, in decimal or by name."""
+    """The number that a stack item denotes: a number, a decimal literal or a name."""
     if isinstance(item, int):
         return item
     if _LITERAL.fullmatch(item):
@@ -125,15 +125,15 @@ def _value(item: int | str, names: Mapping[str, int], word_size: int) -> int:
 
 def _divisor(value: int) -> int:
     if value == 0:
-        raise _WordError("a division by zero")
+        raise _WordError("division by zero")
     return value
 
 
 def _align(value: int, size: int) -> int:
-    """`value` down to a multiple of `size`."""
+    """`value` rounded down to a multiple of `size`."""
     if size == 0 or size & size - 1:
-        # Breakpad masks with -size, which is no multiple then; rust-minidump refuses.
-        raise _WordError(f"@ to {size}, expected a power of two")
+        # Breakpad masks with -size, which rounds only for a power of two; rust-minidump refuses.
+        raise _WordError(f"@ aligns to {size}, expected a power of two")
     return value & -size
 
 

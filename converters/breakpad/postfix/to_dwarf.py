@@ -1,7 +1,7 @@
 """Breakpad postfix expressions as DWARF expressions.
 
-Strategy: word by word; both are stack machines. The CFA, which DWARF has on the stack before a register's rule, is
-picked from there. Breakpad's numbers are unsigned, DWARF's quotients signed: division is by powers of two alone.
+Strategy: translate word by word, since both are stack machines. In a register's rule DWARF starts with the CFA on the
+stack; DW_OP_pick fetches it. Breakpad's division is unsigned, DWARF's signed: only powers of two can be divisors.
 """
 
 from __future__ import annotations
@@ -13,51 +13,51 @@ from ....schemas.expressions import Operation, build_expression
 from ....schemas.section import ByteOrder, Section
 from ...dwarf.expressions import literal, register_plus
 
-_PLAIN = {"+": "plus", "-": "minus", "*": "mul"}
+_OPERATORS = {"+": "plus", "-": "minus", "*": "mul"}
 
 
 class PostfixError(Exception):
-    """Words that are no expression, or that DWARF cannot say."""
+    """Words that are not an expression, or that DWARF cannot express."""
 
 
 def expression_of(
     words: list[str], numbers: Mapping[str, int], byte_order: ByteOrder, address_size: int, starts_with_cfa: bool
 ) -> bytes:
-    """The bytes of a DWARF expression with the same value; `numbers` are DWARF's of the registers. Raises PostfixError.
+    """A DWARF expression with the same value. `numbers`: DWARF register numbers by name. Raises PostfixError.
 
-    `starts_with_cfa`: it is a register's rule, with the CFA on the stack before it.
+    `starts_with_cfa`: it is a register's rule, evaluated with the CFA on the stack initially.
     """
     operations: list[Operation] = []
     depth = 0
     for index, word in enumerate(words):
-        if word in _PLAIN or word in "/%@":
+        if word in _OPERATORS or word in "/%@":
             if depth < 2:
-                raise PostfixError(f"{word!r} finds too few values")
+                raise PostfixError(f"too few values for {word!r}")
             depth -= 1
             operations += _binary(word, words[index - 1], operations)
         elif word == "^":
             if depth < 1:
-                raise PostfixError("'^' finds no value")
+                raise PostfixError("no value for '^'")
             operations.append(Operation("deref"))
         else:
             operations.append(_value(word, numbers, depth, starts_with_cfa))
             depth += 1
     if depth != 1:
-        raise PostfixError(f"leaves {depth} values")
+        raise PostfixError(f"expected one value on the stack at the end, found {depth}")
     return build_expression(tuple(operations), Section.of("expression", b"", 0, byte_order, address_size))
 
 
 def _value(word: str, numbers: Mapping[str, int], depth: int, starts_with_cfa: bool) -> Operation:
     if word == CFA_NAME:
         if not starts_with_cfa:
-            raise PostfixError("the CFA is said by itself")
+            raise PostfixError("the rule for the CFA uses the CFA")
         return Operation("pick", (depth,))
     if word in numbers:
         return register_plus(numbers[word], 0)
     try:
         return _constant(int(word))
     except ValueError:
-        raise PostfixError(f"{word!r} is no register and no number") from None
+        raise PostfixError(f"{word!r} is neither a register nor a number") from None
 
 
 def _constant(value: int) -> Operation:
@@ -67,17 +67,19 @@ def _constant(value: int) -> Operation:
 
 
 def _binary(word: str, last: str, operations: list[Operation]) -> list[Operation]:
-    """The operations for an operator; a divisor, the word before, is taken back and said otherwise."""
-    if word in _PLAIN:
-        return [Operation(_PLAIN[word])]
+    """The operations for an operator. `last` is the word before it; if it is a divisor that becomes a mask or a shift,
+    its operation is removed from `operations`.
+    """
+    if word in _OPERATORS:
+        return [Operation(_OPERATORS[word])]
     if not last.isdecimal() or int(last) == 0:
-        raise PostfixError(f"{word!r} by what is no number above 0")
+        raise PostfixError(f"the divisor of {word!r} is not a positive number")
     divisor = int(last)
     is_power = divisor & (divisor - 1) == 0
     if word == "%" and not is_power:
         return [Operation("mod")]
     if not is_power:
-        raise PostfixError(f"{word!r} by {divisor}, which is no power of two")
+        raise PostfixError(f"the divisor of {word!r} is {divisor}, expected a power of two")
     operations.pop()
     if word == "%":
         return [_constant(divisor - 1), Operation("and")]

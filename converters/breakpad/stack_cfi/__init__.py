@@ -1,1 +1,1 @@
-"""STACK CFI records."""
+"""Breakpad's STACK CFI records: read, written and evaluated."""

@@ -1,7 +1,7 @@
-"""STACK CFI records: which rules are in force at an address, and what they make of a frame (Breakpad, `STACK CFI`).
+"""STACK CFI records: the rules in force at an address, and the caller's registers by them (Breakpad, `STACK CFI`).
 
-Strategy: an INIT record with the records that change it is one `RuleRange`; rules stay text, and are evaluated when
-a frame is at hand.
+Strategy: an INIT record and the records that change it are one `RuleRange`. Rules stay text until they are evaluated
+for a frame.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RuleRange:
 
     @property
     def end(self) -> int:
-        """First address behind the range, from the load address."""
+        """The first address after the range, relative to the load address."""
         return self.init.address + self.init.size
 
 
@@ -41,13 +41,13 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True)
 class RuleIndex:
-    """Ranges that do not overlap, by address; `starts` are theirs."""
+    """Disjoint ranges in ascending order, and the start of each."""
 
     starts: tuple[int, ...]
     ranges: tuple[RuleRange, ...]
 
     def at(self, address: int) -> RuleRow | None:
-        """The row in force at an address, from the load address."""
+        """The row in force at an address, which is relative to the load address."""
         place = bisect_right(self.starts, address) - 1
         if place < 0 or address >= self.ranges[place].end:
             return None
@@ -56,14 +56,14 @@ class RuleIndex:
 
 @dataclass(frozen=True, slots=True)
 class CallerRegisters:
-    """What rules make of a frame: values by name, `.cfa` and `.ra` among them, and the registers that are lost."""
+    """The values of registers by name, `.cfa` and `.ra` included, and the registers that cannot be recovered."""
 
     values: Mapping[str, int]
     undefined: frozenset[str]
 
 
 def rule_ranges(records: Iterable[tuple[int, Record]]) -> Iterator[RuleRange]:
-    """The STACK CFI records of a file, range by range. Raises ParseError for one without an INIT before it."""
+    """The STACK CFI records of a file, range by range. Raises ParseError for a record before the first INIT."""
     init: StackCfiInit | None = None
     deltas: list[StackCfi] = []
     for number, record in records:
@@ -73,14 +73,14 @@ def rule_ranges(records: Iterable[tuple[int, Record]]) -> Iterator[RuleRange]:
             init, deltas = record, []
         elif isinstance(record, StackCfi):
             if init is None:
-                raise ParseError("", None, f"line {number}: STACK CFI", "no STACK CFI INIT stands before it")
+                raise ParseError("", None, f"line {number}: STACK CFI", "no STACK CFI INIT before it")
             deltas.append(record)
     if init is not None:
         yield RuleRange(init, tuple(deltas))
 
 
 def rule_rows(found: RuleRange) -> Iterator[RuleRow]:
-    """The rows of a range, ascending. Of records at one address the later wins; those outside the range say nothing."""
+    """The rows of a range, ascending. Of records at one address the last wins; those outside the range are ignored."""
     rules = dict(found.init.rules)
     start = found.init.address
     for delta in sorted(found.deltas, key=lambda delta: delta.address):
@@ -95,7 +95,7 @@ def rule_rows(found: RuleRange) -> Iterator[RuleRow]:
 
 
 def rule_index(ranges: Iterable[RuleRange]) -> RuleIndex:
-    """An index for looking rules up. Of ranges that overlap the one that starts first stays, then the first read."""
+    """An index for looking up rules. Of overlapping ranges the one that starts first is kept, then the first read."""
     kept: list[RuleRange] = []
     for found in sorted(ranges, key=lambda found: found.init.address):
         if not kept or found.init.address >= kept[-1].end:
@@ -104,17 +104,17 @@ def rule_index(ranges: Iterable[RuleRange]) -> RuleIndex:
 
 
 def missing_rules(rules: Mapping[str, str]) -> tuple[str, ...]:
-    """Which of `.cfa` and `.ra` have no rule, or are lost: without both, walkers ignore the record."""
+    """Which of `.cfa` and `.ra` have no rule or are undefined: stack walkers ignore a record unless it has both."""
     return tuple(name for name in (CFA_NAME, RA_NAME) if rules.get(name, UNDEFINED) == UNDEFINED)
 
 
 def evaluate_rules(
     rules: Mapping[str, str], registers: Mapping[str, int], memory: ReadMemory, word_size: int = 8
 ) -> CallerRegisters:
-    """What the rules themselves say; `registers` are the frame's, by name.
+    """The values of the rules alone; `registers` are the frame's, by name.
 
-    An expression sees those and `.cfa`, never another rule's value. Raises ParseError for an expression that has no
-    value, and whatever `memory` raises.
+    An expression can refer to the frame's registers and `.cfa`, never to another rule's value. Raises ParseError for
+    an expression that has no value, and whatever `memory` raises.
     """
     known = dict(registers)
     values: dict[str, int] = {}
@@ -141,10 +141,10 @@ def caller_registers(
     stack_pointer: str,
     callee_saved: Collection[str] = (),
 ) -> CallerRegisters:
-    """The caller's registers: the rules' values, the CFA as the stack pointer and `callee_saved` unchanged, where no
-    rule says otherwise.
+    """The caller's registers: the rules' values; without a rule, the CFA for the stack pointer, and `callee_saved`
+    registers unchanged.
 
-    Raises ParseError as `evaluate_rules` does, and where there is no rule for `.cfa` or `.ra`.
+    Raises the same errors as `evaluate_rules`, and ParseError if `.cfa` or `.ra` has no rule.
     """
     missing = missing_rules(rules)
     if missing:

@@ -1,7 +1,7 @@
-"""STACK CFI records of a symbol file into the table (the symbol file document, STACK CFI records).
+"""The table from the STACK CFI records of a symbol file (Breakpad, docs/symbol_files.md, STACK CFI records).
 
-Strategy: a kernel finds the lines and reads their addresses. Rule texts are numbered, equal ones alike, and each is
-parsed once, by its record's declaration; unusual spellings are written canonically first. INIT and delta records then
+Strategy: a kernel finds the lines and reads their addresses. Equal rule texts get the same number, and each distinct
+one is parsed once, by its record's declaration; unusual spellings are made canonical first. INIT and delta records
 become states, and states become rows.
 """
 
@@ -31,22 +31,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-NOTHING = -1
-# Fewer runs than this are gone through one by one: a long range among short ones would take a pass a line.
+NO_STATE = -1
+# The n-th lines of all ranges are processed at once, unless fewer ranges than this have an n-th line: the rest of those
+# is processed line by line, since a single long range would take one pass per line.
 FEW = 32
 
 
 def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> UnwindTable:
-    """The table of the STACK CFI lines of a text, which may be a whole symbol file: other lines are passed over.
+    """The table from the STACK CFI records of a text, which may be a whole symbol file: other records are ignored.
 
-    Addresses count from `load_address`. A register without a rule, or whose rule is itself, has none in the table.
-    Raises ParseError, whose record names the line, and BuildError where Breakpad has no names for the registers.
+    Addresses are relative to `load_address`. A register without a rule, or whose rule is its own name, has no rule in
+    the table. Raises ParseError, whose record names the line, and BuildError if Breakpad has no names for the
+    architecture's registers.
     """
     if arch not in ARCHITECTURES:
-        raise ParseError(SOURCE, None, "arch", f"{arch!r} is none of {', '.join(ARCHITECTURES)}")
+        raise ParseError(SOURCE, None, "arch", f"{arch!r} is not one of {', '.join(ARCHITECTURES)}")
     registers = {name: number for number, name in breakpad_names(ARCHITECTURES[arch]).items()}
     lines = stack_lines(bytes_from(text) if isinstance(text, str) else text)
-    wrong = _misplaced(lines)
+    wrong = _first_misplaced(lines)
     sound = lines if wrong is None else lines.until(wrong[0])
     first = np.flatnonzero(sound.is_init)
     count = np.diff(np.append(first, len(sound)))
@@ -55,35 +57,35 @@ def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> Unwin
     run, one = intern(pairs, 16 * first, 16 * (first + count), np.zeros(len(first), np.int64))
     states = _States(ARCHITECTURES[arch], lines.texts, registers)
     line = ranges(first[one], count[one])
-    state = _states_behind(states, sound, first[one], count[one])[line]
+    state = _states_after(states, sound, first[one], count[one])[line]
     if wrong is not None:
         raise ParseError(SOURCE, None, f"line {lines.number[wrong[0]]}", wrong[1])
     return _table(states, sound, first, run, offset[line], state, count[one], load_address)
 
 
-def _misplaced(lines: StackLines) -> tuple[int, str] | None:
-    """The first line that stands where it may not, and what is wrong with it."""
+def _first_misplaced(lines: StackLines) -> tuple[int, str] | None:
+    """The first line whose address or position is invalid, and the error."""
     found: list[tuple[int, str]] = []
     is_init, address, size = lines.is_init, lines.address, lines.size
     is_orphan = np.cumsum(is_init) == 0
-    found += [(int(at), "stands behind no STACK CFI INIT") for at in np.flatnonzero(is_orphan)[:1]]
+    found += [(int(at), "no STACK CFI INIT before it") for at in np.flatnonzero(is_orphan)[:1]]
     last = address + np.maximum(size, np.uint64(1)) - np.uint64(1)
     found += [(int(at), "the range reaches past the address space") for at in np.flatnonzero(last < address)[:1]]
     init = np.maximum.accumulate(np.where(is_init, np.arange(len(lines)), 0))
     offset = address - address[init]
     before = np.append(np.uint64(0), offset[:-1])[: len(lines)]
     outside = ~is_init & ~is_orphan & ((offset <= before) | (offset >= size[init]))
-    reason = "its address is not between the one before and the end of the range"
+    reason = "the address is not after the one before it, or not inside the range"
     found += [(int(at), reason) for at in np.flatnonzero(outside)[:1]]
     return min(found, default=None)
 
 
-def _states_behind(
+def _states_after(
     states: _States, lines: StackLines, first: NDArray[np.int64], count: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The state behind each line of some ranges. Raises ParseError."""
-    found = np.full(len(lines), NOTHING, np.int64)
-    active, now, done = np.arange(len(first)), np.full(len(first), NOTHING, np.int64), 0
+    """The state after each line of the ranges that start at lines `first`. Raises ParseError."""
+    found = np.full(len(lines), NO_STATE, np.int64)
+    active, now, done = np.arange(len(first)), np.full(len(first), NO_STATE, np.int64), 0
     while len(active) >= FEW:
         line = first[active] + done
         key = (now + 1) * len(lines.texts) + lines.text[line]
@@ -104,16 +106,16 @@ def _states_behind(
 
 
 class _LineError(Exception):
-    """What is wrong with a line."""
+    """A line whose rules cannot be converted; the caller adds its number."""
 
 
 @dataclass(slots=True)
 class _States:
-    """What holds after lines: rules by name, numbered; `steps` leads from a state (NOTHING: none) by a text's number.
-    `registers` are the registers' numbers by name.
+    """The distinct sets of rules in force after a line, numbered. `registers`: register numbers by name.
 
-    `rows` has two of each state: with `.ra` as the architecture's return address, and in a column of its own, where
-    that register has a rule, too.
+    `steps`: (state before a line or NO_STATE, number of the line's text) -> state after it. `rows` has two rows per
+    state: with `.ra` as the architecture's return address register, and with `.ra` in a column of its own, for a
+    function that also has a rule for that register.
     """
 
     architecture: Architecture
@@ -126,14 +128,14 @@ class _States:
 
     @property
     def own_column(self) -> int:
-        """A column for the return address above all that have names."""
+        """A separate column for the return address: the number after all named registers."""
         return max(self.registers.values()) + 1
 
     def after(self, state: int, text: int, line: int) -> int:
-        """The state behind a line, whose number is for errors. Raises ParseError."""
+        """The state after a line with this text; `line` is its number, for errors. Raises ParseError."""
         key = state, text
         if key not in self.steps:
-            rules = {**({} if state == NOTHING else self.rules[state]), **dict(self.texts[text])}
+            rules = {**({} if state == NO_STATE else self.rules[state]), **dict(self.texts[text])}
             whole = tuple(sorted(rules.items()))
             if whole not in self.numbers:
                 try:
@@ -146,9 +148,9 @@ class _States:
         return self.steps[key]
 
     def need_own_column(self) -> NDArray[np.bool_]:
-        """Of which states the return address and the register that usually has it are said apart."""
-        usual = {name for name, number in self.registers.items() if number == self.architecture.return_address}
-        return np.array([not usual.isdisjoint(rules) for rules in self.rules], np.bool_)
+        """Which states have a rule for the return address register in addition to `.ra`."""
+        names = {name for name, number in self.registers.items() if number == self.architecture.return_address}
+        return np.array([not names.isdisjoint(rules) for rules in self.rules], np.bool_)
 
     def _row(self, rules: dict[str, str], ra_column: int) -> Row:
         architecture, numbers = self.architecture, self.registers
@@ -156,7 +158,7 @@ class _States:
         registers: dict[int, RegisterRule] = {}
         for name, rule in rules.items():
             if name not in numbers and name not in (CFA_NAME, RA_NAME):
-                raise _LineError(f"{name} is no register of {architecture.name}")
+                raise _LineError(f"{architecture.name} has no register {name}")
             try:
                 if name == CFA_NAME:
                     cfa = _cfa(rule.split(), numbers, architecture)
@@ -183,7 +185,7 @@ def _cfa(words: list[str], numbers: dict[str, int], architecture: Architecture) 
 def _rule(
     number: int, words: list[str], numbers: dict[str, int], architecture: Architecture, is_ra: bool
 ) -> RegisterRule | None:
-    """The rule of a register; None where it keeps its value."""
+    """The rule of a register; None if it keeps its value."""
     is_pushed = architecture.assembler.ra_offset is not None
     match words:
         case [word] if word == UNDEFINED or (word == OUTERMOST and is_ra):
@@ -191,7 +193,7 @@ def _rule(
         case [name] if name in numbers:
             if numbers[name] != number:
                 return RegisterRule(number, RuleKind.REGISTER, numbers[name])
-            # Where calls push the return address, no rule would say that nobody knows it.
+            # Where calls push the return address, the absence of a rule would make it undefined.
             return RegisterRule(number, RuleKind.SAME_VALUE) if is_ra and is_pushed else None
         case [name, "^"] if name == CFA_NAME:
             return RegisterRule(number, RuleKind.OFFSET, 0)
@@ -209,7 +211,7 @@ def _rule(
 
 
 def _is_number(word: str) -> bool:
-    """Whether it is a decimal number that an offset may be."""
+    """Whether it is a decimal number in the range of offsets."""
     return word.removeprefix("-").isdecimal() and abs(int(word)) < 1 << 61
 
 
@@ -223,12 +225,14 @@ def _table(
     count: NDArray[np.int64],
     load_address: int,
 ) -> UnwindTable:
-    """The table of ranges that begin at lines `first`, with their runs; rows of all runs, and how many each has."""
+    """The table. Each range starts at a line `first` and has a `run`; `count` is the number of rows of each run,
+    `offset` and `state` are those of all rows.
+    """
     architecture = states.architecture
     run_rows = starts_of(count)
-    apart = values_at(states.need_own_column(), state, False)
-    is_own = np.logical_or.reduceat(apart, run_rows[:-1]) if len(count) else np.zeros(0, np.bool_)
-    # One row each, for their rules; runs are then made of these.
+    needs_own = values_at(states.need_own_column(), state, False)
+    is_own = np.logical_or.reduceat(needs_own, run_rows[:-1]) if len(count) else np.zeros(0, np.bool_)
+    # A table of one-row functions converts the distinct rows; the runs are then assembled from its rows.
     distinct = table_of(architecture, [Function(0, 1, (row,)) for row in states.rows], source=SOURCE)
     row = distinct.run_rows[:-1][distinct.functions.run][2 * state + np.repeat(is_own, count)]
     functions = replace(
@@ -243,14 +247,14 @@ def _table(
 
 
 SOURCE = "STACK CFI"
-RECORDS: tuple[type[Record], ...] = (StackCfiInit, StackCfi)  # as `LineKind` numbers them
-NEWLINE = 10
+RECORDS: tuple[type[Record], ...] = (StackCfiInit, StackCfi)  # indexed by LineKind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackLines:
-    """One element a line: its number in the file from 1, whether it is an INIT, u64 address and, of an INIT, size in
-    bytes, and the number of its rules in `texts`."""
+    """STACK CFI lines: `number` in the file, from 1; `is_init`; `address` u64; `size` u64 in bytes, 0 unless INIT;
+    `text`, an index into `texts`, the distinct rules.
+    """
 
     number: NDArray[np.int64]
     is_init: NDArray[np.bool_]
@@ -264,16 +268,16 @@ class StackLines:
         return len(self.number)
 
     def until(self, count: int) -> StackLines:
-        """The first lines."""
+        """The first `count` lines."""
         number, is_init, address = self.number[:count], self.is_init[:count], self.address[:count]
         return StackLines(number, is_init, address, self.size[:count], self.text[:count], self.texts)
 
 
 def stack_lines(data: bytes) -> StackLines:
-    """The STACK CFI lines of a symbol file; others are passed over. Raises ParseError, whose record is the line."""
+    """The STACK CFI lines of a symbol file; others are ignored. Raises ParseError, whose record names the line."""
     found = _scan(data)
     if (found.kind == LineKind.ODD).any():
-        data = _respelled(data, found)
+        data = _respell(data, found)
         found = _scan(data)
     text, first = intern(np.frombuffer(data, np.uint8), found.rest, found.end, np.zeros(len(found.kind), np.int64))
     texts = [
@@ -289,7 +293,7 @@ def stack_lines(data: bytes) -> StackLines:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scanned:
-    """As the kernel finds lines (kernels/breakpad/symbol_lines.py)."""
+    """Lines as found by the kernel (kernels/breakpad/symbol_lines.py)."""
 
     line: NDArray[np.int64]
     begin: NDArray[np.int64]
@@ -300,7 +304,7 @@ class _Scanned:
 
 
 def _scan(data: bytes) -> _Scanned:
-    # A line has at least its head.
+    # Each line is at least as long as its prefix.
     capacity = min(data.count(b"\n") + 1, len(data) // len(DELTA) + 1)
     line, begin, rest, end = (np.empty(capacity, np.int64) for _ in range(4))
     kind, values = np.empty(capacity, np.uint8), np.zeros((capacity, 2), np.uint64)
@@ -311,8 +315,8 @@ def _scan(data: bytes) -> _Scanned:
     return _Scanned(line[:count], begin[:count], kind[:count], values[:count], rest[:count], end[:count])
 
 
-def _respelled(data: bytes, found: _Scanned) -> bytes:
-    """The file with its oddly spelled lines as we would write them. Raises ParseError."""
+def _respell(data: bytes, found: _Scanned) -> bytes:
+    """The file with unusually spelled lines in canonical spelling. Raises ParseError."""
     pieces, at = [], 0
     odd = np.flatnonzero(found.kind == LineKind.ODD)
     for begin, end, number in zip(

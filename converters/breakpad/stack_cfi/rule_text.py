@@ -1,7 +1,7 @@
-"""What rows say, in the words of Breakpad's STACK CFI (the symbol file document, STACK CFI records).
+"""Rows as rules of STACK CFI records (Breakpad, docs/symbol_files.md, STACK CFI records).
 
-Strategy: each distinct register rule is put into words once, and each distinct row is the set of its words. A rule that
-cannot be said is told from one that was never given: the first has to be withdrawn.
+Strategy: each distinct register rule is formatted once; a distinct row is the set of its formatted rules. A rule that
+cannot be expressed differs from one that was never given: the rule before it must be withdrawn.
 """
 
 from __future__ import annotations
@@ -20,88 +20,92 @@ from ..postfix.from_dwarf import postfix_of
 
 OUTERMOST = "0"  # a caller at an address below 4096 ends Breakpad's walk
 
-# Stands for the colon behind a name while words are sorted: no name has it, and all characters are above.
-SORTS = "\0"
+# Placeholder for the colon after a register name, so that sorting rules sorts them by name: no name contains it, and
+# all other characters sort after it.
+COLON = "\0"
 
 
-def word_of(name: str, rule: str) -> str:
-    """A rule as it stands in a line, the space before it too."""
-    return f" {name}{SORTS} {rule}"
+def rule_text(name: str, expression: str) -> str:
+    """A rule as in a record, with the space before it."""
+    return f" {name}{COLON} {expression}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowWords:
-    """What a row says: the `words` of its rules, the `names` of the registers that have one or are `lost`."""
+    """The rules of a row: their `words`, the `lost` registers, and the `names` of all registers with a rule or lost.
+
+    The value of a lost register cannot be recovered.
+    """
 
     words: frozenset[str]
     names: frozenset[str]
     lost: frozenset[str]
 
 
-class _Entry(NamedTuple):
-    """A register rule beside a return column: the register's name, and its words; "" where its value is lost."""
+class _Rule(NamedTuple):
+    """The name of a register and the text of its rule; "" if the register is lost."""
 
     name: str
-    word: str
+    text: str
 
 
 class RowEncoder:
-    """Rows as words of Breakpad's language: those that a table's contents say."""
+    """Encodes the distinct rows of a table."""
 
     def __init__(self, table: UnwindTable, contents: Contents) -> None:
         self.architecture = table.architecture
         self.byte_order = table.byte_order
         self.contents = contents
         self.names = breakpad_names(table.architecture)
-        # Of every return column the entries of all rules, and how a row without a rule for it begins.
-        self._entries: dict[int, list[_Entry | Reason | None]] = {}
+        # All rules of the table, by return address column.
+        self._rules: dict[int, list[_Rule | Reason | None]] = {}
         self._cfas: dict[CfaRule, str | Reason] = {}
 
     def encode(self, number: int, return_column: int) -> RowWords | Reason:
-        """All that a content says; why nothing of it can be said where its CFA or return address cannot."""
+        """The rules of a distinct row, or the reason if its CFA or return address cannot be expressed."""
         cfa = self.contents.cfa[number]
         if cfa not in self._cfas:
-            self._cfas[cfa] = self._cfa(cfa)
-        first = self._cfas[cfa]
-        if isinstance(first, Reason):
-            return first
-        if return_column not in self._entries:
-            self._entries[return_column] = [self._entry(rule, return_column) for rule in self.contents.rules]
-        entries = self._entries[return_column]
-        names, words = [CFA_NAME], [word_of(CFA_NAME, first)]
+            self._cfas[cfa] = self._cfa_expression(cfa)
+        cfa_expression = self._cfas[cfa]
+        if isinstance(cfa_expression, Reason):
+            return cfa_expression
+        if return_column not in self._rules:
+            self._rules[return_column] = [self._rule(rule, return_column) for rule in self.contents.rules]
+        rules = self._rules[return_column]
+        names, words = [CFA_NAME], [rule_text(CFA_NAME, cfa_expression)]
         lost: list[str] = []
         for index in self.contents.slices[number]:
-            entry = entries[index]
-            if isinstance(entry, Reason):
-                return entry
-            if entry is not None:
-                names.append(entry.name)
-                (words if entry.word else lost).append(entry.word or entry.name)
+            rule = rules[index]
+            if isinstance(rule, Reason):
+                return rule
+            if rule is not None:
+                names.append(rule.name)
+                (words if rule.text else lost).append(rule.text or rule.name)
         if RA_NAME not in names:
             default = self._default_ra(return_column)
             if default is None:
                 return Reason.RA_RULE
             names.append(RA_NAME)
-            words.append(word_of(RA_NAME, default))
+            words.append(rule_text(RA_NAME, default))
         return RowWords(frozenset(words), frozenset(names), frozenset(lost))
 
-    def _entry(self, rule: RegisterRule, return_column: int) -> _Entry | Reason | None:
-        """None for a register of which nothing is said."""
+    def _rule(self, rule: RegisterRule, return_column: int) -> _Rule | Reason | None:
+        """The formatted rule; None if the register needs none: it keeps its value, or Breakpad has no name for it."""
         if rule.register == return_column:
-            words = OUTERMOST if rule.kind is RuleKind.UNDEFINED else self._words(rule)
-            return Reason.RA_RULE if words is None else _Entry(RA_NAME, word_of(RA_NAME, words))
+            expression = OUTERMOST if rule.kind is RuleKind.UNDEFINED else self._expression(rule)
+            return Reason.RA_RULE if expression is None else _Rule(RA_NAME, rule_text(RA_NAME, expression))
         if rule.register not in self.names or rule.kind in (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE):
             return None
-        name, words = self.names[rule.register], self._words(rule)
-        return _Entry(name, "" if words is None else word_of(name, words))
+        name, expression = self.names[rule.register], self._expression(rule)
+        return _Rule(name, "" if expression is None else rule_text(name, expression))
 
     def _default_ra(self, return_column: int) -> str | None:
-        """Without a rule the return address is in its register, but where calls push it: there it is nowhere."""
+        """The return address without a rule: its register; where calls push it there is none (outermost frame)."""
         if self.architecture.assembler.ra_offset is not None and return_column == self.architecture.return_address:
             return OUTERMOST
         return self.names.get(return_column)
 
-    def _cfa(self, cfa: CfaRule) -> str | Reason:
+    def _cfa_expression(self, cfa: CfaRule) -> str | Reason:
         match cfa.kind, cfa.value:
             case CfaKind.REGISTER, int(offset):
                 name = self.names.get(cfa.register)
@@ -110,8 +114,8 @@ class RowEncoder:
                 return self._postfix(expression, starts_with_cfa=False) or Reason.CFA_EXPRESSION
         return Reason.NO_CFA
 
-    def _words(self, rule: RegisterRule) -> str | None:
-        """The words of a register's rule; None where its value is lost, or they are no words for it."""
+    def _expression(self, rule: RegisterRule) -> str | None:
+        """The expression of a register's rule; None if the value is lost or the language cannot express the rule."""
         match rule.kind, rule.value:
             case RuleKind.OFFSET, int(offset):
                 return f"{CFA_NAME} {offset} + ^"
@@ -122,8 +126,8 @@ class RowEncoder:
             case RuleKind.SAME_VALUE, _:
                 return self.names.get(rule.register)
             case RuleKind.EXPRESSION, bytes(expression):
-                words = self._postfix(expression, starts_with_cfa=True)
-                return None if words is None else f"{words} ^"
+                address = self._postfix(expression, starts_with_cfa=True)
+                return None if address is None else f"{address} ^"
             case RuleKind.VAL_EXPRESSION, bytes(expression):
                 return self._postfix(expression, starts_with_cfa=True)
         return None
@@ -134,16 +138,16 @@ class RowEncoder:
 
 
 def changed_words(before: RowWords, after: RowWords, mentioned: Collection[str]) -> list[str]:
-    """What is said of a row behind another one. A register without a rule keeps its value.
+    """The rules that change from one row to the next. A register whose rule ends gets the rule that it keeps its value.
 
-    `mentioned`: the registers that are lost in one of the rows, and of which the range has said something before.
+    `mentioned`: the registers that are lost in one of the two rows and had a rule earlier in the range.
     """
     changed = list(after.words - before.words)
     for name in before.names - after.names:
         if name not in before.lost or name in mentioned:
-            changed.append(word_of(name, name))
+            changed.append(rule_text(name, name))
     if after.lost:
-        # Withdrawn, unless it was lost before, or nothing was ever said of it.
+        # The rule is withdrawn, unless the register was lost before or never had a rule.
         had = before.names - before.lost
-        changed += [word_of(name, UNDEFINED) for name in after.lost - before.lost if name in had or name in mentioned]
+        changed += [rule_text(name, UNDEFINED) for name in after.lost - before.lost if name in had or name in mentioned]
     return changed

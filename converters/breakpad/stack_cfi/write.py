@@ -1,8 +1,8 @@
-"""The table as Breakpad's STACK CFI lines (the symbol file document, STACK CFI records).
+"""The table as Breakpad's STACK CFI records (Breakpad, docs/symbol_files.md, STACK CFI records).
 
-Strategy: what a row says is text once for each distinct content; what changes once for each distinct step from one
-content to the next; a kernel puts addresses to them, function by function. Rows that cannot be said end a range, and
-the next that can begins another: a rule that no longer holds is never left in force.
+Strategy: rules are formatted once per distinct row, and changes once per distinct step from a row to the next; a kernel
+adds the addresses, function by function. A row that cannot be expressed ends its range, and the next one that can
+starts another, so that no rule stays in force after its end.
 """
 
 from __future__ import annotations
@@ -23,36 +23,37 @@ from ...refusals import Reason, Refusals
 from ...table.cut import trim, without_blocks
 from ...table.distinct import contents_of, number_distinct
 from ...table.model import UnwindTable
-from .rule_text import SORTS, RowEncoder, RowWords, changed_words
+from .rule_text import COLON, RowWords, RowEncoder, changed_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 INIT, DELTA = (f"{NAMES[record]} ".encode() for record in (StackCfiInit, StackCfi))
-PIECE = 4096  # functions
+CHUNK = 4096  # functions
 
 
 def to_stack_cfi(table: UnwindTable) -> tuple[bytes, Refusals]:
-    """The table as STACK CFI INIT and STACK CFI lines, in the order of addresses, which are relative to the load
-    address; and the ranges without a line, because their CFA or return address cannot be expressed.
+    """The table as STACK CFI INIT and STACK CFI records, by ascending address, relative to the load address; and the
+    ranges without a record, because their CFA or return address cannot be expressed.
 
-    Functions are cut where they overlap: the first one keeps the PC. Rules of other registers that the language cannot
-    express are left out or withdrawn. Raises BuildError for a table of a relocatable file.
+    Overlapping functions are cut: a PC belongs to the one that starts first. Rules of other registers that the language
+    cannot express are omitted or withdrawn. Raises BuildError for a table of a relocatable file.
     """
     lines = lay_out_text(table)
     size = lines.fill(0, len(lines), np.empty(0, np.uint8))
-    return fill_bytes(size, lambda buffer: lines.fill(0, len(lines), buffer)), lines.refusals
+    return fill_bytes(size, lambda out: lines.fill(0, len(lines), out)), lines.refusals
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackCfiText:
-    """All that lines are made of: `start` u64 from the load address and `size` u64 in bytes of functions in the order
-    of addresses, of each the number of its `rows`; of steps from row to row their text."""
+    """Everything that records are written from. Functions are in ascending order: `start` u64, relative to the load
+    address; `size` u64 in bytes; `row_run`, the number of the function's list of rows in `rows`.
+    """
 
     start: NDArray[np.uint64]
     size: NDArray[np.uint64]
     row_run: NDArray[np.int64]
-    rows: _Rows
+    rows: _RowRuns
     steps: _Steps
     refusals: Refusals
 
@@ -60,29 +61,33 @@ class StackCfiText:
         """The number of functions."""
         return len(self.start)
 
-    def fill(self, first: int, last: int, buffer: NDArray[np.uint8]) -> int:
-        """Write the lines of functions `first` up to `last` as far as there is room; return how many bytes they are."""
+    def fill(self, first: int, last: int, out: NDArray[np.uint8]) -> int:
+        """Write the records of functions `first` up to `last` to `out`; return their size in bytes.
+
+        Words that do not fit `out` are not written, but counted.
+        """
         functions = (self.start[first:last], self.size[first:last], self.row_run[first:last])
         rows, steps = self.rows, self.steps
         fixed = (steps.pool, steps.start, steps.length, steps.kind, steps.prefixes)
-        return engine.breakpad.stack_cfi.lines(*views(*fixed, *functions, rows.first, rows.offset, rows.step, buffer))
+        return engine.breakpad.stack_cfi.lines(*views(*fixed, *functions, rows.first, rows.offset, rows.step, out))
 
-    def pieces(self) -> Iterator[memoryview]:
-        """All lines, some functions at a time; each piece stands only until the next is asked for."""
-        buffer = np.empty(1 << 20, np.uint8)
-        for first in range(0, len(self), PIECE):
-            last = min(first + PIECE, len(self))
-            size = self.fill(first, last, buffer)
-            if size > len(buffer):
-                buffer = np.empty(2 * size, np.uint8)
-                self.fill(first, last, buffer)
-            yield buffer[:size].data
+    def chunks(self) -> Iterator[memoryview]:
+        """All records, a few thousand functions at a time; a chunk is valid until the next one is requested."""
+        out = np.empty(1 << 20, np.uint8)
+        for first in range(0, len(self), CHUNK):
+            last = min(first + CHUNK, len(self))
+            size = self.fill(first, last, out)
+            if size > len(out):
+                out = np.empty(2 * size, np.uint8)
+                self.fill(first, last, out)
+            yield out[:size].data
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """Rows of runs, those of number n from first[n] up to first[n + 1]: u64 offset from the function's start, the
-    number of the step from the row before, and why it cannot be said (0: it can)."""
+class _RowRuns:
+    """Lists of rows; list n is first[n] up to first[n + 1]. Of each row: `offset` u64 from the function's start,
+    `step`, the number of the step from the row before, and `reason`: why it cannot be expressed (0: it can).
+    """
 
     first: NDArray[np.int64]
     offset: NDArray[np.uint64]
@@ -92,7 +97,10 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Steps:
-    """Of each step its kind, `TextRow`, and where its text is in `pool`; where there is what lines begin with."""
+    """Steps from row to row: the `kind` (TextRow) of each, and where its text is in `pool`, up to the end of the line.
+
+    `prefixes`: start and length in `pool` of "STACK CFI INIT ", then those of "STACK CFI ".
+    """
 
     kind: NDArray[np.uint8]
     start: NDArray[np.int64]
@@ -102,9 +110,9 @@ class _Steps:
 
 
 def lay_out_text(table: UnwindTable) -> StackCfiText:
-    """As `to_stack_cfi`, with the lines still to be written."""
+    """As `to_stack_cfi`, with the records not yet written."""
     if table.functions.section.any():
-        raise BuildError("STACK CFI", None, "functions", "are of a relocatable file: their addresses are not known yet")
+        raise BuildError("STACK CFI", None, "functions", "the file is relocatable: addresses are not final")
     table = trim(without_blocks(table))
     functions = table.functions
     order = np.argsort(functions.start, kind="stable")
@@ -120,20 +128,21 @@ def lay_out_text(table: UnwindTable) -> StackCfiText:
 def _row_runs(
     table: UnwindTable, run: NDArray[np.int64], column: NDArray[np.uint32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | slice, NDArray[np.uint32]]:
-    """A number for each function, equal where run and return column are; where the rows of each number begin, which of
-    the table's they are, and with what return column."""
+    """The number of each function's list of rows: functions with the same run and return address column share one.
+
+    Then where each list starts, the indices of its rows in the table, and the return address column of each row.
+    """
     if len(column) and (column == column[0]).all():
-        # In nearly every file: the runs are what is to be said.
+        # True of nearly every file: the table's runs are the lists.
         return run, table.run_rows, slice(None), np.full(len(table.rows.offset), column[0])
     row_run, one = number_distinct(run, column)
     count = np.diff(table.run_rows)[run[one]]
-    first = starts_of(count)
-    return row_run, first, ranges(table.run_rows[run[one]], count), np.repeat(column[one], count)
+    return row_run, starts_of(count), ranges(table.run_rows[run[one]], count), np.repeat(column[one], count)
 
 
 def _rows_and_steps(
     table: UnwindTable, first: NDArray[np.int64], row: NDArray[np.int64] | slice, column: NDArray[np.uint32]
-) -> tuple[_Rows, _Steps]:
+) -> tuple[_RowRuns, _Steps]:
     contents = contents_of(table)
     content, columns = contents.number[row], column[:1]
     if isinstance(row, slice):
@@ -151,18 +160,18 @@ def _rows_and_steps(
     before[first[:-1][first[:-1] < len(content)]] = -1
     if reasons.any():
         before[np.flatnonzero(reasons[before] > 0)] = -1
-    # A step is from nothing, for an INIT, or from another row; of few it matters what was said before that.
-    earlier, sets = _mentioned_before(content, before, rules)
+    # A step starts from nothing (INIT) or from the row before. A few also depend on the rules of earlier rows.
+    earlier, sets = _mentioned_earlier(content, before, rules)
     step, at = number_distinct(((before + 1) * len(rules) + content) * len(sets) + earlier)
     mentioned = [sets[number] for number in np.broadcast_to(earlier, len(content))[at].tolist()]
     steps = _steps(rules, before[at].tolist(), content[at].tolist(), mentioned)
-    return _Rows(first, table.rows.offset[row], step, reasons[content]), steps
+    return _RowRuns(first, table.rows.offset[row], step, reasons[content]), steps
 
 
 def _steps(
     rules: list[RowWords | Reason], before: list[int], content: list[int], earlier: list[frozenset[str]]
 ) -> _Steps:
-    """The kind of each step, and its text up to the end of its line."""
+    """The kind and text of each step from a row `before` (-1: from nothing) to `content`: indices of `rules`."""
     kinds, lines = [], []
     for old, new, mentioned in zip(before, content, earlier, strict=True):
         after, former = rules[new], rules[old]
@@ -177,25 +186,27 @@ def _steps(
         words.sort()
         lines.append("".join(words))
     prefixes = np.array([0, len(INIT), len(INIT), len(DELTA)], np.int64)
-    text = "\n".join([*lines, ""]).replace(SORTS, ":").encode()
+    text = "\n".join([*lines, ""]).replace(COLON, ":").encode()
     pool = np.frombuffer(INIT + DELTA + text, np.uint8)
     length = np.fromiter(map(len, lines), np.int64, len(lines)) + 1
     start = prefixes[1] + prefixes[3] + starts_of(length)[:-1]
     return _Steps(np.array(kinds, np.uint8), start, length, pool, prefixes)
 
 
-def _mentioned_before(
+def _mentioned_earlier(
     content: NDArray[np.int64], before: NDArray[np.int64], rules: list[RowWords | Reason]
 ) -> tuple[NDArray[np.int64], list[frozenset[str]]]:
-    """For each row (or once for all) a number, and for each number registers: those that are lost in the row or in the
-    one before, of which the range has said something before."""
+    """The registers that are lost in a row or in the one before, and had a rule earlier in the range.
+
+    Returns the number of each row's set of registers (one element for all rows if no row has any), and the sets.
+    """
     numbers = {frozenset[str](): 0}
     lost = [frozenset[str]() if isinstance(one, Reason) else one.lost for one in rules]
     loses = np.array([len(one) > 0 for one in lost], np.bool_)
     if not loses.any():
         return np.zeros(1, np.int64), list(numbers)
     earlier = np.zeros(len(content), np.int64)
-    # Undefined registers beside the return address are rare; ranges with one are walked.
+    # Lost registers are rare: only ranges with one are walked row by row.
     mentioned: set[str] = set()
     group = np.cumsum(before < 0)
     walked = np.isin(group, group[loses[content]])
@@ -210,8 +221,8 @@ def _mentioned_before(
     return earlier, list(numbers)
 
 
-def _refusals(table: UnwindTable, order: NDArray[np.int64], row_run: NDArray[np.int64], rows: _Rows) -> Refusals:
-    """The rows without a line, function by function."""
+def _refusals(table: UnwindTable, order: NDArray[np.int64], row_run: NDArray[np.int64], rows: _RowRuns) -> Refusals:
+    """The rows without a record, function by function."""
     count = np.diff(rows.first)
     before = starts_of(rows.reason > 0)
     has_any = before[rows.first[1:]] > before[rows.first[:-1]]
