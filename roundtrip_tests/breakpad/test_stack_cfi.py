@@ -138,6 +138,16 @@ def test_signal_trampoline_reads_what_the_kernel_saved() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", [RuleKind.SAME_VALUE, RuleKind.REGISTER, RuleKind.VAL_EXPRESSION])
+def test_a_register_that_keeps_its_value_has_no_rule(kind: RuleKind) -> None:
+    """Same value, itself, breg3 0: read back, all are no rule, so that a later `.undef` is written or omitted alike."""
+    kept = RegisterRule(3, kind, {RuleKind.REGISTER: 3, RuleKind.VAL_EXPRESSION: octets("73 00")}.get(kind))
+    lost = RegisterRule(3, RuleKind.UNDEFINED)
+    assert lines(of(row(0, sp(8), kept, RA), row(4, sp(8), lost, RA))) == [
+        "STACK CFI INIT 1000 20 .cfa: $rsp 8 + .ra: .cfa -8 + ^"
+    ]
+
+
 def undefined(register: int) -> RegisterRule:
     return RegisterRule(register, RuleKind.UNDEFINED)
 

@@ -94,9 +94,12 @@ class RowEncoder:
         if rule.register == return_column:
             expression = OUTERMOST if rule.kind is RuleKind.UNDEFINED else self._expression(rule)
             return Reason.RA_RULE if expression is None else _Rule(RA_NAME, rule_text(RA_NAME, expression))
-        if rule.register not in self.names or rule.kind in (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE):
+        if rule.register not in self.names or rule.kind is RuleKind.UNSPECIFIED:
             return None
         name, expression = self.names[rule.register], self._expression(rule)
+        if expression == name:
+            # The register keeps its value, as without a rule; `name: name` only ends another rule.
+            return None
         return _Rule(name, "" if expression is None else rule_text(name, expression))
 
     def _default_ra(self, return_column: int) -> str | None:

@@ -47,7 +47,7 @@ def to_stack_cfi(table: UnwindTable) -> tuple[bytes, Refusals]:
 @dataclass(frozen=True, slots=True, eq=False)
 class StackCfiText:
     """Everything that records are written from. Functions are in ascending order: `start` u64, relative to the load
-    address; `size` u64 in bytes; `row_run`, the number of the function's list of rows in `rows`.
+    address; `size` u64 in bytes; `row_run`, the number of the function's run in `rows`.
     """
 
     start: NDArray[np.uint64]
@@ -85,7 +85,7 @@ class StackCfiText:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RowRuns:
-    """Lists of rows; list n is first[n] up to first[n + 1]. Of each row: `offset` u64 from the function's start,
+    """Runs of rows; run n is first[n] up to first[n + 1]. Of each row: `offset` u64 from the function's start,
     `step`, the number of the step from the row before, and `reason`: why it cannot be expressed (0: it can).
     """
 
@@ -128,12 +128,12 @@ def lay_out_text(table: UnwindTable) -> StackCfiText:
 def _row_runs(
     table: UnwindTable, run: NDArray[np.int64], column: NDArray[np.uint32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | slice, NDArray[np.uint32]]:
-    """The number of each function's list of rows: functions with the same run and return address column share one.
+    """The number of each function's run of rows: functions with the same table run and return address column share one.
 
-    Then where each list starts, the indices of its rows in the table, and the return address column of each row.
+    Then where each run starts, the indices of its rows in the table, and the return address column of each row.
     """
     if len(column) and (column == column[0]).all():
-        # True of nearly every file: the table's runs are the lists.
+        # True of nearly every file: the runs are the table's.
         return run, table.run_rows, slice(None), np.full(len(table.rows.offset), column[0])
     row_run, one = number_distinct(run, column)
     count = np.diff(table.run_rows)[run[one]]
