@@ -23,7 +23,7 @@ from ...refusals import Reason, Refusals
 from ...table.cut import trim, without_blocks
 from ...table.distinct import contents_of, number_distinct
 from ...table.model import UnwindTable
-from .rule_text import COLON, RowWords, RowEncoder, changed_words
+from .rule_text import COLON, RowEncoder, RowWords, changed_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
