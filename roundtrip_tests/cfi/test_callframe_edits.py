@@ -160,7 +160,7 @@ def test_functions_added_to_an_empty_section() -> None:
         assert frames.at(ADDRESS).endswith(data)
         # A CIE of 24 bytes and FDEs of 20 and 20: no terminator comes where there was none.
         assert len(frames) == 24 + 20 + 20 + len(data)
-        assert not frames.report.is_behind_terminator
+        assert not frames.report.is_after_terminator
 
 
 def test_what_is_behind_a_terminator_stays_where_it_is() -> None:
@@ -170,7 +170,7 @@ def test_what_is_behind_a_terminator_stays_where_it_is() -> None:
     assert after[: len(ONE) + 4] == data[: len(ONE) + 4]
     assert after[-8:] == bytes(8)
     assert starts_of(read(frames)) == [0x1000, 0x1010, 0x2000]
-    assert frames.report.is_behind_terminator
+    assert frames.report.is_after_terminator
 
 
 def test_only_a_function_that_can_be_said_goes_into_place_of_another() -> None:

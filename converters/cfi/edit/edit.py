@@ -35,9 +35,9 @@ SHOWN = 10  # addresses named in an error
 
 
 @dataclass(frozen=True, slots=True)
-class EditReport:
+class EditCounts:
     """What an edit did: FDEs that were dropped, functions that replace others (`in_place`: in the room of one), that
-    were added; CIEs added; bytes of the section. `is_behind_terminator`: what was appended stands behind a terminator
+    were added; CIEs added; bytes of the section. `is_after_terminator`: what was appended stands behind a terminator
     in the section's middle, where only readers that have the header find it."""
 
     dropped: int
@@ -47,7 +47,7 @@ class EditReport:
     cies_added: int
     bytes_before: int
     bytes_after: int
-    is_behind_terminator: bool
+    is_after_terminator: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +62,7 @@ class EditedCfi:
     address_fields: tuple[AddressFields, ...]
     is_gone: NDArray[np.bool_]
     fdes: FdeAddresses
-    report: EditReport
+    report: EditCounts
     refusals: Refusals
 
     @property
@@ -228,7 +228,7 @@ def _change_records(
     section, entries = records.section, records.entries
     first = int(entries.end[~entries.is_terminator].max(initial=0))
     width = min(pointer_size, section.address_size) if records.dialect is EH_FRAME else section.address_size
-    new = plan_additions(records, table, slot, first, width)
+    new, refusals = plan_additions(records, table, slot, first, width)
     replaces = new.function < replacing
     is_replaced, _ = covering(records.functions, table.functions.start[new.function[replaces]])
     is_gone = is_dropped | is_replaced
@@ -239,7 +239,7 @@ def _change_records(
     is_taken[slot[new.function[new.is_in_place]]] = True
     data = _with_space(records, is_gone, is_taken, first, new.end)
     address_fields = tuple(one for one in new.write(data, first) if len(one.offset))
-    report = EditReport(
+    report = EditCounts(
         dropped=int((is_gone & ~is_replaced).sum()),
         replaced=int(replaces.sum()),
         in_place=int(is_taken.sum()),
@@ -247,7 +247,7 @@ def _change_records(
         cies_added=new.cie_count,
         bytes_before=len(section),
         bytes_after=len(data),
-        is_behind_terminator=new.end > first and bool((entries.offset[entries.is_terminator] < first).any()),
+        is_after_terminator=new.end > first and bool((entries.offset[entries.is_terminator] < first).any()),
     )
     gone = np.zeros(len(entries.offset), np.bool_)
     gone[np.searchsorted(entries.offset, records.fdes.offset[is_gone])] = True
@@ -255,7 +255,7 @@ def _change_records(
     kept = FdeAddresses.of_functions(records.functions).select(~is_gone)
     added = FdeAddresses(new.fields.offset, new.fields.start, new.fields.length)
     fdes = FdeAddresses.concatenate([kept, added])
-    return EditedCfi(records, data, address_fields, gone, fdes, report, new.refusals)
+    return EditedCfi(records, data, address_fields, gone, fdes, report, refusals)
 
 
 def _refuse_shared(

@@ -15,7 +15,8 @@ import numpy as np
 from ....schemas.cfi import Cie
 from ....schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES, is_signed
 from ....schemas.wire import DwarfFormat
-from ...arrays import ranges, starts_of_ends, values_at
+from ...arrays import ranges, starts_of, starts_of_ends, values_at
+from ...columns import Columns, column_of, columns
 from ...refusals import Reason, Refusals
 from ...table.distinct import number_distinct
 from ...table.model import FunctionColumns, FunctionFlag, UnwindTable, concatenate, table_of
@@ -47,11 +48,10 @@ NO_SLOT = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Additions:
-    """New records. The CIEs stand behind the section's; FDEs have an element each: `function`, the index in the table,
-    `is_in_place`, whether it stands in its room, and `size`, of its bytes in `data`, which go where `fields` says.
-    `address_fields` are of the CIEs, `end` is the section offset behind all."""
+    """New records: `cies` as bytes, and an FDE for each of `function`, indices in the table. `data` has the bytes of
+    the FDEs, `size` of each; `fields` says where each goes; in place (`is_in_place`) or after the CIEs.
+    `address_fields` are the CIEs', `end` is the section offset after all new records."""
 
-    refusals: Refusals
     cies: bytes
     cie_count: int
     function: NDArray[np.int64]
@@ -64,18 +64,27 @@ class Additions:
     end: int
 
     def write(self, section: NDArray[np.uint8], first: int) -> tuple[AddressFields, ...]:
-        """Put them into a section in which all of their room is zero, the CIEs from `first` on. Returns where addresses
-        have to go."""
+        """Put them into a section that is zero wherever they go, the CIEs from section offset `first` on. Returns the
+        fields of the addresses, which are still to be stored."""
         section[first : first + len(self.cies)] = np.frombuffer(self.cies, np.uint8)
         section[ranges(self.fields.offset, self.size)] = self.data
         return (*self.address_fields, *fill_headers(self.headers, self.fields, section))
 
 
+@columns
+class _Chosen(Columns):
+    """The FDEs to add."""
+
+    function: NDArray[np.int64] = column_of("index", "in the table")
+    cie: NDArray[np.int64] = column_of("index", "of its CIE in `Choices`")
+    slot: NDArray[np.int64] = column_of("index", "of the FDE that it takes the slot of; NO_SLOT: it is appended")
+
+
 def plan_additions(
     records: Records, table: UnwindTable, slot: NDArray[np.int64], first: int, pointer_size: int
-) -> Additions:
-    """The records of a table's functions: where they fit in the slot of the FDE whose index `slot` gives (or NO_SLOT),
-    else from section offset `first` on. `pointer_size` is of addresses where a CIE is added."""
+) -> tuple[Additions, Refusals]:
+    """The records of a table's functions: in the slot of the FDE whose index `slot` gives if they fit there, otherwise
+    (and for NO_SLOT) from section offset `first` on. `pointer_size` is the size of addresses with a new CIE."""
     table, reason = check_expressible(table, records.dialect, pointer_size)
     which = np.flatnonzero(reason == 0)
     known = usable_cies(records)[: None if len(which) else 0]
@@ -84,14 +93,13 @@ def plan_additions(
     layout = _cie_layout(records, table, pointer_size, writer, choice)
     initial = writer.table.run_rows[len(table.run_rows) - 1 : -1]
     choices = choices_of(records, known, initial, choice, headers_of(layout))
-    anywhere, inside = best_known(records, table.functions, writer, choices, which, slot[which])
-    is_in_place = inside.cie != NO_CIE
-    cie = np.where(is_in_place, inside.cie, with_new(anywhere, choices, writer, choice, is_in_place, layout.alignment))
+    anywhere, inside = best_known(records, writer, choices, which, slot[which])
+    fits = inside.cie != NO_CIE
+    cie = np.where(fits, inside.cie, with_new(anywhere, choices, writer, choice, fits, layout.alignment))
     is_encoded = cie != NO_CIE
     reason[which[~is_encoded]] = Reason.RULE_LOST
-    which, cie, is_in_place = which[is_encoded], cie[is_encoded], is_in_place[is_encoded]
-    refusals = refusals_of(table, reason)
-    return _lay_out(records, layout, writer, choices, which, cie, is_in_place, slot[which], first, refusals)
+    chosen = _Chosen(which, cie, np.where(fits, slot[which], NO_SLOT)).select(is_encoded)
+    return _lay_out(records, layout, writer, choices, chosen, first), refusals_of(table, reason)
 
 
 def _cie_layout(
@@ -99,51 +107,41 @@ def _cie_layout(
 ) -> FrameLayout:
     """The layout of the CIEs alone."""
     nothing = np.zeros(0, np.int64)
-    streams = writer.write(Streams(nothing, nothing, nothing, nothing))
+    streams = writer.write(Streams.empty(0))
     own = writer.write(choice.cie_streams())
     return FrameLayout(table, records.dialect, pointer_size, choice.keys, nothing, nothing, nothing, streams, own)
 
 
 def _lay_out(
-    records: Records,
-    layout: FrameLayout,
-    writer: StreamWriter,
-    choices: Choices,
-    which: NDArray[np.int64],
-    cie: NDArray[np.int64],
-    is_in_place: NDArray[np.bool_],
-    slot: NDArray[np.int64],
-    first: int,
-    refusals: Refusals,
+    records: Records, layout: FrameLayout, writer: StreamWriter, choices: Choices, chosen: _Chosen, first: int
 ) -> Additions:
-    """The functions `which` on top of the CIEs chosen for them."""
+    """The chosen FDEs on top of the CIEs that they need."""
     functions, known = layout.table.functions, choices.known
-    added = np.unique(cie[cie >= len(known)]) - len(known)
+    added = np.unique(chosen.cie[chosen.cie >= len(known)]) - len(known)
     cies, at, address_fields = lay_out_cies(_only(layout, added))
-    offset = np.concatenate([records.cie_offset[known], np.zeros(len(layout.keys), np.int64)])
-    offset[len(known) + added] = first + at
-    run = functions.run[which].astype(np.int64)
-    stream, of_stream = number_distinct(run, cie)
-    streams = writer.write(choices.streams(run[of_stream], cie[of_stream]))
-    headers = choices.headers.select(cie)
-    header = headers.size
-    size = header + streams.size[stream]
+    cie_offset = np.concatenate([records.cie_offset[known], np.zeros(len(layout.keys), np.int64)])
+    cie_offset[len(known) + added] = first + at
+    run = functions.run[chosen.function].astype(np.int64)
+    stream, of_stream = number_distinct(run, chosen.cie)
+    streams = writer.write(choices.streams(run[of_stream], chosen.cie[of_stream]))
+    headers = choices.headers.select(chosen.cie)
+    is_in_place = chosen.slot != NO_SLOT
+    size = headers.size + streams.size[stream]
     size[~is_in_place] += -size[~is_in_place] % layout.alignment
-    appended = np.where(is_in_place, 0, size)
-    begin, end = (values_at(column, slot, 0) for column in (records.fdes.offset, records.fdes.end))
-    place = np.where(is_in_place, begin, first + len(cies) + np.cumsum(appended) - appended)
+    begin, end = (values_at(column, chosen.slot, 0) for column in (records.fdes.offset, records.fdes.end))
+    starts = first + len(cies) + starts_of(np.where(is_in_place, 0, size))
+    offset, entry_size = np.where(is_in_place, begin, starts[:-1]), np.where(is_in_place, end - begin, size)
     return Additions(
-        refusals=refusals,
         cies=cies,
         cie_count=len(added),
-        function=which,
+        function=chosen.function,
         is_in_place=is_in_place,
-        data=join_fdes(streams, stream, header, size),
+        data=join_fdes(streams, stream, headers.size, size),
         size=size,
         headers=headers,
-        fields=header_fields_of(functions, which, place, np.where(is_in_place, end - begin, size), offset[cie]),
+        fields=header_fields_of(functions, chosen.function, offset, entry_size, cie_offset[chosen.cie]),
         address_fields=tuple(replace(one, offset=one.offset + first) for one in address_fields),
-        end=first + len(cies) + int(appended.sum()),
+        end=int(starts[-1]),
     )
 
 
@@ -270,15 +268,11 @@ def choices_of(
 
 
 def best_known(
-    records: Records,
-    functions: FunctionColumns,
-    writer: StreamWriter,
-    choices: Choices,
-    which: NDArray[np.int64],
-    slot: NDArray[np.int64],
+    records: Records, writer: StreamWriter, choices: Choices, which: NDArray[np.int64], slot: NDArray[np.int64]
 ) -> tuple[Best, Best]:
-    """Of the section's CIEs the best for each of some functions: anywhere, and in the room of the FDE of that index
-    (below 0: none), which it has to fit and, where CIE pointers count back, to come before."""
+    """The best existing CIE for each of some functions: for an FDE anywhere, and for one in the slot of the FDE of that
+    index, if any. The slot has to be large enough and, where CIE pointers are distances back, to come after the CIE."""
+    functions = writer.table.functions
     anywhere, inside = Best.none(len(which)), Best.none(len(which))
     begin, end = (values_at(column, slot, 0) for column in (records.fdes.offset, records.fdes.end))
     header = choices.headers.size
@@ -297,7 +291,7 @@ def best_known(
 
 
 def _agrees(records: Records, cie: int, functions: FunctionColumns, which: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which functions a CIE is right for but for its instructions, and has room for the addresses of."""
+    """Which functions could have a CIE, apart from its instructions: its fields are theirs, and their addresses fit."""
     layout, address_size = records.cies.columns, records.section.address_size
     same: NDArray[np.bool_] = functions.return_column[which] == layout.return_column[cie]
     same &= functions.flags[which] & _MARKS == layout.flags[cie] & _MARKS
@@ -320,7 +314,7 @@ def _agrees(records: Records, cie: int, functions: FunctionColumns, which: NDArr
 
 
 def _reaches(encoding: int, address: NDArray[np.uint64], address_size: int) -> NDArray[np.bool_]:
-    """Which addresses can be stored; of those that count from their place that is seen when they are."""
+    """Which addresses can be stored; of those relative to their own place this is known when they are."""
     size = int(encoded_sizes(np.array([encoding], np.uint8), address_size)[0])
     if encoding & APPLICATION_MASK == DW_EH_PE.pcrel or size >= address_size:
         return np.ones(len(address), np.bool_)
