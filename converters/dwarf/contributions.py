@@ -7,7 +7,6 @@ header gives, is a NumPy dtype once those are known; the places that agree on th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from ...schemas.wire import (
     When,
     fields_of,
 )
+from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 # Bytes of an initial length, by format.
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sets:
-    """Where sets stand, i64, in section offsets: each one's first byte, the byte behind its length, and its end."""
+@columns
+class Sets(Columns):
+    """Contributions to a section."""
 
-    offset: NDArray[np.int64]
-    body: NDArray[np.int64]
-    end: NDArray[np.int64]
+    offset: NDArray[np.int64] = column_of("section offset", "of the first byte")
+    body: NDArray[np.int64] = column_of("section offset", "of what follows the length")
+    end: NDArray[np.int64] = column_of("section offset")
 
     @property
     def dwarf_format(self) -> NDArray[np.uint8]:
@@ -53,14 +53,14 @@ def scan_sets(section: Section, record: str = "set") -> Sets:
     """Find what begins with an initial length; zeros behind the last are padding. Raises ParseError."""
     used = np.flatnonzero(np.frombuffer(section.data, np.uint8))
     padding = int(used[-1]) + 1 if len(used) else 0
-    columns = tuple(np.zeros(0, np.int64) for _ in range(3))
+    sets = Sets.empty(0)
     for _ in ("count", "fill"):
         reader = reader_of(section)
-        count = engine.dwarf.contributions.scan(reader, padding, *views(*columns))
+        count = engine.dwarf.contributions.scan(reader, padding, *views(sets.offset, sets.body, sets.end))
         if reader.fault:
             refuse(section, f"{record}[{count}].length", reader)
-        columns = columns if len(columns[0]) == count else tuple(np.zeros(count, np.int64) for _ in range(3))
-    return Sets(*columns)
+        sets = sets if len(sets) == count else Sets.empty(count)
+    return sets
 
 
 def row_dtype(cls: type, order: ByteOrder, **params: Any) -> np.dtype[np.void]:

@@ -18,6 +18,7 @@ from ....schemas.section import ParseError
 from ....schemas.text_records import Number, Record, Rule, bytes_from, parts_of
 from ...arch.table import ARCHITECTURES, Architecture, breakpad_names
 from ...arrays import ranges, starts_of, values_at
+from ...columns import Columns, column_of, columns
 from ...kernels import engine, views
 from ...kernels.breakpad.protocol import LineKind
 from ...rules import CfaKind, RuleKind
@@ -291,28 +292,27 @@ def stack_lines(data: bytes) -> StackLines:
     return StackLines(found.line + 1, is_init, found.values[:, 0], size, text.astype(np.int64), texts)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Scanned:
-    """Lines as found by the kernel (kernels/breakpad/symbol_lines.py)."""
+@columns
+class _Scanned(Columns):
+    """Lines as the kernel finds them (kernels/breakpad/symbol_lines.py)."""
 
-    line: NDArray[np.int64]
-    begin: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    values: NDArray[np.uint64]
-    rest: NDArray[np.int64]
-    end: NDArray[np.int64]
+    line: NDArray[np.int64] = column_of("index", "of the line in the file")
+    begin: NDArray[np.int64] = column_of("offset", "of the line in the file")
+    kind: NDArray[np.uint8] = column_of(LineKind)
+    values: NDArray[np.uint64] = column_of("number", "after the first words", items=2)
+    rest: NDArray[np.int64] = column_of("offset", "of what follows the numbers")
+    end: NDArray[np.int64] = column_of("offset", "of the line's end")
 
 
 def _scan(data: bytes) -> _Scanned:
     # Each line is at least as long as its prefix.
     capacity = min(data.count(b"\n") + 1, len(data) // len(DELTA) + 1)
-    line, begin, rest, end = (np.empty(capacity, np.int64) for _ in range(4))
-    kind, values = np.empty(capacity, np.uint8), np.zeros((capacity, 2), np.uint64)
+    found = _Scanned.defaults(capacity)
     numbers = [sum(isinstance(kind, Number) for _, kind in parts_of(record)) for record in RECORDS]
     text, longer, shorter = (np.frombuffer(part, np.uint8) for part in (data, INIT, DELTA))
-    columns = (np.array(numbers, np.int64), line, begin, kind, values, rest, end)
-    count = engine.breakpad.symbol_lines.scan(*views(text, longer, shorter, *columns))
-    return _Scanned(line[:count], begin[:count], kind[:count], values[:count], rest[:count], end[:count])
+    columns = (found.line, found.begin, found.kind, found.values, found.rest, found.end)
+    count = engine.breakpad.symbol_lines.scan(*views(text, longer, shorter, np.array(numbers, np.int64), *columns))
+    return found.select(slice(count))
 
 
 def _respell(data: bytes, found: _Scanned) -> bytes:
