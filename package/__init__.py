@@ -15,17 +15,20 @@ _HOMES = {
         "converters.assembler.write": "function_directives to_directives",
         "converters.breakpad.line_records": "from_line_records to_line_records",
         "converters.breakpad.postfix.evaluate": "evaluate_postfix run_postfix",
-        "converters.breakpad.stack_cfi.evaluate": "caller_registers evaluate_rules rule_index rule_ranges rule_rows",
+        "converters.breakpad.stack_cfi.evaluate": (
+            "CallerRegisters RuleIndex RuleRange RuleRow"
+            " caller_registers evaluate_rules rule_index rule_ranges rule_rows"
+        ),
         "converters.breakpad.stack_cfi.read": "from_stack_cfi",
         "converters.breakpad.stack_cfi.write": "to_stack_cfi",
         "converters.breakpad.stack_win": "caller_by_stack_win stack_win_at",
-        "converters.cfi.edit.edit": "edit_cfi",
-        "converters.cfi.edit.merge": "merge_cfi",
-        "converters.cfi.eh_frame_hdr": "check_eh_frame_hdr",
+        "converters.cfi.edit.edit": "EditedCfi edit_cfi",
+        "converters.cfi.edit.merge": "MergedCfi merge_cfi",
+        "converters.cfi.eh_frame_hdr": "HdrFindings check_eh_frame_hdr",
         "converters.cfi.read": "from_debug_frame from_eh_frame",
         "converters.cfi.write": "to_debug_frame to_eh_frame to_eh_frame_hdr",
         "converters.dwarf": "expressions",
-        "converters.elf.image": "open_elf",
+        "converters.elf.image": "ElfImage ElfSection open_elf",
         "converters.elf.symbols": "addresses_of_names",
         "converters.files.find": "FoundRow find_in_file",
         "converters.files.read_elf": "read_elf",
@@ -40,7 +43,7 @@ _HOMES = {
         "converters.lookup_tables.from_lines": "to_debug_aranges",
         "converters.lookup_tables.pubnames": "Names check_pubnames read_pubnames write_pubnames",
         "converters.macro.check": "check_macros",
-        "converters.macro.strings": "macro_sources",
+        "converters.macro.strings": "MacroSources macro_sources",
         "converters.macro.table": "Macros read_macros write_macros",
         "converters.refusals": "Reason Refusal Refusals RefusedCount",
         "converters.rules": "CfaKind RaState RuleKind",
@@ -49,6 +52,7 @@ _HOMES = {
         "converters.sframe.read": "from_sframe",
         "converters.sframe.write": "Compact to_sframe",
         "converters.table.by_pc": "RulesByPc by_pc",
+        "converters.table.merge": "SharedRange SharedRanges",
         "converters.table.lookup": "RowsAt find_rows",
         "converters.table.model": "CfaRule Function FunctionFlag RegisterRule Row UnwindTable table_of",
         "jobs.batch": "Failure write_breakpad_many write_sframe_many",
@@ -80,6 +84,10 @@ if TYPE_CHECKING:
     from .converters.breakpad.line_records import to_line_records as to_line_records
     from .converters.breakpad.postfix.evaluate import evaluate_postfix as evaluate_postfix
     from .converters.breakpad.postfix.evaluate import run_postfix as run_postfix
+    from .converters.breakpad.stack_cfi.evaluate import CallerRegisters as CallerRegisters
+    from .converters.breakpad.stack_cfi.evaluate import RuleIndex as RuleIndex
+    from .converters.breakpad.stack_cfi.evaluate import RuleRange as RuleRange
+    from .converters.breakpad.stack_cfi.evaluate import RuleRow as RuleRow
     from .converters.breakpad.stack_cfi.evaluate import caller_registers as caller_registers
     from .converters.breakpad.stack_cfi.evaluate import evaluate_rules as evaluate_rules
     from .converters.breakpad.stack_cfi.evaluate import rule_index as rule_index
@@ -89,8 +97,11 @@ if TYPE_CHECKING:
     from .converters.breakpad.stack_cfi.write import to_stack_cfi as to_stack_cfi
     from .converters.breakpad.stack_win import caller_by_stack_win as caller_by_stack_win
     from .converters.breakpad.stack_win import stack_win_at as stack_win_at
+    from .converters.cfi.edit.edit import EditedCfi as EditedCfi
     from .converters.cfi.edit.edit import edit_cfi as edit_cfi
+    from .converters.cfi.edit.merge import MergedCfi as MergedCfi
     from .converters.cfi.edit.merge import merge_cfi as merge_cfi
+    from .converters.cfi.eh_frame_hdr import HdrFindings as HdrFindings
     from .converters.cfi.eh_frame_hdr import check_eh_frame_hdr as check_eh_frame_hdr
     from .converters.cfi.read import from_debug_frame as from_debug_frame
     from .converters.cfi.read import from_eh_frame as from_eh_frame
@@ -98,6 +109,8 @@ if TYPE_CHECKING:
     from .converters.cfi.write import to_eh_frame as to_eh_frame
     from .converters.cfi.write import to_eh_frame_hdr as to_eh_frame_hdr
     from .converters.dwarf import expressions as expressions
+    from .converters.elf.image import ElfImage as ElfImage
+    from .converters.elf.image import ElfSection as ElfSection
     from .converters.elf.image import open_elf as open_elf
     from .converters.elf.symbols import addresses_of_names as addresses_of_names
     from .converters.files.find import FoundRow as FoundRow
@@ -123,6 +136,7 @@ if TYPE_CHECKING:
     from .converters.lookup_tables.pubnames import read_pubnames as read_pubnames
     from .converters.lookup_tables.pubnames import write_pubnames as write_pubnames
     from .converters.macro.check import check_macros as check_macros
+    from .converters.macro.strings import MacroSources as MacroSources
     from .converters.macro.strings import macro_sources as macro_sources
     from .converters.macro.table import Macros as Macros
     from .converters.macro.table import read_macros as read_macros
@@ -144,6 +158,8 @@ if TYPE_CHECKING:
     from .converters.table.by_pc import by_pc as by_pc
     from .converters.table.lookup import RowsAt as RowsAt
     from .converters.table.lookup import find_rows as find_rows
+    from .converters.table.merge import SharedRange as SharedRange
+    from .converters.table.merge import SharedRanges as SharedRanges
     from .converters.table.model import CfaRule as CfaRule
     from .converters.table.model import Function as Function
     from .converters.table.model import FunctionFlag as FunctionFlag

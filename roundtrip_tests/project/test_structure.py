@@ -58,6 +58,21 @@ def test_the_public_names_are_there() -> None:
     assert unwindkit.FormatError.__mro__[1] is Exception
 
 
+def test_the_manual_lists_the_public_names() -> None:
+    import unwindkit
+
+    code = re.findall(r"`([^`]+)`", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"))
+    named = {name for text in code for name in re.findall(r"^(?:unwindkit\.)?(\w+)(?=[(]|$)", text)}
+    assert sorted(set(unwindkit.__all__) - named) == []
+
+
+def test_the_manual_uses_public_modules_only() -> None:
+    private = re.compile(r"\bunwindkit\.(?:converters|writers|jobs|cli)\b|from (?:converters|writers|package)\b")
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [(str(page), name) for page in pages for name in private.findall(page.read_text(encoding="utf-8"))]
+    assert found == []
+
+
 def test_type_checkers_see_the_public_names_where_they_are() -> None:
     import unwindkit
 
