@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..converters.cfi.edit.edit import covering, edit_records
+from ..converters.cfi.edit.edit import EditedCfi, covering, edit_records
 from ..converters.cfi.edit.merge import merge_cfi
 from ..converters.cfi.records import read_records
 from ..converters.elf.admission import section_of_image, supported_architecture
@@ -69,18 +69,7 @@ def edit_eh_frame(
     """
     from ..writers.elf.frames import write_frames
 
-    image = open_elf(path)
-    architecture, section = supported_architecture(image), section_of_image(image, EH_FRAME.name)
-    if merge is not None:
-        if drop or source is not None:
-            raise BuildError(EH_FRAME.name, None, "merge", "cannot be combined with drop or source")
-        other = section_of_image(open_elf(merge), EH_FRAME.name)
-        merged = merge_cfi([section, other], architecture, address=section.address)
-        edited, conflicts = merged.frames, len(merged.conflicts)
-    else:
-        records = read_records(section, EH_FRAME, architecture, PointerBases(data=image.data_base))
-        there, new = _taken(records.functions, source, take)
-        edited, conflicts = edit_records(records, _pcs(image, drop), there, new), 0
+    edited, conflicts = _edit(open_elf(path), drop, source, take, merge)
     written = write_frames(Path(path), Path(out_path), frames_for(edited), writer, preserve_dates)
     report = edited.report
     return EditReport(
@@ -100,6 +89,26 @@ def edit_eh_frame(
         moved=written.moved,
         passed_over=written.passed_over,
     )
+
+
+def _edit(
+    image: ElfImage,
+    drop: Sequence[str | int],
+    source: StrPath | None,
+    take: Sequence[str | int],
+    merge: StrPath | None,
+) -> tuple[EditedCfi, int]:
+    """The edited section, and the number of conflicts in a merge."""
+    architecture, section = supported_architecture(image), section_of_image(image, EH_FRAME.name)
+    if merge is not None:
+        if drop or source is not None:
+            raise BuildError(EH_FRAME.name, None, "merge", "cannot be combined with drop or source")
+        other = section_of_image(open_elf(merge), EH_FRAME.name)
+        merged = merge_cfi([section, other], architecture, address=section.address)
+        return merged.frames, len(merged.conflicts)
+    records = read_records(section, EH_FRAME, architecture, PointerBases(data=image.data_base))
+    there, new = _taken(records.functions, source, take)
+    return edit_records(records, _pcs(image, drop), there, new), 0
 
 
 def _pcs(image: ElfImage, named: Sequence[str | int]) -> list[int]:
