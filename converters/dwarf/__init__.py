@@ -1,1 +1,1 @@
-"""What DWARF sections share: contributions and expressions."""
+"""Common parts of DWARF sections: contributions and expressions."""

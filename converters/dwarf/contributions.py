@@ -1,7 +1,7 @@
-"""What the look-up tables share: where a section's sets stand, and declared records at many places as columns.
+"""Contributions of DWARF sections: the bounds of all sets of a section, and records at many offsets as columns.
 
-Strategy: a kernel walks the lengths. A record of integers, whose widths depend on the DWARF format or on sizes that a
-header gives, is a NumPy dtype once those are known; the places that agree on them are read, and written, at once.
+Strategy: a kernel walks the initial lengths. The field widths of a record depend on the DWARF format and on sizes in a
+header; once those are known, the record is a NumPy dtype, and all records of equal dtype are read or written at once.
 """
 
 from __future__ import annotations
@@ -32,25 +32,26 @@ from ..kernels.calls import reader_of, refuse
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Bytes of an initial length, by format.
-
 
 @columns
 class Sets(Columns):
     """Contributions to a section."""
 
     offset: NDArray[np.int64] = column_of("section offset", "of the first byte")
-    body: NDArray[np.int64] = column_of("section offset", "of what follows the length")
-    end: NDArray[np.int64] = column_of("section offset")
+    body: NDArray[np.int64] = column_of("section offset", "of the first byte after the initial length")
+    end: NDArray[np.int64] = column_of("section offset", "of the end (exclusive)")
 
     @property
     def dwarf_format(self) -> NDArray[np.uint8]:
-        """4 or 8, the size of a section offset."""
+        """The size of a section offset in bytes: 4 or 8."""
         return np.where(self.body - self.offset == INITIAL_LENGTH_SIZES[DwarfFormat.DWARF64], 8, 4).astype(np.uint8)
 
 
 def scan_sets(section: Section, record: str = "set") -> Sets:
-    """Find what begins with an initial length; zeros behind the last are padding. Raises ParseError."""
+    """Find all contributions, each of which starts with an initial length; zeros after the last are padding.
+
+    `record` is their name in errors. Raises ParseError.
+    """
     used = np.flatnonzero(np.frombuffer(section.data, np.uint8))
     padding = int(used[-1]) + 1 if len(used) else 0
     sets = Sets.empty(0)
@@ -64,7 +65,9 @@ def scan_sets(section: Section, record: str = "set") -> Sets:
 
 
 def row_dtype(cls: type, order: ByteOrder, **params: Any) -> np.dtype[np.void]:
-    """The packed dtype of a record of integers once `this._params` is known; what has no bytes is left out."""
+    """The packed dtype of a record of integers, given the parameters of its declaration. Fields without bytes are
+    omitted.
+    """
     this = SimpleNamespace(_params=SimpleNamespace(**params))
     prefix = "<" if order == "little" else ">"
     sizes = ((field.name, _size(field.kind, this)) for field in fields_of(cls))
@@ -82,30 +85,30 @@ def _size(kind: Kind, this: Any) -> int:
         case Given():
             return 0
         case _:
-            raise TypeError(f"{kind} is no integer")
+            raise TypeError(f"{kind} is not an integer")
 
 
 def rows_at(section: Section, place: NDArray[np.int64], dtype: np.dtype[np.void]) -> NDArray[np.void]:
-    """The records that stand at these section offsets, all inside the section."""
+    """The records at these section offsets, all of which must be inside the section."""
     data = np.frombuffer(section.data, np.uint8)
     found = data[place[:, None] + np.arange(dtype.itemsize)]
     return np.ascontiguousarray(found).view(dtype)[:, 0] if len(place) else np.zeros(0, dtype)
 
 
 def put_rows(data: NDArray[np.uint8], place: NDArray[np.int64], rows: NDArray[np.void]) -> None:
-    """Write records to these places."""
+    """Write records at these offsets of `data`."""
     data[place[:, None] + np.arange(rows.itemsize)] = rows.view(np.uint8).reshape(len(rows), rows.itemsize)
 
 
 def read_headers(section: Section, sets: Sets, cls: type) -> tuple[dict[str, NDArray[np.uint64]], NDArray[np.int64]]:
-    """The fields of every set's header, u64, by name, and the places behind the headers. Raises ParseError."""
+    """The fields of every set's header, u64, by name, and the section offset after each header. Raises ParseError."""
     declared = [field for field in fields_of(cls) if not isinstance(field.kind, Given)]
     columns = {field.name: np.zeros(len(sets.offset), np.uint64) for field in declared}
-    behind = sets.body.copy()
+    header_end = sets.body.copy()
     for dwarf_format, which in by_format(sets.dwarf_format):
         dtype = row_dtype(cls, section.byte_order, dwarf_format=dwarf_format)
-        behind[which] += dtype.itemsize
-        for wrong in which[behind[which] > sets.end[which]][:1]:
+        header_end[which] += dtype.itemsize
+        for wrong in which[header_end[which] > sets.end[which]][:1]:
             reason = f"{sets.end[wrong] - sets.body[wrong]} bytes do not hold a header of {dtype.itemsize}"
             raise ParseError(section, int(sets.offset[wrong]), f"set[{wrong}].length", reason)
         rows = rows_at(section, sets.body[which], dtype)
@@ -114,13 +117,13 @@ def read_headers(section: Section, sets: Sets, cls: type) -> tuple[dict[str, NDA
     for field in declared:
         if isinstance(field.kind, Integer) and field.kind.allowed:
             for wrong in np.flatnonzero(~np.isin(columns[field.name], field.kind.allowed))[:1]:
-                reason = f"{int(columns[field.name][wrong])} is none of {', '.join(map(str, field.kind.allowed))}"
+                reason = f"{int(columns[field.name][wrong])} is not one of {', '.join(map(str, field.kind.allowed))}"
                 raise ParseError(section, int(sets.offset[wrong]), f"set[{wrong}].{field.name}", reason)
-    return columns, behind
+    return columns, header_end
 
 
 def by_format(dwarf_format: NDArray[np.uint8]) -> Iterator[tuple[DwarfFormat, NDArray[np.int64]]]:
-    """The numbers of the sets of each format that there is."""
+    """The indices of the sets of each format, for the formats that occur."""
     for one in DwarfFormat:
         which = np.flatnonzero(dwarf_format == one)
         if len(which):
@@ -135,7 +138,7 @@ def write_headers(
     columns: dict[str, NDArray[np.uint64]],
     section: str,
 ) -> None:
-    """Write the lengths and the headers of sets. Raises BuildError for a value that its field cannot hold."""
+    """Write the initial lengths and headers of sets. Raises BuildError for a value that does not fit its field."""
     prefix = "<" if order == "little" else ">"
     for dwarf_format, which in by_format(sets.dwarf_format):
         length = (sets.end - sets.body)[which]
@@ -158,7 +161,7 @@ def filled(
     number: NDArray[np.int64],
     record: str,
 ) -> NDArray[np.void]:
-    """Records of these columns. Raises BuildError, naming the record's `number`, where a value has no room."""
+    """Records from columns. Raises BuildError, with the record's `number`, for a value that does not fit its field."""
     rows = np.zeros(len(number), dtype)
     for name in dtype.names or ():
         rows[name] = columns[name]

@@ -1,7 +1,7 @@
-"""DWARF expressions as GNU readelf 2.47 prints them among call frame instructions.
+"""DWARF expressions as in GNU readelf 2.47's dumps of call frame instructions.
 
-Strategy: names and operands are those of the schema's table; what is not printed as `DW_OP_name: operand` in decimal
-has a format of its own here. A vendor's operation is printed as the one of DWARF 5 that it became.
+Strategy: names and operands come from the schema's table; an operation that readelf does not print as
+`DW_OP_name: operand` in decimal has a format here. A vendor's operation has the format of its DWARF 5 successor.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...schemas.wire import Leb128, LebBlock
 from ..arch.registers import register_name
 from ..bulk_text import prefixed
 
-# What stands behind the name: operands in decimal, by `x0` in hexadecimal, by `r0` as the name of a register.
+# Text after the name. {0} is an operand in decimal, {x0} in hexadecimal, {p0} with prefix, {r0} as a register's name.
 _FORMATS = {
     "addr": ": {x0}",
     "reg": " ({r})",
@@ -41,15 +41,16 @@ _FORMATS = {
     "push_tls_address": " or DW_OP_HP_unknown",
 }
 _PLAIN = ("", ": {0}", ": {0} {1}")
-# They name entries of .debug_info by offsets whose size no frame tells: what follows cannot be told, either.
+# They refer to entries of .debug_info by offsets whose size depends on the unit, which is unknown in a frame section:
+# neither they nor the operations after them can be decoded.
 _OF_INFO = ("call_ref", "implicit_pointer", "GNU_implicit_pointer", "GNU_variable_value")
 _FAMILY = re.compile(r"(b?reg)(\d+)")
 
 
 def operation_texts(expression: Section, machine: str) -> list[str]:
-    """Each operation's text, up to the first one whose operands nobody knows. Raises ParseError.
+    """The text of each operation, up to the first one whose operands are unknown. Raises ParseError.
 
-    The expression's byte order and address size are those of `expression`; `machine` is EM_..., for registers' names.
+    `machine` is EM_..., which decides register names.
     """
     found: list[str] = []
     stream = io.BytesIO(expression.data)
@@ -68,7 +69,7 @@ def operation_texts(expression: Section, machine: str) -> list[str]:
 
 
 def expression_text(expression: Section, machine: str) -> str:
-    """The operations behind one another, as `operation_texts`."""
+    """The operations as in `operation_texts`, separated by semicolons."""
     return "; ".join(operation_texts(expression, machine))
 
 

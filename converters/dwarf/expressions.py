@@ -1,8 +1,8 @@
-"""DWARF expressions as values: evaluated with registers and memory, or simplified into a tree (DWARF5 2.5).
+"""DWARF expressions (DWARF5 2.5): evaluated with registers and memory, or simplified into a tree.
 
-Strategy: one stack machine over a set of values. Over integers it evaluates; over nodes it builds a tree in
-which all that is constant is folded, and which `register_offset` and `by_residue` then recognise.
-Branches need integers: a branch on something unknown has no tree.
+Strategy: one stack machine for both. With known registers and memory it evaluates; otherwise it builds a tree with
+constants folded, in which `register_offset` and `by_residue` recognise common forms. A branch needs a constant: an
+expression that branches on an unknown value has no tree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...schemas.expressions import FAMILIES, FAMILY_SIZE, OPERATIONS, Operation,
 from ...schemas.section import ByteOrder, ParseError, Section
 from ...schemas.wire import LebBlock, sleb, uleb
 
-# Loops by DW_OP_skip and DW_OP_bra end here, and trees are walked by recursion; no compiler's expression comes near.
+# Limits for loops by DW_OP_skip and DW_OP_bra, and for recursion over trees; compilers stay far below them.
 MAX_STEPS = 10_000
 MAX_STACK = 1_000
 MAX_NODES = 250
@@ -22,21 +22,21 @@ MAX_NODES = 250
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number, unsigned, of the address size."""
+    """An unsigned number of the address size."""
 
     value: int
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """The value of a register in the frame at hand; DWARF number."""
+    """The value of a register (DWARF number) in the current frame."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """`size` bytes at an address, unsigned."""
+    """The unsigned number in `size` bytes at an address."""
 
     address: Node
     size: int
@@ -54,7 +54,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """An operator (DW_OP name) on two nodes, the former second from the top of the stack."""
+    """An operator (DW_OP name) on two nodes; `right` was on top of the stack, `left` below it."""
 
     operator: str
     left: Node
@@ -68,7 +68,7 @@ ReadMemory = Callable[[int, int], int]
 
 
 class ExpressionError(Exception):
-    """An operation that has no meaning in call frame information, or that the tree cannot say."""
+    """An expression without a value or tree: invalid in call frame information, ill-formed, or too large."""
 
 
 def parse(expression: bytes, byte_order: ByteOrder = "little", address_size: int = 8) -> tuple[Operation, ...]:
@@ -91,14 +91,14 @@ def register_plus(register: int, offset: int) -> Operation:
 
 
 def text(operations: tuple[Operation, ...]) -> str:
-    """The operations as a listing, one behind the other."""
+    """The operations in order, separated by semicolons."""
     return "; ".join(map(str, operations))
 
 
 def simplify(operations: tuple[Operation, ...], address_size: int = 8, initial: Node | None = None) -> Node:
-    """The tree that an expression leaves on top of its stack, constants folded. `initial` is pushed before (the CFA).
+    """The tree that an expression leaves on top of the stack, constants folded.
 
-    Raises ExpressionError.
+    `initial` is on the stack before the first operation (the CFA, for a register's rule). Raises ExpressionError.
     """
     stack = [] if initial is None else [initial]
     machine = _Machine(stack, address_size, Register, lambda address, size: Memory(address, size, _count(address)))
@@ -112,9 +112,10 @@ def evaluate(
     address_size: int = 8,
     initial: int | None = None,
 ) -> int:
-    """The value that an expression leaves on top, unsigned. `memory(address, size)` reads an unsigned number.
+    """The value that an expression leaves on top of the stack, unsigned.
 
-    Raises ExpressionError, and whatever the two readers raise.
+    `register` takes a DWARF number; `memory(address, size)` reads an unsigned number; `initial` is on the stack before
+    the first operation. Raises ExpressionError, and whatever `register` and `memory` raise.
     """
 
     def read(address: Node, size: int) -> Node:
@@ -129,7 +130,7 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """The stack, and how values of registers and memory become nodes."""
+    """The stack, and the functions that make nodes from registers and memory."""
 
     stack: list[Node]
     address_size: int
@@ -142,7 +143,7 @@ class _Machine:
         return (1 << 8 * self.address_size) - 1
 
     def push_sum(self, node: Node, number: int) -> None:
-        """Push a node plus a number."""
+        """Push the sum of a node and a number."""
         self.stack.append(_binary("plus", node, Constant(number & self.mask), self.mask))
 
 
@@ -157,20 +158,20 @@ def _run(machine: _Machine, operations: tuple[Operation, ...]) -> Node:
         try:
             jumps = _apply(machine, operation)
         except IndexError:
-            raise ExpressionError(f"DW_OP_{operation.name} finds too few values on the stack") from None
+            raise ExpressionError(f"too few values on the stack for DW_OP_{operation.name}") from None
         index += 1
         if jumps:
             target = operation.end + _operand(operation)
             if target not in starts and target != operations[-1].end:
-                raise ExpressionError(f"DW_OP_{operation.name} leads to {target:#x}, where no operation starts")
+                raise ExpressionError(f"DW_OP_{operation.name} jumps to {target:#x}, where no operation starts")
             index = starts.get(target, len(operations))
     if not machine.stack:
-        raise ExpressionError("nothing is left on the stack")
+        raise ExpressionError("the stack is empty at the end")
     return machine.stack[-1]
 
 
 def _apply(machine: _Machine, operation: Operation) -> bool:
-    """Apply one operation to the stack; whether it jumps."""
+    """Apply one operation to the stack. Returns whether it jumps."""
     if operation.name in _BRANCHES:
         return _BRANCHES[operation.name](machine)
     if operation.name not in _EFFECTS:
@@ -192,18 +193,18 @@ def _signed(value: int, mask: int) -> int:
 
 def _divisor(value: int) -> int:
     if value == 0:
-        raise ExpressionError("a division by zero")
+        raise ExpressionError("division by zero")
     return value
 
 
 def _divide(left: int, right: int, mask: int) -> int:
-    """Signed division, towards zero (DWARF5 2.5.1.4)."""
+    """Signed division, rounded towards zero (DWARF5 2.5.1.4)."""
     dividend, divisor = _signed(left, mask), _signed(_divisor(right), mask)
     quotient = abs(dividend) // abs(divisor)
     return quotient if (dividend < 0) == (divisor < 0) else -quotient
 
 
-# Operands are unsigned numbers below mask + 1; results are cut to that. Comparisons are signed (DWARF5 2.5.1.5).
+# Operands are unsigned and at most `mask`; results are truncated to it. Comparisons are signed (DWARF5 2.5.1.5).
 _BINARY: dict[str, Callable[[int, int, int], int]] = {
     "and": lambda left, right, mask: left & right,
     "div": _divide,
@@ -232,10 +233,10 @@ _UNARY: dict[str, Callable[[int, int], int]] = {
 
 
 def _count(*operands: Node) -> int:
-    """Nodes of a tree over these; DW_OP_dup could double it with each operation."""
+    """The number of nodes of a tree with these operands, limited: each DW_OP_dup can double the size of a tree."""
     count = 1 + sum(1 if isinstance(node, Constant | Register) else node.nodes for node in operands)
     if count > MAX_NODES:
-        raise ExpressionError(f"a tree of more than {MAX_NODES} nodes")
+        raise ExpressionError(f"the tree has more than {MAX_NODES} nodes")
     return count
 
 
@@ -246,7 +247,7 @@ def _unary(operator: str, operand: Node, mask: int) -> Node:
 
 
 def _binary(operator: str, left: Node, right: Node, mask: int) -> Node:
-    """A node for an operator: folded over constants, sums brought to node + constant."""
+    """A node for an operator: constants are folded, sums with a constant normalised to node + constant."""
     if isinstance(left, Constant) and isinstance(right, Constant):
         return Constant(_BINARY[operator](left.value, right.value, mask) & mask)
     if operator == "minus" and isinstance(right, Constant):
@@ -265,7 +266,7 @@ def _binary(operator: str, left: Node, right: Node, mask: int) -> Node:
 def _branch_is_taken(machine: _Machine) -> bool:
     condition = machine.stack.pop()
     if not isinstance(condition, Constant):
-        raise ExpressionError("DW_OP_bra on a value that is not known")
+        raise ExpressionError("DW_OP_bra on an unknown value")
     return condition.value != 0
 
 
@@ -276,7 +277,7 @@ def _pick(machine: _Machine, depth: int) -> None:
 
 
 def _rotate(machine: _Machine, count: int) -> None:
-    """The top goes below the `count` - 1 others."""
+    """Move the top of the stack below the `count` - 1 values under it."""
     if len(machine.stack) < count:
         raise IndexError(count)
     machine.stack.insert(len(machine.stack) - count, machine.stack.pop())
@@ -284,7 +285,7 @@ def _rotate(machine: _Machine, count: int) -> None:
 
 def _dereference(machine: _Machine, size: int) -> None:
     if not 0 < size <= machine.address_size:
-        raise ExpressionError(f"DW_OP_deref_size of {size} bytes, where an address has {machine.address_size}")
+        raise ExpressionError(f"DW_OP_deref_size of {size} bytes, expected 1 to {machine.address_size}")
     machine.stack.append(machine.memory(machine.stack.pop(), size))
 
 
@@ -315,7 +316,7 @@ def _apply_binary(operator: str) -> _Effect:
 _Effect = Callable[[_Machine, Operation], object]
 _CONSTANTS = ("addr", *(f"const{size}{sign}" for size in (1, 2, 4, 8) for sign in "us"), "constu", "consts")
 
-# What each operation does to the stack; those that are in neither table have no meaning in call frame information.
+# The effect of each operation on the stack. Operations in neither table have no meaning in call frame information.
 _EFFECTS: dict[str, _Effect] = {
     **{f"lit{number}": _push_literal(number) for number in range(FAMILY_SIZE)},
     **dict.fromkeys(_CONSTANTS, _push_constant),
@@ -334,12 +335,12 @@ _EFFECTS: dict[str, _Effect] = {
     "rot": lambda machine, _: _rotate(machine, 3),
     "nop": lambda machine, _: None,
 }
-# Whether it is taken.
+# Whether each branch is taken.
 _BRANCHES: dict[str, Callable[[_Machine], bool]] = {"skip": lambda _: True, "bra": _branch_is_taken}
 
 
 def register_offset(node: Node, address_size: int = 8) -> tuple[int, int] | None:
-    """Register and signed offset, where the tree is their sum; else None."""
+    """Register and signed offset if the tree is their sum, else None."""
     mask = (1 << 8 * address_size) - 1
     match node:
         case Register(number):
@@ -350,10 +351,10 @@ def register_offset(node: Node, address_size: int = 8) -> tuple[int, int] | None
 
 
 def by_residue(node: Node, program_counter: int, address_size: int = 8) -> tuple[int, tuple[int, ...]] | None:
-    """A register and the offset for each PC modulo 2**k, where the tree is register + f(PC & (2**k - 1)); else None.
+    """If the tree is register + f(PC & (2**k - 1)): the register, and f of each PC modulo 2**k; else None.
 
-    The number of offsets is the smallest power of two that serves, and at most 256. Raises ExpressionError where
-    f has no value.
+    The number of values is the smallest possible power of two, at most 256. Raises ExpressionError if f has no value
+    for a PC.
     """
     mask = (1 << 8 * address_size) - 1
     masks = _pc_masks(node, program_counter)
@@ -376,7 +377,7 @@ MAX_RESIDUES = 256
 
 
 def _pc_masks(node: Node, program_counter: int) -> set[int] | None:
-    """The masks that the PC goes through wherever it occurs; None where it occurs without one of 2**k - 1."""
+    """The masks applied to the PC at its occurrences; None if one of them is not masked by 2**k - 1."""
     match node:
         case Register(number):
             return None if number == program_counter else set()
@@ -385,7 +386,7 @@ def _pc_masks(node: Node, program_counter: int) -> set[int] | None:
         case Memory(address, _):
             return None if _pc_masks(address, program_counter) != set() else set()
         case Binary("and", inner, Constant(value)) | Binary("and", Constant(value), inner):
-            # f(PC + c) & mask depends on PC & mask alone.
+            # (PC + c) & mask depends only on PC & mask.
             found = register_offset(inner)
             if found is not None and found[0] == program_counter:
                 return {value} if value & (value + 1) == 0 and value < MAX_RESIDUES else None
@@ -410,7 +411,7 @@ def _registers(node: Node) -> set[int]:
 
 
 def _substitute(node: Node, number: int, value: int, mask: int) -> Node:
-    """The tree with a register's value put in, folded."""
+    """The tree with a register replaced by its value, and folded."""
     match node:
         case Register(register) if register == number:
             return Constant(value)
@@ -422,19 +423,19 @@ def _substitute(node: Node, number: int, value: int, mask: int) -> Node:
     return node
 
 
-MAX_MASKED_SIZE = 250  # the lazy PLT's has 11 bytes
+MAX_MASKED_SIZE = 250  # that of a lazy PLT has 11 bytes
 _BREG0, _BREGX = (opcode for opcode, (name, _) in {**FAMILIES, **OPERATIONS}.items() if name in ("breg", "bregx"))
 
 
 def names_register(expression: bytes, number: int) -> bool:
-    """Whether an expression may read a register, told by its bytes alone: false is certain, true is not."""
+    """Whether an expression may read a register, judged by its bytes alone: False is certain, True is not."""
     return _BREG0 + number in expression or _BREGX in expression
 
 
 def masked_offsets(
     expression: bytes, program_counter: int, byte_order: ByteOrder = "little", address_size: int = 8
 ) -> tuple[int, tuple[int, ...]] | None:
-    """As `by_residue`, for an expression's bytes; None also where they cannot be read, or are long."""
+    """As `by_residue`, for an expression's bytes; also None if they are malformed or longer than MAX_MASKED_SIZE."""
     if len(expression) > MAX_MASKED_SIZE:
         return None
     try:

@@ -70,7 +70,7 @@ def test_the_cfa_pushed_before_is_part_of_the_tree() -> None:
 
 def test_branches_on_constants_are_followed_and_on_registers_refused() -> None:
     assert register_offset(tree("77 00 31 28 0200 23 08")) == (SP, 0)  # bra over plus_uconst
-    with pytest.raises(ExpressionError, match="not known"):
+    with pytest.raises(ExpressionError, match="DW_OP_bra on an unknown value"):
         tree("77 00 12 28 0000")
 
 

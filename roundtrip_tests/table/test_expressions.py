@@ -348,14 +348,14 @@ def test_what_is_pushed_before_is_the_operand() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        ("31 2f 0100 08 01", "leads to 0x5, where no operation starts"),  # into const1u
-        ("31 31 28 0200 30", "leads to 0x7, where no operation starts"),  # past the end
+        ("31 2f 0100 08 01", "jumps to 0x5, where no operation starts"),  # into const1u
+        ("31 31 28 0200 30", "jumps to 0x7, where no operation starts"),  # past the end
         ("31 2f f0ff", "where no operation starts"),  # before the start
         ("2f fdff", "more than"),  # skip onto itself
         ("30 2f fcff", "more than"),  # a push for ever
         ("31 12 28 fcff", "more than"),  # dup; bra back
-        ("", "nothing is left"),
-        ("31 13", "nothing is left"),
+        ("", "the stack is empty"),
+        ("31 13", "the stack is empty"),
         ("22", "too few"),
         ("31 22", "too few"),
         ("12", "too few"),

@@ -256,15 +256,15 @@ def test_indexed_strings_of_several_units(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "a version of ranges": (".debug_aranges", RANGES.replace("0200 ", "0400 "), "set[0].version: 4 is none of 2, 3"),
+    "a version of ranges": (".debug_aranges", RANGES.replace("0200 ", "0400 "), "set[0].version: 4 is not one of 2, 3"),
     "a size of addresses": (
         ".debug_aranges",
         RANGES.replace("\n    08 ", "\n    03 "),
-        "set[0].address_size: 3 is none",
+        "set[0].address_size: 3 is not one of 1, 2, 4, 8",
     ),
     "a length of a set": (".debug_aranges", "ffffff00 0200", "set[0].length: the length reaches past"),
     "a set without room for a header": (".debug_aranges", "01000000 02", "set[0].length: 1 bytes do not hold a header"),
-    "a version of names": (".debug_pubnames", NAMES.replace("0200 ", "0100 "), "set[0].version: 1 is none of 2, 3"),
+    "a version of names": (".debug_pubnames", NAMES.replace("0200 ", "0100 "), "set[0].version: 1 is not one of 2, 3"),
     "a name without an end": (
         ".debug_pubnames",
         "10000000 0200 00000000 00000000 01000000 6100"[:-2] + "61",
