@@ -141,53 +141,48 @@ def numbers_of_cies(section: Section, offsets: NDArray[np.int64], fdes: EntryOff
     return number
 
 
+@columns
+class _FdeValues(Columns):
+    """What the kernel reads of each FDE."""
+
+    start: NDArray[np.uint64] = column_of("address")
+    size: NDArray[np.uint64] = column_of("bytes")
+    segment: NDArray[np.uint64] = column_of("segment selector")
+    lsda: NDArray[np.uint64] = column_of("address")
+    has_lsda: NDArray[np.uint8] = column_of(meaning="1 if it has an LSDA")
+    data: NDArray[np.int64] = column_of("section offset", "of the augmentation data")
+    instructions: NDArray[np.int64] = column_of("section offset")
+
+
 def read_functions(
     section: Section, fdes: EntryOffsets, cie: NDArray[np.int64], cies: Cies, bases: PointerBases = NO_BASES
 ) -> tuple[FunctionColumns, NDArray[np.int64], NDArray[np.int64]]:
     """The functions, with `run` still to come, and the section offsets of their augmentation data and instructions."""
-    count = len(cie)
-    start, size, segment, lsda = (np.empty(count, np.uint64) for _ in range(4))
-    has_lsda = np.empty(count, np.uint8)
-    data, instructions = np.empty(count, np.int64), np.empty(count, np.int64)
-    layout = cies.columns
+    found, layout = _FdeValues.empty(len(cie)), cies.columns
     reader = reader_of(section, bases=bases)
     done = engine.cfi.entries.functions(
         reader,
-        *views(
-            fdes.body,
-            fdes.end,
-            cie,
-            layout.address_encoding,
-            layout.lsda_encoding,
-            layout.is_augmented,
-            layout.address_size,
-            layout.segment_size,
-            start,
-            size,
-            segment,
-            lsda,
-            has_lsda,
-            data,
-            instructions,
-        ),
+        *views(fdes.body, fdes.end, cie, layout.address_encoding, layout.lsda_encoding, layout.is_augmented),
+        *views(layout.address_size, layout.segment_size, found.start, found.size, found.segment),
+        *views(found.lsda, found.has_lsda, found.data, found.instructions),
     )
     if reader.fault:
         refuse(section, f"FDE[{done}]", reader)
     is_opaque = (layout.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0)[cie]
-    instructions[is_opaque] = fdes.end[is_opaque]
+    found.instructions[is_opaque] = fdes.end[is_opaque]
     functions = replace(
-        FunctionColumns.defaults(count),
-        start=start,
-        size=size,
-        segment=segment,
+        FunctionColumns.defaults(len(cie)),
+        start=found.start,
+        size=found.size,
+        segment=found.segment,
         return_column=layout.return_column[cie],
-        flags=layout.flags[cie] | has_lsda * np.uint8(FunctionFlag.HAS_LSDA),
+        flags=layout.flags[cie] | found.has_lsda * np.uint8(FunctionFlag.HAS_LSDA),
         personality_encoding=layout.personality_encoding[cie],
         personality=layout.personality[cie],
-        lsda=lsda,
+        lsda=found.lsda,
         origin=fdes.offset.astype(np.uint64),
     )
-    return functions, data, instructions
+    return functions, found.data, found.instructions
 
 
 def _check_ends(

@@ -119,7 +119,11 @@ class StreamWriter:
                 _bare(rows.rule_count),
                 np.stack(values, axis=1),
                 _previous(table.run_rows, self.content),
-                *(restores, remembers, covered, following, saved),
+                restores,
+                remembers,
+                covered,
+                following,
+                saved,
             )
         )
 

@@ -11,14 +11,16 @@ import numpy as np
 
 from ...schemas.section import ParseError
 from ..arch.table import Architecture
+from ..arrays import values_at
 from ..elf.admission import refuse_relocatable, supported_architecture
 from ..elf.image import ElfImage, ElfSection, open_elf
 from ..elf.symbols import addresses_asked_for
 from ..rules import CfaKind, RaState, RuleKind
 from ..sframe.lookup import fres_at
 from ..sframe.read import rows_of_fres
+from ..sframe.section import SframeColumns
 from ..table.lookup import NOTHING, addresses, find_rows
-from ..table.model import RegisterRule, Row, UnwindTable, table_of
+from ..table.model import FunctionColumns, RegisterRule, Row, table_of
 from .read_elf import table_of_section
 
 if TYPE_CHECKING:
@@ -66,39 +68,27 @@ def find_in_file(path: str | os.PathLike[str], pcs: Iterable[int | str]) -> tupl
 
 
 def _find(image: ElfImage, header: ElfSection, pc: NDArray[np.uint64]) -> list[FoundRow]:
+    """The row in force at each PC, from one section."""
     section = image.contents(header)
+    functions: SframeColumns | FunctionColumns
     if header.name == ".sframe" and len(section):
         at = fres_at(section, pc)
-        rows, rules, expressions = rows_of_fres(at.fres, at.columns.architecture, at.columns.version)
+        function, functions = at.fde, at.columns
         row = np.where(at.found, np.arange(len(pc)), NOTHING)
+        rows, rules, expressions = rows_of_fres(at.fres, functions.architecture, functions.version)
         # A table of rows alone, to see them as objects.
-        table = table_of(at.columns.architecture, ())
-        view = replace(table, rows=rows, rules=rules, expressions=expressions)
-        columns = (at.fde, row, at.columns.start, at.columns.size, at.columns.repetition)
+        view = replace(table_of(functions.architecture, ()), rows=rows, rules=rules, expressions=expressions)
     else:
         view = table_of_section(image, section)
-        rows_at, functions = find_rows(view, pc), view.functions
-        columns = (rows_at.function, rows_at.row, functions.start, functions.size, functions.repetition)
+        found, functions = find_rows(view, pc), view.functions
+        function, row = found.function, found.row
+    columns = (values_at(column, function, 0) for column in (functions.start, functions.size, functions.repetition))
     return [
-        _found_row(header.name, view, *one, *columns[2:])
-        for one in zip(pc.tolist(), columns[0], columns[1], strict=True)
+        FoundRow(one_pc, header.name, start, size, repetition, None if one_row == NOTHING else view.row(one_row))
+        for one_pc, one_row, start, size, repetition in zip(
+            pc.tolist(), row.tolist(), *(column.tolist() for column in columns), strict=True
+        )
     ]
-
-
-def _found_row(
-    source: str,
-    view: UnwindTable,
-    pc: int,
-    function: np.int64,
-    row: np.int64,
-    start: NDArray[np.uint64],
-    size: NDArray[np.uint64],
-    repetition: NDArray[np.uint16],
-) -> FoundRow:
-    if function == NOTHING:
-        return FoundRow(pc, source)
-    place = int(start[function]), int(size[function]), int(repetition[function])
-    return FoundRow(pc, source, *place, None if row == NOTHING else view.row(int(row)))
 
 
 def found_text(architecture: Architecture, found: Iterable[FoundRow]) -> str:

@@ -188,24 +188,24 @@ def _plain_rows(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
     fres, abi, header = fres.select(~fres.is_flex), abi_of(columns.architecture), columns.header
     slots = fres.slots(int(header["cfa_fixed_ra_offset"]), int(header["cfa_fixed_fp_offset"]))
     has_register_slots = abi.has_register_slots and columns.version < SFRAME_VERSION.V3
-    found = (
-        *(fres.bits("fre_cfa_base_reg_id"), fres.cfa_offsets(abi)),
-        *(column for slot in slots for column in slot),
-        *(fres.bits("fre_offset_count"), fres.bits("fre_mangled_ra_p")),
+    bases, offsets = fres.bits("fre_cfa_base_reg_id").tolist(), fres.cfa_offsets(abi).tolist()
+    counts, signs = fres.bits("fre_offset_count").tolist(), fres.bits("fre_mangled_ra_p").tolist()
+    saved = (
+        [_slot(word, is_there, has_register_slots) for word, is_there in zip(*(c.tolist() for c in slot), strict=True)]
+        for slot in slots
     )
-    for base, cfa, ra, has_ra, fp, has_fp, words, signed in zip(*(c.tolist() for c in found), strict=True):
-        places = [
-            _slot(word, has_register_slots) if is_there else None for word, is_there in ((ra, has_ra), (fp, has_fp))
-        ]
+    for base, offset, ra, fp, words, signed in zip(bases, offsets, *saved, counts, signs, strict=True):
         if header["cfa_fixed_ra_offset"] != sframe.FIXED_OFFSET_INVALID:
             ra_text = "f"
         else:
             # U: a word that pads, where FP is saved and RA is not.
-            ra_text = places[0].text() if places[0] else "U" if words > 1 else "u"
-        yield _Row(_Location(_BASE[base], cfa), places[1], places[0], ra_text, bool(signed))
+            ra_text = ra.text() if ra else "U" if words > 1 else "u"
+        yield _Row(_Location(_BASE[base], offset), fp, ra, ra_text, bool(signed))
 
 
-def _slot(word: int, has_register_slots: bool) -> _Location:
+def _slot(word: int, is_there: bool, has_register_slots: bool) -> _Location | None:
+    if not is_there:
+        return None
     if has_register_slots and word & SLOT_REGISTER_MARK:
         return _Location(word >> SLOT_REGISTER_SHIFT, None)
     return _Location(_CFA, word)

@@ -110,22 +110,28 @@ def sframe_columns(section: Section) -> SframeColumns:
     fres = section.data[fres_offset : fres_offset + int(header["fre_len"])]
     attributes, behind = (fdes, 0) if version < SFRAME_VERSION.V3 else _attributes(section, fdes, origin, fres)
     info = np.ascontiguousarray(attributes["func_info"])
-    columns = SframeColumns(
-        section=section,
-        header=header,
-        version=version,
-        architecture=architecture,
-        start=_starts(section, header, fdes[sframe.START_FIELDS[version]], origin),
-        size=fdes["func_size"].astype(np.uint64),
-        fre_offset=fdes["func_start_fre_off"].astype(np.int64) + behind,
-        num_fres=attributes["func_num_fres"].astype(np.int64),
-        info=info,
-        info2=np.ascontiguousarray(attributes["func_info2"]) if behind else np.zeros_like(info),
-        repetition=_repetitions(attributes, info, version),
-        origin=origin,
-        fres=fres,
-        fres_offset=fres_offset,
+    return _check_fdes(
+        SframeColumns(
+            section=section,
+            header=header,
+            version=version,
+            architecture=architecture,
+            start=_starts(section, header, fdes[sframe.START_FIELDS[version]], origin),
+            size=fdes["func_size"].astype(np.uint64),
+            fre_offset=fdes["func_start_fre_off"].astype(np.int64) + behind,
+            num_fres=attributes["func_num_fres"].astype(np.int64),
+            info=info,
+            info2=np.ascontiguousarray(attributes["func_info2"]) if behind else np.zeros_like(info),
+            repetition=_repetitions(attributes, info, version),
+            origin=origin,
+            fres=fres,
+            fres_offset=fres_offset,
+        )
     )
+
+
+def _check_fdes(columns: SframeColumns) -> SframeColumns:
+    """The columns themselves, if all FDEs have a known FRE type and their FREs in the sub-section."""
     _refuse(
         columns,
         ("func_info.fretype", columns.bits("fretype") > SFRAME_FRE_TYPE.ADDR4, "the FRE type is none of the three"),

@@ -8,7 +8,7 @@ become states, and states become rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> Unwin
     state = _states_after(states, sound, first[one], count[one])[line]
     if wrong is not None:
         raise ParseError(SOURCE, None, f"line {lines.number[wrong[0]]}", wrong[1])
-    return _table(states, sound, first, run, offset[line], state, count[one], load_address)
+    return _table(states, sound, first, _Runs(run, count[one], offset[line], state), load_address)
 
 
 def _first_misplaced(lines: StackLines) -> tuple[int, str] | None:
@@ -216,34 +216,32 @@ def _is_number(word: str) -> bool:
     return word.removeprefix("-").isdecimal() and abs(int(word)) < 1 << 61
 
 
-def _table(
-    states: _States,
-    lines: StackLines,
-    first: NDArray[np.int64],
-    run: NDArray[np.uint32],
-    offset: NDArray[np.uint64],
-    state: NDArray[np.int64],
-    count: NDArray[np.int64],
-    load_address: int,
-) -> UnwindTable:
-    """The table. Each range starts at a line `first` and has a `run`; `count` is the number of rows of each run,
-    `offset` and `state` are those of all rows.
-    """
+class _Runs(NamedTuple):
+    """The `run` of each range, the `row_count` of each run, and the `offset` and the `state` of each row."""
+
+    run: NDArray[np.uint32]
+    row_count: NDArray[np.int64]
+    offset: NDArray[np.uint64]
+    state: NDArray[np.int64]
+
+
+def _table(states: _States, lines: StackLines, first: NDArray[np.int64], runs: _Runs, load_address: int) -> UnwindTable:
+    """The table of the ranges that start at the lines `first`."""
     architecture = states.architecture
-    run_rows = starts_of(count)
-    needs_own = values_at(states.need_own_column(), state, False)
-    is_own = np.logical_or.reduceat(needs_own, run_rows[:-1]) if len(count) else np.zeros(0, np.bool_)
+    run_rows = starts_of(runs.row_count)
+    needs_own = values_at(states.need_own_column(), runs.state, False)
+    is_own = np.logical_or.reduceat(needs_own, run_rows[:-1]) if len(runs.row_count) else np.zeros(0, np.bool_)
     # A table of one-row functions converts the distinct rows; the runs are then assembled from its rows.
     distinct = table_of(architecture, [Function(0, 1, (row,)) for row in states.rows], source=SOURCE)
-    row = distinct.run_rows[:-1][distinct.functions.run][2 * state + np.repeat(is_own, count)]
+    row = distinct.run_rows[:-1][distinct.functions.run][2 * runs.state + np.repeat(is_own, runs.row_count)]
     functions = replace(
         FunctionColumns.defaults(len(first)),
         start=lines.address[first] + np.uint64(load_address),
         size=lines.size[first],
-        run=run,
-        return_column=np.where(is_own[run], states.own_column, architecture.return_address).astype(np.uint32),
+        run=runs.run,
+        return_column=np.where(is_own[runs.run], states.own_column, architecture.return_address).astype(np.uint32),
     )
-    rows = replace(distinct.rows.select(row), offset=offset)
+    rows = replace(distinct.rows.select(row), offset=runs.offset)
     return replace(distinct, functions=functions, run_rows=run_rows, rows=rows, load_address=load_address)
 
 

@@ -39,12 +39,13 @@ WIDE = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lines:
-    """The lines of each run: those of run r are first_of[r] up to first_of[r + 1]; of a silent run none is printed.
+    """The lines of each run: those of run r are first_of[r] up to first_of[r + 1]; a silent run prints none.
 
-    `add_second` puts what follows the heads of some entries into the pool, told which have lines, and gives the number
-    of each one's. `text` says what a line says, by a number; `texts` gives the texts of some numbers, behind one
-    another, and their lengths. `pc` counts from the function's start, and stands before the text (`pc_first`) or behind
-    it, where `has_pc` says so. `width` is that of the widest line, in columns.
+    `interpreted`: lines are rows, which begin with a PC; otherwise they are instructions, and a PC follows where
+    `has_pc` is set. `pc` is relative to the function's start. `text` is the number of a line's text; `texts` returns
+    the texts of some numbers, joined, and their lengths. `add_second` adds the second part of the headings of some
+    entries to the pool, told which entries have lines, and returns the number of each one's. `width` is the number of
+    columns of the widest line.
     """
 
     first_of: NDArray[np.int64]
@@ -54,7 +55,7 @@ class _Lines:
     texts: Callable[[NDArray[np.int64]], tuple[bytes, NDArray[np.int64]]]
     pc: NDArray[np.uint64]
     has_pc: NDArray[np.bool_]
-    pc_first: bool
+    interpreted: bool
     width: int
 
 
@@ -71,7 +72,7 @@ def cfi_text(
     first_item = starts_of(count[shown] + 1)
     chunk = CHUNK // (1 + found.width // WIDE)
     for begin in range(0, int(first_item[-1]), chunk):
-        yield _chunk(entries, found, interpreted, shown, first_item, begin, min(begin + chunk, int(first_item[-1])))
+        yield _chunk(entries, found, shown, first_item, begin, min(begin + chunk, int(first_item[-1])))
     yield b"\n"
 
 
@@ -93,7 +94,7 @@ def _row_lines(entries: DecodedEntries, machine: str) -> _Lines:
         texts=partial(row_texts, found, machine),
         pc=found.rows.offset,
         has_pc=np.ones(len(found.content), np.bool_),
-        pc_first=True,
+        interpreted=True,
         width=int(np.diff(found.first_column).max(initial=0)),
     )
 
@@ -114,7 +115,7 @@ def _instruction_lines(entries: DecodedEntries, machine: str) -> _Lines:
         texts=texts,
         pc=entries.decoded.pc,
         has_pc=entries.decoded.has_effect(*MOVES),
-        pc_first=False,
+        interpreted=False,
         width=0,
     )
 
@@ -122,7 +123,6 @@ def _instruction_lines(entries: DecodedEntries, machine: str) -> _Lines:
 def _chunk(
     entries: DecodedEntries,
     found: _Lines,
-    interpreted: bool,
     shown: NDArray[np.int64],
     first_item: NDArray[np.int64],
     begin: int,
@@ -149,17 +149,23 @@ def _chunk(
     pieces_before = starts_of(size)[starts_of(line_count)[:-1]]
     head_at = (pieces_before + 2 * heads - 2)[has_head]
     pieces = np.zeros(2 * len(head_at) + int(size.sum()), np.int64)
-    pieces[head_at] = _add_heads(pool, entries, entry[has_head], interpreted)
+    pieces[head_at] = _add_heads(pool, entries, entry[has_head], found.interpreted)
     has_lines = np.diff(first_item)[place] > 1
     pieces[head_at + 1] = found.add_second(pool, entry[has_head], has_lines[has_head])
-    pieces[line_at + (found.pc_first & has_pc)] = texts + text
+    pieces[line_at + (found.interpreted & has_pc)] = texts + text
     with_pc = np.flatnonzero(has_pc)
-    pc = entries.start[owner[with_pc]] + found.pc[line[with_pc]]
-    skip = MAX_DIGITS - 2 * entries.address_size(owner[with_pc])
-    end_of_line = b"" if found.pc_first else b"\n"
-    first_pc = pool.add(lines(len(pc), hexadecimal(pc), end_of_line), skip)
-    pieces[line_at[with_pc] + (not found.pc_first)] = first_pc + np.arange(len(pc))
+    pieces[line_at[with_pc] + (not found.interpreted)] = _add_pcs(pool, entries, found, owner[with_pc], line[with_pc])
     return pool.join(pieces)
+
+
+def _add_pcs(
+    pool: Pool, entries: DecodedEntries, found: _Lines, entry: NDArray[np.int64], line: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Add the PCs of some lines of some entries to the pool, those after an instruction with the line feed; the number
+    of each one's."""
+    digits = hexadecimal(entries.start[entry] + found.pc[line])
+    skip = MAX_DIGITS - 2 * entries.address_size(entry)
+    return pool.add(lines(len(line), digits, b"" if found.interpreted else b"\n"), skip) + np.arange(len(line))
 
 
 def _add_heads(pool: Pool, entries: DecodedEntries, entry: NDArray[np.int64], interpreted: bool) -> NDArray[np.int64]:
