@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...schemas.section import BuildError, ByteOrder, ParseError, Section
+from ...schemas.section import BuildError, ByteOrder, ParseError, Section, order_code
 from ...schemas.wire import (
     INITIAL_LENGTH_SIZES,
     LENGTH_DWARF64,
@@ -69,7 +69,7 @@ def row_dtype(cls: type, order: ByteOrder, **params: Any) -> np.dtype[np.void]:
     omitted.
     """
     this = SimpleNamespace(_params=SimpleNamespace(**params))
-    prefix = "<" if order == "little" else ">"
+    prefix = order_code(order)
     sizes = ((field.name, _size(field.kind, this)) for field in fields_of(cls))
     return np.dtype([(name, f"{prefix}u{size}") for name, size in sizes if size])
 
@@ -139,7 +139,7 @@ def write_headers(
     section: str,
 ) -> None:
     """Write the initial lengths and headers of sets. Raises BuildError for a value that does not fit its field."""
-    prefix = "<" if order == "little" else ">"
+    prefix = order_code(order)
     for dwarf_format, which in by_format(sets.dwarf_format):
         length = (sets.end - sets.body)[which]
         for wrong in which[(dwarf_format is DwarfFormat.DWARF32) & (length >= LENGTH_RESERVED)][:1]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...schemas.derive import bit_position
 from ...schemas.lookup_tables import NAME_SECTIONS, NamesHeader, SymbolAttributes
-from ...schemas.section import BuildError, ByteOrder, Section
+from ...schemas.section import BuildError, ByteOrder, Section, order_code
 from ...schemas.wire import INITIAL_LENGTH_SIZES, DwarfFormat
 from ..arrays import group_numbers, starts_of
 from ..bulk_text import Pool
@@ -125,7 +125,7 @@ def write_pubnames(table: Names) -> bytes:
     header_pieces = pool.add_slices(headers, sets.offset, body - sets.offset) + np.arange(len(body))
     text = pool.add_slices(table.text, table.text_start, table.text_size) + np.arange(len(table))
     prefix = np.zeros(len(table), np.int64)
-    order = "<" if table.byte_order == "little" else ">"
+    order = order_code(table.byte_order)
     for dwarf_format, _ in by_format(sets.dwarf_format):
         which = np.flatnonzero(sets.dwarf_format[number] == dwarf_format)
         offsets = table.offset[which].astype(f"{order}u{int(dwarf_format)}")
