@@ -22,10 +22,13 @@ from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
 from ..kernels.cfi.protocol import NO_VALUE, STATE_SIZE, Filled
 from ..rules import MAX_LIVE_RULES, RuleKind
-from ..table.model import RowColumns, RuleColumns
+from ..table.model import ROW_VALUES, RowColumns, RuleColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from ..kernels.cfi.records import Cies as KernelCies
+    from ..kernels.cfi.records import Streams as KernelStreams
 
 
 # More rules than this for each byte of the section are an attack: real files have at most three.
@@ -78,6 +81,20 @@ class CieColumns(Columns):
     personality_encoding: NDArray[np.uint8] = column_of(DW_EH_PE, "omit where there is none")
     personality: NDArray[np.uint64] = column_of("address")
 
+    def for_kernels(self) -> KernelCies:
+        """The columns that kernels take."""
+        return engine.cfi.records.Cies(
+            *views(
+                self.code_factor,
+                self.data_factor,
+                self.address_encoding,
+                self.lsda_encoding,
+                self.is_augmented,
+                self.address_size,
+                self.segment_size,
+            )
+        )
+
 
 @columns
 class InstructionRanges(Columns):
@@ -88,6 +105,10 @@ class InstructionRanges(Columns):
     location: NDArray[np.uint64] = column_of("address", "of the function")
     cie: NDArray[np.int64] = column_of("index", "of the CIE")
     index: NDArray[np.int64] = column_of("index", "of the entry, for errors")
+
+    def for_kernels(self) -> KernelStreams:
+        """The columns that kernels take."""
+        return engine.cfi.records.Streams(*views(self.start, self.end, self.location, self.cie))
 
 
 def separate_absolute(
@@ -138,14 +159,11 @@ class RowBuilder:
         self._reader = reader_of(section, bases=bases)
         self._kernel = engine.cfi.interpreter.Interpreter(
             self._reader,
-            int(keeps_empty),
+            cies.for_kernels(),
+            keeps_empty,
             *views(
                 instruction_table(effects),
                 _value_of_effects(),
-                cies.code_factor,
-                cies.data_factor,
-                cies.address_encoding,
-                cies.address_size,
                 np.empty((MAX_LIVE_RULES + 1, 3), np.int64),
                 np.empty(len(cfi.ROW_VALUES), np.int64),
                 self._filled,
@@ -172,11 +190,12 @@ class RowBuilder:
         count = len(streams.start)
         last_row = np.empty(count, np.int64)
         is_absolute = np.zeros(count, np.uint8)
-        fixed = views(streams.start, streams.end, streams.location, streams.cie, self._initial, final)
+        to_run = streams.for_kernels()
+        columns = views(self._initial, final, last_row, is_absolute)
         done = 0
         while done < count:
             self._set_columns()
-            done = self._kernel.interpret(*fixed, done, *views(last_row, is_absolute))
+            done = self._kernel.interpret(done, to_run, *columns)
             if self._reader.fault:
                 refuse(self._section, f"{record}[{streams.index[done]}].instructions", self._reader)
             if done < count:
@@ -185,25 +204,10 @@ class RowBuilder:
 
     def _set_columns(self) -> None:
         """Give the kernel the columns to fill."""
-        rows, rules, expressions = self._rows, self._rules, self._expressions
-        self._kernel.set_columns(
-            *views(
-                rows.offset,
-                rows.cfa_kind,
-                rows.cfa_register,
-                rows.cfa_offset,
-                rows.ra_state,
-                rows.first_rule,
-                rows.rule_count,
-                self._values,
-                rules.register,
-                rules.kind,
-                rules.value,
-                expressions.start,
-                expressions.size,
-                self._remembered,
-            )
-        )
+        rows = engine.shared.rows.NewRows(**self._rows.views(without=ROW_VALUES))
+        rules = engine.shared.rows.NewRules(**self._rules.views())
+        expressions = engine.cfi.row_state.NewExpressions(**self._expressions.views())
+        self._kernel.set_columns(rows, rules, expressions, *views(self._values, self._remembered))
 
     def _grow(self, record: str) -> None:
         """Double the columns that are full."""

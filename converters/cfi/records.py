@@ -98,14 +98,11 @@ def scan(section: Section, dialect: Dialect) -> EntryOffsets:
     """Walk the entries of a section."""
     found = EntryOffsets.empty(len(section) // 4 + 1)
     reader = reader_of(section)
-    count = engine.cfi.entries.scan(
-        reader,
-        dialect.id_size or 0,
-        int(dialect.relative),
-        dialect.cie_ids[DwarfFormat.DWARF32],
-        dialect.cie_ids[DwarfFormat.DWARF64],
-        *views(*found.arrays()),
+    kernels, cie_ids = engine.cfi.entries, dialect.cie_ids
+    how = kernels.Dialect(
+        dialect.id_size or 0, dialect.relative, cie_ids[DwarfFormat.DWARF32], cie_ids[DwarfFormat.DWARF64]
     )
+    count = kernels.scan(reader, how, kernels.Entries(**found.views()))
     if reader.fault:
         refuse(section, f"entry[{count}].length", reader)
     return found.select(slice(count))
@@ -160,12 +157,8 @@ def read_functions(
     """The functions, with `run` still to come, and the section offsets of their augmentation data and instructions."""
     found, layout = _FdeValues.empty(len(cie)), cies.columns
     reader = reader_of(section, bases=bases)
-    done = engine.cfi.entries.functions(
-        reader,
-        *views(fdes.body, fdes.end, cie, layout.address_encoding, layout.lsda_encoding, layout.is_augmented),
-        *views(layout.address_size, layout.segment_size, found.start, found.size, found.segment),
-        *views(found.lsda, found.has_lsda, found.data, found.instructions),
-    )
+    to_fill, columns = engine.cfi.entries.Functions(**found.views()), views(fdes.body, fdes.end, cie)
+    done = engine.cfi.entries.read_functions(reader, layout.for_kernels(), *columns, to_fill)
     if reader.fault:
         refuse(section, f"FDE[{done}]", reader)
     is_opaque = (layout.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0)[cie]

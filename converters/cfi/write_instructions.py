@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..rules import RuleKind
 from ..table.distinct import content_numbers, with_distinct_expressions
-from ..table.model import UnwindTable
+from ..table.model import ROW_VALUES, UnwindTable
 from .interpreter import RULE_KINDS, instruction_table
 
 if TYPE_CHECKING:
@@ -89,42 +89,20 @@ class StreamWriter:
     def __init__(self, table: UnwindTable) -> None:
         self.table = table = with_distinct_expressions(table)
         self.content = content_numbers(table)
-        effects = table.architecture.instruction_effects
-        self._writer = engine.cfi.row_writer.Writer(
-            table.address_size,
-            int(table.byte_order == "big"),
-            *views(
-                instruction_table(effects),
-                opcode_choices(effects),
-                rule_effects(),
-                value_effects(),
-                _bare(table.rules.register),
-                _bare(table.rules.kind),
-                _bare(table.rules.value),
-                *_joined(table.expressions),
-            ),
-        )
-        rows = table.rows
-        # The kernel's own columns.
+        kernels, rows = engine.cfi.row_writer, table.rows
         restores, remembers, covered, following, saved = (np.empty(len(rows), np.int64) for _ in range(5))
+        previous = _previous(table.run_rows, self.content)
+        effects = table.architecture.instruction_effects
         values = [getattr(rows, name).view(np.int64) for name in cfi.ROW_VALUES.values()]
-        self._writer.set_rows(
-            *views(
-                _bare(rows.offset),
-                _bare(rows.cfa_kind),
-                _bare(rows.cfa_register),
-                _bare(rows.cfa_offset),
-                _bare(rows.ra_state),
-                _bare(rows.first_rule),
-                _bare(rows.rule_count),
-                np.stack(values, axis=1),
-                _previous(table.run_rows, self.content),
-                restores,
-                remembers,
-                covered,
-                following,
-                saved,
-            )
+        tables = (instruction_table(effects), opcode_choices(effects), rule_effects(), value_effects())
+        self._writer = kernels.RowWriter(
+            table.byte_order == "big",
+            table.address_size,
+            engine.shared.rows.Rows(**rows.views(without=ROW_VALUES)),
+            engine.shared.rows.Rules(**table.rules.views()),
+            engine.cfi.instruction_writer.Expressions(*views(*_joined(table.expressions))),
+            kernels.Brackets(*views(previous, restores, remembers, covered, following, saved)),
+            *views(*tables, np.stack(values, axis=1), np.empty(0, np.uint8)),
         )
 
     def sizes(self, streams: Streams) -> NDArray[np.int64]:
@@ -143,16 +121,10 @@ class StreamWriter:
         is_cie, run_rows = streams.run == NO_ROW, self.table.run_rows
         first = np.where(is_cie, 0, run_rows[streams.run])
         last = np.where(is_cie, 0, run_rows[streams.run + 1])
-        self._writer.write(
-            *views(first, last, streams.initial, streams.code_factor, streams.data_factor), *views(out, end)
-        )
+        self._writer.write(*views(first, last, streams.initial, streams.code_factor, streams.data_factor, out, end))
         bare = np.where(end < 0, -1 - end, end)
         start = starts_of_ends(bare)[:-1]
         return start, np.where(end < 0, -1, bare - start)
-
-
-def _bare(column: NDArray[Any]) -> NDArray[Any]:
-    return np.ascontiguousarray(column)
 
 
 def _joined(expressions: tuple[bytes, ...]) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:

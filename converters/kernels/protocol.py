@@ -12,7 +12,7 @@ class Fault(Worded):
     LEB_TOO_LARGE = 2, "a LEB128 does not fit 64 bits"
     RESERVED_LENGTH = 3, "a reserved initial length"
     LENGTH_PAST_END = 4, "the length reaches past the section's end"
-    NO_ROOM_FOR_ID = 5, "the length does not hold the id"
+    ID_PAST_END = 5, "the length does not hold the id"
     AUGMENTATION_PAST_END = 6, "the augmentation data reaches past the record's end"
     UNKNOWN_OPCODE = 7, "the opcode is not defined"
     BLOCK_PAST_END = 8, "an expression reaches past the record's end"

@@ -91,7 +91,7 @@ def _programs(table: LineTable, fixed_advance: bool) -> tuple[bytes, NDArray[np.
     columns = (rows.address, rows.op_index, rows.file, rows.line, rows.column, rows.isa, rows.discriminator, rows.flags)
     out = np.zeros(0, np.uint8)
     for _ in ("count", "fill"):
-        writer = engine.shared.writes.Writer(*views(out), int(table.byte_order == "big"))
+        writer = engine.shared.writes.Writer(table.byte_order == "big", *views(out))
         encoder = engine.line.encoder.Encoder(writer, int(fixed_advance))
         done = engine.line.encoder.programs(encoder, *views(fields, first, sequences, table.first_row, *columns, end))
         if encoder.fault:

@@ -220,23 +220,9 @@ def decode(section: Section, layout: CieColumns, streams: InstructionRanges) -> 
     room = int((streams.end - streams.start).sum())
     opcode, pc = np.empty(room, np.uint8), np.empty(room, np.uint64)
     begin, end, first, second = (np.empty(room, np.int64) for _ in range(4))
-    columns = (opcode, begin, end, first, second, pc)
-    done = engine.cfi.decoder.decode(
-        reader,
-        *views(
-            instruction_table(NO_EFFECTS),
-            layout.code_factor,
-            layout.data_factor,
-            layout.address_encoding,
-            layout.address_size,
-            streams.start,
-            streams.end,
-            streams.location,
-            streams.cie,
-            last[1:],
-            *columns,
-        ),
-    )
+    columns = views(instruction_table(NO_EFFECTS), opcode, begin, end, first, second, pc)
+    found = engine.cfi.decoder.Instructions(*columns)
+    done = engine.cfi.decoder.decode(reader, layout.for_kernels(), streams.for_kernels(), *views(last[1:]), found)
     if reader.fault:
         kind = "CIE" if streams.cie[done] >= len(layout.start) // 2 else "FDE"
         refuse(section, f"{kind}[{streams.index[done]}].instructions", reader)

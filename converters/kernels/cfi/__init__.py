@@ -8,5 +8,6 @@ if TYPE_CHECKING:  # as attributes of the engine (../engine.py)
     from . import instruction_writer as instruction_writer
     from . import interpreter as interpreter
     from . import operands as operands
+    from . import records as records
     from . import row_state as row_state
     from . import row_writer as row_writer

@@ -1,26 +1,28 @@
-from ..array_types cimport ConstI64, ConstU64, ConstU8, ConstU8_2D, U8
-from ..shared._writes cimport sleb_size, uleb_size
+cimport cython
 
-cdef class OpcodeWriter:
-    cdef ConstU8_2D instructions
+from ..array_types cimport ConstI64, ConstU8, ConstU8_2D, U8
+from ..shared._writes cimport Writer, sleb_size, uleb_size
+
+
+@cython.final
+cdef class Expressions:
+    cdef ConstU8 data
+    cdef ConstI64 start
+    cdef ConstI64 size
+
+
+cdef class InstructionWriter(Writer):
+    cdef Expressions expressions
+    cdef ConstU8_2D table
     cdef ConstU8_2D choices
-    cdef int big
-    cdef ConstU8 expressions
-    cdef ConstI64 expression_start
-    cdef ConstI64 expression_size
     cdef long long code_factor
     cdef long long data_factor
-    cdef long long at
     cdef long long size
-    cdef int is_dry
     cdef int is_uneven
     cdef int fault
-    cdef U8 out
 
-    cdef void put(self, int byte) noexcept
     cdef long long stored(self, int kind, long long value) noexcept
     cdef long long operand_size(self, int kind, long long value) noexcept
-    cdef void put_uleb(self, unsigned long long value) noexcept
     cdef void put_operand(self, int kind, long long value) noexcept
     cdef int choose(self, int effect, long long first, long long second) noexcept
     cdef void instruct(self, int effect, long long first, long long second) noexcept

@@ -1,5 +1,14 @@
-from ..array_types cimport I64, I64_2D, U16, U64, U8
+cimport cython
+
+from ..array_types cimport I64, I64_2D
 from ..shared._reads cimport Reader
+from ..shared._rows cimport NewRows, NewRules
+
+
+@cython.final
+cdef class NewExpressions:
+    cdef I64 start
+    cdef I64 size
 
 
 cdef class RowState:
@@ -16,19 +25,10 @@ cdef class RowState:
     cdef long long rule_count
     cdef int changed
 
-    cdef U64 row_offset
-    cdef U8 row_cfa_kind
-    cdef U16 row_cfa_register
-    cdef I64 row_cfa_offset
-    cdef U8 row_ra_state
-    cdef I64 row_first_rule
-    cdef U16 row_rule_count
+    cdef NewRows rows
     cdef I64_2D row_values
-    cdef U16 rule_register
-    cdef U8 rule_kind
-    cdef I64 rule_value
-    cdef I64 expression_start
-    cdef I64 expression_size
+    cdef NewRules rules
+    cdef NewExpressions expressions
     cdef I64_2D remembered
 
     cdef void set_rule(self, long long register, long long kind, long long value) noexcept

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Call frame instructions as columns: what each is given and where it leads, without what it does to a row.
+"""Call frame instructions as columns: their operands and the PC after each, without their effects on rows.
 
-Strategy: operands are decoded by the schema's operand table, factors applied, as the row kernel has them.
+Strategy: operands are decoded by the schema's operand table, with factors applied, as in interpreter.py.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from ....schemas import cfi
 from ..protocol import Fault
 
 if not cython.compiled:
-    from ..array_types import I64, U8, U64, ConstI64, ConstU8, ConstU8_2D, ConstU64
+    from ..array_types import I64, U8, U64, ConstU8_2D
     from ..shared.reads import Reader
     from .operands import operand
+    from .records import Cies, Streams
 
 PRIMARY_MASK = cython.declare(cython.int, cfi.PRIMARY_MASK)
 OP_NONE = cython.declare(cython.int, int(cfi.Operand.NONE))
@@ -29,81 +30,74 @@ UNKNOWN_OPCODE = cython.declare(cython.int, int(Fault.UNKNOWN_OPCODE))
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
+@cython.final
+@cython.cclass
+class Instructions:
+    """Instructions, `count` of them: bounds, operands (of a block its size: the block is at the end), and the PC after
+    each, in bytes from the `location` of its stream. `table` has the effect and operand kinds of each opcode."""
+
+    def __init__(self, table: ConstU8_2D, opcode: U8, begin: I64, end: I64, first: I64, second: I64, pc: U64) -> None:
+        self.table = table
+        self.opcode = opcode
+        self.begin = begin
+        self.end = end
+        self.first = first
+        self.second = second
+        self.pc = pc
+        self.count = 0
+
+    def read(
+        self, reader: Reader, cies: Cies, cie: cython.longlong, location: cython.ulonglong, pc: cython.ulonglong
+    ) -> cython.ulonglong:
+        """Read the next instruction, at `pc`; return the PC after it."""
+        byte: cython.int = reader.data[reader.offset]
+        opcode: cython.int = byte & PRIMARY_MASK or byte
+        kind: cython.int
+        index: cython.int
+        value: cython.longlong
+        self.opcode[self.count] = opcode
+        self.begin[self.count] = reader.offset
+        reader.offset += 1
+        for index in range(2):
+            kind = self.table[opcode, 1 + index]
+            value = 0
+            if kind == OP_ADDRESS:
+                pc = reader.pointer(cies.address_encoding[cie], cies.address_size[cie]) - location & ALL_ONES
+            elif kind != OP_NONE and not reader.fault:
+                value = operand(reader, kind, byte, cies.code_factor[cie], cies.data_factor[cie])
+            if index == 0:
+                self.first[self.count] = value
+            else:
+                self.second[self.count] = value
+        if self.table[opcode, 0] == DO_ADVANCE:
+            pc = pc + cython.cast(cython.ulonglong, self.first[self.count]) & ALL_ONES
+        elif self.table[opcode, 0] == DO_UNKNOWN:
+            reader.fault = UNKNOWN_OPCODE
+        self.end[self.count] = reader.offset
+        self.pc[self.count] = pc
+        self.count += 1
+        return pc
+
+
 @cython.ccall
 @cython.exceptval(-1, check=False)
-def decode(
-    reader: Reader,
-    instructions: ConstU8_2D,
-    code_factor: ConstI64,
-    data_factor: ConstI64,
-    address_encoding: ConstU8,
-    address_size: ConstU8,
-    start: ConstI64,
-    end: ConstI64,
-    location: ConstU64,
-    cie: ConstI64,
-    last: I64,
-    opcode: U8,
-    begin: I64,
-    behind: I64,
-    first: I64,
-    second: I64,
-    pc: U64,
-) -> cython.longlong:
-    """Decode the streams data[start:end]; return how many were decoded (all, but for a fault in the next one).
+def decode(reader: Reader, cies: Cies, streams: Streams, last: I64, instructions: Instructions) -> cython.longlong:
+    """Decode streams; return how many were decoded: all, unless the reader is at an instruction with a fault.
 
-    `last` gets the instruction count behind each stream; the six columns behind it, which have an element for each
-    byte of the streams, what an instruction is: its section offsets, its operands (a block's is its size, with the
-    block at the end), and the PC behind it, in bytes from the stream's `location`. At a fault the reader stands at
-    the instruction.
+    `last` gets the number of instructions up to the end of each stream. `instructions` needs space for one per byte.
     """
     stream: cython.longlong
-    number: cython.longlong
-    count: cython.longlong = 0
     at: cython.longlong
-    here: cython.ulonglong
-    one: cython.longlong
-    two: cython.longlong
-    value: cython.longlong
-    byte: cython.int
-    code: cython.int
-    kind: cython.int
-    index: cython.int
-    for stream in range(start.shape[0]):
-        number = cie[stream]
-        reader.offset = start[stream]
-        reader.end = end[stream]
-        here = 0
+    pc: cython.ulonglong
+    for stream in range(streams.start.shape[0]):
+        reader.offset = streams.start[stream]
+        reader.end = streams.end[stream]
+        pc = 0
         while reader.offset < reader.end:
             at = reader.offset
-            byte = reader.data[at]
-            code = byte & PRIMARY_MASK or byte
-            reader.offset = at + 1
-            one = two = 0
-            for index in range(2):
-                kind = instructions[code, 1 + index]
-                value = 0
-                if kind == OP_ADDRESS:
-                    here = reader.pointer(address_encoding[number], address_size[number]) - location[stream] & ALL_ONES
-                elif kind != OP_NONE and not reader.fault:
-                    value = operand(reader, kind, byte, code_factor[number], data_factor[number])
-                if index == 0:
-                    one = value
-                else:
-                    two = value
-            if instructions[code, 0] == DO_UNKNOWN:
-                reader.fault = UNKNOWN_OPCODE
+            pc = instructions.read(reader, cies, streams.cie[stream], streams.location[stream], pc)
             if reader.fault:
                 reader.offset = at
                 return stream
-            if instructions[code, 0] == DO_ADVANCE:
-                here = here + cython.cast(cython.ulonglong, one) & ALL_ONES
-            opcode[count] = code
-            begin[count] = at
-            behind[count] = reader.offset
-            first[count] = one
-            second[count] = two
-            pc[count] = here
-            count += 1
-        last[stream] = count
-    return start.shape[0]
+        last[stream] = instructions.count
+    return streams.start.shape[0]

@@ -1,8 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""`.eh_frame` and `.debug_frame` in bulk: where entries stand, what FDEs cover, which have equal instructions.
+"""`.eh_frame` and `.debug_frame` in bulk: the bounds of entries, and the headers of FDEs.
 
-Strategy: three passes over columns. `scan` walks the lengths; `functions` reads each FDE's header by
-what its CIE says; `intern` gives FDEs with equal instruction bytes and equal CIEs one run.
+Strategy: `scan` walks the lengths; `read_functions` reads the header of each FDE in the format that its CIE gives.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from ..protocol import Fault
 from .protocol import EntryMark
 
 if not cython.compiled:
-    from ..array_types import I64, U8, U64, ConstI64, ConstU8
+    from ..array_types import I64, U8, U64, ConstI64
     from ..shared.reads import Reader
+    from .records import Cies
 
 LENGTH_RESERVED = cython.declare(cython.ulonglong, wire.LENGTH_RESERVED)
 LENGTH_DWARF64 = cython.declare(cython.ulonglong, wire.LENGTH_DWARF64)
@@ -34,7 +34,7 @@ ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 RESERVED_LENGTH = cython.declare(cython.int, int(Fault.RESERVED_LENGTH))
 LENGTH_PAST_END = cython.declare(cython.int, int(Fault.LENGTH_PAST_END))
-NO_ROOM_FOR_ID = cython.declare(cython.int, int(Fault.NO_ROOM_FOR_ID))
+ID_PAST_END = cython.declare(cython.int, int(Fault.ID_PAST_END))
 AUGMENTATION_PAST_END = cython.declare(cython.int, int(Fault.AUGMENTATION_PAST_END))
 
 IS_CIE = cython.declare(cython.longlong, int(EntryMark.IS_CIE))
@@ -42,24 +42,50 @@ IS_TERMINATOR = cython.declare(cython.longlong, int(EntryMark.IS_TERMINATOR))
 CIE_OUTSIDE = cython.declare(cython.longlong, int(EntryMark.CIE_OUTSIDE))
 
 
+@cython.final
+@cython.cclass
+class Entries:
+    """CIEs, FDEs and terminators: section offsets of the entry, of what follows the ID, of its end, and of an FDE's
+    CIE, or else an `EntryMark`."""
+
+    def __init__(self, offset: I64, body: I64, end: I64, cie: I64) -> None:
+        self.offset = offset
+        self.body = body
+        self.end = end
+        self.cie = cie
+
+
+@cython.final
+@cython.cclass
+class Dialect:
+    """How IDs are stored: `id_size` bytes (0: a section offset's), and their values in CIEs, in 32-bit and 64-bit
+    DWARF. CIE pointers are `relative` to their own offset, or to the section."""
+
+    def __init__(
+        self, id_size: cython.int, relative: cython.int, cie_id32: cython.ulonglong, cie_id64: cython.ulonglong
+    ) -> None:
+        self.id_size = id_size
+        self.relative = relative
+        self.cie_id32 = cie_id32
+        self.cie_id64 = cie_id64
+
+    def cie_of(
+        self, entry_id: cython.ulonglong, offset: cython.longlong, size: cython.longlong, is64: cython.int
+    ) -> cython.longlong:
+        """The offset of an entry's CIE, or an `EntryMark`. The ID is at `offset` in a section of `size` bytes."""
+        if entry_id == (self.cie_id64 if is64 else self.cie_id32):
+            return IS_CIE
+        if entry_id > cython.cast(cython.ulonglong, offset if self.relative else size - 1):
+            return CIE_OUTSIDE
+        if self.relative:
+            return offset - cython.cast(cython.longlong, entry_id)
+        return cython.cast(cython.longlong, entry_id)
+
+
 @cython.ccall
 @cython.exceptval(-1, check=False)
-def scan(
-    reader: Reader,
-    id_size: cython.int,
-    relative: cython.int,
-    cie_id32: cython.ulonglong,
-    cie_id64: cython.ulonglong,
-    offset: I64,
-    body: I64,
-    end: I64,
-    cie: I64,
-) -> cython.longlong:
-    """Fill the four columns, an element an entry; return how many. `id_size` 0 means a section offset's.
-
-    `cie` is the section offset of an FDE's CIE (CIE_OUTSIDE where that lies outside the section). At a
-    fault the reader stands where the entry starts.
-    """
+def scan(reader: Reader, dialect: Dialect, entries: Entries) -> cython.longlong:
+    """Find all entries; return how many there are. At a fault the reader is at the start of the entry."""
     size: cython.longlong = reader.end
     at: cython.longlong = 0
     start: cython.longlong
@@ -79,104 +105,111 @@ def scan(
         start = reader.offset
         if not reader.fault and length > cython.cast(cython.ulonglong, size - start):
             reader.fault = LENGTH_PAST_END
-        width = id_size if id_size else (8 if is64 else 4)
-        offset[count] = at
+        width = dialect.id_size or (8 if is64 else 4)
+        entries.offset[count] = at
         if not reader.fault and length == 0 and not is64:
-            body[count] = end[count] = start
-            cie[count] = IS_TERMINATOR
+            entries.body[count] = entries.end[count] = start
+            entries.cie[count] = IS_TERMINATOR
             count += 1
             at = start
             continue
         if not reader.fault and length < cython.cast(cython.ulonglong, width):
-            reader.fault = NO_ROOM_FOR_ID
+            reader.fault = ID_PAST_END
         entry_id = reader.fixed(width) if not reader.fault else 0
         if reader.fault:
             reader.offset = at
             return count
-        if entry_id == (cie_id64 if is64 else cie_id32):
-            cie[count] = IS_CIE
-        elif entry_id > cython.cast(cython.ulonglong, start if relative else size - 1):
-            cie[count] = CIE_OUTSIDE
-        elif relative:
-            cie[count] = start - cython.cast(cython.longlong, entry_id)
-        else:
-            cie[count] = cython.cast(cython.longlong, entry_id)
-        body[count] = start + width
+        entries.cie[count] = dialect.cie_of(entry_id, start, size, is64)
+        entries.body[count] = start + width
         at = start + cython.cast(cython.longlong, length)
-        end[count] = at
+        entries.end[count] = at
         count += 1
     return count
 
 
-@cython.ccall
-@cython.exceptval(-1, check=False)
-def functions(
-    reader: Reader,
-    body: ConstI64,
-    end: ConstI64,
-    cie: ConstI64,
-    address_encoding: ConstU8,
-    lsda_encoding: ConstU8,
-    is_augmented: ConstU8,
-    address_size: ConstU8,
-    segment_size: ConstU8,
-    start: U64,
-    size: U64,
-    segment: U64,
-    lsda: U64,
-    has_lsda: U8,
-    data: I64,
-    instructions: I64,
-) -> cython.longlong:
-    """Read the header of every FDE; return how many were read (all, but for a fault at the next one).
+@cython.final
+@cython.cclass
+class Functions:
+    """FDEs: initial location, address range, segment selector and LSDA, cut to the address size; and the section
+    offsets of the augmentation `data` and of the `instructions`."""
 
-    `cie` indexes the five CIE columns. Starts, sizes and LSDAs are addresses cut to the address size;
-    `data` is the section offset of the augmentation data, `instructions` that behind it.
-    """
-    index: cython.longlong
-    number: cython.longlong
-    length: cython.ulonglong
-    mask: cython.ulonglong
-    encoding: cython.int
-    width: cython.int
-    for index in range(body.shape[0]):
-        number = cie[index]
-        reader.offset = body[index]
-        reader.end = end[index]
-        encoding = address_encoding[number]
-        width = address_size[number]
-        mask = ALL_ONES if width == 8 else (cython.cast(cython.ulonglong, 1) << 8 * width) - 1
-        segment[index] = reader.fixed(segment_size[number]) if segment_size[number] else 0
-        start[index] = reader.pointer(encoding, width) & mask
+    def __init__(
+        self, start: U64, size: U64, segment: U64, lsda: U64, has_lsda: U8, data: I64, instructions: I64
+    ) -> None:
+        self.start = start
+        self.size = size
+        self.segment = segment
+        self.lsda = lsda
+        self.has_lsda = has_lsda
+        self.data = data
+        self.instructions = instructions
+
+    def read_range(self, reader: Reader, cies: Cies, cie: cython.longlong, index: cython.longlong) -> None:
+        """Read the segment selector, the initial location and the address range of an FDE."""
+        encoding: cython.int = cies.address_encoding[cie]
+        width: cython.int = cies.address_size[cie]
+        mask: cython.ulonglong = address_mask(width)
+        self.segment[index] = reader.fixed(cies.segment_size[cie]) if cies.segment_size[cie] else 0
+        self.start[index] = reader.pointer(encoding, width) & mask
         # The range has the format of an address, never its sign or its application (LSB Core 10.6.1.2).
         encoding = 0 if encoding & APPLICATION_MASK == ALIGNED else encoding & FORMAT_MASK
         if encoding == SLEB128:
-            # A negative size is none at all: modulo the address size it is refused as too large.
-            size[index] = cython.cast(cython.ulonglong, reader.sleb() & ALL_ONES) & mask
+            # A negative range is modulo the address size here, and refused as too large.
+            self.size[index] = cython.cast(cython.ulonglong, reader.sleb() & ALL_ONES) & mask
         else:
-            size[index] = reader.pointer(encoding & ~SIGNED, width) & mask
-        lsda[index] = 0
-        has_lsda[index] = 0
-        data[index] = reader.offset
-        if is_augmented[number] and not reader.fault:
-            length = reader.uleb()
-            if not reader.fault and length > cython.cast(cython.ulonglong, reader.end - reader.offset):
-                reader.fault = AUGMENTATION_PAST_END
-            data[index] = reader.offset
-            if not reader.fault:
-                reader.end = reader.offset + cython.cast(cython.longlong, length)
-                if lsda_encoding[number] != OMIT and length:
-                    reader.bases[FUNCREL >> 4] = start[index]
-                    lsda[index] = reader.pointer(lsda_encoding[number], width) & mask
-                    has_lsda[index] = not reader.was_zero
-                    if reader.was_zero:
-                        lsda[index] = 0
-                    reader.bases[FUNCREL >> 4] = 0
-                if not reader.fault:
-                    reader.offset = reader.end
+            self.size[index] = reader.pointer(encoding & ~SIGNED, width) & mask
+
+    def read_augmentation(self, reader: Reader, cies: Cies, cie: cython.longlong, index: cython.longlong) -> None:
+        """Read the augmentation data of an FDE whose CIE has some; the reader is then after it."""
+        length: cython.ulonglong = reader.uleb()
+        width: cython.int = cies.address_size[cie]
+        if not reader.fault and length > cython.cast(cython.ulonglong, reader.end - reader.offset):
+            reader.fault = AUGMENTATION_PAST_END
+        self.data[index] = reader.offset
+        if reader.fault:
+            return
+        reader.end = reader.offset + cython.cast(cython.longlong, length)
+        if cies.lsda_encoding[cie] != OMIT and length:
+            reader.bases[FUNCREL >> 4] = self.start[index]
+            self.lsda[index] = reader.pointer(cies.lsda_encoding[cie], width) & address_mask(width)
+            self.has_lsda[index] = not reader.was_zero
+            if reader.was_zero:
+                self.lsda[index] = 0
+            reader.bases[FUNCREL >> 4] = 0
+        if not reader.fault:
+            reader.offset = reader.end
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def address_mask(size: cython.int) -> cython.ulonglong:
+    """The largest address of `size` bytes."""
+    return ALL_ONES if size == 8 else (cython.cast(cython.ulonglong, 1) << 8 * size) - 1
+
+
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def read_functions(
+    reader: Reader, cies: Cies, body: ConstI64, end: ConstI64, cie: ConstI64, functions: Functions
+) -> cython.longlong:
+    """Read the header of every FDE, from `body` on; return how many were read: all, unless the next one has a fault.
+
+    `cie` is the index of each FDE's CIE.
+    """
+    index: cython.longlong
+    for index in range(body.shape[0]):
+        reader.offset = body[index]
+        reader.end = end[index]
+        functions.read_range(reader, cies, cie[index], index)
+        functions.lsda[index] = 0
+        functions.has_lsda[index] = 0
+        functions.data[index] = reader.offset
+        if cies.is_augmented[cie[index]] and not reader.fault:
+            functions.read_augmentation(reader, cies, cie[index], index)
         if reader.fault:
             return index
-        instructions[index] = reader.offset
+        functions.instructions[index] = reader.offset
     return body.shape[0]
 
 
@@ -185,10 +218,8 @@ def functions(
 def values(
     reader: Reader, offset: cython.longlong, form: cython.int, address_size: cython.int, value: U64
 ) -> cython.longlong:
-    """Fill `value` with the values of a DW_EH_PE format from `offset` on, sign-extended; return the offset behind.
-
-    At a fault the reader stands at the value.
-    """
+    """Fill `value` with the values of a DW_EH_PE format from `offset` on, sign-extended; return the offset after them,
+    or that of a value with a fault."""
     index: cython.longlong
     reader.offset = offset
     for index in range(value.shape[0]):

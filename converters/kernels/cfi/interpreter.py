@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The interpreter of call frame instructions: run by run into rows and rules (DWARF5 6.4.2, 6.4.3).
 
-Strategy: operands are decoded by the schema's operand table, factors applied, before an arm sees them.
-What they change is the state of row_state.py. When a column is full, the run begun is undone and the caller
-comes back with larger ones.
+Strategy: operands are decoded by the schema's operand table, with factors applied, before an instruction takes effect
+on the state in row_state.py. When a column is full, the current run is undone and the caller comes back with larger
+columns.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from .protocol import NO_VALUE as NO_VALUE_MARK
 from .protocol import Filled
 
 if not cython.compiled:
-    from ..array_types import I64, I64_2D, U8, ConstI64, ConstU8, ConstU8_2D, ConstU64
+    from ..array_types import I64, I64_2D, U8, ConstU8, ConstU8_2D
     from ..shared.reads import Reader
     from .operands import operand
+    from .records import Cies, Streams
     from .row_state import RowState
 
 PRIMARY_MASK = cython.declare(cython.int, cfi.PRIMARY_MASK)
@@ -83,42 +84,36 @@ FULL = cython.declare(cython.int, int(Filled.FULL))
 
 @cython.cclass
 class Interpreter(RowState):
-    """Instruction streams into rows. Use: the constructor, `set_columns`, `interpret`, and again as columns grow.
+    """Instruction streams into rows. Use: the constructor, `set_columns`, `interpret`; the latter two again when
+    columns have grown.
 
-    `instructions` has effect and operand kinds for each opcode (`Operand.NONE`: none); the factor and encoding
-    columns are indexed by CIE. `value_of` has the index of the row value that each effect sets, or NO_VALUE.
-    `keeps_empty`: an advance by nothing ends a row, too.
+    `table` has the effect and the operand kinds of each opcode; `value_of` the index of the value that each effect
+    sets, or NO_VALUE. `keeps_empty`: an advance by 0 ends a row, too.
     """
 
     def __init__(
         self,
         reader: Reader,
+        cies: Cies,
         keeps_empty: cython.int,
-        instructions: ConstU8_2D,
+        table: ConstU8_2D,
         value_of: ConstU8,
-        code_factor: ConstI64,
-        data_factor: ConstI64,
-        address_encoding: ConstU8,
-        address_size: ConstU8,
         live: I64_2D,
         values: I64,
         filled: I64,
     ) -> None:
         RowState.__init__(self, reader, live, values, filled)
-        self.instructions = instructions
+        self.cies = cies
+        self.table = table
         self.value_of = value_of
         self.keeps_empty = keeps_empty
-        self.code_factor = code_factor
-        self.data_factor = data_factor
-        self.address_encoding = address_encoding
-        self.address_size = address_size
         self.depth = 0
         self.is_absolute = 0
 
     def apply(
-        self, effect: cython.int, first: cython.longlong, second: cython.longlong, number: cython.longlong
+        self, effect: cython.int, first: cython.longlong, second: cython.longlong, cie: cython.longlong
     ) -> cython.int:
-        """Change the row under construction, its location apart; 0 where a column is full. `number` is the CIE's."""
+        """Apply an instruction that does not change the location; return 0 if a column is full."""
         index: cython.longlong
         if effect == DO_CFA_OFFSET:
             self.cfa_offset = first
@@ -133,7 +128,7 @@ class Interpreter(RowState):
             self.cfa_register = first
             self.cfa_offset = second
         elif effect == DO_RESTORE:
-            self.restore_rule(self.initial, number, first)
+            self.restore_rule(self.initial, cie, first)
         elif effect == DO_REMEMBER_STATE:
             if self.depth >= self.remembered.shape[0]:
                 self.filled[FULL] = REMEMBERED
@@ -174,7 +169,7 @@ class Interpreter(RowState):
             self.ra_state ^= first
         elif effect == DO_WINDOW_SAVE:
             for index in range(WINDOW_SIZE):
-                self.set_rule(FIRST_WINDOW_REGISTER + index, RULE_OFFSET, index * self.address_size[number])
+                self.set_rule(FIRST_WINDOW_REGISTER + index, RULE_OFFSET, index * self.cies.address_size[cie])
         elif effect == DO_UNKNOWN:
             self.reader.fault = UNKNOWN_OPCODE
         elif self.value_of[effect] != NO_VALUE:
@@ -183,53 +178,49 @@ class Interpreter(RowState):
 
     def interpret(
         self,
-        start: ConstI64,
-        end: ConstI64,
-        location: ConstU64,
-        cie: ConstI64,
+        first_run: cython.longlong,
+        streams: Streams,
         initial: I64_2D,
         final: I64_2D,
-        first_run: cython.longlong,
         last_row: I64,
         is_absolute: U8,
     ) -> cython.longlong:
-        """Interpret runs from `first_run` on; return the next one to do (all done: how many there are).
+        """Interpret runs from `first_run` on; return the next run to interpret, or the number of runs.
 
-        A run is the instructions data[start:end] on top of the state `initial[cie]`, for a function at
-        `location`. `last_row` gets the row count behind each run, `is_absolute` whether DW_CFA_set_loc
-        occurred, `final` (where it has rows: one a run) the state it ends in. A row that starts where
-        another does replaces it. Where a column is full, the run is undone and returned. At a fault the
-        reader stands at the instruction.
+        A run is a stream, on top of the state `initial[cie]`. `last_row` gets the number of rows up to its end,
+        `is_absolute` whether it has DW_CFA_set_loc, `final` (if it has space) the state in which it ends. A row
+        replaces one with the same location. If a column is full, the run is undone and returned. At a fault the reader
+        is at the instruction.
         """
         run: cython.longlong
-        number: cython.longlong
+        cie: cython.longlong
         rows: cython.longlong
         rules: cython.longlong
         expressions: cython.longlong
         self.initial = initial
-        for run in range(first_run, start.shape[0]):
+        for run in range(first_run, streams.start.shape[0]):
             rows, rules, expressions = self.filled[ROWS], self.filled[RULES], self.filled[EXPRESSIONS]
-            number = cie[run]
-            self.load_state(initial, number)
-            self.load_values(initial, number)
-            self.reader.offset = start[run]
-            self.reader.end = end[run]
+            cie = streams.cie[run]
+            self.load_state(initial, cie)
+            self.load_values(initial, cie)
+            self.reader.offset = streams.start[run]
+            self.reader.end = streams.end[run]
             self.depth = 0
             self.is_absolute = 0
-            if not self.one_run(location[run], number):
+            if not self.interpret_run(streams.location[run], cie):
                 self.filled[ROWS], self.filled[RULES], self.filled[EXPRESSIONS] = rows, rules, expressions
                 return run
             is_absolute[run] = self.is_absolute
             if final.shape[0]:
                 self.save_state(final, run)
             last_row[run] = self.filled[ROWS]
-        return start.shape[0]
+        return streams.start.shape[0]
 
-    def one_run(self, location: cython.ulonglong, number: cython.longlong) -> cython.int:
-        """Interpret the instructions between the reader and its end; 0 at a fault or where a column is full."""
+    def interpret_run(self, location: cython.ulonglong, cie: cython.longlong) -> cython.int:
+        """Interpret the instructions up to the reader's end; return 0 at a fault or if a column is full."""
         reader: Reader = self.reader
-        code_factor: cython.longlong = self.code_factor[number]
-        data_factor: cython.longlong = self.data_factor[number]
+        code_factor: cython.longlong = self.cies.code_factor[cie]
+        data_factor: cython.longlong = self.cies.data_factor[cie]
         at: cython.longlong
         pc: cython.longlong = 0  # offset from the function's start
         next_pc: cython.longlong = 0
@@ -243,14 +234,14 @@ class Interpreter(RowState):
             byte = reader.data[at]
             opcode = byte & PRIMARY_MASK or byte
             reader.offset = at + 1
-            effect = self.instructions[opcode, 0]
+            effect = self.table[opcode, 0]
             first = second = 0
             if effect == DO_SET_LOCATION:
-                next_pc = self.set_location(location, number)
-            elif self.instructions[opcode, 1] != OP_NONE:
-                first = operand(reader, self.instructions[opcode, 1], byte, code_factor, data_factor)
-                if self.instructions[opcode, 2] != OP_NONE and not reader.fault:
-                    second = operand(reader, self.instructions[opcode, 2], byte, code_factor, data_factor)
+                next_pc = self.set_location(location, cie)
+            elif self.table[opcode, 1] != OP_NONE:
+                first = operand(reader, self.table[opcode, 1], byte, code_factor, data_factor)
+                if self.table[opcode, 2] != OP_NONE and not reader.fault:
+                    second = operand(reader, self.table[opcode, 2], byte, code_factor, data_factor)
             if reader.fault:
                 reader.offset = at
                 return 0
@@ -265,17 +256,17 @@ class Interpreter(RowState):
                     if not self.store_row(pc):
                         return 0
                     pc = next_pc
-            elif not self.apply(effect, first, second, number):
+            elif not self.apply(effect, first, second, cie):
                 return 0
             if reader.fault:
                 reader.offset = at
                 return 0
         return self.store_row(pc)
 
-    def set_location(self, location: cython.ulonglong, number: cython.longlong) -> cython.longlong:
-        """The operand of DW_CFA_set_loc, counted from the function's start; a fault where it is not behind that."""
-        size: cython.int = self.address_size[number]
-        address: cython.ulonglong = self.reader.pointer(self.address_encoding[number], size)
+    def set_location(self, location: cython.ulonglong, cie: cython.longlong) -> cython.longlong:
+        """The operand of DW_CFA_set_loc, as an offset from the function's start; a fault if it is before that."""
+        size: cython.int = self.cies.address_size[cie]
+        address: cython.ulonglong = self.reader.pointer(self.cies.address_encoding[cie], size)
         if size < 8:
             address &= (cython.cast(cython.ulonglong, 1) << 8 * size) - 1
         self.is_absolute = 1

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The row under construction: stored into columns, saved for later, loaded again.
+"""The row under construction: stored in columns, saved and loaded.
 
-Strategy: rules are only ever appended: a row, a remembered state and a CIE's initial state each name a slice of them,
-so a row whose rules did not change shares its predecessor's slice and `restore_state` costs a reload. Where a column is
-full, the caller is told and nothing is stored.
+Strategy: rules are only ever appended. A row, a remembered state and a CIE's initial state each refer to a slice of
+them, so a row whose rules did not change shares the slice of the row before, and DW_CFA_restore_state is a reload. If a
+column is full, nothing is stored and the caller is told.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ try:
 except ImportError:
     from ..cython_shim import cython
 
-from ....schemas import cfi
 from ... import rules as kinds
 from ..protocol import Fault
-from .protocol import Filled, State
+from .protocol import STATE_SIZE, Filled, State
 
 if not cython.compiled:
-    from ..array_types import I64, I64_2D, U8, U16, U64
+    from ..array_types import I64, I64_2D
     from ..shared.reads import Reader
+    from ..shared.rows import NewRows, NewRules
 
 CFA_EXPRESSION = cython.declare(cython.int, int(kinds.CfaKind.EXPRESSION))
 RULE_UNSPECIFIED = cython.declare(cython.int, int(kinds.RuleKind.UNSPECIFIED))
@@ -36,7 +36,7 @@ RA_STATE = cython.declare(cython.int, int(State.RA_STATE))
 FIRST_RULE = cython.declare(cython.int, int(State.FIRST_RULE))
 RULE_COUNT = cython.declare(cython.int, int(State.RULE_COUNT))
 FIRST_VALUE = cython.declare(cython.int, len(State))
-VALUES = cython.declare(cython.int, len(cfi.ROW_VALUES))
+VALUES = cython.declare(cython.int, STATE_SIZE - len(State))
 
 ROWS = cython.declare(cython.int, int(Filled.ROWS))
 RULES = cython.declare(cython.int, int(Filled.RULES))
@@ -44,12 +44,22 @@ EXPRESSIONS = cython.declare(cython.int, int(Filled.EXPRESSIONS))
 FULL = cython.declare(cython.int, int(Filled.FULL))
 
 
+@cython.final
+@cython.cclass
+class NewExpressions:
+    """The section offset and size of each expression, to be filled."""
+
+    def __init__(self, start: I64, size: I64) -> None:
+        self.start = start
+        self.size = size
+
+
 @cython.cclass
 class RowState:
-    """What a row will say, as far as it is known. `live` are its rules, sorted by register: register, kind and value;
-    `values` the schema's `ROW_VALUES`, in that order.
+    """The row under construction. `live` are its rules, sorted by register: register, kind and value; `values` its
+    values by the schema's `ROW_VALUES`.
 
-    `filled` counts what the columns hold; `filled[FULL]` says which had no room.
+    `filled`, by `Filled`, counts what the columns hold; `filled[FULL]` tells which column is full.
     """
 
     def __init__(self, reader: Reader, live: I64_2D, values: I64, filled: I64) -> None:
@@ -61,40 +71,17 @@ class RowState:
         self.ra_state = self.first_rule = self.rule_count = self.changed = 0
 
     def set_columns(
-        self,
-        row_offset: U64,
-        row_cfa_kind: U8,
-        row_cfa_register: U16,
-        row_cfa_offset: I64,
-        row_ra_state: U8,
-        row_first_rule: I64,
-        row_rule_count: U16,
-        row_values: I64_2D,
-        rule_register: U16,
-        rule_kind: U8,
-        rule_value: I64,
-        expression_start: I64,
-        expression_size: I64,
-        remembered: I64_2D,
+        self, rows: NewRows, rules: NewRules, expressions: NewExpressions, row_values: I64_2D, remembered: I64_2D
     ) -> None:
-        """The columns to fill; called anew whenever they have grown."""
-        self.row_offset = row_offset
-        self.row_cfa_kind = row_cfa_kind
-        self.row_cfa_register = row_cfa_register
-        self.row_cfa_offset = row_cfa_offset
-        self.row_ra_state = row_ra_state
-        self.row_first_rule = row_first_rule
-        self.row_rule_count = row_rule_count
+        """Take the columns to fill; called again when they have grown."""
+        self.rows = rows
         self.row_values = row_values
-        self.rule_register = rule_register
-        self.rule_kind = rule_kind
-        self.rule_value = rule_value
-        self.expression_start = expression_start
-        self.expression_size = expression_size
+        self.rules = rules
+        self.expressions = expressions
         self.remembered = remembered
 
     def set_rule(self, register: cython.longlong, kind: cython.longlong, value: cython.longlong) -> cython.void:
-        """Give a register a rule among the live ones, which are sorted by register; UNSPECIFIED takes its rule away."""
+        """Give a register a rule among the live ones, which are sorted by register; UNSPECIFIED removes its rule."""
         count: cython.longlong = self.rule_count
         at: cython.longlong = count
         index: cython.longlong
@@ -125,31 +112,31 @@ class RowState:
         self.live[at, 2] = value
 
     def store_rules(self) -> cython.int:
-        """Append the live rules, if they changed, and let the state name the slice; 0 where they do not fit."""
+        """Append the live rules, if they changed, and refer to their slice; return 0 if they do not fit."""
         at: cython.longlong = self.filled[RULES]
         index: cython.longlong
         if not self.changed:
             return 1
-        if at + self.rule_count > self.rule_register.shape[0]:
+        if at + self.rule_count > self.rules.register.shape[0]:
             self.filled[FULL] = RULES
             return 0
         for index in range(self.rule_count):
-            self.rule_register[at + index] = self.live[index, 0]
-            self.rule_kind[at + index] = self.live[index, 1]
-            self.rule_value[at + index] = self.live[index, 2]
+            self.rules.register[at + index] = self.live[index, 0]
+            self.rules.kind[at + index] = self.live[index, 1]
+            self.rules.value[at + index] = self.live[index, 2]
         self.first_rule = at
         self.changed = 0
         self.filled[RULES] = at + self.rule_count
         return 1
 
     def load_values(self, saved: I64_2D, number: cython.longlong) -> cython.void:
-        """Make the values of a saved state those under construction."""
+        """Load the values of a saved state."""
         index: cython.longlong
         for index in range(VALUES):
             self.values[index] = saved[number, FIRST_VALUE + index]
 
     def load_state(self, saved: I64_2D, number: cython.longlong) -> cython.void:
-        """Make a saved state the one under construction, but for its values."""
+        """Load a saved state, without its values."""
         index: cython.longlong
         first: cython.longlong
         self.cfa_kind = saved[number, CFA_KIND]
@@ -161,12 +148,12 @@ class RowState:
         self.changed = 0
         self.first_rule = first = saved[number, FIRST_RULE]
         for index in range(self.rule_count):
-            self.live[index, 0] = self.rule_register[first + index]
-            self.live[index, 1] = self.rule_kind[first + index]
-            self.live[index, 2] = self.rule_value[first + index]
+            self.live[index, 0] = self.rules.register[first + index]
+            self.live[index, 1] = self.rules.kind[first + index]
+            self.live[index, 2] = self.rules.value[first + index]
 
     def save_state(self, saved: I64_2D, number: cython.longlong) -> cython.void:
-        """Save the state under construction, whose rules are stored."""
+        """Save the state, whose rules are stored."""
         index: cython.longlong
         saved[number, CFA_KIND] = self.cfa_kind
         saved[number, CFA_REGISTER_NUMBER] = self.cfa_register
@@ -179,43 +166,43 @@ class RowState:
             saved[number, FIRST_VALUE + index] = self.values[index]
 
     def restore_rule(self, saved: I64_2D, number: cython.longlong, register: cython.longlong) -> cython.void:
-        """Give a register the rule that it has in a saved state, or none."""
+        """Give a register its rule in a saved state, or none."""
         index: cython.longlong
         first: cython.longlong = saved[number, FIRST_RULE]
         for index in range(first, first + saved[number, RULE_COUNT]):
-            if self.rule_register[index] == register:
-                self.set_rule(register, self.rule_kind[index], self.rule_value[index])
+            if self.rules.register[index] == register:
+                self.set_rule(register, self.rules.kind[index], self.rules.value[index])
                 return
         self.set_rule(register, RULE_UNSPECIFIED, 0)
 
     def store_row(self, pc: cython.longlong) -> cython.int:
-        """Append the row that starts at `pc`; 0 where a column is full."""
+        """Append the row that starts at `pc`; return 0 if a column is full."""
         row: cython.longlong = self.filled[ROWS]
         index: cython.longlong
-        if row >= self.row_offset.shape[0]:
+        if row >= self.rows.offset.shape[0]:
             self.filled[FULL] = ROWS
             return 0
         if not self.store_rules():
             return 0
-        self.row_offset[row] = cython.cast(cython.ulonglong, pc)
-        self.row_cfa_kind[row] = self.cfa_kind
-        self.row_cfa_register[row] = self.cfa_register
-        self.row_cfa_offset[row] = self.cfa_expression if self.cfa_kind == CFA_EXPRESSION else self.cfa_offset
-        self.row_ra_state[row] = self.ra_state
-        self.row_first_rule[row] = self.first_rule
-        self.row_rule_count[row] = self.rule_count
+        self.rows.offset[row] = cython.cast(cython.ulonglong, pc)
+        self.rows.cfa_kind[row] = self.cfa_kind
+        self.rows.cfa_register[row] = self.cfa_register
+        self.rows.cfa_offset[row] = self.cfa_expression if self.cfa_kind == CFA_EXPRESSION else self.cfa_offset
+        self.rows.ra_state[row] = self.ra_state
+        self.rows.first_rule[row] = self.first_rule
+        self.rows.rule_count[row] = self.rule_count
         for index in range(VALUES):
             self.row_values[row, index] = self.values[index]
         self.filled[ROWS] = row + 1
         return 1
 
     def store_expression(self, size: cython.longlong) -> cython.longlong:
-        """Note the block of `size` bytes that ends where the reader stands; its index, or -1 where none fits."""
+        """Append the block of `size` bytes that ends at the reader; return its index, or -1 if a column is full."""
         index: cython.longlong = self.filled[EXPRESSIONS]
-        if index >= self.expression_start.shape[0]:
+        if index >= self.expressions.start.shape[0]:
             self.filled[FULL] = EXPRESSIONS
             return -1
-        self.expression_start[index] = self.reader.offset - size
-        self.expression_size[index] = size
+        self.expressions.start[index] = self.reader.offset - size
+        self.expressions.size[index] = size
         self.filled[EXPRESSIONS] = index + 1
         return index

@@ -6,8 +6,10 @@ cdef long long sleb_size(long long value) noexcept
 cdef class Writer:
     cdef U8 out
     cdef int big
+    cdef long long limit
     cdef public long long at
 
+    cpdef void write_to(self, U8 out) noexcept
     cdef void put(self, int byte) noexcept
     cdef void put_uleb(self, unsigned long long value) noexcept
     cdef void put_sleb(self, long long value) noexcept

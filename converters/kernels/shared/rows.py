@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Rows of a table and their register rules, as kernels read them: the columns of converters/table/model.py."""
+"""Rows of a table and their register rules, to be read or filled: the columns of converters/table/model.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ except ImportError:
     from ..cython_shim import cython
 
 if not cython.compiled:
-    from ..array_types import ConstI64, ConstU8, ConstU16, ConstU64
+    from ..array_types import I64, U8, U16, U64, ConstI64, ConstU8, ConstU16, ConstU64
 
 
 @cython.final
@@ -42,6 +42,41 @@ class Rules:
     """The columns of `RuleColumns`."""
 
     def __init__(self, register: ConstU16, kind: ConstU8, value: ConstI64) -> None:
+        self.register = register
+        self.kind = kind
+        self.value = value
+
+
+@cython.final
+@cython.cclass
+class NewRows:
+    """The columns of `RowColumns`, but for its `ROW_VALUES`, to be filled."""
+
+    def __init__(
+        self,
+        offset: U64,
+        cfa_kind: U8,
+        cfa_register: U16,
+        cfa_offset: I64,
+        ra_state: U8,
+        first_rule: I64,
+        rule_count: U16,
+    ) -> None:
+        self.offset = offset
+        self.cfa_kind = cfa_kind
+        self.cfa_register = cfa_register
+        self.cfa_offset = cfa_offset
+        self.ra_state = ra_state
+        self.first_rule = first_rule
+        self.rule_count = rule_count
+
+
+@cython.final
+@cython.cclass
+class NewRules:
+    """The columns of `RuleColumns`, to be filled."""
+
+    def __init__(self, register: U16, kind: U8, value: I64) -> None:
         self.register = register
         self.kind = kind
         self.value = value

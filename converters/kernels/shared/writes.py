@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Writes that kernels share: fixed integers and LEB128, behind one another.
+"""Writes that kernels share: integers of fixed size and LEB128.
 
-Strategy: a `Writer` may have no room: then bytes are counted alone, so that a kernel that runs twice knows how many.
+Strategy: a `Writer` without space only counts, so that a kernel that runs twice knows how many bytes it needs.
 """
 
 from __future__ import annotations
@@ -41,16 +41,21 @@ def sleb_size(value: cython.longlong) -> cython.longlong:
 
 @cython.cclass
 class Writer:
-    """Bytes that were written, or counted where `out` has no room for them; `at` is how many."""
+    """`at` counts the bytes; those below `limit` are written to `out`."""
 
-    def __init__(self, out: U8, big: cython.int) -> None:
-        self.out = out
+    def __init__(self, big: cython.int, out: U8) -> None:
         self.big = big
+        self.write_to(out)
+
+    def write_to(self, out: U8) -> None:
+        """Start again, in other memory."""
+        self.out = out
+        self.limit = out.shape[0]
         self.at = 0
 
     def put(self, byte: cython.int) -> None:
         """One byte."""
-        if self.at < self.out.shape[0]:
+        if self.at < self.limit:
             self.out[self.at] = byte
         self.at += 1
 
