@@ -123,13 +123,18 @@ class Columns:
         return cls(*(np.empty(one.shape(count), one.dtype) for one in cls.declared))
 
     @classmethod
-    def defaults(cls, count: int) -> Self:
-        """Records that have 0 in every column, or the `fill` of its declaration."""
-        made = cls(*(np.zeros(one.shape(count), one.dtype) for one in cls.declared))
+    def defaults(cls, count: int, **given: NDArray[Any]) -> Self:
+        """Records with the given columns, and 0 in the others, or the `fill` of their declaration.
+
+        Raises TypeError for a column that is not declared, or has another type or length.
+        """
         for one in cls.declared:
-            if one.fill:
-                getattr(made, one.name)[:] = one.fill
-        return made
+            shape = one.shape(count)
+            if one.name not in given:
+                given[one.name] = np.full(shape, one.fill, one.dtype) if one.fill else np.zeros(shape, one.dtype)
+            elif (found := given[one.name]).dtype != one.dtype or len(found) != count:
+                raise TypeError(f"{one.name}: {len(found)} {found.dtype}, expected {count} {one.dtype}")
+        return cls(**given)
 
     @classmethod
     def of_records(cls, records: Sequence[Mapping[str, Any]]) -> Self:

@@ -6,7 +6,7 @@ without an object per record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -235,8 +235,8 @@ def _one_unit(
     lengths = np.zeros((1, 255), np.uint8)
     lengths[0, : len(STANDARD_OPCODE_LENGTHS)] = STANDARD_OPCODE_LENGTHS
 
-    units = replace(
-        LineUnitColumns.defaults(1),
+    units = LineUnitColumns.defaults(
+        1,
         version=np.array([VERSION], np.uint8),
         address_size=np.array([address_size], np.uint8),
         minimum_instruction_length=np.ones(1, np.uint8),
@@ -256,7 +256,7 @@ def _one_unit(
         first_directory=np.array([0, 1]),
         directories=PathColumns.defaults(1),
         first_file=np.array([0, len(files)]),
-        files=replace(PathColumns.defaults(len(files)), path=path),
+        files=PathColumns.defaults(len(files), path=path),
         strings=tuple(numbers),
         sequence_unit=sequences,
         first_row=first_row,

@@ -8,7 +8,7 @@ functions a shorter run over the same rules.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -163,8 +163,8 @@ def read_functions(
         refuse(section, f"FDE[{done}]", reader)
     is_opaque = (layout.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0)[cie]
     found.instructions[is_opaque] = fdes.end[is_opaque]
-    functions = replace(
-        FunctionColumns.defaults(len(cie)),
+    functions = FunctionColumns.defaults(
+        len(cie),
         start=found.start,
         size=found.size,
         segment=found.segment,

@@ -7,7 +7,7 @@ directories and files are picked by the content types of their entry formats; eq
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -355,8 +355,8 @@ def _with_defined(
         return files, first_file
     found = defined_files(section, unit, programs.defined_offset)
     numbers = [paths.number_of(found.path(section, number)) for number in range(len(unit))]
-    more = replace(
-        PathColumns.defaults(len(unit)),
+    more = PathColumns.defaults(
+        len(unit),
         path=np.array(numbers, np.uint32),
         directory_index=found.directory_index,
         timestamp=found.timestamp,

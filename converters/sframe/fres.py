@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -77,7 +76,7 @@ class Fres(Columns):
     @classmethod
     def zeros(cls, count: int, words: int) -> Fres:
         """FREs to be filled, with space for up to `words` data words each."""
-        return replace(cls.defaults(count), words=np.zeros((count, words), np.int32))
+        return cls.defaults(count, words=np.zeros((count, words), np.int32))
 
     def for_kernels(self) -> KernelFres:
         """The columns as kernels fill them."""

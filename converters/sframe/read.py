@@ -6,7 +6,6 @@ the version, and the few distinct pairs of RA and FP become rules that rows shar
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,8 +60,8 @@ def table_from_sframe(section: Section) -> UnwindTable:
 
 
 def _functions(columns: SframeColumns, runs: NDArray[np.uint32]) -> FunctionColumns:
-    return replace(
-        FunctionColumns.defaults(len(columns)),
+    return FunctionColumns.defaults(
+        len(columns),
         start=columns.start,
         size=columns.size,
         run=runs,
@@ -100,8 +99,8 @@ def rows_of_fres(
     has_register_slots = abi.has_register_slots and version < SFRAME_VERSION.V3
     cfa, ra, fp = _forms(fres, architecture, abi, has_register_slots)
     first_rule, rule_count, rules = _rules_of(architecture, fp, ra)
-    rows = replace(
-        RowColumns.defaults(len(fres)),
+    rows = RowColumns.defaults(
+        len(fres),
         offset=fres.start,
         ra_state=fres.bits("fre_mangled_ra_p") * np.uint8(RaState.SIGNED),
         first_rule=first_rule,

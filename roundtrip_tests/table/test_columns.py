@@ -79,6 +79,11 @@ def test_concatenate_insert_put_and_resize() -> None:
 
 def test_defaults_are_0_or_what_the_declaration_says() -> None:
     assert records(Places.defaults(1)) == [{"start": 0, "kind": 0xFF, "digest": [0, 0], "is_new": False}]
+    given = Places.defaults(2, start=np.array([5, 6], np.uint64))
+    assert (given.start.tolist(), given.kind.tolist()) == ([5, 6], [0xFF, 0xFF])
+    for wrong in ({"start": np.zeros(2, np.int64)}, {"start": np.zeros(3, np.uint64)}, {"end": np.zeros(2, np.uint64)}):
+        with pytest.raises(TypeError):
+            Places.defaults(2, **wrong)
     assert [one.dtype for one in Places.empty(3).arrays()] == [one.dtype for one in Places.declared]
 
 

@@ -234,8 +234,8 @@ def _table(states: _States, lines: StackLines, first: NDArray[np.int64], runs: _
     # A table of one-row functions converts the distinct rows; the runs are then assembled from its rows.
     distinct = table_of(architecture, [Function(0, 1, (row,)) for row in states.rows], source=SOURCE)
     row = distinct.run_rows[:-1][distinct.functions.run][2 * runs.state + np.repeat(is_own, runs.row_count)]
-    functions = replace(
-        FunctionColumns.defaults(len(first)),
+    functions = FunctionColumns.defaults(
+        len(first),
         start=lines.address[first] + np.uint64(load_address),
         size=lines.size[first],
         run=runs.run,
