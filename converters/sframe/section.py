@@ -134,7 +134,7 @@ def _check_fdes(columns: SframeColumns) -> SframeColumns:
     """The columns themselves, if all FDEs have a known FRE type and their FREs in the sub-section."""
     _refuse(
         columns,
-        ("func_info.fretype", columns.bits("fretype") > SFRAME_FRE_TYPE.ADDR4, "the FRE type is none of the three"),
+        ("func_info.fretype", columns.bits("fretype") > SFRAME_FRE_TYPE.ADDR4, "unknown FRE type"),
         (
             "func_start_fre_off",
             columns.fre_offset + (columns.num_fres > 0) > len(columns.fres),

@@ -96,8 +96,8 @@ FDES = [
         36, "06000000", "func_start_fre_off", "lies past the FRE sub-section of 0x6 bytes", id="FREs at the end"
     ),
     pytest.param(36, "ffffffff", "func_start_fre_off", "lies past the FRE sub-section of 0x6 bytes", id="FREs far out"),
-    pytest.param(44, "03", "func_info.fretype", "the FRE type is none of the three", id="FRE type 3"),
-    pytest.param(44, "0f", "func_info.fretype", "the FRE type is none of the three", id="FRE type 15"),
+    pytest.param(44, "03", "func_info.fretype", "unknown FRE type", id="FRE type 3"),
+    pytest.param(44, "0f", "func_info.fretype", "unknown FRE type", id="FRE type 15"),
     pytest.param(44, "10", "func_rep_size", "a repetitive block of no bytes", id="PCMASK without a block"),
 ]
 

@@ -114,8 +114,8 @@ FDES = [
     pytest.param(40, "fbffffff", "func_start_fre_off", PAST, id="attribute whose end wraps"),
     pytest.param(40, "ffffffff", "func_start_fre_off", PAST, id="attribute far out"),
     pytest.param(16, "05000000", "func_start_fre_off", "lies past the FRE sub-section of 0x5 bytes", id="no FREs"),
-    pytest.param(46, "03", "func_info.fretype", "the FRE type is none of the three", id="FRE type 3"),
-    pytest.param(46, "0f", "func_info.fretype", "the FRE type is none of the three", id="FRE type 15"),
+    pytest.param(46, "03", "func_info.fretype", "unknown FRE type", id="FRE type 3"),
+    pytest.param(46, "0f", "func_info.fretype", "unknown FRE type", id="FRE type 15"),
     pytest.param(46, "10", "func_rep_size", "a repetitive block of no bytes", id="PCMASK without a block"),
     *(pytest.param(47, f"{kind:02x}", "func_info2.fde_type", NO_TYPE, id=f"FDE type {kind}") for kind in range(2, 32)),
 ]
