@@ -1,6 +1,6 @@
-"""PLT sections without call frame information, recognized by their bytes.
+"""Unwind rows for PLT sections without call frame information, recognized by their bytes.
 
-Strategy: bytes are taken only if every one of them belongs to a known stub (arch/plt_stubs.py).
+Strategy: a section is recognized only if all of its bytes belong to known stubs (arch/plt_stubs.py).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def with_uncovered_plt(image: ElfImage, table: UnwindTable) -> UnwindTable:
-    """The table and what it leaves out of PLT sections: a whole one, or its end."""
+    """The table, extended by the parts of PLT sections that it does not cover: a whole section, or the end of one."""
     if table.architecture.plt_stubs is None:
         return table
     stubs = table.architecture.plt_stubs()
     found: list[Function] = []
     start, end = table.functions.start, table.functions.start + table.functions.size
-    # A linker makes one section of a name; a thousand headers could name the same bytes.
+    # Linkers make one section per name. In a hostile file, a thousand headers could share the same bytes.
     for header in (image.named(name)[0] for name in stubs.entries if len(image.named(name)) == 1):
         stop = header.address + header.size
         if stop >= 1 << 64 or not header.is_code or header.is_nobits:
@@ -39,8 +39,9 @@ def with_uncovered_plt(image: ElfImage, table: UnwindTable) -> UnwindTable:
 
 
 def plt_functions(name: str, address: int, data: bytes, architecture: Architecture) -> list[Function]:
-    """What a PLT section's bytes say: its first entry, if it has one, all others as one repetitive function, and a
-    last one of another kind. Nothing where any byte is not known."""
+    """The functions in the bytes of a PLT section: the first entry, if any; all further entries as one repetitive
+    function; and a last entry of another kind, if any. Empty if any byte is not recognized.
+    """
     assert architecture.plt_stubs is not None
     stubs = architecture.plt_stubs()
     found: list[Function] = []

@@ -1,1 +1,1 @@
-"""Everything that differs by machine: the architectures, their registers and relocations, as data."""
+"""Data that depends on the machine: architectures, register names, relocation types, PLT stubs."""

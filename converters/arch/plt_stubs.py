@@ -1,8 +1,8 @@
-"""What the entries of PLT sections look like and do to the stack, architecture by architecture.
+"""The bytes and unwind rows of PLT entries, by architecture.
 
-Strategy: data, one function per architecture, so that patterns are compiled only where they are needed. Sources: the
-psABIs, and what GNU ld, lld and mold write: x86-64 with and without IBT and BND, AArch64 with and without BTI and PAC,
-s390x.
+Strategy: data, in one function per architecture, so that patterns are compiled only when they are needed. Sources: the
+psABIs, and the output of GNU ld, lld and mold: x86-64 with and without IBT and BND, AArch64 with and without BTI and
+PAC, s390x.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 
 class StubRow(NamedTuple):
-    """From `offset` in a stub on: the CFA counted from SP, and where from the CFA the return address is saved."""
+    """From byte `offset` of a stub: the CFA is SP + `cfa_offset`, and the return address is saved at CFA + `ra_offset`
+    (None: it is in its register).
+    """
 
     offset: int
     cfa_offset: int
@@ -21,7 +23,7 @@ class StubRow(NamedTuple):
 
 
 class Stub(NamedTuple):
-    """One kind of entry: its size in bytes, what it looks like, and its rows."""
+    """One kind of entry: its size in bytes, the pattern of its code, and its rows."""
 
     size: int
     pattern: re.Pattern[bytes]
@@ -29,7 +31,10 @@ class Stub(NamedTuple):
 
 
 class Stubs(NamedTuple):
-    """An architecture's: the first entry of `.plt`, entries by section, and what may stand behind those of `.plt`."""
+    """The stubs of an architecture: the first entry of `.plt`, entries by section, and entries that may end `.plt`.
+
+    Alternatives are tried in order.
+    """
 
     first: tuple[Stub, ...]
     entries: dict[str, tuple[Stub, ...]]
@@ -47,7 +52,7 @@ _NOPS = rb"(?:\x66*\x90|\x0f\x1f\x00|\x0f\x1f\x40.|\x66*\x0f\x1f\x44.{2}|\x66*(?
 
 @cache
 def x86_64() -> Stubs:
-    """psABI 5.2: the caller's return address is on top, above it what the stub pushes."""
+    """psABI 5.2: the return address is on top of the stack at entry; stubs push words on top of it."""
     direct = (
         _pushing(8, _JUMP),
         _pushing(16, _JUMP),
@@ -58,7 +63,7 @@ def x86_64() -> Stubs:
         _pushing(16, _ENDBR + rb"\x68.{4}(?:\xf2)?\xe9.{4}", 9),
         _pushing(16, _ENDBR + rb"\x41\xbb.{4}" + _JUMP),
     )
-    # push GOT+8(%rip); jmp *GOT+16(%rip). An entry has pushed its index before; mold's is in r11.
+    # push GOT+8(%rip); jmp *GOT+16(%rip). The entry has already pushed its index; in mold's PLT it is in r11.
     first = (
         _pushing(16, rb"\xff\x35.{4}(?:\xf2)?\xff\x25.{4}", 6, cfa_offset=16),
         _pushing(32, _ENDBR + rb"\x41\x53\xff\x35.{4}\xff\x25.{4}", 6, 12),
@@ -67,14 +72,14 @@ def x86_64() -> Stubs:
 
 
 def _pushing(size: int, code: bytes, *pushes: int, cfa_offset: int = 8) -> Stub:
-    """A stub that has pushed one word more at each of `pushes`."""
+    """A stub that has pushed one more word from each offset of `pushes` on."""
     rows = (StubRow(at, cfa_offset + 8 * count, -8) for count, at in enumerate((0, *pushes)))
     return _stub(size, code + _NOPS, *rows)
 
 
 @cache
 def aarch64() -> Stubs:
-    """The return address is in x30; the first entry saves x16 and x30, the TLS descriptors' stub x2 and x3."""
+    """The return address is in x30; the first entry saves x16 and x30, the stub for TLS descriptors x2 and x3."""
     bti, nop, autia1716 = _instruction(0xD503245F), _instruction(0xD503201F), _instruction(0xD503219F)
     ldr_x17, add_x16 = _instruction(0xF9400211, 0xFFC003FF), _instruction(0x91000210, 0xFFC003FF)
     # adrp x16; ldr x17, [x16, #n]; add x16, x16, #n, which is a nop where n is 0
@@ -104,7 +109,7 @@ def aarch64() -> Stubs:
 
 
 def _instruction(value: int, mask: int = 0xFFFFFFFF) -> bytes:
-    """The pattern of an instruction word whose `mask` bits are `value`'s; little-endian in both byte orders."""
+    """A pattern for instruction words that equal `value` in the bits of `mask`; little-endian in both byte orders."""
     pattern = b""
     for wanted, bits in zip(value.to_bytes(4, "little"), mask.to_bytes(4, "little"), strict=True):
         pattern += b"[" + b"".join(b"\\x%02x" % byte for byte in range(256) if byte & bits == wanted & bits) + b"]"
@@ -113,7 +118,7 @@ def _instruction(value: int, mask: int = 0xFFFFFFFF) -> bytes:
 
 @cache
 def s390x() -> Stubs:
-    """No stub moves SP, and the return address stays in r14. GNU ld leaves IRELATIVE entries without a row."""
+    """No stub moves SP, and the return address stays in r14. IRELATIVE entries have no row in GNU ld's output."""
     leaf = StubRow(0, 160, None)
     # stg %r1,56(%r15); larl %r1,GOT; mvc 48(8,%r15),8(%r1); lg %r1,16(%r1); br %r1; three nopr
     first = (

@@ -1,9 +1,9 @@
-"""What registers are called, by DWARF number: GNU readelf 2.47's names by ELF machine, Breakpad's by architecture.
+"""Register names by DWARF number: GNU readelf 2.47's by ELF machine, Breakpad's by architecture.
 
-Strategy: runs of consecutive numbers, each its first number and its names; `a0..a7` is short for eight of them.
-A register without a name is `r` and its number in readelf: all those of ARM, MIPS, PowerPC and SPARC, and s390's
-general ones. Breakpad's names are those of its dump_syms; for s390x and PowerPC, which it does not write,
-those of the assemblers.
+Strategy: runs of consecutive numbers, each with its first number and the names; `a0..a7` is short for eight names.
+readelf shows a register without a name as `r` and its number: all those of ARM, MIPS, PowerPC and SPARC, and the
+general registers of s390. Breakpad's names are those of its dump_syms; for s390x and PowerPC, which dump_syms does not
+write, those of the assemblers.
 """
 
 from __future__ import annotations
@@ -150,36 +150,36 @@ BREAKPAD_RISCV: RegisterNames = (
 )
 BREAKPAD_S390: RegisterNames = ((0, "%r0..%r15 %f0 %f2 %f4 %f6 %f1 %f3 %f5 %f7 %f8 %f10 %f12 %f14 %f9 %f11 %f13 %f15"),)
 
-# Control and status registers without a name are called by their number in RISC-V's own space.
+# A control and status register without a name is `csr` and its number among RISC-V's CSRs.
 _RISCV_CSRS = range(0x1000, 0x2000)
 
 
 def register_name(machine: str, number: int) -> str:
-    """A register's name, `rsp`; `r33` where it has none. `machine` is EM_..."""
+    """A register's name, such as `rsp`, or `r33` without one. `machine` is EM_..."""
     return _names(machine).get(number) or f"r{number}"
 
 
 def register_text(machine: str, number: int) -> str:
-    """A register with its number, as readelf shows it where space allows: `r7 (rsp)`, `r33`."""
+    """A register with its number, as readelf shows it where there is space: `r7 (rsp)`, `r33`."""
     name = _names(machine).get(number)
     return f"r{number} ({name})" if name else f"r{number}"
 
 
 @cache
 def _names(machine: str) -> dict[int, str]:
-    """Every name of a machine's registers, by number."""
+    """The names of all registers of a machine, by number."""
     found = {number: f"csr{number - _RISCV_CSRS.start}" for number in _RISCV_CSRS} if machine == "EM_RISCV" else {}
     return found | numbered_names(READELF_NAMES.get(machine) or ())
 
 
 @cache
 def numbered_names(runs: RegisterNames) -> dict[int, str]:
-    """The names of runs of consecutive numbers, by number."""
-    return {number: name for first, names in runs for number, name in enumerate(_spelled_out(names), first)}
+    """The names in runs of consecutive numbers, by number."""
+    return {number: name for first, names in runs for number, name in enumerate(_expand(names), first)}
 
 
-def _spelled_out(names: str) -> Iterator[str]:
-    """The names one by one: `mhpmcounter3h..mhpmcounter31h` are 29."""
+def _expand(names: str) -> Iterator[str]:
+    """The single names: `mhpmcounter3h..mhpmcounter31h` is short for 29."""
     for name in names.split():
         if found := _RANGE.fullmatch(name):
             stem, begin, tail, end = found.groups()

@@ -1,7 +1,7 @@
-"""The relocations that call frame information and debugging information have before the link, by machine.
+"""Relocation types that occur in unlinked call frame and debugging information, by machine.
 
-Strategy: one row a type: its number, its name, and what it computes of S (the symbol), A (the addend) and P (the
-place), as the processor supplements have it. What only a linker can make (a place in the GOT) is told apart.
+Strategy: one row per type: its number, its name, and its formula over S (the symbol), A (the addend) and P (the place),
+from the processor supplements. Formulas that only a linker can compute (a place in the GOT) are marked.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from ...schemas.section import ParseError
 
 
 class Operation(IntEnum):
-    """What is done with the field at the place; the value is S + A, or S + A - P."""
+    """The effect on the field at P; the value is S + A or S + A - P."""
 
     UNKNOWN = 0
     NOTHING = 1
     SET = 2  # the value, which has to fit
-    SET_PART = 3  # the low bits of the value: another relocation subtracts from it
+    SET_PART = 3  # the low bits of the value, from which another relocation subtracts
     ADD = 4
     SUBTRACT = 5
-    SET_ULEB128 = 6  # with its partner: the difference, in the bytes that the number has
-    ADD_ULEB128 = 7  # likewise, added to what the number is
+    SET_ULEB128 = 6  # the difference with the SUBTRACT_ULEB128 at the same place; the number keeps its size
+    ADD_ULEB128 = 7  # likewise, added to the number
     SUBTRACT_ULEB128 = 8
-    LINKER = 9  # a place that the linker makes: no address yet, so 0 takes that of S + A
+    LINKER = 9  # refers to an entry that the linker creates: its address is unknown, S is taken as 0
 
 
 class Formula(NamedTuple):
-    """What a relocation computes: `bits` of the field, whether P is subtracted."""
+    """The formula of a relocation: the operation, the field's size in `bits`, and whether P is subtracted."""
 
     operation: Operation
     bits: int = 0
@@ -46,7 +46,7 @@ PC_LINK32, PC_LINK64 = (Formula(Operation.LINKER, bits, is_pcrel=True) for bits 
 
 RelocationTypes = dict[int, tuple[str, Formula]]
 
-# A function's PLT entry does what the function does, and an offset from the GOT names the symbol in its own way.
+# PLT: a function's PLT entry is equivalent to the function. GOTOFF: read as if relative to address 0, not to the GOT.
 _I386: RelocationTypes = {
     0: ("R_386_NONE", NOTHING),
     1: ("R_386_32", ABS32),
@@ -87,7 +87,7 @@ _X86_64: RelocationTypes = {
     42: ("R_X86_64_REX_GOTPCRELX", PC_LINK32),
 }
 
-# The bit that marks Thumb code stands in the symbol's value, where the supplement ORs it in.
+# The supplement ORs the Thumb bit (T) into the result; here it is already in the symbol's value.
 _ARM: RelocationTypes = {
     0: ("R_ARM_NONE", NOTHING),
     2: ("R_ARM_ABS32", ABS32),
@@ -265,19 +265,19 @@ RELOCATION_TYPES: dict[str, RelocationTypes] = {
 
 
 def relocation_types(machine: str) -> RelocationTypes:
-    """The types of a machine. Raises ParseError where they are not known."""
+    """The types of a machine. Raises ParseError if they are not supported."""
     if machine not in RELOCATION_TYPES:
         raise ParseError("", None, "e_machine", f"the relocation types of {machine} are not supported")
     return RELOCATION_TYPES[machine]
 
 
 def has_n64_records(machine: str, address_size: int) -> bool:
-    """Whether a record has three types in a row after its symbol, each a field (the MIPS 64-bit ELF format, 2.9)."""
+    """Whether a record holds three consecutive types after its symbol, one field each (MIPS 64-bit ELF format, 2.9)."""
     return machine == "EM_MIPS" and address_size == 8
 
 
 def pcrel_type(machine: str, bits: int) -> int:
-    """The number of the machine's plain relocation that sets a field of 32 or 64 bits to S + A - P."""
+    """The number of the machine's relocation type that sets a field of 32 or 64 bits to S + A - P."""
     plain = {32: PC32, 64: PC64}[bits]
-    # A second one of that formula is for what a linker may lead through a PLT.
+    # If two types have that formula, the second is for functions that a linker may call through a PLT.
     return next(number for number, (_, formula) in relocation_types(machine).items() if formula == plain)

@@ -1,4 +1,4 @@
-"""The architectures, as data: names, ELF machines, the registers that unwinding is about, and what each format needs.
+"""The architectures as data: names, ELF machines, the registers used in unwinding, and facts that formats need.
 
 Strategy: one row per architecture with every field given, None where the architecture has no such thing. readelf's
 register names and the relocation types are by ELF machine, in registers.py and relocations.py, because `dump` also
@@ -21,12 +21,12 @@ from .registers import RegisterNames, numbered_names
 
 @dataclass(frozen=True, slots=True)
 class AssemblerCfi:
-    """The call frame information that GNU as writes (gas/config/tc-*.h: DWARF2_LINE_MIN_INSN_LENGTH,
+    """Properties of the call frame information from GNU as (gas/config/tc-*.h: DWARF2_LINE_MIN_INSN_LENGTH,
     DWARF2_CIE_DATA_ALIGNMENT, tc_cfi_frame_initial_instructions, CFI_DIFF_EXPR_OK).
 
     The factors are those of its CIEs. At `.cfi_startproc` the CFA is the stack pointer + `cfa_offset`, and the return
-    address is saved `ra_offset` bytes from the CFA (None: it has no rule). `pc_relative` tells whether pointers to
-    personality and LSDA may be relative to their own place.
+    address is saved at CFA + `ra_offset` (None: it has no rule). `pc_relative`: the pointers to personality and LSDA
+    may be relative to their own address.
     """
 
     code_alignment_factor: int
@@ -42,7 +42,7 @@ class Architecture:
 
     `program_counter` is the PC's number in expressions (None: it has none). `instruction_unit`: every instruction's
     size in bytes is a multiple of it. `marks_code`: bit 0 of a function symbol's value marks an instruction set and is
-    not part of the address. `instruction_effects` are those that call frame instructions have on this machine only.
+    not part of the address. `instruction_effects`: effects of call frame instructions that are specific to the machine.
     `breakpad_module` is the name in MODULE records, `breakpad_registers` are the names in STACK CFI records (None:
     Breakpad has none). `plt_stubs` returns the known entries of PLT sections (None: none are known). `padding_code` is
     the instruction set whose padding the kernels know (None: not known, so no merging).
@@ -68,7 +68,7 @@ class Architecture:
 
     @property
     def signs_return_addresses(self) -> bool:
-        """Whether a call frame instruction tells that the return address is signed."""
+        """Whether a call frame instruction can mark the return address as signed."""
         return Effect.NEGATE_RA_STATE in dict(self.instruction_effects).values()
 
 
@@ -196,25 +196,25 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def architecture_of(machine: str, address_size: int, byte_order: ByteOrder) -> Architecture | None:
-    """The architecture of an ELF file; None where it is none of ours. Only AArch64's name tells the byte order."""
+    """The architecture of an ELF file, None if it is not supported. Only AArch64 has one row per byte order."""
     found = [a for a in ARCHITECTURES.values() if a.machine == machine and a.address_size == address_size]
     return next((a for a in found if a.byte_order == byte_order), found[0] if found else None)
 
 
 def architecture_named(name: str, section: str) -> Architecture:
-    """The architecture of that name. Raises BuildError, about `section`, for another name."""
+    """The architecture of that name. Raises BuildError, about `section`, for an unknown name."""
     if name not in ARCHITECTURES:
-        raise BuildError(section, None, "arch", f"{name!r} is none of {', '.join(ARCHITECTURES)}")
+        raise BuildError(section, None, "arch", f"{name!r} is not one of {', '.join(ARCHITECTURES)}")
     return ARCHITECTURES[name]
 
 
 def breakpad_names(architecture: Architecture) -> dict[int, str]:
-    """Breakpad's names of the registers, by DWARF number. Raises BuildError where it has none."""
+    """Breakpad's register names by DWARF number. Raises BuildError if it has none for the architecture."""
     if architecture.breakpad_registers is None:
         raise BuildError("STACK CFI", None, "registers", f"Breakpad has no register names for {architecture.name}")
     return numbered_names(architecture.breakpad_registers)
 
 
 def architecture_of_abi(abi_arch: int) -> Architecture:
-    """The architecture of an SFrame header's ABI byte; ValueError where it is none."""
+    """The architecture of an SFrame header's ABI byte. Raises ValueError for an unknown ABI."""
     return {a.sframe.abi_arch: a for a in ARCHITECTURES.values() if a.sframe is not None}[SFRAME_ABI(abi_arch)]

@@ -1,1 +1,1 @@
-"""Where formats meet: whole files read and looked up."""
+"""Operations on whole files, which combine several formats."""

@@ -1,4 +1,4 @@
-"""What every source of a file says at some PCs: one row a source and PC, as objects."""
+"""The row in force at each PC, from every unwind section of a file: one object per section and PC."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ SOURCES = (".eh_frame", ".debug_frame", ".sframe")
 
 @dataclass(frozen=True, slots=True)
 class FoundRow:
-    """What one source says at a PC: `row` is the one in force in the function at `start`, `size` bytes; its offset
-    counts from `start`, or from each block of `repetition` bytes. `row` is None where the function has none there,
-    `size` is 0 where no function holds the PC. `name` is the symbol by which the PC was asked for.
+    """The row in force at a PC, from one section (`source`).
+
+    The function that contains the PC starts at `start` and has `size` bytes; without one, `size` is 0. `row` is None if
+    the function has no row for the PC. The row's offset is relative to `start`, or to the start of each block of
+    `repetition` bytes. `name` is the symbol that was given instead of the PC.
     """
 
     pc: int
@@ -46,10 +48,10 @@ class FoundRow:
 
 
 def find_in_file(path: str | os.PathLike[str], pcs: Iterable[int | str]) -> tuple[Architecture, tuple[FoundRow, ...]]:
-    """The row in force at each PC, from each source in an ELF file, PC by PC. A PC may be the name of a function: then
-    it is where that starts, for a name of several local functions, each of them.
+    """The row in force at each PC, from every unwind section of an ELF file, PC by PC.
 
-    Raises OSError, and ParseError for a broken source and for a name that no function has.
+    A PC may be the name of a function: that is its start, or the starts of all local functions of that name. Raises
+    OSError, and ParseError for a malformed section and for a name that no function has.
     """
     image = open_elf(path)
     architecture = supported_architecture(image)
@@ -76,7 +78,7 @@ def _find(image: ElfImage, header: ElfSection, pc: NDArray[np.uint64]) -> list[F
         function, functions = at.fde, at.columns
         row = np.where(at.found, np.arange(len(pc)), NOTHING)
         rows, rules, expressions = rows_of_fres(at.fres, functions.architecture, functions.version)
-        # A table of rows alone, to see them as objects.
+        # A table with rows but no functions: enough to get the rows as objects.
         view = replace(table_of(functions.architecture, ()), rows=rows, rules=rules, expressions=expressions)
     else:
         view = table_of_section(image, section)
@@ -92,7 +94,7 @@ def _find(image: ElfImage, header: ElfSection, pc: NDArray[np.uint64]) -> list[F
 
 
 def found_text(architecture: Architecture, found: Iterable[FoundRow]) -> str:
-    """A paragraph a PC, a line a source; rules in readelf's shorthand."""
+    """A paragraph per PC, with one line per section; rules in readelf's shorthand."""
     lines: list[str] = []
     asked = None
     for one in found:
@@ -115,7 +117,7 @@ def _source_text(architecture: Architecture, found: FoundRow) -> str:
 
 
 def found_json(architecture: Architecture, found: FoundRow) -> dict[str, Any]:
-    """As JSON has it: `rules` by register, None where no row applies; addresses absolute, `offset` the row's."""
+    """The JSON object: absolute addresses, the row's `offset`, and `rules` by register, None without a row."""
     row = found.row
     return {
         "pc": found.pc,
@@ -130,7 +132,7 @@ def found_json(architecture: Architecture, found: FoundRow) -> dict[str, Any]:
 
 
 def _rules(architecture: Architecture, row: Row) -> dict[str, str]:
-    """What is said of the CFA and of registers, as `readelf -wF` writes it; `ra[s]` stands for a signed one."""
+    """The rules for the CFA and registers, as in `readelf -wF`; `[s]` marks a signed return address."""
     roles = {architecture.stack_pointer: "sp", architecture.frame_pointer: "fp", architecture.return_address: "ra"}
 
     def name(register: int) -> str:

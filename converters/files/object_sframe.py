@@ -1,8 +1,8 @@
-"""The `.sframe` of a relocatable file: what is said, and where a linker has to put which start.
+"""The `.sframe` of a relocatable file: its contents, and the relocations of the function starts.
 
-Strategy: functions are encoded at the addresses that `lay_out` makes up, where no two sections touch, so that no
-FDE spans two; each start then is a field to be relocated: by the section that its function is in and the offset there.
-One section for all, outside any group, as GNU as 2.47 and llvm-mc 22 make it: linkers drop its FDEs one by one.
+Strategy: functions are encoded at the provisional addresses from `lay_out`, which leaves gaps between sections, so that
+no FDE spans two of them. Each start then becomes a field with a relocation against the function's section. There is one
+`.sframe` for all sections, outside any group, as from GNU as 2.47 and llvm-mc 22: linkers drop single FDEs of it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectSframe:
-    """A section and its relocations, one an FDE, in their order.
+    """A section and its relocations, one per FDE, in the order of FDEs.
 
-    `field` i64, where in the section the start is; `section` u32, the section that it leads into, and `offset` u64,
-    the place there. `relocation_type` is the machine's. `laid` and `table` are what `encoded` was made from.
+    `field` i64: section offset of the start field; `section` u32: index of the section that the start is in, and
+    `offset` u64: the start's offset there. `relocation_type` is a number of the machine. `encoded` was made from `laid`
+    and `table`.
     """
 
     laid: LaidOut
@@ -47,15 +48,17 @@ class ObjectSframe:
 def object_sframe(
     image: ElfImage, version: int, compact: Compact | None, max_rows: int | None = None
 ) -> tuple[ObjectSframe, Refusals]:
-    """The `.sframe` of a relocatable file, and what could not be said. Raises ParseError, and BuildError as
-    `to_sframe`, also for `compact="merge"`."""
+    """The `.sframe` of a relocatable file, and the refusals.
+
+    Raises ParseError, and BuildError as `to_sframe`, also for `compact="merge"`.
+    """
     if compact == "merge":
-        reason = "'merge' is for linked files: which functions are neighbours a linker decides"
+        reason = "'merge' is for linked files: the linker decides which functions are adjacent"
         raise BuildError(".sframe", None, "compact", reason)
     laid = lay_out(image)
     table = table_of_laid_out(laid)
     section, start = sections_of(laid, table)
-    # What a linker has dropped, or another file defines: there is nothing to relocate the start by.
+    # Functions in no section (dropped by a linker, or defined in another file): their starts cannot be relocated.
     here = np.flatnonzero(section)
     encoded, refusals = sframe_from_table(table.select(here), version, compact, max_rows)
     encoded = replace(encoded, function=here[encoded.function])
@@ -75,7 +78,7 @@ def object_sframe(
 
 
 def _with_absent(refusals: Refusals, table: UnwindTable, section: NDArray[np.uint32]) -> Refusals:
-    """Also the functions that are in no section."""
+    """The refusals, and a refusal for each function that is in no section."""
     absent = np.flatnonzero((section == 0) & (table.functions.size > 0))
     start = table.functions.start[absent]
     reason = np.full(len(absent), Reason.NO_SECTION, np.uint8)

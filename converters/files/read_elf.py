@@ -1,7 +1,7 @@
-"""Unwind information of an ELF file into the table: which section speaks, and what is said where none does.
+"""The unwind table of an ELF file: choice of the section, and relocatable files.
 
-Strategy: a linked file is read as it is. A relocatable one is laid out first, read at the addresses that it then has,
-and its functions are put back into their sections at the end.
+Strategy: a linked file is read as it is. A relocatable file is laid out first and read at these provisional addresses;
+at the end addresses are made relative to their sections again.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ ALL = "all"
 def read_elf(path: str | os.PathLike[str], section: str | None = None) -> UnwindTable:
     """The unwind table of an ELF file.
 
-    `section` names `.eh_frame`, `.debug_frame` or `.sframe`; None takes `.eh_frame`, or `.debug_frame` where that
-    covers nothing; "all" both: `.eh_frame` where it has a function, `.debug_frame` elsewhere. Several sections of one
-    name are read one after the other. Functions of a relocatable file count from their `section`. Raises OSError, and
-    ParseError where the file has no such section, or a broken one.
+    `section` names `.eh_frame`, `.debug_frame` or `.sframe`. None takes `.eh_frame`, or `.debug_frame` if that has no
+    functions. "all" takes both: `.eh_frame` where it has a function, `.debug_frame` elsewhere. Several sections of the
+    same name are concatenated. In a relocatable file, the start of a function is relative to its `section`. Raises
+    OSError, and ParseError if the file has no such section, or a malformed one.
     """
     return table_of_image(open_elf(path), section)
 
@@ -51,7 +51,7 @@ def table_of_image(image: ElfImage, section: str | None = None) -> UnwindTable:
 
 
 def _in_sections(laid: LaidOut, table: UnwindTable) -> UnwindTable:
-    """The table of a laid-out file with its addresses counted from their sections."""
+    """The table of a laid-out file with each address relative to its section."""
     section, start = sections_of(laid, table)
     functions = table.functions
     personality, lsda = (place_addresses(laid, column)[1] for column in (functions.personality, functions.lsda))
@@ -65,18 +65,18 @@ def sections_of(laid: LaidOut, table: UnwindTable) -> tuple[NDArray[np.uint32], 
     section, start, is_stray = place_addresses(laid, functions.start)
     for wrong in np.flatnonzero(is_stray)[:1]:
         record = f"FDE[{wrong}].initial_location"
-        raise ParseError(table.source, int(functions.origin[wrong]), record, "lies in no section of the file")
+        raise ParseError(table.source, int(functions.origin[wrong]), record, "is in no section of the file")
     return section, start
 
 
 def _code(image: ElfImage) -> tuple[Section, ...]:
-    """The executable sections that the file has the bytes of."""
+    """The executable sections whose bytes are in the file."""
     present = (one for one in image.sections if one.is_code and not one.is_nobits and not one.is_compressed)
     return tuple(image.contents(one) for one in present if one.file_offset + one.size <= len(image.data))
 
 
 def table_of_laid_out(laid: LaidOut, section: str | None = None) -> UnwindTable:
-    """As `read_elf`, at the addresses that a relocatable file was given."""
+    """As `read_elf`, with the provisional addresses of a laid-out relocatable file."""
     if section is not None and section != ALL:
         return _read(laid, section)
     image = laid.image
@@ -91,22 +91,22 @@ def table_of_laid_out(laid: LaidOut, section: str | None = None) -> UnwindTable:
 
 
 def _read(laid: LaidOut, name: str) -> UnwindTable:
-    """All sections of a name, one behind the other."""
+    """The concatenated tables of all sections of a name."""
     found = laid.image.named(name)
     if not found:
         raise ParseError(name, None, "", "the file has no such section")
     if len(found) > 1 and sum(header.size for header in found) > len(laid.image.data):
-        raise ParseError(name, None, "section headers", f"{len(found)} sections are larger than the file")
+        raise ParseError(name, None, "section headers", f"{len(found)} sections together are larger than the file")
     return concatenate([table_of_section(laid.image, relocate(laid, header)) for header in found])
 
 
 def table_of_section(image: ElfImage, section: Section) -> UnwindTable:
-    """The table of one section of an open file, at the addresses of a laid-out one. Raises ParseError."""
+    """The table of one section of an open file, if relocatable at its laid-out addresses. Raises ParseError."""
     if section.name == ".sframe":
-        # GNU as 2.45 leaves some without a byte: nothing is said, and nothing is wrong.
+        # GNU as 2.45 writes some empty sections: they are valid, without functions.
         if not len(section):
             return table_of(supported_architecture(image), (), source=".sframe")
-        from ..sframe.read import table_from_sframe  # of which most files have none
+        from ..sframe.read import table_from_sframe  # not needed for most files
 
         return table_from_sframe(section)
     if section.name not in DIALECTS:

@@ -1,7 +1,7 @@
 """A whole Breakpad symbol file from a stripped ELF file: MODULE, INFO CODE_ID, PUBLIC, STACK CFI.
 
-Strategy: everything is read and decided first, so that broken input is told before a byte is written; what takes room,
-the STACK CFI lines, is made piece by piece as it is written.
+Strategy: everything is read and decided first, so that malformed input is reported before the first byte is written.
+The STACK CFI records, which are large, are formatted in chunks while the file is written.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SymbolFile:
-    """What a symbol file is made of: `head`, its first lines, `publics`, the PUBLIC lines, and `lines`, STACK CFI, None
-    where the file has no call frame information. `functions` have some, in `source`. `outside` counts functions
-    and symbols that lie outside every PT_LOAD, and are left out.
+    """The contents of a symbol file: `header`, the MODULE and INFO records; `publics`, the `public_count` PUBLIC
+    records; `lines`, the STACK CFI records, None if the file has no call frame information.
+
+    `functions` counts those with call frame information, `source` names its sections. `outside` counts functions and
+    symbols outside every PT_LOAD, which are omitted.
     """
 
     module: Module
-    head: bytes
+    header: bytes
     public_count: int
     publics: bytes
     lines: StackCfiText | None
@@ -44,12 +46,12 @@ class SymbolFile:
 
     @property
     def refusals(self) -> Refusals | None:
-        """The ranges of code without lines, though they have call frame information."""
+        """The ranges of code with call frame information but without STACK CFI records."""
         return None if self.lines is None else self.lines.refusals
 
-    def pieces(self) -> Iterator[bytes | memoryview]:
-        """The file's bytes; each piece stands only until the next is asked for."""
-        yield self.head
+    def chunks(self) -> Iterator[bytes | memoryview]:
+        """The file's bytes; a chunk is valid until the next one is requested."""
+        yield self.header
         yield self.publics
         if self.lines is not None:
             yield from self.lines.chunks()
@@ -58,24 +60,25 @@ class SymbolFile:
 def symbol_file(image: ElfImage, cfi_only: bool = False) -> SymbolFile:
     """The symbol file of a linked ELF file; without PUBLIC records if `cfi_only`. Raises ParseError.
 
-    Of `.eh_frame` and `.debug_frame` the first wins at a PC. Addresses count from the first PT_LOAD.
+    At a PC that both cover, `.eh_frame` wins over `.debug_frame`. Addresses are relative to the first PT_LOAD.
     """
     refuse_relocatable(image)
     module, code_id = module_of(image)
-    head = b"".join(build_record(record) for record in (module, code_id) if record is not None)
-    # The table takes most memory: it is gone before there are names.
+    header = b"".join(build_record(record) for record in (module, code_id) if record is not None)
+    # The table takes most memory: it is freed before the symbols are read.
     lines, functions, source, outside = _stack_cfi(image)
     symbols = PublicSymbols.empty() if cfi_only else public_symbols(image)
     is_loaded = _is_loaded(image, symbols.address)
     publics = public_lines(symbols.select(is_loaded), image.load_address)
     public_count = int(is_loaded.sum())
     outside += len(is_loaded) - public_count
-    return SymbolFile(module, head, public_count, publics, lines, functions, source, outside)
+    return SymbolFile(module, header, public_count, publics, lines, functions, source, outside)
 
 
 def _stack_cfi(image: ElfImage) -> tuple[StackCfiText | None, int, str, int]:
-    """The lines of all call frame information that the file has the bytes of, how many functions have some, in which
-    sections, and how many more lie outside."""
+    """The STACK CFI records, the number of functions with call frame information, its sections, and the number of
+    functions outside every PT_LOAD. Sections without bytes in the file (SHT_NOBITS) are ignored.
+    """
     if all(header.is_nobits for name in DIALECTS for header in image.named(name)):
         return None, 0, "", 0
     table = table_of_image(image, ALL)
@@ -87,7 +90,7 @@ def _stack_cfi(image: ElfImage) -> tuple[StackCfiText | None, int, str, int]:
 
 
 def _is_loaded(image: ElfImage, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which addresses lie in a PT_LOAD."""
+    """Which addresses are in a PT_LOAD."""
     found = np.zeros(len(address), np.bool_)
     for start, size in image.loaded:
         found |= address - np.uint64(start) < np.uint64(size)

@@ -77,7 +77,7 @@ class _Counted:
         self.size = 0
 
     def __iter__(self) -> Iterator[bytes | memoryview]:
-        for piece in self.found.pieces():
+        for piece in self.found.chunks():
             self.size += len(piece)
             yield piece
 

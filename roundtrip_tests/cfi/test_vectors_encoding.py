@@ -299,7 +299,7 @@ def test_header_of_a_section() -> None:
     """).hex(" ")  # fmt: skip
     with pytest.raises(BuildError, match="0x1000 is more than 2 GiB from the header at 0x100000000"):
         to_eh_frame_hdr(data, 0x2000, 1 << 32, "x86_64")
-    with pytest.raises(BuildError, match="'vax' is none of"):
+    with pytest.raises(BuildError, match="'vax' is not one of"):
         to_eh_frame_hdr(data, 0, 0, "vax")
     with pytest.raises(ParseError):
         to_eh_frame_hdr(data[:-5], 0, 0, "x86_64")

@@ -200,7 +200,7 @@ def test_two_sections_that_are_larger_than_the_file(path: Path) -> None:
         patched(data, section, sh_offset=0, sh_size=len(data) - 1)
     error = refused(path, data)
     assert (error.section, error.record) == (".eh_frame", "section headers")
-    assert error.reason == "2 sections are larger than the file"
+    assert error.reason == "2 sections together are larger than the file"
 
 
 def test_section_asked_for_by_name(path: Path) -> None:

@@ -205,7 +205,7 @@ def test_table_that_relocates_itself_ends(path: Path) -> None:
 def test_start_between_sections_is_refused(path: Path) -> None:
     error = refused(path, tiny_object([Rela(R_64, addend=0x81)]))
     assert place(error) == (".eh_frame", FDE_OFFSET, "FDE[0].initial_location")
-    assert error.reason == "lies in no section of the file"
+    assert error.reason == "is in no section of the file"
 
 
 @pytest.mark.filterwarnings("error")
@@ -266,7 +266,7 @@ def test_many_sections_that_share_their_bytes(path: Path) -> None:
     for index in (2, 3):
         patched(data, index, sh_offset=0, sh_size=len(data) - 1)
     error = refused(path, data)
-    assert (error.record, error.reason) == ("section headers", "2 sections are larger than the file")
+    assert (error.record, error.reason) == ("section headers", "2 sections together are larger than the file")
 
 
 def test_many_sections_with_relocations_take_no_square(path: Path) -> None:

@@ -77,7 +77,7 @@ def test_from_debug_line_finds_paths_in_both_sections_of_strings() -> None:
 
 
 def test_what_is_no_section() -> None:
-    with pytest.raises(BuildError, match="'vax' is none of x86"):
+    with pytest.raises(BuildError, match="'vax' is not one of x86"):
         unwindkit.from_eh_frame(EH_FRAME, 0, "vax")
     with pytest.raises(BuildError, match="section_address"):
         unwindkit.from_eh_frame(EH_FRAME, 1 << 64, "x86_64")
