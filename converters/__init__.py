@@ -1,1 +1,1 @@
-"""The table, the architectures, and every translation to and from the table."""
+"""The unwind table, the architectures, and the conversions between the table and each format."""

@@ -1,6 +1,6 @@
-"""NumPy idioms, once each: groups behind offsets, runs of equal neighbours, look-ups with a default, integers in bytes.
+"""NumPy idioms, once each: groups of items, runs of equal neighbours, look-ups with a default, integers in bytes.
 
-Strategy: groups of items are stored one after the other; n counts make n + 1 starts, and group i is the items
+Strategy: groups of items are stored one after the other; n counts give n + 1 starts, and group i is the items from
 starts[i] up to starts[i + 1].
 """
 
@@ -19,19 +19,19 @@ Item = TypeVar("Item", bound=np.generic)
 
 
 def starts_of(counts: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each group of `counts` items starts, and where the last one ends: one element more than groups."""
+    """The index at which each group of `counts` items starts, and the one at which the last group ends."""
     return starts_of_ends(np.cumsum(counts))
 
 
 def starts_of_ends(ends: NDArray[Any]) -> NDArray[np.int64]:
-    """As `starts_of`, for groups given by where each one ends."""
+    """As `starts_of`, for groups given by the index at which each one ends."""
     starts = np.zeros(len(ends) + 1, np.int64)
     starts[1:] = ends
     return starts
 
 
 def group_numbers(counts: NDArray[Any]) -> NDArray[np.int64]:
-    """For each item of groups of `counts` items the number of its group: 0, 0, 0, 1, 1, ..."""
+    """The number of the group of each item, for groups of `counts` items: 0, 0, 0, 1, 1, ..."""
     return np.repeat(np.arange(len(counts)), counts)
 
 
@@ -41,12 +41,12 @@ def ranges(begin: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int
 
 
 def ranks(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each item of groups of `counts` items its index within its group: 0, 1, 2, 0, 1, ..."""
+    """The index of each item within its group, for groups of `counts` items: 0, 1, 2, 0, 1, ..."""
     return ranges(np.zeros_like(counts), counts)
 
 
 def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which elements start a run: the first one, and those that differ from the one before in any of the columns."""
+    """Which elements start a run: the first one, and each that differs from its predecessor in any of the columns."""
     is_start = np.zeros(len(columns[0]), np.bool_)
     is_start[:1] = True
     for column in columns:
@@ -55,26 +55,26 @@ def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def range_run_starts(start: NDArray[Any], end: NDArray[Any], *columns: NDArray[Any]) -> NDArray[np.bool_]:
-    """As `run_starts`, for ascending ranges: one that does not start at the end of the one before starts a run, too."""
+    """As `run_starts`, for ascending ranges: a gap after the preceding range also starts a run."""
     is_start = run_starts(*columns) if columns else np.arange(len(start)) == 0
     is_start[1:] |= start[1:] != end[:-1]
     return is_start
 
 
 def run_ends(is_start: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which elements end a run, from which ones start one."""
+    """Which elements end a run, given which elements start one."""
     return np.append(is_start[1:], True)[: len(is_start)]
 
 
 def renumbered(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct ones of some numbers that are at least 0, ascending; and for each number its index among them."""
+    """The distinct numbers, ascending, and for each number its index among them. Numbers are at least 0."""
     is_used = np.zeros(int(numbers.max(initial=-1)) + 1, np.bool_)
     is_used[numbers] = True
     return np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[numbers]
 
 
 def values_at(values: NDArray[Item], index: NDArray[Any], default: int) -> NDArray[Item]:
-    """values[index], and `default` where the index is -1 or one past the last value."""
+    """values[index], or `default` where the index is -1 or len(values)."""
     found: NDArray[Item] = np.append(values, values.dtype.type(default))[index]
     return found
 
@@ -82,9 +82,9 @@ def values_at(values: NDArray[Item], index: NDArray[Any], default: int) -> NDArr
 def last_at_or_before(
     ascending: NDArray[np.uint64], begin: NDArray[np.int64], end: NDArray[np.int64], wanted: NDArray[np.uint64]
 ) -> NDArray[np.int64]:
-    """For each wanted value the index of the last one at or before it in ascending[begin:end]; begin - 1 for none.
+    """For each wanted value the index of the last value <= it in ascending[begin:end]; begin - 1 if there is none.
 
-    A bisection, all of them in step. (np.searchsorted searches one range only.)
+    All bisections run in step. (np.searchsorted searches a single range only.)
     """
     low, high = begin.astype(np.int64), end.astype(np.int64)
     while len(open_ones := np.flatnonzero(low < high)):
@@ -104,21 +104,21 @@ def holds_any(start: NDArray[np.uint64], size: NDArray[np.uint64], addresses: ND
 
 
 def furthest_before(ends: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """For each element the greatest one before it; 0 for the first."""
+    """For each element the maximum of those before it; 0 for the first."""
     return np.maximum.accumulate(np.concatenate([np.zeros(1, np.uint64), ends]))[:-1]
 
 
 def integers_at(
     data: NDArray[np.uint8], offset: NDArray[np.int64], size: int, order: ByteOrder, signed: bool = False
 ) -> NDArray[np.uint64]:
-    """The integers of `size` bytes at some offsets of `data`, modulo 2**64: signed ones are extended to 64 bits."""
+    """The integers of `size` bytes at these offsets of `data`, modulo 2**64; signed ones are extended to 64 bits."""
     stored = data[_places(offset, size, order)].astype(np.uint64)
     values: NDArray[np.uint64] = np.bitwise_or.reduce(stored << np.arange(0, 8 * size, 8, dtype=np.uint64), axis=1)
     return sign_extended(values, 8 * size) if signed else values
 
 
 def sign_extended(values: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
-    """Signed integers of `bits` bits as such of 64 bits, modulo 2**64."""
+    """Extend signed integers of `bits` bits to 64 bits, modulo 2**64."""
     sign = np.uint64(1 << bits - 1)
     return (values ^ sign) - sign
 
@@ -130,16 +130,17 @@ def put_integers(
     size: int,
     order: ByteOrder,
 ) -> None:
-    """Store the low `size` bytes of each value in `data` at its offset."""
+    """Store the low `size` bytes of each value at its offset in `data`."""
     data[_places(offset, size, order)] = values.astype("<u8").view(np.uint8).reshape(len(values), 8)[:, :size]
 
 
 def _places(offset: NDArray[np.int64], size: int, order: ByteOrder) -> NDArray[np.int64]:
-    """Where the bytes of integers are, the least significant one first: one row per integer."""
+    """The indices of the bytes of each integer, least significant byte first: one row per integer."""
     step = np.arange(size) if order == "little" else np.arange(size)[::-1]
     return offset[:, None] + step
 
 
 def hash_slots(keys: int) -> NDArray[np.int32]:
-    """The empty slots (-1) of a hash table for so many keys, as kernels take it: a power of two, at most half full."""
+    """The slots of an empty hash table for this many keys, as kernels take it: all -1; their number is a power of two,
+    more than twice the number of keys."""
     return np.full(1 << (2 * keys + 1).bit_length(), -1, np.int32)

@@ -4,8 +4,8 @@
     class RowColumns(Columns):
         offset: NDArray[np.uint64] = column_of("bytes", "from the function's start")
 
-Strategy: the dtype is the one of the annotation, so a type checker and the run time read the same declaration. Whatever
-is done with all columns of a class (select, concatenate, allocate, ...) is a method here: a new column costs its line.
+Strategy: the dtype comes from the annotation, so type checkers and the run time read the same declaration. Operations
+on all columns of a class (select, concatenate, allocate, ...) are methods here, so a new column is one line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ANNOTATION = re.compile(r"NDArray\[np\.(\w+)\]")
 
 
 class Column(NamedTuple):
-    """The declaration of a column. `items` is 0 for one value per record, else the number of values that each has."""
+    """The declaration of a column. `items` is the number of values per record; 0 for a one-dimensional column."""
 
     name: str
     dtype: np.dtype[Any]
@@ -43,15 +43,15 @@ class Column(NamedTuple):
 
 
 def column_of(unit: str | type[IntEnum | IntFlag] = "", meaning: str = "", *, items: int = 0, fill: int = 0) -> Any:
-    """Declare a column. `unit`: what its values are, the enumeration where they are members of one; `items`: how many
-    values each record has, where that is not one; `fill`: the value that `Columns.defaults` gives it."""
+    """Declare a column. `unit` is the unit of its values, or the enumeration that they are members of; `items` the
+    number of values per record, if not one; `fill` the value that `Columns.defaults` gives it."""
     name = unit if isinstance(unit, str) else f"`{unit.__name__}`"
     return field(metadata={"unit": name, "meaning": meaning, "items": items, "fill": fill})
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(column_of,))
 def columns(cls: type[C]) -> type[C]:
-    """Make a subclass of `Columns` a frozen data class, whose columns are its fields."""
+    """Make a subclass of `Columns` a frozen data class with the columns as its fields."""
     made: Any = dataclass(frozen=True, slots=True, eq=False)(cls)
     made.declared = tuple(_declared(one.name, str(one.type), one.metadata) for one in fields(made))
     described = (f"    {one.name} ({one.dtype}): {one.unit} {one.meaning}".rstrip() for one in made.declared)
@@ -67,7 +67,7 @@ def _declared(name: str, annotation: str, metadata: Any) -> Column:
 
 
 class Columns:
-    """The base of every class of columns; all columns have one length, the number of records.
+    """The base of every class of columns. All columns have the same length, the number of records.
 
     `declared` has the declaration of each column, in order.
     """
@@ -89,20 +89,20 @@ class Columns:
         return {name: np.ascontiguousarray(getattr(self, name)).data for name in names}
 
     def record(self, index: int) -> dict[str, Any]:
-        """One record as Python values, by name; a list of them where a column has several per record."""
+        """One record as Python values, by name; a column with several values per record gives a list."""
         return {one.name: getattr(self, one.name)[index].tolist() for one in self.declared}
 
     def select(self, which: Which) -> Self:
-        """Some of the records: those at some indices, those that a mask marks, or a slice."""
+        """Some of the records, given by indices, a mask or a slice."""
         return type(self)(*(array[which] for array in self.arrays()))
 
     def insert(self, before: NDArray[np.integer[Any]], records: Self) -> Self:
-        """Records with others inserted, each before the one at an index (as np.insert)."""
+        """Insert `records`, each before the record at its index `before` (as np.insert)."""
         pairs = zip(self.arrays(), records.arrays(), strict=True)
         return type(self)(*(np.insert(array, before, added, axis=0) for array, added in pairs))
 
     def put(self, where: Which, records: Self) -> None:
-        """Overwrite some of the records."""
+        """Overwrite the records at `where`."""
         for array, new in zip(self.arrays(), records.arrays(), strict=True):
             array[where] = new
 
@@ -114,12 +114,12 @@ class Columns:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
-        """The records of all parts, one part after the other."""
+        """Concatenate the records of all parts."""
         return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in cls.declared))
 
     @classmethod
     def empty(cls, count: int) -> Self:
-        """Columns to be filled: their contents are undefined."""
+        """Uninitialized columns."""
         return cls(*(np.empty(one.shape(count), one.dtype) for one in cls.declared))
 
     @classmethod
@@ -138,7 +138,7 @@ class Columns:
 
     @classmethod
     def of_records(cls, records: Sequence[Mapping[str, Any]]) -> Self:
-        """Columns of records that are given as in `record`."""
+        """Columns made from records as `record` returns them."""
         count = len(records)
         values = (([record[one.name] for record in records], one) for one in cls.declared)
         return cls(*(np.array(found, one.dtype).reshape(one.shape(count)) for found, one in values))

@@ -1,6 +1,6 @@
-"""What is wrong with a section that can be read: findings as columns, and sentences that summarize them.
+"""Findings: faults in a section that do not prevent reading it, as columns, and sentences that summarize them.
 
-Strategy: each kind of finding carries its words; each finding has a section offset, and a value if one is wrong.
+Strategy: each kind of finding has its message text; each finding has a section offset and the wrong value, if any.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class Worded(IntEnum):
-    """A number with the words of a message. A member is written `NAME = number, words, ...`."""
+    """An integer with message texts. A member is written `NAME = number, text, ...`."""
 
     words: tuple[str, ...]
 
     def __new__(cls, number: int, *words: str) -> Self:
-        """An integer that carries its words."""
+        """Attach the texts to the integer."""
         member = int.__new__(cls, number)
         member._value_ = number
         member.words = words
@@ -30,12 +30,12 @@ class Worded(IntEnum):
 
     @property
     def sentence(self) -> str:
-        """The first of the words, for enumerations whose members have one text each."""
+        """The first text, for enumerations whose members have one each."""
         return self.words[0]
 
 
 class Problem(Worded):
-    """A kind of finding, with the words for one and for several."""
+    """A kind of finding, with the texts for one finding and for several."""
 
 
 P = TypeVar("P", bound=Problem)
@@ -43,8 +43,8 @@ P = TypeVar("P", bound=Problem)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings(Generic[P]):
-    """One element per finding, in order of section offsets: `problem` u8, `offset` i64, and `value` u64, the wrong
-    address or offset (0 if there is none)."""
+    """One element per finding, in order of section offsets. `problem`: u8; `offset`: i64, the section offset; `value`:
+    u64, the wrong address or offset, 0 if there is none."""
 
     kinds: type[P]
     problem: NDArray[np.uint8]
@@ -60,7 +60,7 @@ class Findings(Generic[P]):
         return [int(offset) for offset in self.offset[self.problem == problem]]
 
     def sentences(self) -> tuple[str, ...]:
-        """One sentence per kind, with the offset of the first finding."""
+        """One sentence per kind of finding, with the count and the offset of the first."""
         found = []
         for problem in self.kinds:
             offsets = self.of(problem)

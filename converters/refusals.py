@@ -1,6 +1,6 @@
-"""What a target format cannot express: values, not exceptions, so that the rest is still converted.
+"""Refusals: what a target format cannot express. They are values, not exceptions, so that the rest is still converted.
 
-Strategy: one enumeration of reasons, each with its sentence; a refusal names a function and a PC range.
+Strategy: one enumeration of reasons, each with a sentence. A refusal is a function, a PC range and a reason.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The kinds of rules in a row, and the limits of one row (DWARF5 6.4.1).
+"""The kinds of rules in a row, and the limits of a row (DWARF5 6.4.1).
 
-Strategy: plain numbers, shared by the table and by the kernels that fill it.
+Strategy: plain integers, shared by the table and by the kernels that fill it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class CfaKind(IntEnum):
-    """How a row finds the canonical frame address."""
+    """The kind of a row's CFA rule."""
 
     NONE = 0
     REGISTER = 1  # register + offset
@@ -17,15 +17,15 @@ class CfaKind(IntEnum):
 
 
 class RuleKind(IntEnum):
-    """How a row finds a register's value in the caller."""
+    """The kind of a register rule: how to recover the caller's value of a register."""
 
-    UNSPECIFIED = 0  # no rule has been given: the ABI's default
+    UNSPECIFIED = 0  # no rule; the ABI's default applies
     UNDEFINED = 1
     SAME_VALUE = 2
     OFFSET = 3  # saved at CFA + N
-    VAL_OFFSET = 4  # is CFA + N
+    VAL_OFFSET = 4  # the value is CFA + N
     REGISTER = 5
-    EXPRESSION = 6  # saved at the address that the expression gives
+    EXPRESSION = 6  # saved at the address that the expression computes
     VAL_EXPRESSION = 7
     ARCHITECTURAL = 8
 
@@ -42,5 +42,5 @@ class RaState(IntEnum):
 MAX_LIVE_RULES = 256
 MAX_REGISTER = 0xFFFF
 
-# Offsets and advances beyond this cannot be addresses; below it, no sum of them overflows 64 bits.
+# Greater offsets and advances cannot be addresses; sums of smaller ones do not overflow 64 bits.
 MAX_OFFSET = 1 << 61

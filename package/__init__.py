@@ -1,7 +1,7 @@
-"""unwindkit: unwind information of finished binaries, read into one table, written in any format.
+"""unwindkit: read the unwind information of binaries into one table, and write it in any format.
 
-Strategy: _HOMES is the list of public names, each imported when first asked for, so that a program pays for what it
-uses. The imports below it tell type checkers the same; test_structure.py keeps the two in step.
+Strategy: _HOMES lists the public names. Each is imported on first use, so that a program loads only what it needs. The
+imports below it are for type checkers; test_structure.py checks that the two lists agree.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # A name in `fromlist` may be a module of that package, too.
+    # With `fromlist`, a name may also be a submodule of that package.
     home = __import__(f"{__name__}.{_HOMES[name]}", fromlist=[name])
     value = globals()[name] = getattr(home, name)
     return value

@@ -44,7 +44,7 @@ _MARKS = sum(flag for flag in RowFlag if flag is not RowFlag.END_SEQUENCE)
 
 @st.composite
 def _unit(draw: DrawFn, address_size: int) -> dict[str, Any]:
-    """The fields of a unit's header, and the contents of its entries."""
+    """The header fields of a unit, with the contents of its directory and file entries."""
     version = draw(st.sampled_from(VERSIONS))
     opcode_base = draw(st.sampled_from([DW_LNS.set_isa + 1, DW_LNS.set_isa + 1, 20, 200, 255]))
     lengths = draw(st.binary(min_size=opcode_base - 1, max_size=opcode_base - 1)).ljust(255, b"\0")

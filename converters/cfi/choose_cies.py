@@ -1,8 +1,9 @@
-"""Which CIEs a table needs: functions share one whose marks are equal, on top of what most of them begin with.
+"""Choose the CIEs for a table: functions with equal properties share a CIE with their most common initial row.
 
-Strategy: all that a CIE holds except its instructions is a function's *key*: return column, flags, personality,
-factors. Most functions of a key begin with one row, which is the CIE's; others encode what differs, or have a CIE of
-their own if that takes fewer bytes. A run in which a rule goes that the CIE gives needs a CIE without it.
+Strategy: everything in a CIE except its instructions is a function's *key*: return column, flags, personality, factors.
+The most common first row of the functions of a key becomes the initial instructions of their CIE; other functions
+encode the difference, or get a separate CIE if that takes fewer bytes. A run in which a rule of the CIE disappears
+needs a CIE without that rule.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from .write_instructions import NO_ROW, Streams, StreamWriter
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Bytes of a CIE beside its instructions, about.
+# The approximate size of a CIE without its instructions.
 CIE_BYTES = 24
-# Units of offsets that are tried, the largest first.
+# The data alignment factors that are tried, largest first.
 DATA_UNITS = (8, 4, 2, 1)
 
 
 class CieKey(NamedTuple):
-    """What functions of one CIE have in common but its instructions; factors and sizes in bytes."""
+    """The properties that functions of one CIE share, except the instructions. Factors and sizes are in bytes."""
 
     return_column: int
     flags: FunctionFlag
@@ -42,8 +43,9 @@ class CieKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CieChoice:
-    """The CIEs, one element each: `keys`, and `initial`, the row that its instructions give (NO_ROW: none). Functions
-    share streams: of each its run and its CIE; `stream` is each function's, -1 if no instructions express its rows."""
+    """The CIEs and streams chosen. Per CIE: its key, and `initial`, the row that its instructions make (NO_ROW: none).
+    Per stream, which functions share: `stream_run`, its run, and `stream_cie`, its CIE. `stream` is the stream of each
+    function, -1 if no instructions can express its rows."""
 
     keys: tuple[CieKey, ...]
     initial: NDArray[np.int64]
@@ -52,23 +54,23 @@ class CieChoice:
     stream: NDArray[np.int64]
 
     def streams(self) -> Streams:
-        """The functions' streams."""
+        """The streams of functions."""
         code, data = factors_of(self.keys)
         return Streams(self.stream_run, self.initial[self.stream_cie], code[self.stream_cie], data[self.stream_cie])
 
     def cie_streams(self) -> Streams:
-        """What the CIEs begin with."""
+        """The initial instructions of the CIEs."""
         return Streams(np.full(len(self.initial), NO_ROW), self.initial, *factors_of(self.keys))
 
 
 def factors_of(keys: Sequence[CieKey]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The units of bytes of some CIEs: of code and of data."""
+    """The code and data alignment factors of these CIEs, in bytes."""
     code, data = (np.array([getattr(one, name) for one in keys], np.int64) for name in ("code_factor", "data_factor"))
     return code, data
 
 
 def choose_cies(writer: StreamWriter, which: NDArray[np.int64]) -> CieChoice:
-    """The CIEs for some functions of the writer's table, in the order of these."""
+    """Choose CIEs for the functions `which` of the writer's table."""
     key, keys = _cie_keys(writer.table, which)
     run = writer.table.functions.run[which].astype(np.int64)
     stream, first = number_distinct(key, run)
@@ -76,7 +78,7 @@ def choose_cies(writer: StreamWriter, which: NDArray[np.int64]) -> CieChoice:
     initial = _initial_rows(writer, keys, stream_run, stream_key, np.bincount(stream, minlength=len(first)))
     encoded = np.flatnonzero(initial != _INEXPRESSIBLE)
     initial, stream_key = initial[encoded], stream_key[encoded]
-    # Rows with equal contents are one.
+    # CIEs of one key whose initial rows are equal are one.
     cie, of_cie = number_distinct(stream_key, np.where(initial == NO_ROW, NO_ROW, writer.content[initial]))
     place = np.full(len(first), -1, np.int64)
     place[encoded] = np.arange(len(encoded))
@@ -85,11 +87,11 @@ def choose_cies(writer: StreamWriter, which: NDArray[np.int64]) -> CieChoice:
 
 
 def _cie_keys(table: UnwindTable, which: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[CieKey]]:
-    """The number of each function's key, and the keys."""
+    """The index of each function's key, and the keys."""
     functions = table.functions
     units = [column[functions.run[which]] for column in (_code_units(table), _data_units(table))]
     names = ("return_column", "flags", "personality_encoding", "personality")
-    # The bytes that a selector needs: of four widths.
+    # The size of a segment selector is 1, 2, 4 or 8 bytes.
     segment = functions.segment[which]
     width = np.select([segment >> np.uint64(8 * size) == 0 for size in (1, 2, 4)], [1, 2, 4], 8)
     columns = [*(getattr(functions, name)[which] for name in names), np.where(segment > 0, width, 0), *units]
@@ -103,14 +105,14 @@ def _cie_keys(table: UnwindTable, which: NDArray[np.int64]) -> tuple[NDArray[np.
 
 
 def _code_units(table: UnwindTable) -> NDArray[np.int64]:
-    """For each run the unit that its offsets are multiples of: the architecture's, or a byte."""
+    """For each run the unit that its row offsets are multiples of: that of the architecture, or 1."""
     unit = table.architecture.instruction_unit
     is_odd = table.rows.offset % np.uint64(unit) > 0
     return np.where(_any_row(table, is_odd), 1, unit)
 
 
 def _data_units(table: UnwindTable) -> NDArray[np.int64]:
-    """For each run the largest unit that all offsets which are stored in units are multiples of."""
+    """For each run the largest unit that all its factored offsets are multiples of."""
     rows, rules = table.rows, table.rules
     is_factored = np.isin(rules.kind, (RuleKind.OFFSET, RuleKind.VAL_OFFSET))
     is_negative = (rows.cfa_kind == CfaKind.REGISTER) & (rows.cfa_offset < 0)
@@ -140,17 +142,17 @@ def _initial_rows(
     stream_key: NDArray[np.int64],
     users: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """For each stream the row that its CIE begins with; NO_ROW for an empty CIE, _INEXPRESSIBLE if none leads to its
-    rows."""
+    """For each stream the initial row of its CIE: NO_ROW for a CIE without instructions, _INEXPRESSIBLE if no CIE
+    works."""
     own = writer.table.run_rows[stream_run]
     code, data = (column[stream_key] for column in factors_of(keys))
     first_row, first = number_distinct(stream_key, writer.content[own])
-    # The first row that most functions of a key have: in descending order, the first of each.
+    # The most common first row of the functions of each key: the first one of the key in descending order.
     weight = np.bincount(first_row, users, len(first))
     order = np.lexsort((np.arange(len(first)), -weight))
-    with_shape, at = np.unique(stream_key[first][order], return_index=True)
+    key, at = np.unique(stream_key[first][order], return_index=True)
     common = np.empty(len(keys), np.int64)
-    common[with_shape] = own[first[order[at]]]
+    common[key] = own[first[order[at]]]
     main = common[stream_key]
     by_main = writer.sizes(Streams(stream_run, main, code, data))
     is_usual = writer.content[own] == writer.content[main]
@@ -166,12 +168,12 @@ def _initial_rows(
 
 
 def _sizes_of(writer: StreamWriter, which: NDArray[np.bool_], streams: Streams) -> NDArray[np.int64]:
-    """Bytes of some of the streams; -1 of the others."""
+    """The sizes of the streams `which`; -1 for the others."""
     sizes = np.full(len(which), -1, np.int64)
     sizes[which] = writer.sizes(streams.select(which))
     return sizes
 
 
 def _padded(size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bytes of an FDE that depend on the size of its instructions: entries are multiples of 4."""
+    """The bytes of an FDE that depend on the size of its instructions: entries are padded to multiples of 4."""
     return (size + 1 + 3) // 4 * 4

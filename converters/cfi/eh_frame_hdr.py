@@ -1,8 +1,8 @@
-"""`.eh_frame_hdr`: read as columns, built, and checked against `.eh_frame`.
+"""`.eh_frame_hdr`: read it into columns, build it, and check it against `.eh_frame` (LSB Core, .eh_frame_hdr).
 
-Strategy: one reader for all. A kernel reads the values as stored; they are resolved for the whole table at once. For
-the check both sides are sorted and searched in one another. The check raises for a header that cannot be read only; a
-table that disagrees with `.eh_frame` gives findings.
+Strategy: one reader for all uses. A kernel reads the values as stored; they are resolved for the whole table at once.
+The check sorts both sides and searches each in the other. It raises only for a header that cannot be read; differences
+between the table and `.eh_frame` are findings.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# What records are called in errors.
-_HEAD, _TABLE_RECORD = EhFrameHdrHead.__name__, f"{EhFrameHdr.__name__}.table"
+# The names of records in error messages.
+_HEADER_RECORD, _TABLE_RECORD = EhFrameHdrHead.__name__, f"{EhFrameHdr.__name__}.table"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EhFrameHdrColumns:
-    """An `.eh_frame_hdr`. `eh_frame_ptr`, `location` and `fde` are as stored, sign-extended to 64 bits, the `_address`
-    ones resolved, modulo 2**64.
+    """An `.eh_frame_hdr`. `eh_frame_ptr`, `location` and `fde` are as stored, sign-extended to 64 bits;
+    `eh_frame_address`, `location_address` and `fde_address` are resolved, modulo 2**64.
 
-    `eh_frame_ptr` and `fde_count` are None if omitted. The count may promise more rows than the section has bytes for:
-    the columns, u64, have one element per row that is there. `table_offset` is the section offset of the table.
+    `eh_frame_ptr` and `fde_count` are None if omitted. The columns, u64, have one element per row that is in the
+    section; `fde_count` may be greater. `table_offset` is the section offset of the table.
     """
 
     version: int
@@ -59,15 +59,15 @@ class EhFrameHdrColumns:
 
 
 def read_eh_frame_hdr(section: Section) -> EhFrameHdrColumns:
-    """Read the section. As in readelf, the format of a value is in the low four bits of its encoding whatever the other
-    bits are, and an application that is not defined adds nothing. Raises ParseError."""
-    prefix, end = engine.parse(EhFrameHdrPrefix, section, 0, len(section), _HEAD)
-    pointer, end = _value(section, end, prefix.eh_frame_ptr_enc, f"{_HEAD}.eh_frame_ptr")
-    number, offset = _value(section, end, prefix.fde_count_enc, f"{_HEAD}.fde_count")
+    """Read the section. Raises ParseError. As in readelf, the low four bits of an encoding are the format whatever the
+    other bits are, and an unknown application adds nothing to the value."""
+    prefix, end = engine.parse(EhFrameHdrPrefix, section, 0, len(section), _HEADER_RECORD)
+    pointer, end = _value(section, end, prefix.eh_frame_ptr_enc, f"{_HEADER_RECORD}.eh_frame_ptr")
+    number, offset = _value(section, end, prefix.fde_count_enc, f"{_HEADER_RECORD}.fde_count")
     count = None if not len(number) else _signed(int(number[0]), prefix.fde_count_enc)
     size = 2 * _rows_present(section, offset, prefix.table_enc, count or 0)
     values, end = _values(section, offset, prefix.table_enc, size, _TABLE_RECORD)
-    # LEB128 values have sizes of their own: those that are relative to their own places come out wrong.
+    # Wrong for LEB128 values that are relative to their own addresses, because their sizes differ.
     places = np.uint64(offset) + np.arange(size, dtype=np.uint64) * np.uint64((end - offset) // max(1, size))
     addresses = _resolved(section, prefix.table_enc, values, places)
     start = _resolved(section, prefix.eh_frame_ptr_enc, pointer, np.array([POINTER_OFFSET], np.uint64))
@@ -88,12 +88,12 @@ def read_eh_frame_hdr(section: Section) -> EhFrameHdrColumns:
 
 
 def _value(section: Section, offset: int, encoding: int, record: str) -> tuple[NDArray[np.uint64], int]:
-    """As `_values`: one, or none where it is omitted."""
+    """As `_values`, for one value, or none if it is omitted."""
     return _values(section, offset, encoding, int(encoding != DW_EH_PE.omit), record)
 
 
 def _values(section: Section, offset: int, encoding: int, count: int, record: str) -> tuple[NDArray[np.uint64], int]:
-    """`count` values of an encoding's format, and the section offset after them."""
+    """`count` values of an encoding's format, as stored, and the section offset after them."""
     values = np.empty(count, np.uint64)
     if not count:
         return values, offset
@@ -107,14 +107,14 @@ def _values(section: Section, offset: int, encoding: int, count: int, record: st
 
 
 def _signed(value: int, encoding: int) -> int:
-    """A value that was sign-extended to 64 bits as a number."""
+    """The integer that a value sign-extended to 64 bits represents."""
     return value - (1 << 64) if encoding & DW_EH_PE.signed and value >> 63 else value
 
 
 def _rows_present(section: Section, offset: int, encoding: int, count: int) -> int:
-    """How many of `count` rows from section offset `offset` on the section has the bytes of. Raises ParseError for rows
-    of LEB128 numbers that cannot all fit."""
-    # An omitted table promises nothing; GNU ld omits it where it could not read an .eh_frame.
+    """How many of `count` rows from section offset `offset` are in the section. Raises ParseError if rows of LEB128
+    numbers cannot all fit."""
+    # An omitted table has no rows whatever the count; GNU ld omits it if it could not read an .eh_frame.
     if encoding == DW_EH_PE.omit or count <= 0:
         return 0
     left = len(section) - offset
@@ -129,8 +129,8 @@ def _rows_present(section: Section, offset: int, encoding: int, count: int) -> i
 def _resolved(
     section: Section, encoding: int, values: NDArray[np.uint64], places: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """The addresses that values encode, modulo 2**64. `places` are their section offsets; DW_EH_PE_datarel is relative
-    to the section's start."""
+    """The addresses that values encode, modulo 2**64. `places` are the section offsets of the values; DW_EH_PE_datarel
+    is relative to the section's start."""
     match encoding & APPLICATION_MASK:
         case DW_EH_PE.pcrel:
             return values + np.uint64(section.address) + places[: len(values)]
@@ -140,15 +140,15 @@ def _resolved(
             return values
 
 
-# What GNU ld writes, and every unwinder searches: pairs of signed distances from the header's first byte.
+# The encodings that GNU ld writes and unwinders search: pairs of signed offsets relative to the header's first byte.
 _POINTER, _COUNT, _TABLE = DW_EH_PE.pcrel | DW_EH_PE.sdata4, DW_EH_PE.udata4, DW_EH_PE.datarel | DW_EH_PE.sdata4
 _VALUE_BYTES = 4
-_HEAD_BYTES = POINTER_OFFSET + 2 * _VALUE_BYTES  # eh_frame_ptr and fde_count
+_HEADER_BYTES = POINTER_OFFSET + 2 * _VALUE_BYTES  # eh_frame_ptr and fde_count
 
 
 @columns
 class FdeAddresses(Columns):
-    """The FDEs of an `.eh_frame`, as its header needs them."""
+    """The FDEs of an `.eh_frame`, as needed for its `.eh_frame_hdr`."""
 
     offset: NDArray[np.int64] = column_of("section offset")
     start: NDArray[np.uint64] = column_of("address", "of the function")
@@ -156,12 +156,12 @@ class FdeAddresses(Columns):
 
     @classmethod
     def of_functions(cls, functions: FunctionColumns) -> FdeAddresses:
-        """Those of functions that were read from one section."""
+        """The FDEs of functions that were read from one section."""
         return cls(functions.origin.astype(np.int64), functions.start, functions.size)
 
 
 class EhFrame(Protocol):
-    """An `.eh_frame` that was encoded and can be put anywhere."""
+    """An encoded `.eh_frame` for any address."""
 
     @property
     def byte_order(self) -> ByteOrder: ...
@@ -178,17 +178,17 @@ class EhFrame(Protocol):
 
 
 def eh_frame_hdr_size(fdes: FdeAddresses) -> int:
-    """Bytes of the `.eh_frame_hdr` of some FDEs."""
-    return _HEAD_BYTES + 2 * _VALUE_BYTES * len(_searched(fdes))
+    """The size of the `.eh_frame_hdr` of these FDEs."""
+    return _HEADER_BYTES + 2 * _VALUE_BYTES * len(_searched(fdes))
 
 
 def build_eh_frame_hdr(
     fdes: FdeAddresses, byte_order: ByteOrder, address_size: int, eh_frame_address: int, address: int
 ) -> bytes:
-    """The `.eh_frame_hdr` for the virtual address `address` of FDEs whose section is at `eh_frame_address`.
+    """Build the `.eh_frame_hdr` at the virtual address `address` for FDEs whose section is at `eh_frame_address`.
 
-    It has a row for each function that has bytes and shares its start with no larger one: a search that ends at a
-    function without bytes would miss the one around it. Raises BuildError if a distance does not fit four bytes.
+    It has one row per start, for the largest function there; functions without bytes get no row, because a search that
+    ends at such a row would miss a function around it. Raises BuildError if a distance does not fit four bytes.
     """
     rows = fdes.select(_searched(fdes))
     fde = rows.offset.astype(np.uint64) + np.uint64(eh_frame_address)
@@ -203,35 +203,35 @@ def build_eh_frame_hdr(
         reason = f"{int(values[far[0]]):#x} is more than 2 GiB from the header at {address:#x}"
         raise BuildError(".eh_frame_hdr", None, f"table[{far[0] // 2}]", reason)
     to_eh_frame = eh_frame_address - (address + POINTER_OFFSET)
-    head = EhFrameHdrHead(VERSION, _POINTER, _COUNT, _TABLE, to_eh_frame, len(rows))
+    header = EhFrameHdrHead(VERSION, _POINTER, _COUNT, _TABLE, to_eh_frame, len(rows))
     table = distance.astype(f"{order_code(byte_order)}i{_VALUE_BYTES}").tobytes()
-    return engine.build(head, byte_order, address_size=address_size) + table
+    return engine.build(header, byte_order, address_size=address_size) + table
 
 
 def _searched(fdes: FdeAddresses) -> NDArray[np.int64]:
-    """The FDEs that a search by PC is to find, by their starts."""
+    """The FDEs that get a row, in order of their starts."""
     order = np.lexsort((fdes.offset, ~fdes.size, fdes.start))
     order = order[fdes.size[order] > 0]
     return order[run_starts(fdes.start[order])]
 
 
 class HdrProblem(Problem):
-    """What may be wrong."""
+    """Kinds of differences between an `.eh_frame_hdr` and `.eh_frame`."""
 
-    WRONG_EH_FRAME = 1, "eh_frame_ptr leads elsewhere", "eh_frame_ptr leads elsewhere"
-    CUT = 2, "row is counted that the section has no bytes for", "rows are counted that the section has no bytes for"
-    UNSORTED = 3, "row starts below the one before", "rows start below the one before"
-    NO_FDE = 4, "row is for a start that no FDE has", "rows are for starts that no FDE has"
-    WRONG_FDE = 5, "row names another FDE than the one that starts there", "rows name other FDEs than those there"
+    WRONG_EH_FRAME = 1, "eh_frame_ptr is not the address of .eh_frame", "eh_frame_ptr is not the address of .eh_frame"
+    CUT = 2, "row is missing: the section is too small", "rows are missing: the section is too small"
+    UNSORTED = 3, "row is not in ascending order", "rows are not in ascending order"
+    NO_FDE = 4, "row has a start that no FDE has", "rows have starts that no FDE has"
+    WRONG_FDE = 5, "row points to an FDE with another start", "rows point to FDEs with other starts"
     NO_ROW = 6, "FDE has no row", "FDEs have no row"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HdrFindings:
-    """What disagrees, one element each: `problem` u8, `row` i64 in the table, `function` i64 in the tables of
-    `.eh_frame` (-1 where it is not of one), `address` u64: the start in question, or what eh_frame_ptr says.
+    """The differences, one element each: `problem`, u8; `row`, i64, of the header's table; `function`, i64, in the
+    tables of `.eh_frame` (both -1 if it does not concern one); `address`, u64, the start or eh_frame_ptr.
 
-    `rows` is how many the table says to have, None where it is omitted. A CUT has the first row that is not there.
+    `rows` is the declared number of rows, None if it is omitted. The `row` of a CUT is the first missing one.
     """
 
     rows: int | None
@@ -241,11 +241,11 @@ class HdrFindings:
     address: NDArray[np.uint64]
 
     def __len__(self) -> int:
-        """How many."""
+        """The number of differences."""
         return len(self.problem)
 
     def sentences(self) -> tuple[str, ...]:
-        """One for each kind of problem, with the first of them."""
+        """One sentence per kind of difference, with the count and the address of the first."""
         found = []
         for problem in HdrProblem:
             which = np.flatnonzero(self.problem == problem)
@@ -260,10 +260,10 @@ class HdrFindings:
 
 
 def check_eh_frame_hdr(section: Section, frames: Sequence[tuple[Section, UnwindTable]]) -> HdrFindings:
-    """What of an `.eh_frame_hdr` and of the file's `.eh_frame` sections, with the tables read from them, disagrees.
+    """Compare an `.eh_frame_hdr` with the file's `.eh_frame` sections and the tables read from them.
 
-    FDEs that start where another does need no row of their own, as lld writes it, nor do those of functions without
-    bytes. Raises ParseError where the header cannot be read, or its table's encoding is none.
+    FDEs with the same start need only one row, as lld writes it, and functions without bytes none. Raises ParseError if
+    the header cannot be read or has an encoding that no search can use.
     """
     return check_eh_frame_hdr_columns(section, read_eh_frame_hdr(section), frames)
 
@@ -271,7 +271,7 @@ def check_eh_frame_hdr(section: Section, frames: Sequence[tuple[Section, UnwindT
 def check_eh_frame_hdr_columns(
     section: Section, header: EhFrameHdrColumns, frames: Sequence[tuple[Section, UnwindTable]]
 ) -> HdrFindings:
-    """As `check_eh_frame_hdr`, for a section that was read."""
+    """As `check_eh_frame_hdr`, for a section that has been read."""
     _refuse_unusual(section, header)
     found = [_wrong_eh_frame(section, header, frames)]
     if header.fde_count is None or header.table_enc == DW_EH_PE.omit:
@@ -297,7 +297,7 @@ def _problem(
     function: NDArray[np.int64] | None = None,
     address: NDArray[np.uint64] | None = None,
 ) -> _Problem:
-    """Columns of one problem, as many as the first that is given."""
+    """The columns of differences of one kind; their number is the length of the first column given."""
     count = next(len(column) for column in (row, function, address) if column is not None)
     nothing = np.full(count, NOTHING, np.int64)
     return (
@@ -313,8 +313,8 @@ def _findings(rows: int | None, found: Sequence[_Problem]) -> HdrFindings:
 
 
 def _refuse_unusual(section: Section, header: EhFrameHdrColumns) -> None:
-    """ParseError for encodings that are not defined, or that no search uses: padded values, rows of LEB128 numbers that
-    are relative to their own places."""
+    """Raise ParseError for encodings that are undefined or that no search can use: aligned values, and rows of LEB128
+    numbers that are relative to their own addresses."""
     layout = dtype_of(EhFrameHdrPrefix, section.byte_order).fields
     assert layout is not None
     for name in ("eh_frame_ptr_enc", "fde_count_enc", "table_enc"):
@@ -330,7 +330,7 @@ def _refuse_unusual(section: Section, header: EhFrameHdrColumns) -> None:
 def _wrong_eh_frame(
     section: Section, header: EhFrameHdrColumns, frames: Sequence[tuple[Section, UnwindTable]]
 ) -> _Problem:
-    """Whether eh_frame_ptr, if there is one, is not the address of an `.eh_frame`."""
+    """A difference if eh_frame_ptr is present and not the address of an `.eh_frame`."""
     address = np.zeros(0, np.uint64)
     if header.eh_frame_ptr is not None and not header.eh_frame_ptr_enc & DW_EH_PE.indirect:
         found = header.eh_frame_address & (1 << 8 * section.address_size) - 1
@@ -346,7 +346,7 @@ def _disagreements(
     fde: NDArray[np.uint64],
     has_bytes: NDArray[np.bool_],
 ) -> list[_Problem]:
-    """Rows against FDEs: `start` is where the functions of FDEs are, `fde` where these are themselves."""
+    """Compare rows with FDEs: `start` are the addresses of the FDEs' functions, `fde` those of the FDEs."""
     by_fde = np.argsort(fde, kind="stable")
     named = _found(fde[by_fde], row_fde)
     is_right = named != NOTHING
@@ -366,7 +366,7 @@ def _disagreements(
 
 
 def _found(ascending: NDArray[np.uint64], values: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Where each value stands in a sorted column, or NOTHING."""
+    """The index of each value in a sorted column, or NOTHING."""
     place = np.searchsorted(ascending, values)
     is_there = (place < len(ascending)) & (values_at(ascending, place, 0) == values)
     return np.where(is_there, place, NOTHING)

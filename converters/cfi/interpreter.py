@@ -1,8 +1,8 @@
-"""Instruction streams into row runs: the caller of the row kernel, with the growing columns that it fills.
+"""Interpret instruction streams into row runs: the caller of the row kernel, with the growing columns that it fills.
 
-Strategy: columns double when the kernel says which one is full; it undoes the run begun and goes on from
-there, so that no pass counts first what a second one fills. CIEs run first, as runs on top of an empty
-state; the states they end in are what FDEs start from.
+Strategy: when a column is full, the kernel undoes the current run; the column is doubled and the kernel continues with
+that run, so no pass is needed to count rows first. CIEs are interpreted first, from an empty state; FDEs start from the
+final states of their CIEs.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from ..kernels.cfi.records import Streams as KernelStreams
 
 
-# More rules than this for each byte of the section are an attack: real files have at most three.
+# A limit against attacks, per byte of the section: real files have at most three.
 RULES_PER_BYTE = 64
 FREE_RULES = 1 << 16
 
 
-# The effects that give a register a rule, and its kind: they have the same names.
+# The effects that set a register's rule, and its kind: they have the same names.
 RULE_KINDS = {cfi.Effect[kind.name]: kind for kind in RuleKind if kind.name in cfi.Effect.__members__}
 
 
 @cache
 def instruction_table(effects: MachineEffects) -> NDArray[np.uint8]:
-    """Effect and both operand kinds for each opcode, as kernels take them: the schema's, with a machine's effects."""
+    """The effect and operand kinds of each opcode, as kernels take them: the schema's, with a machine's effects."""
     table = np.zeros((256, 3), np.uint8)
     table[:, 0] = cfi.Effect.UNKNOWN
     for opcode, spec in cfi.INSTRUCTIONS.items():
@@ -64,9 +64,9 @@ def _value_of_effects() -> NDArray[np.uint8]:
 
 @columns
 class CieColumns(Columns):
-    """What each CIE says for its FDEs, and where its initial instructions are."""
+    """What each CIE defines for its FDEs, and where its initial instructions are."""
 
-    kind: NDArray[np.int64] = column_of("number", "the same for CIEs that give equal instructions equal rows")
+    kind: NDArray[np.int64] = column_of("number", "equal for CIEs that give equal instructions equal rows")
     code_factor: NDArray[np.int64] = column_of("bytes")
     data_factor: NDArray[np.int64] = column_of("bytes")
     address_encoding: NDArray[np.uint8] = column_of(DW_EH_PE)
@@ -76,7 +76,7 @@ class CieColumns(Columns):
     segment_size: NDArray[np.uint8] = column_of("bytes")
     start: NDArray[np.int64] = column_of("section offset", "of the initial instructions")
     end: NDArray[np.int64] = column_of("section offset", "of the end of the initial instructions")
-    return_column: NDArray[np.uint32] = column_of("DWARF register", "whose rule is the return address's")
+    return_column: NDArray[np.uint32] = column_of("DWARF register", "whose rule gives the return address")
     flags: NDArray[np.uint8] = column_of("`FunctionFlag`")
     personality_encoding: NDArray[np.uint8] = column_of(DW_EH_PE, "omit where there is none")
     personality: NDArray[np.uint64] = column_of("address")
@@ -98,7 +98,7 @@ class CieColumns(Columns):
 
 @columns
 class InstructionRanges(Columns):
-    """Instructions to interpret: data[start:end], on top of a CIE's."""
+    """Instructions to interpret, data[start:end], from the final state of a CIE."""
 
     start: NDArray[np.int64] = column_of("section offset")
     end: NDArray[np.int64] = column_of("section offset")
@@ -114,7 +114,7 @@ class InstructionRanges(Columns):
 def separate_absolute(
     run: NDArray[Any], first: NDArray[np.int64], is_absolute: NDArray[np.bool_]
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """DW_CFA_set_loc names an address: a run with it serves only the function that it was interpreted for.
+    """Give each function whose instructions contain DW_CFA_set_loc, an absolute address, a run of its own.
 
     `run` is the run of each function, `first` the function that each run was interpreted for. Returns `run` with a new
     run for every other function of such a run, numbered after the existing ones; and these functions.
@@ -134,10 +134,10 @@ class _Blocks(Columns):
 
 
 class RowBuilder:
-    """Rows, rules and expressions of one section, as they grow. Use: `interpret` once or more, then the columns.
+    """The growing rows, rules and expressions of one section. Call `interpret` once or more, then take the columns.
 
-    `effects` are the machine's. `keeps_empty`: an advance by nothing ends a row too, which then covers no byte (readelf
-    shows such rows).
+    `effects` are those of the machine. `keeps_empty`: an advance by 0 ends a row too, which then covers no bytes
+    (readelf shows such rows).
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class RowBuilder:
         keeps_empty: bool = False,
     ) -> None:
         self._section = section
-        # No row without an instruction's byte or an entry's: this never fills. What is not touched costs no memory.
+        # Each row takes at least one byte of the section, so this never fills. Untouched pages take no memory.
         self._rows = RowColumns.empty(len(section) + 1)
         self._values = np.empty((len(self._rows), len(cfi.ROW_VALUES)), np.int64)
         self._rules = RuleColumns.empty(len(section) // 4 + 1024)
@@ -180,7 +180,7 @@ class RowBuilder:
         self._filled[Filled.ROWS] = 0
 
     def interpret(self, streams: InstructionRanges) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Interpret FDEs' streams; return the row count behind each, and which contain DW_CFA_set_loc."""
+        """Interpret the streams of FDEs. Returns the row count after each, and which contain DW_CFA_set_loc."""
         last_row, is_absolute = self._interpret(streams, "FDE", np.empty((0, STATE_SIZE), np.int64))
         return last_row, is_absolute.astype(np.bool_)
 
@@ -229,7 +229,7 @@ class RowBuilder:
         self._values = np.concatenate([self._values, np.empty_like(self._values)])
 
     def repeat_rows(self, which: NDArray[np.int64]) -> None:
-        """Append copies of some rows: into the room that the columns have, so that the others need not move."""
+        """Append copies of these rows, in the spare capacity of the columns if they fit."""
         count = int(self._filled[Filled.ROWS])
         end = count + len(which)
         while end > len(self._rows):
@@ -239,7 +239,7 @@ class RowBuilder:
         self._filled[Filled.ROWS] = end
 
     def rows(self) -> RowColumns:
-        """All rows so far."""
+        """The rows so far."""
         count = int(self._filled[Filled.ROWS])
         rows = self._rows.select(slice(count))
         for index, name in enumerate(cfi.ROW_VALUES.values()):
@@ -248,11 +248,11 @@ class RowBuilder:
         return rows
 
     def rules(self) -> RuleColumns:
-        """All rules so far."""
+        """The rules so far."""
         return self._rules.select(slice(int(self._filled[Filled.RULES])))
 
     def expressions(self) -> tuple[bytes, ...]:
-        """The bytes of every expression so far, by index."""
+        """The expressions so far, by index."""
         found = self._expressions.select(slice(int(self._filled[Filled.EXPRESSIONS])))
         pairs = zip(found.start.tolist(), found.size.tolist(), strict=True)
         return tuple(bytes(self._section.data[start : start + size]) for start, size in pairs)

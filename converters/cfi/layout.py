@@ -1,8 +1,8 @@
-"""How CIEs and FDEs are laid out: augmentation, pointer encodings, and the headers of FDEs as columns.
+"""Lay out CIEs and FDEs: augmentations, pointer encodings, and the headers of FDEs as columns.
 
 Strategy: the bytes of an FDE are pieces (space for its header, its instructions, padding) that a kernel joins; then
-each header field is stored for all FDEs at once. Fields that hold addresses are kept as `AddressFields`, because where
-the section will be is known only at the end.
+each header field is stored for all FDEs at once. Fields that hold addresses are kept as `AddressFields`, because the
+address of the section is not known yet.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# What entries of .eh_frame are multiples of: its readers take them at any address, and more would only cost room.
-# Those of .debug_frame are multiples of an address (DWARF5 6.4.1, length).
+# Entries of .eh_frame are padded to this: readers accept any alignment, and more padding would only waste space.
+# Entries of .debug_frame are padded to the size of an address (DWARF5 6.4.1, length).
 ALIGNMENT = 4
 _SIGNED = {4: DW_EH_PE.sdata4, 8: DW_EH_PE.sdata8}
-# Encodings of a personality that need no base but the place they stand at: sizes of their values.
+# Formats of a personality's encoding that are kept, and the sizes of their values; they need no other base address.
 _KEPT_FORMATS = {DW_EH_PE.udata4: 4, DW_EH_PE.sdata4: 4, DW_EH_PE.udata8: 8, DW_EH_PE.sdata8: 8}
 _KEPT_APPLICATIONS = (DW_EH_PE.absptr, DW_EH_PE.pcrel)
 _LETTERS = {FunctionFlag.SIGNAL_FRAME: b"S", FunctionFlag.PAUTH_B_KEY: b"B", FunctionFlag.MEMORY_TAGGING: b"G"}
@@ -41,8 +41,8 @@ _LETTERS = {FunctionFlag.SIGNAL_FRAME: b"S", FunctionFlag.PAUTH_B_KEY: b"B", Fun
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameLayout:
-    """What is laid out: an FDE for each of `function`, with its CIE and the number of its stream; `keys` and
-    `initial_instructions` are the CIEs'. `pointer_size` is in bytes, of addresses in FDEs."""
+    """What to lay out. Per FDE: `function`, its function's index in the table, its `cie`, and its `stream`, an index
+    into `streams`. Per CIE: `keys` and `initial_instructions`. `pointer_size` is the size of addresses in FDEs."""
 
     table: UnwindTable
     dialect: Dialect
@@ -56,23 +56,23 @@ class FrameLayout:
 
     @property
     def is_eh(self) -> bool:
-        """Whether it is an `.eh_frame`."""
+        """Whether the section is an `.eh_frame`."""
         return self.dialect is EH_FRAME
 
     @property
     def address_encoding(self) -> int:
-        """Of addresses in FDEs."""
+        """The DW_EH_PE encoding of addresses in FDEs."""
         return DW_EH_PE.pcrel | _SIGNED[self.pointer_size] if self.is_eh else DW_EH_PE.absptr
 
     @property
     def alignment(self) -> int:
-        """What the size of an entry is a multiple of."""
+        """The alignment of entries in bytes."""
         return ALIGNMENT if self.is_eh else self.table.address_size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fdes:
-    """The bytes of all FDEs without their headers, and what these hold."""
+    """The bytes of all FDEs with empty headers, the layouts of the headers, and the values of their fields."""
 
     data: NDArray[np.uint8]
     headers: FdeHeaders
@@ -80,7 +80,7 @@ class Fdes:
 
 
 def lay_out_cies(layout: FrameLayout) -> tuple[bytes, NDArray[np.int64], tuple[AddressFields, ...]]:
-    """Their bytes, their offsets, and where their personalities are."""
+    """The bytes of the CIEs, their offsets, and the address fields of their personalities."""
     from ...schemas import cfi_sections
 
     data, offsets, address_fields = bytearray(), [], []
@@ -97,7 +97,7 @@ def lay_out_cies(layout: FrameLayout) -> tuple[bytes, NDArray[np.int64], tuple[A
         offsets.append(len(data))
         data += cfi_sections.build_entry(cie, layout.dialect, layout.table.byte_order, plain)
         if cie.augmentation_data and b"P" in cie.augmentation:
-            # Its data begins with the encoding, and stands right before the instructions.
+            # The augmentation data begins with the encoding, and is directly before the instructions.
             at = len(data) - len(cie.initial_instructions) - len(cie.augmentation_data.data) + 1
             encoding, width = _personality_encoding(layout, key)
             is_relative = encoding & APPLICATION_MASK == DW_EH_PE.pcrel
@@ -138,9 +138,9 @@ def _cie(layout: FrameLayout, key: CieKey, instructions: bytes) -> Cie:
 
 
 def _personality_encoding(layout: FrameLayout, key: CieKey) -> tuple[int, int]:
-    """The encoding that is written for a personality, and its size: the one it had, where that needs no base.
+    """The encoding to write for a personality, and the size of the value: the original encoding, if it needs no base.
 
-    Otherwise, and in `.debug_frame`, which is nowhere in memory, as addresses of FDEs are encoded.
+    Otherwise, and in `.debug_frame`, which is not loaded, that of addresses in FDEs.
     """
     indirect = key.personality_encoding & DW_EH_PE.indirect
     encoding = key.personality_encoding & ~DW_EH_PE.indirect
@@ -152,7 +152,7 @@ def _personality_encoding(layout: FrameLayout, key: CieKey) -> tuple[int, int]:
 
 
 def headers_of(layout: FrameLayout) -> FdeHeaders:
-    """How the headers of FDEs are laid out, one element per CIE."""
+    """The layout of FDE headers, one element per CIE."""
     flags = np.array([key.flags for key in layout.keys], np.int64)
     encoding = np.full(len(flags), layout.address_encoding, np.uint8)
     return FdeHeaders(
@@ -162,12 +162,12 @@ def headers_of(layout: FrameLayout) -> FdeHeaders:
         address_encoding=encoding,
         lsda_encoding=np.where(flags & FunctionFlag.HAS_LSDA > 0, encoding, DW_EH_PE.omit).astype(np.uint8),
         segment_size=np.array([key.segment_size for key in layout.keys], np.int64),
-        is_augmented=np.array([layout.is_eh or _is_marked(key) for key in layout.keys], np.bool_),
+        is_augmented=np.array([layout.is_eh or _needs_augmentation(key) for key in layout.keys], np.bool_),
     )
 
 
 def lay_out_fdes(layout: FrameLayout, first: int, cie_offset: NDArray[np.int64]) -> Fdes:
-    """The FDEs from section offset `first` on, with space for their headers; their CIEs are at `cie_offset`."""
+    """Lay out the FDEs from section offset `first`, with space for headers; their CIEs are at `cie_offset`."""
     headers = headers_of(layout).select(layout.cie)
     header = headers.size
     bare = header + layout.streams.size[layout.stream]
@@ -177,19 +177,19 @@ def lay_out_fdes(layout: FrameLayout, first: int, cie_offset: NDArray[np.int64])
     return Fdes(join_fdes(layout.streams, layout.stream, header, size), headers, fields)
 
 
-def _is_marked(key: CieKey) -> bool:
-    """Whether a CIE says more than its fields do, without which `.debug_frame` has no augmentation."""
+def _needs_augmentation(key: CieKey) -> bool:
+    """Whether a CIE has properties that only an augmentation can express."""
     return bool(key.flags) or key.personality_encoding != DW_EH_PE.omit
 
 
 LENGTH_BYTES = ID_BYTES = DwarfFormat.DWARF32
-MAX_HEADER = 64  # no header and no padding has more bytes
+MAX_HEADER = 64  # the limit on the sizes of headers and paddings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AddressFields:
-    """Fields that hold addresses: `offset` in the section, `value` the address, whether it counts from its own place,
-    and `name` for messages. All have `size` bytes, which are signed or not."""
+    """Fields that hold addresses: their section offsets, and `value`, the addresses. All have `size` bytes;
+    `is_relative`: stored relative to the address of the field itself; `name` is for messages."""
 
     name: str
     size: int
@@ -201,8 +201,9 @@ class AddressFields:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FdeHeaders:
-    """What the CIEs of some FDEs define for their headers, one element each: `address_encoding` and `lsda_encoding` u8,
-    DW_EH_PE bytes of formats with a fixed size (omit: no LSDA), `segment_size` i64 in bytes, `is_augmented` bool."""
+    """The layout of FDE headers, one element per header: `address_encoding` and `lsda_encoding`, u8, DW_EH_PE bytes of
+    formats with a fixed size (omit: no LSDA); `segment_size`, i64, in bytes; `is_augmented`, bool, whether there is
+    augmentation data."""
 
     dialect: Dialect
     byte_order: ByteOrder
@@ -214,21 +215,21 @@ class FdeHeaders:
 
     @property
     def pointer(self) -> NDArray[np.int64]:
-        """Bytes of an address."""
+        """The size of an address."""
         return encoded_sizes(self.address_encoding, self.address_size)
 
     @property
     def lsda(self) -> NDArray[np.int64]:
-        """Bytes of the augmentation data."""
+        """The size of the augmentation data."""
         return encoded_sizes(self.lsda_encoding, self.address_size)
 
     @property
     def size(self) -> NDArray[np.int64]:
-        """Bytes of a whole header."""
+        """The size of a header."""
         return LENGTH_BYTES + ID_BYTES + self.segment_size + 2 * self.pointer + self.is_augmented + self.lsda
 
     def select(self, which: NDArray[np.int64]) -> FdeHeaders:
-        """Some of them."""
+        """Some of the headers."""
         names = ("address_encoding", "lsda_encoding", "segment_size", "is_augmented")
         columns = (getattr(self, name)[which] for name in names)
         return FdeHeaders(self.dialect, self.byte_order, self.address_size, *columns)
@@ -236,7 +237,7 @@ class FdeHeaders:
 
 @columns
 class FdeHeaderFields(Columns):
-    """What the headers of FDEs hold."""
+    """The values of the header fields of FDEs, one record per FDE."""
 
     offset: NDArray[np.int64] = column_of("section offset", "of the FDE")
     size: NDArray[np.int64] = column_of("bytes", "of the FDE")
@@ -255,7 +256,7 @@ def header_fields_of(
     size: NDArray[np.int64],
     cie: NDArray[np.int64],
 ) -> FdeHeaderFields:
-    """The fields of the headers of some functions' FDEs."""
+    """The header fields of the FDEs of the functions `which`."""
     return FdeHeaderFields(
         offset,
         size,
@@ -269,7 +270,7 @@ def header_fields_of(
 
 
 def encoded_sizes(encoding: NDArray[np.uint8], address_size: int) -> NDArray[np.int64]:
-    """Bytes of values of some encodings, none of which is a LEB128; 0 where it is DW_EH_PE_omit."""
+    """The sizes of values with these encodings, none of which is a LEB128; 0 for DW_EH_PE_omit."""
     size: NDArray[np.int64] = pointer_sizes()[encoding & FORMAT_MASK].astype(np.int64)
     size[size == 0] = address_size
     size[encoding == DW_EH_PE.omit] = 0
@@ -279,8 +280,8 @@ def encoded_sizes(encoding: NDArray[np.uint8], address_size: int) -> NDArray[np.
 def join_fdes(
     streams: EncodedStreams, stream: NDArray[np.int64], header: NDArray[np.int64], size: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """The bytes of consecutive FDEs of these sizes, each with space for its header, and its stream."""
-    # Pieces: the streams, then zeros of each length, which are space for headers and DW_CFA_nop after streams.
+    """The bytes of consecutive FDEs with these sizes: space for the header, the stream, padding."""
+    # The pieces to join are the streams, and zeros of each length: space for headers, and DW_CFA_nop as padding.
     zeros = np.zeros(MAX_HEADER, np.uint8)
     count = len(streams.start)
     padding = size - header - streams.size[stream]
@@ -293,7 +294,7 @@ def join_fdes(
 
 
 def fill_headers(headers: FdeHeaders, fields: FdeHeaderFields, data: NDArray[np.uint8]) -> Iterator[AddressFields]:
-    """Fill the fields of all headers that hold no addresses; return those that do. The space was zero."""
+    """Store the header fields that hold no addresses, in space that is zero; yield the fields that do."""
     order = headers.byte_order
     field = fields.offset + LENGTH_BYTES
     put_integers(data, fields.offset, fields.size - LENGTH_BYTES, LENGTH_BYTES, order)
@@ -307,11 +308,11 @@ def fill_headers(headers: FdeHeaders, fields: FdeHeaderFields, data: NDArray[np.
         size = int(pointer[which][0])
         put_integers(data, start[which] + size, fields.length[which], size, order)
         yield _fields("FDE.initial_location", encoding, size, start[which], fields.start[which])
-    behind, lsda = start + 2 * pointer, headers.lsda
-    data[behind[headers.is_augmented]] = lsda[headers.is_augmented]
+    after, lsda = start + 2 * pointer, headers.lsda
+    data[after[headers.is_augmented]] = lsda[headers.is_augmented]
     for encoding in np.unique(headers.lsda_encoding[fields.has_lsda]).tolist():
         which = (headers.lsda_encoding == encoding) & fields.has_lsda
-        yield _fields("FDE.lsda", encoding, int(lsda[which][0]), behind[which] + 1, fields.lsda[which])
+        yield _fields("FDE.lsda", encoding, int(lsda[which][0]), after[which] + 1, fields.lsda[which])
 
 
 def _fields(name: str, encoding: int, size: int, offset: NDArray[np.int64], value: NDArray[np.uint64]) -> AddressFields:
@@ -327,13 +328,12 @@ def put_addresses(
     byte_order: ByteOrder,
     address_size: int,
 ) -> None:
-    """Write addresses into a section of that name at `section_address`. Raises BuildError where one is beyond its
-    field's range."""
+    """Store the addresses in a section at `section_address`. Raises BuildError if one does not fit its field."""
     for one in address_fields:
         values = one.value
         if one.is_relative:
             values = values - (one.offset.astype(np.uint64) + np.uint64(section_address))
-        # Addresses of a whole address' bytes wrap.
+        # Fields of the size of an address wrap around.
         far = np.flatnonzero(is_beyond(values, one.size, one.is_signed))
         if len(far) and one.size < address_size:
             at, target = int(one.offset[far[0]]), int(one.value[far[0]])
@@ -345,7 +345,7 @@ def put_addresses(
 
 
 def is_beyond(values: NDArray[np.uint64], size: int, signed: bool) -> NDArray[np.bool_]:
-    """Which values, modulo 2**64, `size` bytes have no room for."""
+    """Which values, modulo 2**64, do not fit `size` bytes."""
     if size >= 8:
         return np.zeros(len(values), np.bool_)
     if signed:
@@ -354,6 +354,6 @@ def is_beyond(values: NDArray[np.uint64], size: int, signed: bool) -> NDArray[np
 
 
 def _reach(address_fields: AddressFields) -> str:
-    """How far such a field reaches."""
+    """The range of a field, as text."""
     reach = 1 << 8 * address_fields.size - address_fields.is_signed
     return f"{reach >> 30} GiB" if reach >> 30 else f"{reach} bytes"

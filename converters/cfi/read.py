@@ -1,4 +1,8 @@
-"""Records of call frame information into the table."""
+"""Read `.eh_frame` and `.debug_frame` into the table (DWARF5 6.4; LSB Core, .eh_frame).
+
+Strategy: FDEs with equal instructions and equal CIEs become one run, which is interpreted once. Rows at or past the end
+of a function are cut afterwards: such functions get a shorter run with the same rules.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +25,16 @@ from .records import Records, read_records
 def from_eh_frame(
     data: bytes | memoryview, section_address: int, arch: str, byte_order: ByteOrder | None = None
 ) -> UnwindTable:
-    """The table of the bytes of an `.eh_frame` section at the virtual address `section_address`.
+    """Read the bytes of an `.eh_frame` section at the virtual address `section_address` into a table.
 
-    `byte_order` None is the usual one of the architecture. Raises ParseError for broken bytes, as `read_elf` does for
-    the section of a file, and BuildError for an unknown architecture.
+    `byte_order` None is the default of the architecture. Raises ParseError for a malformed section, as `read_elf`, and
+    BuildError for an unknown architecture.
     """
     return _table_of_bytes(data, section_address, arch, byte_order, EH_FRAME)
 
 
 def from_debug_frame(data: bytes | memoryview, arch: str, byte_order: ByteOrder | None = None) -> UnwindTable:
-    """The table of the bytes of a `.debug_frame` section, whose addresses are absolute. Raises as `from_eh_frame`."""
+    """Read the bytes of a `.debug_frame` section, which has absolute addresses. Raises as `from_eh_frame`."""
     return _table_of_bytes(data, 0, arch, byte_order, DEBUG_FRAME)
 
 
@@ -54,15 +58,15 @@ def table_from_cfi(
 ) -> UnwindTable:
     """Read all functions of an `.eh_frame` or `.debug_frame` section. Raises ParseError.
 
-    An entry that cannot be read as the text says is an error, not a gap: a lying length or pointer, an unknown
-    opcode or version, DW_CFA_restore_state without a state to restore. Where a CIE's augmentation is unknown its
-    functions have their addresses and a row without rules. `bases` are for encoded addresses.
+    An entry that violates the specification is an error: a wrong length or pointer, an unknown opcode or version,
+    DW_CFA_restore_state without a state to restore. Functions of a CIE with an unknown augmentation get their addresses
+    and one row without rules. `bases` are for encoded addresses.
     """
     return table_of_records(read_records(section, dialect, architecture, bases), load_address)
 
 
 def table_of_records(records: Records, load_address: int = 0) -> UnwindTable:
-    """The table that they make. Raises ParseError."""
+    """Interpret the instructions of records into a table. Raises ParseError."""
     section, architecture, bases = records.section, records.architecture, records.bases
     fdes, cies, cie = records.fdes, records.cies, records.cie
     functions, instructions = records.functions, records.instructions

@@ -1,9 +1,7 @@
-"""Call frame information into the table: `.eh_frame` and `.debug_frame` (DWARF5 6.4; LSB Core, .eh_frame).
+"""Read the records of `.eh_frame` and `.debug_frame`: CIEs and FDEs (DWARF5 6.4; LSB Core, .eh_frame).
 
-Strategy: a kernel walks the entries; the few CIEs are parsed by the reference engine, once for equal
-bytes; a kernel reads all FDEs by what their CIEs say; FDEs with equal instructions and equal CIEs become
-one run, which is interpreted once. Rows at or past a function's end are cut afterwards, by giving such
-functions a shorter run over the same rules.
+Strategy: a kernel walks the entries; the few CIEs are parsed by the reference engine, equal bytes only once; a kernel
+reads all FDEs in the format that their CIEs define. Instructions are not interpreted here (`interpreter`, `read`).
 """
 
 from __future__ import annotations
@@ -37,12 +35,14 @@ if TYPE_CHECKING:
 
 @columns
 class EntryOffsets(Columns):
-    """The entries of a section: CIEs, FDEs and terminators."""
+    """The entries of a section: CIEs, FDEs and terminators, one record per entry."""
 
     offset: NDArray[np.int64] = column_of("section offset", "of the length")
-    body: NDArray[np.int64] = column_of("section offset", "of what follows the id")
+    body: NDArray[np.int64] = column_of("section offset", "of the byte after the id")
     end: NDArray[np.int64] = column_of("section offset")
-    cie: NDArray[np.int64] = column_of("section offset", "that an FDE's CIE pointer leads to; else an `EntryMark`")
+    cie: NDArray[np.int64] = column_of(
+        "section offset", "that the CIE pointer of an FDE leads to; otherwise an `EntryMark`"
+    )
 
     @property
     def is_cie(self) -> NDArray[np.bool_]:
@@ -56,15 +56,15 @@ class EntryOffsets(Columns):
 
     @property
     def is_fde(self) -> NDArray[np.bool_]:
-        """Which entries are FDEs, wherever their CIE pointers lead to."""
+        """Which entries are FDEs; their CIE pointers are not checked."""
         return ~(self.is_cie | self.is_terminator)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    """The records of a section. `entries` are all, `fdes` the FDEs of them; of each FDE `cie` i64 is the index of its
-    CIE in `cies`, those that FDEs point to, which stand at the section offsets `cie_offset`; `functions` its addresses,
-    `data` and `instructions` i64 the section offsets of its augmentation data and of what follows that."""
+    """The records of a section. `entries` are all entries, `fdes` the FDEs among them. `cies` are the CIEs that FDEs
+    point to, `cie_offset` their section offsets. Per FDE: `cie`, i64, the index of its CIE in `cies`; `functions`, its
+    addresses; `data` and `instructions`, i64, the section offsets of its augmentation data and its instructions."""
 
     section: Section
     dialect: Dialect
@@ -83,7 +83,7 @@ class Records:
 def read_records(
     section: Section, dialect: Dialect, architecture: Architecture, bases: PointerBases = NO_BASES
 ) -> Records:
-    """As `table_from_cfi`, but for instructions, which are not looked at."""
+    """Read all records of a section, except for instructions. Raises ParseError as `table_from_cfi`."""
     found = scan(section, dialect)
     fdes = found.select(found.is_fde)
     cies, cie_offset, cie = _read_cies(section, dialect, found, fdes, architecture, bases)
@@ -116,7 +116,7 @@ def _read_cies(
     architecture: Architecture,
     bases: PointerBases,
 ) -> tuple[Cies, NDArray[np.int64], NDArray[np.int64]]:
-    """Parse the CIEs that FDEs point to; with their offsets and the index of each FDE's."""
+    """Parse the CIEs that FDEs point to. Returns also their offsets, and the index of each FDE's CIE."""
     all_cies = found.select(found.is_cie)
     number = numbers_of_cies(section, all_cies.offset, fdes)
     used, number = renumbered(number)
@@ -128,13 +128,13 @@ def _read_cies(
 
 
 def numbers_of_cies(section: Section, offsets: NDArray[np.int64], fdes: EntryOffsets) -> NDArray[np.int64]:
-    """For each FDE the number of its CIE among those at `offsets`. Raises ParseError where it is none of them."""
+    """For each FDE the index of its CIE among those at `offsets`. Raises ParseError if it is not one of them."""
     number = np.searchsorted(offsets, fdes.cie)
     wrong = np.flatnonzero(values_at(offsets, number, -1) != fdes.cie)
     if len(wrong):
         fde, target = int(wrong[0]), int(fdes.cie[wrong[0]])
-        said = f"points to {target:#x}, which is not a CIE" if target >= 0 else "points to outside the section"
-        raise ParseError(section, int(fdes.offset[fde]), f"FDE[{fde}].cie_pointer", said)
+        fault = f"points to {target:#x}, which is not a CIE" if target >= 0 else "points outside the section"
+        raise ParseError(section, int(fdes.offset[fde]), f"FDE[{fde}].cie_pointer", fault)
     return number
 
 
@@ -154,7 +154,7 @@ class _FdeValues(Columns):
 def read_functions(
     section: Section, fdes: EntryOffsets, cie: NDArray[np.int64], cies: Cies, bases: PointerBases = NO_BASES
 ) -> tuple[FunctionColumns, NDArray[np.int64], NDArray[np.int64]]:
-    """The functions, with `run` still to come, and the section offsets of their augmentation data and instructions."""
+    """The functions, without `run`, and the section offsets of their augmentation data and instructions."""
     found, layout = _FdeValues.empty(len(cie)), cies.columns
     reader = reader_of(section, bases=bases)
     to_fill, columns = engine.cfi.entries.Functions(**found.views()), views(fdes.body, fdes.end, cie)
@@ -181,17 +181,17 @@ def read_functions(
 def _check_ends(
     section: Section, fdes: EntryOffsets, functions: FunctionColumns, address_size: NDArray[np.uint8]
 ) -> None:
-    """Refuse a function that goes on where addresses end."""
+    """Refuse a function that extends past the end of the address space."""
     start, size = functions.start, functions.size
     top = (np.uint64(1) << (address_size.astype(np.uint64) * np.uint64(8) - np.uint64(1))) * np.uint64(2)
-    # A top of 2**64 is 0 here; such an end would not fit the columns.
+    # A top of 2**64 is 0 here. A function may not end there either: its end would not fit the columns.
     past = np.flatnonzero(size > top - np.uint64(1) - start + (top > 0))
     if len(past):
-        reason = f"{int(size[past[0]]):#x} bytes from {int(start[past[0]]):#x} reach past the address space"
+        reason = f"{int(size[past[0]]):#x} bytes from {int(start[past[0]]):#x} extend past the end of the address space"
         raise ParseError(section, int(fdes.offset[past[0]]), f"FDE[{past[0]}].address_range", reason)
 
 
-# A factor beyond this is no unit of anything.
+# Greater factors are not plausible.
 MAX_FACTOR = 1 << 30
 
 
@@ -211,10 +211,10 @@ def cie_columns(
     bases: PointerBases = NO_BASES,
     return_address: int | None = None,
 ) -> Cies:
-    """What the CIEs at `offsets` say, as columns.
+    """Read the CIEs at `offsets` into columns. Raises ParseError.
 
-    One whose augmentation is not known has no instructions then, and `return_address` for its column; where that is
-    None its fields are read as if it had none, which readelf does. Raises ParseError.
+    A CIE with an unknown augmentation gets no instructions and the return column `return_address`; if that is None, its
+    fields are read as if it had no augmentation, as in readelf.
     """
     from ...schemas import cfi_sections
 
@@ -230,17 +230,17 @@ def cie_columns(
             raw, cfi_sections.parse_cie(section, offset, dialect, name, known_only)
         )
         if isinstance(cie, OpaqueCie):
-            shape, values = _opaque_values(section, end, return_address or 0)
+            key, values = _opaque_values(section, end, return_address or 0)
             augmentation = None
         else:
             augmentation = cfi_sections.parse_augmentation(cie, section, offset, name)
-            shape, values = _values_of_cie(section, offset, end, name, cie, augmentation, bases)
+            key, values = _values_of_cie(section, offset, end, name, cie, augmentation, bases)
         found.append((cie, augmentation))
-        records.append({"kind": kinds.setdefault(shape, len(kinds)), **values})
+        records.append({"kind": kinds.setdefault(key, len(kinds)), **values})
     return Cies(tuple(found), CieColumns.of_records(records))
 
 
-# What makes two CIEs of one kind, and the other values of `CieColumns`.
+# A key, equal for CIEs of one kind, and the other values of `CieColumns`.
 _CieRow = tuple[object, dict[str, int]]
 
 
@@ -300,25 +300,25 @@ def _opaque_values(section: Section, end: int, return_address: int) -> _CieRow:
 
 
 def check_augmentation(section: Section, offset: int, name: str, parsed: ParsedCie) -> None:
-    """Refuse a CIE whose FDEs could only be guessed at."""
+    """Refuse a CIE whose FDEs cannot be read with certainty."""
     cie, augmentation = parsed
     if augmentation is None:
         return
-    # An unknown letter's data is skipped with all that follows it; FDEs then need nothing of it but how they begin.
+    # An unknown letter's data and all that follows it is skipped. An R after it would be the encoding of FDE addresses.
     if b"R" in augmentation.unknown:
-        reason = f"{cie.augmentation!r}: {chr(augmentation.unknown[0])!r} is not known"
+        reason = f"{cie.augmentation!r}: {chr(augmentation.unknown[0])!r} is unknown"
         raise ParseError(section, offset, f"{name}.augmentation", reason)
-    # An indirect location would have to be read from memory that only a running program has (omit says so, too).
+    # An indirect address is in the memory of a running program (DW_EH_PE_omit has the same bit).
     if augmentation.fde_encoding & DW_EH_PE.indirect:
-        reason = f"R is {augmentation.fde_encoding:#04x}, which does not say where an FDE starts"
+        reason = f"R is {augmentation.fde_encoding:#04x}, which does not encode the start of an FDE"
         raise ParseError(section, offset, f"{name}.augmentation", reason)
 
 
 def _check_numbers(section: Section, offset: int, name: str, cie: Cie) -> None:
-    """Refuse factors and registers that no column has room for."""
+    """Refuse factors and registers that do not fit the columns."""
     for field in ("code_alignment_factor", "data_alignment_factor"):
         if abs(int(getattr(cie, field))) > MAX_FACTOR:
-            raise ParseError(section, offset, f"{name}.{field}", f"{int(getattr(cie, field))} is no unit of bytes")
+            raise ParseError(section, offset, f"{name}.{field}", f"{int(getattr(cie, field))} is out of range")
     if int(cie.return_address_register) > MAX_REGISTER:
-        reason = f"{int(cie.return_address_register)} is no register"
+        reason = f"{int(cie.return_address_register)} is not a register number"
         raise ParseError(section, offset, f"{name}.return_address_register", reason)

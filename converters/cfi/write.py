@@ -1,8 +1,8 @@
-"""The table as call frame information: `.eh_frame` and `.debug_frame` (DWARF5 6.4; LSB Core, .eh_frame).
+"""Write a table as `.eh_frame` or `.debug_frame` (DWARF5 6.4; LSB Core, .eh_frame).
 
-Strategy: the few CIEs are built by the reference engine, streams by a kernel, once for all functions that share them;
-FDEs are laid out as columns, their bytes scattered into one array. Addresses come last, when it is known where the
-section will be: all but they are the same wherever it goes.
+Strategy: the few CIEs are built by the reference engine; instruction streams by a kernel, once for all functions that
+share them. FDEs are laid out as columns, and their bytes stored into one array. Addresses are filled in last, when the
+address of the section is known; the other bytes do not depend on it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ TERMINATOR = bytes(4)  # a length of 0 ends .eh_frame (LSB Core 10.6.1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedFrames:
-    """A section that can be put anywhere: its bytes without addresses. `function` is the index in the table of each
-    FDE's function."""
+    """A section for any address: its bytes without address fields, and these. `function` is the index of each FDE's
+    function in the table."""
 
     name: str
     byte_order: ByteOrder
@@ -44,23 +44,25 @@ class EncodedFrames:
     address_fields: tuple[AddressFields, ...]
 
     def __len__(self) -> int:
-        """Bytes of the section."""
+        """The size of the section in bytes."""
         return len(self.data)
 
     def at(self, section_address: int) -> bytes:
-        """The section for a virtual address. Raises BuildError where an address is beyond its field's range."""
+        """The section for a virtual address. Raises BuildError if an address does not fit its field."""
         if not 0 <= section_address < 1 << 8 * self.address_size:
-            raise BuildError(self.name, None, "section_address", f"{section_address:#x} is no address")
+            raise BuildError(
+                self.name, None, "section_address", f"{section_address:#x} is not a {8 * self.address_size}-bit address"
+            )
         data = self.data.copy()
         put_addresses(self.name, data, self.address_fields, section_address, self.byte_order, self.address_size)
         return data.tobytes()
 
 
 def to_eh_frame(table: UnwindTable, section_address: int = 0) -> tuple[bytes, Refusals]:
-    """The table as an `.eh_frame` section for the virtual address `section_address`, and what could not be said.
+    """Encode the table as an `.eh_frame` section for the virtual address `section_address`. Returns also refusals.
 
-    Addresses are relative and have 4 bytes, or 8 where one is farther than 2 GiB away or a function larger than 4.
-    Raises BuildError for a table of a relocatable file.
+    Addresses are relative and have 4 bytes; 8 if one is more than 2 GiB away or a function is larger than 4 GiB. Raises
+    BuildError for a table of a relocatable file.
     """
     if not (table.functions.size >> np.uint64(32)).any():
         encoded, refusals = frames_from_table(table, EH_FRAME)
@@ -74,10 +76,10 @@ def to_eh_frame(table: UnwindTable, section_address: int = 0) -> tuple[bytes, Re
 
 
 def to_eh_frame_hdr(eh_frame: bytes, section_address: int, address: int, arch: str) -> bytes:
-    """The `.eh_frame_hdr` for the virtual address `address`, of the bytes of an `.eh_frame` at `section_address`.
+    """Build the `.eh_frame_hdr` at the virtual address `address` for the bytes of an `.eh_frame` at `section_address`.
 
-    Raises ParseError for what is no `.eh_frame`, BuildError for an unknown architecture or where a distance does not
-    fit four bytes.
+    Raises ParseError for a malformed `.eh_frame`, BuildError for an unknown architecture or if a distance does not fit
+    four bytes.
     """
     table = from_eh_frame(eh_frame, section_address, arch)
     fdes = FdeAddresses.of_functions(table.functions)
@@ -85,13 +87,14 @@ def to_eh_frame_hdr(eh_frame: bytes, section_address: int, address: int, arch: s
 
 
 def to_debug_frame(table: UnwindTable) -> tuple[bytes, Refusals]:
-    """The table as a `.debug_frame` section, and what could not be said. Raises BuildError as `to_eh_frame` does."""
+    """Encode the table as a `.debug_frame` section. Returns also refusals. Raises as `to_eh_frame`."""
     encoded, refusals = frames_from_table(table, DEBUG_FRAME)
     return encoded.at(0), refusals
 
 
 def frames_from_table(table: UnwindTable, dialect: Dialect, pointer_size: int = 4) -> tuple[EncodedFrames, Refusals]:
-    """As these, but for the address; `pointer_size`, of `.eh_frame` alone, is 4 or 8 bytes."""
+    """Encode the table for any section address. Returns also refusals. `pointer_size`, for `.eh_frame` only, is 4 or 8
+    bytes."""
     pointer_size = min(pointer_size, table.address_size) if dialect is EH_FRAME else table.address_size
     table, reason = check_expressible(table, dialect, pointer_size)
     which = np.flatnonzero(reason == 0)
@@ -114,13 +117,13 @@ def frames_from_table(table: UnwindTable, dialect: Dialect, pointer_size: int = 
 
 
 def check_expressible(table: UnwindTable, dialect: Dialect, pointer_size: int) -> tuple[UnwindTable, NDArray[np.uint8]]:
-    """The table as rows alone, and for each function the reason why it can't be said, or 0.
+    """The table without repetition blocks, and for each function the reason why it cannot be encoded, or 0.
 
     Raises BuildError for a table of a relocatable file.
     """
     if table.functions.section.any():
         raise BuildError(
-            dialect.name, None, "functions", "are of a relocatable file: their addresses are not known yet"
+            dialect.name, None, "functions", "are of a relocatable file: their final addresses are unknown"
         )
     table, reason = without_repetition(table)
     is_unknown = table.functions.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0
@@ -151,14 +154,14 @@ def _encoded(layout: FrameLayout) -> EncodedFrames:
 
 
 def _is_too_large(table: UnwindTable, pointer_size: int) -> NDArray[np.bool_]:
-    """Functions whose size has no room in an address_range, which is unsigned."""
+    """Functions whose size does not fit address_range, which is unsigned."""
     if pointer_size == 8:
         return np.zeros(len(table), np.bool_)
     return table.functions.size >> np.uint64(8 * pointer_size) > 0
 
 
 def refusals_of(table: UnwindTable, reason: NDArray[np.uint8]) -> Refusals:
-    """The functions that have a reason, each refused whole."""
+    """Refuse completely each function that has a reason."""
     refused = np.flatnonzero(reason)
     start = table.functions.start[refused]
     return Refusals(refused, start, start + table.functions.size[refused], reason[refused])

@@ -1,7 +1,7 @@
-"""Row runs into instruction streams: the caller of the kernel that writes them.
+"""Write row runs as instruction streams: the caller of the kernel that writes them.
 
-Strategy: a stream is a run on top of a CIE, named by the row that the CIE begins with. All that the kernel needs of a
-table is laid out once; it then counts, and writes what was counted.
+Strategy: a stream is a run together with a CIE, which is given by its initial row. The arguments of the kernel that
+concern the table are made once; it then computes sizes, or writes streams whose sizes are known.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _NO_OPCODE = 255
 
 @cache
 def opcode_choices(effects: MachineEffects) -> NDArray[np.uint8]:
-    """The opcodes that have each effect on a machine, as kernels take them: the standard's, or the vendors' where it
-    has none.
+    """The opcodes with each effect on a machine, as kernels take them: standard opcodes, or vendor opcodes if there is
+    no standard one.
 
-    The kernel needs no operand but the standard's, and no address: those depend on where a function is.
+    Opcodes with an address operand are left out: their bytes would depend on the address of the function.
     """
     by_effect: dict[Effect, list[int]] = {}
     of_machine = dict(effects)
@@ -51,7 +51,7 @@ def opcode_choices(effects: MachineEffects) -> NDArray[np.uint8]:
 
 @cache
 def rule_effects() -> NDArray[np.uint8]:
-    """The effect that gives a rule of each kind, as kernels take it; 0: none does."""
+    """The effect that sets a rule of each kind, as kernels take it; 0 if there is none."""
     effects = np.zeros(len(RuleKind), np.uint8)
     for effect, kind in RULE_KINDS.items():
         effects[kind] = effect
@@ -68,15 +68,15 @@ def value_effects() -> NDArray[np.uint8]:
 class Streams(Columns):
     """Instruction streams to write."""
 
-    run: NDArray[np.int64] = column_of("index", "of the run; NO_ROW: the initial instructions of a CIE")
-    initial: NDArray[np.int64] = column_of("row index", "that the CIE begins with; NO_ROW: none")
+    run: NDArray[np.int64] = column_of("index", "of the run; NO_ROW for the initial instructions of a CIE")
+    initial: NDArray[np.int64] = column_of("row index", "of the CIE's initial row; NO_ROW for none")
     code_factor: NDArray[np.int64] = column_of("bytes")
     data_factor: NDArray[np.int64] = column_of("bytes")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedStreams:
-    """The bytes of streams: each is data[start:start + size]; a size of -1 says that no instructions say it."""
+    """The bytes of streams: each is data[start:start + size]. The size is -1 if no instructions can express it."""
 
     data: NDArray[np.uint8]
     start: NDArray[np.int64]
@@ -84,7 +84,7 @@ class EncodedStreams:
 
 
 class StreamWriter:
-    """A table laid out for the kernel. `content` is a number for each row, equal where rows say the same."""
+    """A table prepared for the kernel. `content` is a number for each row; rows with equal rules have the same."""
 
     def __init__(self, table: UnwindTable) -> None:
         self.table = table = with_distinct_expressions(table)
@@ -106,11 +106,11 @@ class StreamWriter:
         )
 
     def sizes(self, streams: Streams) -> NDArray[np.int64]:
-        """Bytes of each; -1 where no instructions say it."""
+        """The size of each stream; -1 if no instructions can express it."""
         return self._write(streams, np.empty(0, np.uint8))[1]
 
     def write(self, streams: Streams) -> EncodedStreams:
-        """The bytes of each."""
+        """The bytes of each stream."""
         start, size = self._write(streams, np.empty(0, np.uint8))
         data = np.empty(int(np.maximum(size, 0).sum()), np.uint8)
         self._write(streams, data)
@@ -128,13 +128,13 @@ class StreamWriter:
 
 
 def _joined(expressions: tuple[bytes, ...]) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """The bytes of all, and where each starts and how long it is."""
+    """The concatenated bytes, and the start and size of each expression in them."""
     size = np.array([len(one) for one in expressions], np.int64)
     return np.frombuffer(b"".join(expressions), np.uint8), starts_of(size)[:-1], size
 
 
 def _previous(run_rows: NDArray[np.int64], content: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each row the last one before it in its run that says the same, or NO_ROW."""
+    """For each row the preceding row in its run with the same rules, or NO_ROW."""
     run = group_numbers(np.diff(run_rows))
     key = run * (int(content.max(initial=0)) + 1) + content
     order = np.argsort(key, kind="stable")

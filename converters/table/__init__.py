@@ -1,1 +1,1 @@
-"""The unwind table: its columns, and what is asked and made of tables."""
+"""The unwind table: its columns, look-ups in it, and operations on tables."""

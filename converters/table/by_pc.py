@@ -1,8 +1,8 @@
-"""The canonical form in which tables are compared: a rule set for each PC range.
+"""The canonical form for comparing tables: one rule set per PC range.
 
-Strategy: splitting and merging change functions and rows, never the rules at a PC. Rows become disjoint
-address ranges with the number of a distinct rule set; neighbours with equal sets are one range. A PC that
-two functions claim belongs to the one that starts first.
+Strategy: splitting and merging change functions and rows, never the rules at a PC. Rows become disjoint address
+ranges, each with the number of a distinct rule set; neighbours with equal sets are one range. A PC that two functions
+cover belongs to the one that starts first.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .model import FunctionFlag, Row, UnwindTable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# A few bytes can claim four gigabytes of one-byte blocks; the PLT of the largest binaries has 100,000 of 16.
+# A few bytes can declare 4 GiB of one-byte blocks; the largest PLTs have 100,000 blocks of 16 bytes.
 MAX_RANGES = 1 << 20
 
 
 class RuleSet(NamedTuple):
-    """All that holds at a PC: a row (its offset is 0), and what holds for the whole function."""
+    """The rules in force at a PC: a row (with offset 0), and properties of the whole function."""
 
     row: Row
     return_column: int
@@ -36,7 +36,8 @@ class RuleSet(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RulesByPc:
-    """Disjoint ranges, ascending: `section` u32, `start` and `end` u64, and `rules`, an index of `sets`."""
+    """Disjoint ranges, ascending: `section` u32, `start` and `end` (exclusive) u64, and `rules` i64, an index into
+    `sets`."""
 
     section: NDArray[np.uint32]
     start: NDArray[np.uint64]
@@ -45,7 +46,7 @@ class RulesByPc:
     sets: tuple[RuleSet, ...]
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same rules hold at every PC."""
+        """Whether the same rules are in force at every PC."""
         if not isinstance(other, RulesByPc):
             return NotImplemented
         if len(self.start) != len(other.start):
@@ -57,7 +58,7 @@ class RulesByPc:
         return same_ranges and np.array_equal(self.rules, theirs[other.rules])
 
     def differences(self, other: RulesByPc) -> list[str]:
-        """The first ten ranges that only one of the two has, as sentences."""
+        """The first ten ranges that are in only one of the two, as sentences."""
         sides = [{(int(s), int(a), int(b), table.sets[r]) for s, a, b, r in table._ranges()} for table in (self, other)]
         return [
             f"{'only the first' if side else 'only the second'}: {start:#x}..{end:#x} {rule_set}"
@@ -72,7 +73,7 @@ class RulesByPc:
 
 
 def by_pc(table: UnwindTable, without: Refusals | None = None) -> RulesByPc:
-    """The rules at each PC of a table; `without` the ranges of some refusals, which are of this table."""
+    """The rules at each PC of a table, except in the ranges of the refusals `without`, which must be of this table."""
     row_sets, contents = row_contents(table)
     owner, row, start, end = _ranges(table)
     functions = table.functions
@@ -90,7 +91,7 @@ def by_pc(table: UnwindTable, without: Refusals | None = None) -> RulesByPc:
 def _ranges(
     table: UnwindTable,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Function, row, start and end of every range, in order of sections and addresses; disjoint."""
+    """Function, row, start and end of every range; the ranges are disjoint, in order of section and address."""
     functions = table.functions
     order = np.lexsort((functions.start, functions.section))
     order = order[functions.size[order] > 0]
@@ -102,11 +103,11 @@ def _ranges(
     blocks = (size // block + (size % block > 0)).astype(np.int64)
     per_function = count * blocks
     if per_function[blocks > 1].sum(dtype=np.float64) > MAX_RANGES:
-        raise ParseError(table.source, None, "func_rep_size", f"more than {MAX_RANGES} repetitive blocks to lay out")
+        raise ParseError(table.source, None, "func_rep_size", f"more than {MAX_RANGES} repetitive blocks to expand")
     owner, rank = group_numbers(per_function), ranks(per_function)
     row = table.run_rows[:-1][run][owner] + rank % count[owner]
     base = (rank // count[owner]).astype(np.uint64) * block[owner]
-    # A row behind its function's end, in a last block that is not whole, must not wrap where that end is 2**64.
+    # A row past the function's end, in an incomplete last block, must not wrap around if that end is 2**64.
     begin = np.minimum(base + table.rows.offset[row], size[owner])
     is_last = rank % count[owner] == count[owner] - 1
     following = table.rows.offset[np.where(is_last, row, row + 1)]
@@ -127,7 +128,7 @@ def _with_function(
     contents: list[Row],
     owner: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], tuple[RuleSet, ...]]:
-    """Add to each range's content what holds for its whole function."""
+    """Add the properties of the whole function to the row content of each range."""
     flags = table.functions.flags[owner] & ~np.uint8(FunctionFlag.HAS_LSDA)
     columns = (content, table.functions.return_column[owner], flags)
     number, first = number_distinct(*columns)
@@ -136,7 +137,8 @@ def _with_function(
 
 
 def _is_refused(owner: NDArray[np.int64], start: NDArray[np.uint64], without: Refusals) -> NDArray[np.bool_]:
-    """Which ranges lie in a refusal of their own function; a range of one row lies in one wholly or not at all."""
+    """Which ranges are in a refusal of their own function. A range, which is part of one row, is in it completely or
+    not at all."""
     function = np.concatenate([without.function, owner])
     begin = np.concatenate([without.start, start])
     is_range = np.arange(len(function)) >= len(without)

@@ -1,7 +1,7 @@
-"""Parts of functions as functions of their own, and tables in which no two functions share a PC.
+"""Cut functions into pieces, and make tables in which no two functions share a PC.
 
-Strategy: a piece that is a whole function keeps its run, and so does one that begins with a repetition block; of any
-other the rows are copied, counted from the piece's start, behind the table's. Rules are shared as they are.
+Strategy: a piece that is a whole function, or starts with a repetition block, keeps its run. The rows of other pieces
+are copied, with offsets relative to the piece's start, and appended to those of the table. Rules are shared.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .model import RowColumns, UnwindTable, concatenate
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Rows copied, beyond as many as the table has: functions that share a long run may each be cut elsewhere.
+# The limit on copied rows, beside as many as the table has: each of many functions may cut a long shared run elsewhere.
 MAX_COPIED = 1 << 20
 
 
 def trim(table: UnwindTable) -> UnwindTable:
-    """The table of a linked file with every PC in one function: the one that starts first, as `by_pc` has it.
+    """The table of a linked file with every PC in only one function: the one that starts first, as in `by_pc`.
 
-    A function that begins inside another keeps the PCs behind, with the rules that hold there; one that has no PC for
-    itself gets size 0. Functions keep their indices. Raises ParseError where that needs rows out of proportion.
+    A function that starts inside another keeps the PCs after the end of the other, with their rules; a function without
+    PCs of its own gets size 0. Functions keep their indices. Raises ParseError if this takes more rows than MAX_COPIED.
     """
     functions = table.functions
     owner, begin = owners(table)
@@ -40,9 +40,9 @@ def trim(table: UnwindTable) -> UnwindTable:
 
 
 def overlay(above: UnwindTable, below: UnwindTable) -> UnwindTable:
-    """The functions of a table, and behind them what another one has at PCs where it has none.
+    """The functions of `above`, followed by pieces of functions of `below` for the PCs that `above` does not cover.
 
-    `above` stays as it is. Raises ParseError where that needs rows out of proportion.
+    Raises ParseError if this takes too many rows (MAX_COPIED).
     """
     owner, begin = owners(above)
     end = above.functions.start[owner] + above.functions.size[owner]
@@ -51,12 +51,12 @@ def overlay(above: UnwindTable, below: UnwindTable) -> UnwindTable:
     at = np.unique(np.concatenate([start, stop, begin, end]))
     place, cover = (np.searchsorted(starts, at, side="right") - 1 for starts in (start, begin))
     is_free = at >= values_at(end, cover, 0)
-    is_said = at < values_at(stop, place, 0)
-    first = np.flatnonzero(is_free & is_said)
+    is_covered = at < values_at(stop, place, 0)
+    first = np.flatnonzero(is_free & is_covered)
     if not len(first):
         return above
     piece = place[first]
-    # Steps of one function that follow each other are one piece.
+    # Adjacent steps of one function are one piece.
     is_new = range_run_starts(first, first + 1, piece)
     begins, ends = at[first[is_new]], at[first[run_ends(is_new)] + 1]
     pieces = pieces_of(below, function[piece[is_new]], begins, ends - begins)
@@ -64,15 +64,15 @@ def overlay(above: UnwindTable, below: UnwindTable) -> UnwindTable:
 
 
 def without_blocks(table: UnwindTable) -> UnwindTable:
-    """The table with every repetition block laid out as ordinary rows. Raises ParseError where that needs rows out of
-    proportion."""
+    """The table with every repetition block expanded into ordinary rows. Raises ParseError if this takes too many rows
+    (MAX_COPIED)."""
     functions = table.functions
-    laid_out = np.flatnonzero((functions.repetition > 0) & (functions.size > 0))
+    repeated = np.flatnonzero((functions.repetition > 0) & (functions.size > 0))
     if not functions.repetition.any():
         return table
-    run_rows, rows = _cut_rows(table, laid_out, functions.start[laid_out], functions.size[laid_out])
+    run_rows, rows = _cut_rows(table, repeated, functions.start[repeated], functions.size[repeated])
     run = functions.run.copy()
-    run[laid_out] = len(table.run_rows) - 1 + np.arange(len(laid_out))
+    run[repeated] = len(table.run_rows) - 1 + np.arange(len(repeated))
     functions = replace(functions, run=run, repetition=np.zeros_like(functions.repetition))
     return replace(table, functions=functions, run_rows=run_rows, rows=rows)
 
@@ -80,14 +80,15 @@ def without_blocks(table: UnwindTable) -> UnwindTable:
 def pieces_of(
     table: UnwindTable, function: NDArray[np.int64], start: NDArray[np.uint64], size: NDArray[np.uint64]
 ) -> UnwindTable:
-    """A table whose functions are pieces of the table's: of which one, absolute start, bytes; each lies inside its own.
+    """A table whose functions are pieces of the table's functions, given by function index, absolute start and size.
 
-    The rules at every PC of a piece are those of the whole. Raises ParseError where that needs rows out of proportion.
+    Each piece must be inside its function and has the same rules at every PC. Raises ParseError if this takes too many
+    rows (MAX_COPIED).
     """
     whole = table.functions
     skipped = start - whole.start[function]
     block = whole.repetition[function].astype(np.uint64)
-    # A block that is begun in the middle would be another block to a reader that counts from address 0.
+    # For a piece that starts in the middle of a block, readers that take the address modulo the block find other rows.
     keeps_blocks = (block > 0) & (skipped % np.maximum(block, np.uint64(1)) == 0) & (size >= block)
     is_cut = (size > 0) & (size < whole.size[function]) & ~keeps_blocks
     cut = np.flatnonzero(is_cut)
@@ -102,7 +103,7 @@ def pieces_of(
 def _cut_rows(
     table: UnwindTable, function: NDArray[np.int64], start: NDArray[np.uint64], size: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], RowColumns]:
-    """`run_rows` and rows with a run more for each piece; repetition blocks are laid out as ordinary rows."""
+    """`run_rows` and rows with one more run for each piece; repetition blocks are expanded into ordinary rows."""
     whole, offset = table.functions, table.rows.offset
     first_row = table.run_rows[whole.run[function]]
     count = table.run_rows[whole.run[function] + np.uint32(1)] - first_row
@@ -113,7 +114,9 @@ def _cut_rows(
     last = rows_in_force(table, function, start + size - np.uint64(1)) - first_row
     blocks = (begin + size - np.uint64(1)) // block - begin // block
     if (blocks * count.astype(np.float64) + (last - first + 1)).sum() > MAX_COPIED + len(offset):
-        raise ParseError(table.source, None, "functions", f"overlap in a way that takes more than {MAX_COPIED} rows")
+        raise ParseError(
+            table.source, None, "functions", f"overlap such that more than {MAX_COPIED} rows must be copied"
+        )
     number = blocks.astype(np.int64) * count + last - first + 1
     owner = group_numbers(number)
     rank = ranges(first, number)

@@ -1,6 +1,6 @@
-"""Equal things get one number: byte ranges, rows, rules; this is how row runs and FRE blocks come to be shared.
+"""Give equal byte ranges, rows and rules the same number, so that row runs and FRE blocks can be shared.
 
-Strategy: hash tables in kernels, with keys drawn at random, so that no input can be made to collide.
+Strategy: hash tables in kernels, with random keys, so that no input can be made to collide.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WITH_EXPRESSION = (RuleKind.EXPRESSION, RuleKind.VAL_EXPRESSION)
 
 
 def with_distinct_expressions(table: UnwindTable) -> UnwindTable:
-    """The same table with every expression once, so that equal rules have equal values."""
+    """The table with each distinct expression once, so that equal rules have equal values."""
     numbers: dict[bytes, int] = {}
     number = np.array([numbers.setdefault(one, len(numbers)) for one in table.expressions] or [0], np.int64)
     if len(numbers) == len(table.expressions):
@@ -40,8 +40,8 @@ def with_distinct_expressions(table: UnwindTable) -> UnwindTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """What rows say, each distinct content once: `number` i64, of each row the number of its content; of each content
-    its CFA rule, the indices of its register rules in `rules`, and the first row that has it, i64."""
+    """The distinct contents of rows. `number`: i64, per row the number of its content. Per content: `cfa`, the CFA
+    rule; `slices`, the register rules as indices into `rules`; `first`: i64, the first row that has it."""
 
     number: NDArray[np.int64]
     cfa: list[CfaRule]
@@ -60,15 +60,15 @@ def contents_of(table: UnwindTable) -> Contents:
     known: dict[tuple[int, int, int], CfaRule] = {}
     cfa = []
     columns = (column[first].tolist() for column in (rows.cfa_kind, rows.cfa_register, rows.cfa_offset))
-    for row, said in zip(first.tolist(), zip(*columns, strict=True), strict=True):
-        if said not in known:
-            known[said] = table.cfa(row)
-        cfa.append(known[said])
+    for row, rule in zip(first.tolist(), zip(*columns, strict=True), strict=True):
+        if rule not in known:
+            known[rule] = table.cfa(row)
+        cfa.append(known[rule])
     return Contents(number, cfa, [indices[one] for one in slices[first].tolist()], rules, first)
 
 
 def row_contents(table: UnwindTable) -> tuple[NDArray[np.int64], list[Row]]:
-    """For each row the number of its distinct content; and the contents, as rows at offset 0."""
+    """The number of each row's content, and the distinct contents, as rows with offset 0."""
     found = contents_of(table)
     registers: dict[tuple[int, ...], tuple[RegisterRule, ...]] = {}
     for one in found.slices:
@@ -84,14 +84,14 @@ def row_contents(table: UnwindTable) -> tuple[NDArray[np.int64], list[Row]]:
 
 
 def content_numbers(table: UnwindTable) -> NDArray[np.int64]:
-    """A number for each row of a table with distinct expressions, equal where all but the offset is."""
+    """Number the rows of a table with distinct expressions: rows that differ only in the offset get the same number."""
     return _numbers(table, _rule_slices(table)[0])[0]
 
 
 def _numbers(table: UnwindTable, slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each row's content, and the first row of each."""
+    """The number of each row's content, and the first row of each content."""
     rows, count = table.rows, len(table.rows.offset)
-    slots, number, first = _room(count)
+    slots, number, first = _empty_table(count)
     columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state)
     # Values other than 0 are rare.
     values = [column for column in (getattr(rows, name) for name in ROW_VALUES) if column.any()]
@@ -101,9 +101,9 @@ def _numbers(table: UnwindTable, slices: NDArray[np.int64]) -> tuple[NDArray[np.
 
 
 def _rule_slices(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each row's register rules, equal where they are, and the first row of each."""
+    """Number the register rules of rows: equal ones get the same number. Returns also the first row of each number."""
     rows, rules = table.rows, table.rules
-    slots, number, first = _room(len(rows.offset))
+    slots, number, first = _empty_table(len(rows.offset))
     known_count, known_number = np.full(len(rules.kind) + 1, -1, np.int32), np.empty(len(rules.kind) + 1, np.int64)
     columns = (rows.first_rule, rows.rule_count, rules.register, rules.kind, rules.value)
     found = engine.shared.numbering.slices(
@@ -113,7 +113,7 @@ def _rule_slices(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def _rules_of(table: UnwindTable, rows: NDArray[np.int64]) -> tuple[list[RegisterRule], list[tuple[int, ...]]]:
-    """The distinct register rules of some rows, and of each row which they are."""
+    """The distinct register rules of these rows, and for each row the indices of its own among them."""
     first, count = table.rows.first_rule[rows], table.rows.rule_count[rows].astype(np.int64)
     place, rules = ranges(first, count), table.rules
     number, one = number_distinct(rules.register[place], rules.kind[place], rules.value[place])
@@ -123,8 +123,8 @@ def _rules_of(table: UnwindTable, rows: NDArray[np.int64]) -> tuple[list[Registe
 
 
 def number_distinct(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each element of some columns, equal where all of them are, in the order in which they first occur;
-    and the first element of each."""
+    """Number the elements of columns, in order of first occurrence: elements that are equal in every column get the
+    same number. Returns also the first element of each number."""
     if len(columns) == 1:
         return _keys(columns[0].astype(np.int64).view(np.uint64))
     hashes = np.zeros(len(columns[0]), np.uint64)
@@ -133,26 +133,27 @@ def number_distinct(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[
         hashes ^= hashes >> np.uint64(31)
     number, first = _keys(hashes)
     if not all(np.array_equal(column, column[first][number]) for column in columns):
-        # Chance: with other keys it will not be so again.
+        # A collision, by chance: other keys are drawn.
         return number_distinct(*columns)
     return number, first
 
 
 def _keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    slots, number, first = _room(len(keys))
+    slots, number, first = _empty_table(len(keys))
     found = engine.shared.numbering.keys(int(random_keys(1)[0]), *views(keys, slots, number, first))
     return number, first[:found]
 
 
-def _room(count: int) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    """A hash table for so many elements, and columns for their numbers and the first of each."""
+def _empty_table(count: int) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """A hash table for this many elements, and columns for their numbers and the first element of each number."""
     return (hash_slots(count), np.empty(count, np.int64), np.empty(count, np.int64))
 
 
 def intern(
     data: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64], kind: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Number the byte ranges data[start:end], equal ones (of equal `kind`) alike, and give the first of each number."""
+    """Number the byte ranges data[start:end]: equal ranges of equal `kind` get the same number. Returns also the first
+    range of each number."""
     count = len(start)
     slots = hash_slots(count)
     hashes = np.empty(count, np.uint64)
@@ -164,11 +165,11 @@ def intern(
 
 
 def random_base() -> int:
-    """A base for hashes below 2**31 that nobody can foresee: no input can be chosen to collide."""
+    """A random base for hashes, below 2**31: unpredictable, so that no input can be chosen to collide."""
     return int.from_bytes(os.urandom(3), "little") + (1 << 29)
 
 
 def random_keys(count: int) -> NDArray[np.uint64]:
-    """`count` odd numbers of 64 bits and a `random_base`, for hashes of several columns."""
+    """`count` random odd 64-bit numbers and a `random_base`, for hashes of several columns."""
     odd = np.frombuffer(os.urandom(8 * count), np.uint64) | np.uint64(1)
     return np.append(odd, np.uint64(random_base()))

@@ -1,7 +1,7 @@
-"""Which function and which row of a table apply at a PC: many PCs at once.
+"""Find the function and the row in force at a PC, for many PCs at once.
 
-Strategy: functions become disjoint ranges in order of addresses, searched once for all PCs; then a bisection of
-each PC's row run, all of them in step.
+Strategy: functions become disjoint ranges in address order, searched once for all PCs; then each PC's row run is
+bisected, all runs in step.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class RowsAt(Columns):
 
 
 def addresses(pcs: ArrayLike) -> NDArray[np.uint64]:
-    """PCs given in any way as a column of their own."""
+    """PCs in any form as a new column."""
     return np.array(pcs, np.uint64, ndmin=1)
 
 
 def find_rows(table: UnwindTable, pcs: ArrayLike) -> RowsAt:
     """The function and the row in force at each PC, for a table of a linked file. PCs are absolute, in any order.
 
-    A PC that several functions claim belongs to the one that starts first.
+    A PC that several functions cover belongs to the one that starts first.
     """
     pc = addresses(pcs)
     function = ranges_at(table.functions.start, table.functions.size, pc)
@@ -47,14 +47,14 @@ def find_rows(table: UnwindTable, pcs: ArrayLike) -> RowsAt:
 
 
 def owners(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """As `range_owners`, of a table's functions."""
+    """As `range_owners`, for the functions of a table."""
     return range_owners(table.functions.start, table.functions.size)
 
 
 def range_owners(start: NDArray[np.uint64], size: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Ranges and the first address that each has for itself, ascending: it is the range's up to its end.
+    """The ranges that own addresses, and the first address that each owns, ascending; it owns the rest up to its end.
 
-    An address that several have belongs to the one that starts first. A range that has none is not among them.
+    An address in several ranges is owned by the one that starts first.
     """
     order = np.argsort(start, kind="stable")
     order = order[size[order] > 0]
@@ -70,7 +70,7 @@ def range_owners(start: NDArray[np.uint64], size: NDArray[np.uint64]) -> tuple[N
 
 
 def ranges_at(start: NDArray[np.uint64], size: NDArray[np.uint64], pc: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The range that has each PC, by `range_owners`; NOTHING where none has it."""
+    """The range that owns each PC (`range_owners`), or NOTHING."""
     owner, begin = range_owners(start, size)
     found = values_at(owner, np.searchsorted(begin, pc, side="right") - 1, NOTHING)
     hits = np.flatnonzero(found != NOTHING)
@@ -80,7 +80,7 @@ def ranges_at(start: NDArray[np.uint64], size: NDArray[np.uint64], pc: NDArray[n
 
 
 def rows_in_force(table: UnwindTable, function: NDArray[np.int64], pc: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The last row at or before each PC, in a function that holds it."""
+    """The last row at or before each PC, in its `function`, which covers it."""
     functions = table.functions
     offset = pc - functions.start[function]
     block = functions.repetition[function].astype(np.uint64)

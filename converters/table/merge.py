@@ -1,7 +1,7 @@
-"""Several tables as one: what is said twice, and what is said differently.
+"""Merge several tables into one, and find duplicates and conflicts.
 
-Strategy: a table becomes steps of addresses, each with the function that has them and the number of a rule set; the
-tables are laid over one another, those given first on top, and the steps that remain are pieces of their functions.
+Strategy: a table becomes address ranges, called steps, each with the function that covers it and the number of a rule
+set. For each step the first table that covers it is kept; the kept steps become pieces of the tables' functions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .model import UnwindTable, concatenate
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Rows of all functions of one table, each function's counted for itself, before their number has to be in proportion.
+# A table may have this many rows, shared ones counted once per function; more only as SHARED_ROWS allows.
 FREE_ROWS = 1 << 20
 # Functions share rows: real files have 2 to 5 times as many rows as distinct ones.
 SHARED_ROWS = 16
@@ -41,7 +41,7 @@ class SharedRange:
 
 @columns
 class SharedRanges(Columns):
-    """Such ranges as columns, ascending."""
+    """Shared ranges as columns, ascending."""
 
     start: NDArray[np.uint64] = column_of("address", "of the first PC")
     end: NDArray[np.uint64] = column_of("address", "after the last PC")
@@ -49,18 +49,18 @@ class SharedRanges(Columns):
     second: NDArray[np.int64] = column_of("index", "of the other input")
 
     def __getitem__(self, index: int) -> SharedRange:
-        """One of them as an object. Raises IndexError."""
+        """One range as an object. Raises IndexError."""
         return SharedRange(**self.record(index))
 
     @property
     def bytes(self) -> int:
-        """PCs in all of them, those that three inputs cover counted twice."""
+        """The sum of their sizes; bytes that three inputs cover count twice."""
         return sum((self.end - self.start).tolist())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Merged:
-    """What `merge` made: functions in order of addresses, none of which shares a PC with another."""
+    """The result of `merge`: functions in address order that share no PC, and the ranges that several inputs cover."""
 
     table: UnwindTable
     duplicates: SharedRanges
@@ -69,14 +69,14 @@ class Merged:
 
 @columns
 class _Steps(Columns):
-    """Address ranges, each up to the start of the next one; NOTHING in a range without a function."""
+    """Address ranges, each up to the start of the next one; `function` is NOTHING in a range without a function."""
 
     start: NDArray[np.uint64] = column_of("address")
     function: NDArray[np.int64] = column_of("index", "of the function")
     rules: NDArray[np.int64] = column_of("number", "of its rule set")
 
     def at(self, pc: NDArray[np.uint64]) -> _Steps:
-        """The same, in steps that start elsewhere."""
+        """The same contents in steps that start at these PCs."""
         place = np.searchsorted(self.start, pc, side="right") - 1
         return _Steps(pc, values_at(self.function, place, NOTHING), values_at(self.rules, place, NOTHING))
 
@@ -98,7 +98,7 @@ def merge(tables: Sequence[UnwindTable], project: Projection = _everything) -> M
     ParseError if the number of rows is out of proportion.
     """
     if not tables:
-        raise BuildError("", None, "", "there is nothing to merge")
+        raise BuildError("", None, "", "there are no tables to merge")
     for table in tables:
         refuse_mixture(table, tables[0])
     owner_of = group_numbers(np.array([len(table) for table in tables]))
@@ -122,21 +122,21 @@ def merge(tables: Sequence[UnwindTable], project: Projection = _everything) -> M
 
 
 def refuse_mixture(table: UnwindTable, first: UnwindTable) -> None:
-    """BuildError where a table is not of the architecture and byte order of the first one."""
+    """Raise BuildError if a table does not have the architecture and byte order of the first one."""
     if (table.architecture, table.byte_order) != (first.architecture, first.byte_order):
-        said, expected = (f"{one.architecture.name}, {one.byte_order}-endian" for one in (table, first))
-        raise BuildError(table.source, None, "architecture", f"is {said}, the first input's {expected}")
+        found, expected = (f"{one.architecture.name}, {one.byte_order}-endian" for one in (table, first))
+        raise BuildError(table.source, None, "architecture", f"is {found}, that of the first input is {expected}")
 
 
 def _steps(table: UnwindTable, first_function: int, numbers: dict[RuleSet, int], project: Projection) -> _Steps:
-    """The table as steps; its functions are numbered from `first_function`, rule sets as and in `numbers`."""
+    """The table as steps. Functions are numbered from `first_function`; rule sets by `numbers`, which gets new ones."""
     functions = table.functions
     rows = int(np.diff(table.run_rows)[functions.run].sum())
     limit = max(FREE_ROWS, SHARED_ROWS * (len(table.rows.offset) + len(table)))
     if rows > limit:
-        raise ParseError(table.source, None, "functions", f"have {rows} rows, more than the {limit} to be compared")
+        raise ParseError(table.source, None, "functions", f"have {rows} rows; at most {limit} can be compared")
     if (functions.size > ~functions.start).any():
-        raise ParseError(table.source, None, "functions", "reach past the address space")
+        raise ParseError(table.source, None, "functions", "extend past the end of the address space")
     owner, begin = owners(table)
     end = functions.start[owner] + functions.size[owner]
     rules = by_pc(project(table))
@@ -148,7 +148,7 @@ def _steps(table: UnwindTable, first_function: int, numbers: dict[RuleSet, int],
 def _inside(
     at: NDArray[np.uint64], start: NDArray[np.uint64], end: NDArray[np.uint64], value: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The value of the disjoint range that each address lies in, or NOTHING."""
+    """The value of the range (of disjoint ones) that contains each address, or NOTHING."""
     place = np.searchsorted(start, at, side="right") - 1
     return np.where(at < values_at(end, place, 0), values_at(value, place, NOTHING), NOTHING)
 
@@ -156,11 +156,11 @@ def _inside(
 def _shared(
     above: _Steps, below: _Steps, owner_of: NDArray[np.int64], index: int
 ) -> tuple[NDArray[np.bool_], SharedRanges]:
-    """Which PCs the table of that index shares with those above it, neighbours as one; and which are conflicts."""
+    """The ranges that the table with this index shares with earlier ones, and which of them are conflicts."""
     is_shared = (above.function != NOTHING) & (below.function != NOTHING)
     is_conflict = is_shared & (above.rules != below.rules)
     first = np.where(is_shared, values_at(owner_of, above.function, NOTHING), NOTHING)
-    # The last step has no function: it only ends the one before.
+    # The last step has no function: it is only the end of its predecessor.
     begins, ends = _runs(first * 2 + is_conflict)
     kept = is_shared[begins]
     begins, ends = begins[kept], ends[kept]
@@ -169,7 +169,7 @@ def _shared(
 
 
 def _runs(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where runs of equal neighbours begin, and the places behind them."""
+    """The start and the end (exclusive) of each run of equal neighbours."""
     is_start = run_starts(keys)
     return np.flatnonzero(is_start), np.flatnonzero(run_ends(is_start)) + 1
 

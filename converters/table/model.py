@@ -1,9 +1,9 @@
 """The table: every format is read into it and written from it. Read this first.
 
-Strategy: a *row* is DWARF's: rules that hold from one PC up to the next row's. A *row run* is the rows of
-one function, PCs counted from its start; functions with equal runs share one. Everything is columns
-(NumPy); `Function` and `Row` are a view of single records, for reading, tests and messages. Rules are
-slices too: rows with equal rules share one.
+Strategy: a *row* is as in DWARF: the rules in force from one PC up to the next row. A *row run* is the rows of
+one function, with PCs relative to its start; functions with equal runs share one. Everything is stored in columns
+(NumPy); `Function` and `Row` are objects for single records, for reading, tests and messages. The register rules of a
+row are a slice of the rule columns; rows with equal rules share a slice.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 class FunctionFlag(IntFlag):
-    """What holds for a whole function."""
+    """Properties of a whole function."""
 
     SIGNAL_FRAME = 0x1
     PAUTH_B_KEY = 0x2
     MEMORY_TAGGING = 0x4
     HAS_LSDA = 0x8
-    UNKNOWN_AUGMENTATION = 0x10  # only its addresses could be read: one row without rules
+    UNKNOWN_AUGMENTATION = 0x10  # only the function's addresses could be read; it has one row without rules
 
 
 NO_FLAGS = FunctionFlag(0)
@@ -54,20 +54,20 @@ class FunctionColumns(Columns):
     size: NDArray[np.uint64] = column_of("bytes")
     run: NDArray[np.uint32] = column_of("index", "of its row run")
     section: NDArray[np.uint32] = column_of(
-        "index", "of its ELF section in a relocatable file; 0 in others, and where the file does not tell"
+        "index", "of its ELF section in a relocatable file; 0 in other files, and if the section is unknown"
     )
     segment: NDArray[np.uint64] = column_of("segment selector")
-    return_column: NDArray[np.uint32] = column_of("DWARF register", "whose rule is the return address's")
+    return_column: NDArray[np.uint32] = column_of("DWARF register", "whose rule gives the return address")
     repetition: NDArray[np.uint16] = column_of(
-        "bytes", "of its PCMASK block, 0 without one; rows then apply to the PC modulo it, from `start`"
+        "bytes", "of its PCMASK block: row offsets apply to (PC - `start`) modulo this; 0 for no block"
     )
     flags: NDArray[np.uint8] = column_of(FunctionFlag)
-    personality_encoding: NDArray[np.uint8] = column_of(DW_EH_PE, "omit where it has none", fill=DW_EH_PE.omit)
+    personality_encoding: NDArray[np.uint8] = column_of(DW_EH_PE, "`omit` if it has none", fill=DW_EH_PE.omit)
     personality: NDArray[np.uint64] = column_of(
-        "address", "as resolved: of the cell, where the encoding is indirect; in a relocatable file without its section"
+        "address", "resolved; for an indirect encoding that of the cell; in a relocatable file relative to its section"
     )
     lsda: NDArray[np.uint64] = column_of("address", "as `personality`; meaningless without `HAS_LSDA`")
-    origin: NDArray[np.uint64] = column_of("section offset", "of the record that it came from, for messages")
+    origin: NDArray[np.uint64] = column_of("section offset", "of the record it was read from, for messages")
 
 
 @columns
@@ -77,12 +77,12 @@ class RowColumns(Columns):
     offset: NDArray[np.uint64] = column_of("bytes", "from the function's start")
     cfa_kind: NDArray[np.uint8] = column_of(CfaKind)
     cfa_register: NDArray[np.uint16] = column_of("DWARF register", "that the CFA is relative to")
-    cfa_offset: NDArray[np.int64] = column_of("bytes", "from `cfa_register`; or the index of an expression")
+    cfa_offset: NDArray[np.int64] = column_of("bytes", "relative to `cfa_register`; or the index of an expression")
     ra_state: NDArray[np.uint8] = column_of(RaState)
     first_rule: NDArray[np.int64] = column_of("index", "of the first of its register rules")
     rule_count: NDArray[np.uint16] = column_of("rules")
     args_size: NDArray[np.uint64] = column_of(
-        "bytes", "of arguments on the stack, which a landing pad drops (DW_CFA_GNU_args_size)"
+        "bytes", "of arguments on the stack, which the unwinder pops before a landing pad (DW_CFA_GNU_args_size)"
     )
 
 
@@ -92,11 +92,13 @@ class RuleColumns(Columns):
 
     register: NDArray[np.uint16] = column_of("DWARF register")
     kind: NDArray[np.uint8] = column_of(RuleKind)
-    value: NDArray[np.int64] = column_of("bytes", "from the CFA; or a DWARF register, or the index of an expression")
+    value: NDArray[np.int64] = column_of(
+        "bytes", "relative to the CFA; or a DWARF register, or the index of an expression"
+    )
 
 
 class CfaRule(NamedTuple):
-    """`value` is the offset in bytes for REGISTER, the expression's bytes for EXPRESSION."""
+    """The CFA rule of a row; `value` is the offset in bytes for REGISTER, the expression for EXPRESSION."""
 
     kind: CfaKind
     register: int = 0
@@ -104,7 +106,7 @@ class CfaRule(NamedTuple):
 
 
 class RegisterRule(NamedTuple):
-    """The rule of one register; `value` is bytes from the CFA, a register, or an expression's bytes."""
+    """The rule of one register; `value` is an offset in bytes relative to the CFA, a register, or an expression."""
 
     register: int
     kind: RuleKind
@@ -128,7 +130,7 @@ ROW_VALUES = tuple(one.name for one in fields(Row) if one.name not in ("offset",
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One function with its rows; the fields are those of `FunctionColumns`."""
+    """One function with its rows; the other fields are those of `FunctionColumns`."""
 
     start: int
     size: int
@@ -148,9 +150,9 @@ class Function:
 class UnwindTable:
     """All unwind information of one source.
 
-    `run_rows` i64, one more than runs: rows run_rows[r] up to run_rows[r + 1] are run r's. `expressions`: the
-    DWARF expressions that rules name by index. `load_address`: of the first PT_LOAD. `source`: for messages. `code`:
-    the executable sections of the file that it is about, for who has to know what lies between functions.
+    `run_rows`: i64, one element more than runs; the rows of run r are run_rows[r] up to run_rows[r + 1].
+    `expressions`: the DWARF expressions that rules refer to by index. `load_address`: the address of the first PT_LOAD.
+    `source`: a name for messages. `code`: the file's executable sections, needed to inspect bytes between functions.
     """
 
     architecture: Architecture
@@ -166,15 +168,15 @@ class UnwindTable:
 
     @property
     def address_size(self) -> int:
-        """Bytes of an address."""
+        """The size of an address in bytes."""
         return self.architecture.address_size
 
     def __len__(self) -> int:
-        """How many functions."""
+        """The number of functions."""
         return len(self.functions)
 
     def __repr__(self) -> str:
-        """What and how much it is, in two lines."""
+        """Source, architecture and sizes, in two lines."""
         source = f" of {self.source}" if self.source else ""
         return (
             f"<UnwindTable{source}: {self.architecture.name}, {self.byte_order}-endian\n"
@@ -182,7 +184,7 @@ class UnwindTable:
         )
 
     def _repr_html_(self) -> str:
-        """Its first functions as a table, for notebooks."""
+        """The first functions as an HTML table, for notebooks."""
         from html import escape
 
         lines = [f"<caption>{escape(repr(self))}</caption>", "<tr><th>start</th><th>size</th><th>rows</th></tr>"]
@@ -196,7 +198,7 @@ class UnwindTable:
         return "<table>" + "".join(lines) + "</table>"
 
     def select(self, which: Which) -> UnwindTable:
-        """The table with some of its functions: those at some indices, or those that a mask marks."""
+        """The table with some of its functions, given by indices, a mask or a slice."""
         return replace(self, functions=self.functions.select(which))
 
     def function(self, index: int) -> Function:
@@ -237,7 +239,7 @@ class UnwindTable:
                 return CfaRule(kind)
 
     def rule_slice(self, first: int, count: int) -> tuple[RegisterRule, ...]:
-        """`count` register rules from index `first` on."""
+        """The `count` register rules that start at index `first`."""
         return tuple(self._rule(rule) for rule in range(first, first + count))
 
     def _rule(self, index: int) -> RegisterRule:
@@ -248,13 +250,13 @@ class UnwindTable:
         return RegisterRule(int(self.rules.register[index]), kind, value)
 
     def __iter__(self) -> Iterator[Function]:
-        """Every function as an object (slow: for tests and messages); those with one run share its rows."""
+        """All functions as objects (slow: for tests and messages). Functions with one run share its rows."""
         rows_of = cache(self.run)
         return (self._function(index, rows_of) for index in range(len(self)))
 
 
 def concatenate(tables: Sequence[UnwindTable]) -> UnwindTable:
-    """The functions of one or more tables of one architecture, one table after the other; all else is the first's."""
+    """Concatenate the functions of tables of one architecture; other properties are those of the first table."""
     if len(tables) == 1:
         return tables[0]
     first_rule = starts_of(np.array([len(table.rules) for table in tables])).tolist()
@@ -271,7 +273,7 @@ def concatenate(tables: Sequence[UnwindTable]) -> UnwindTable:
 
 
 def _shift(table: UnwindTable, rule: int, expression: int) -> tuple[RowColumns, RuleColumns]:
-    """The rows and rules of a table whose rules and expressions are numbered from these numbers on."""
+    """The rows and rules of a table, with the indices of rules and expressions increased by these numbers."""
     rows, rules = table.rows, table.rules
     if not rule and not expression:
         return rows, rules
@@ -282,7 +284,7 @@ def _shift(table: UnwindTable, rule: int, expression: int) -> tuple[RowColumns, 
 
 
 def concatenate_functions(tables: Sequence[UnwindTable]) -> FunctionColumns:
-    """The functions of all tables, with the runs of each table numbered after those of the one before; a copy."""
+    """The functions of all tables as a copy; the runs of each table are numbered after those of the preceding one."""
     runs = starts_of(np.array([len(table.run_rows) - 1 for table in tables])).astype(np.uint32)
     functions = (table.functions for table in tables)
     return FunctionColumns.concatenate(
@@ -291,7 +293,7 @@ def concatenate_functions(tables: Sequence[UnwindTable]) -> FunctionColumns:
 
 
 class _Interned:
-    """Rules and expressions of a table being made of objects: equal ones once."""
+    """The distinct rules and expressions of a table that is made from objects."""
 
     def __init__(self) -> None:
         self.expressions: dict[bytes, int] = {}
@@ -299,7 +301,7 @@ class _Interned:
         self.rules: list[dict[str, int]] = []
 
     def value(self, value: int | bytes) -> int:
-        """What a column holds for a rule's value."""
+        """The number that a column has for a rule's value."""
         return value if isinstance(value, int) else self.expressions.setdefault(value, len(self.expressions))
 
     def first_rule(self, registers: tuple[RegisterRule, ...]) -> int:
@@ -313,7 +315,7 @@ class _Interned:
 def table_of(
     architecture: Architecture, functions: Iterable[Function], byte_order: ByteOrder | None = None, source: str = ""
 ) -> UnwindTable:
-    """A table made of objects (slow: for tests and for tables made by hand). Functions with equal rows share a run."""
+    """Make a table from objects (slow: for tests and handmade tables). Functions with equal rows share a run."""
     kept = _Interned()
     runs: dict[tuple[Row, ...], int] = {}
     names = [one.name for one in FunctionColumns.declared if one.name != "run"]

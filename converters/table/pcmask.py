@@ -1,7 +1,7 @@
-"""CFA expressions of the PC modulo a block, as GNU ld writes them for the lazy PLT: rows instead of an expression.
+"""Repetition blocks: CFA expressions that depend on the PC modulo a block size, as GNU ld writes for the lazy PLT.
 
-Strategy: such an expression is register + f(PC & (2**k - 1)). `split_repetitive` gives its PCs a function of their
-own with a repetition block (what SFrame says as PCMASK); `unroll` lays the blocks out as ordinary rows in place.
+Strategy: such an expression is register + f(PC & (2**k - 1)). `split_repetitive` makes its PCs a separate function
+with a repetition block (PCMASK in SFrame); `unroll` expands the blocks into ordinary rows in place.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 # SFrame's func_rep_size is one byte.
 MAX_BLOCK = 128
-# Rows of all functions laid out. A PLT of 30,000 entries has fewer; a few bytes of an attack can claim any size.
+# The limit on expanded rows. A PLT of 30,000 entries has fewer; malicious input can declare any size in a few bytes.
 MAX_UNROLLED = 1 << 16
-# Distinct expressions looked at that name the PC: a linker writes one.
+# The limit on distinct expressions with the PC that are examined: a linker writes one.
 MAX_EXPRESSIONS = 8
 
-# For the row that starts there, register and offset by residue.
+# The CFA of such an expression: its register, and its offset for each value of the PC modulo the block.
 Masked = tuple[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """Functions, some of them split. `tables` hold their runs, numbered on from one table to the next; `parent` is
-    the function of the whole table that each comes from. One that was split is there too, and covers nothing."""
+    """Functions, some of them split. Their runs are in `tables`, numbered across all of them. `parent` is the index of
+    the original function of each. An original function that was split remains, with size 0."""
 
     functions: FunctionColumns
     tables: tuple[UnwindTable, ...]
@@ -44,8 +44,8 @@ class Split:
 def split_repetitive(table: UnwindTable) -> Split:
     """The table's functions, split where such expressions begin and end. No row of the table is copied.
 
-    Readers disagree whether a block counts from its FDE's start or from address 0 (the text says the latter), so
-    a part that does not start at a multiple of its block is laid out as ordinary rows.
+    Readers disagree whether a block is relative to the start of its FDE or to address 0 (the specification: the
+    latter), so a part that does not start at a multiple of its block size is expanded into ordinary rows.
     """
     touched = _touched(table)
     everything = np.arange(len(table))
@@ -64,51 +64,51 @@ def split_repetitive(table: UnwindTable) -> Split:
 
 
 def unroll(table: UnwindTable) -> UnwindTable:
-    """The table with every such expression laid out as the rows it stands for; functions keep their indices."""
+    """The table with every such expression expanded into equivalent rows; functions keep their indices."""
     touched = _touched(table)
     if not touched:
         return table
-    laid_out = []
+    expanded = []
     for index, masked in touched.items():
         function = table.function(index)
-        rows = [row for at, end, row in _bounds(function) for row in _lay_out(function, at, end, row, masked)]
-        laid_out.append(replace(function, rows=tuple(rows)))
-    both = concatenate([table, table_of(table.architecture, laid_out)])
+        rows = [row for at, end, row in _bounds(function) for row in _expand(function, at, end, row, masked)]
+        expanded.append(replace(function, rows=tuple(rows)))
+    both = concatenate([table, table_of(table.architecture, expanded)])
     run = both.functions.run[: len(table)].copy()
     run[list(touched)] = both.functions.run[len(table) :]
     return replace(both, functions=replace(table.functions, run=run))
 
 
 def without_repetition(table: UnwindTable) -> tuple[UnwindTable, NDArray[np.uint8]]:
-    """The table with its repetition blocks in one, functions keeping their indices; for each function 0, or the reason
-    why that is not possible.
+    """The table without repetition blocks, and for each function 0 or the reason why its block could not be replaced.
 
-    Two rows whose CFA alone differs become one with an expression of the PC, as GNU ld writes it, where blocks count
-    from a multiple of their size; others are laid out, as far as MAX_UNROLLED rows go.
+    Functions keep their indices. A block of two rows that differ only in the CFA, in a function that starts at a
+    multiple of the block size, becomes one row with a CFA expression of the PC, as GNU ld writes it. Other blocks are
+    expanded into ordinary rows, up to MAX_UNROLLED in all.
     """
     reason = np.zeros(len(table), np.uint8)
     repeated = np.flatnonzero(table.functions.repetition).tolist()
     if not repeated:
         return table, reason
-    left, made, said = MAX_UNROLLED, [], []
+    left, made, replaced = MAX_UNROLLED, [], []
     for index in repeated:
         function = table.function(index)
         if row := _as_expression(function, table):
             made.append(replace(function, rows=(row,)))
-            said.append(index)
+            replaced.append(index)
             continue
         needed = -(-function.size // function.repetition) * len(function.rows)
         reason[index] = Reason.REPETITION if needed > left else 0
         left -= 0 if reason[index] else needed
     both = concatenate([table, table_of(table.architecture, made)])
     run, repetition = both.functions.run[: len(table)].copy(), table.functions.repetition.copy()
-    run[said] = both.functions.run[len(table) :]
-    repetition[said] = repetition[reason > 0] = 0
+    run[replaced] = both.functions.run[len(table) :]
+    repetition[replaced] = repetition[reason > 0] = 0
     return without_blocks(replace(both, functions=replace(table.functions, run=run, repetition=repetition))), reason
 
 
 def _as_expression(function: Function, table: UnwindTable) -> Row | None:
-    """The one row that says what a block's rows do, if there is one."""
+    """One row equivalent to the rows of a block, or None."""
     block, pc = function.repetition, table.architecture.program_counter
     if pc is None or len(function.rows) != 2 or block & block - 1 or function.start % block:
         return None
@@ -124,7 +124,7 @@ def _as_expression(function: Function, table: UnwindTable) -> Row | None:
 
 
 def _step_expression(low: CfaRule, at: int, step: int, block: int, program_counter: int, table: UnwindTable) -> bytes:
-    """`low`, and `step` (a power of two) more where the PC modulo `block` is `at` or more: ld's for the lazy PLT."""
+    """`low`, plus `step` (a power of two) if the PC modulo `block` is at least `at`, as ld writes for the lazy PLT."""
     from ...schemas.expressions import Operation, build_expression
     from ..dwarf.expressions import literal, register_plus
 
@@ -137,16 +137,16 @@ def _step_expression(low: CfaRule, at: int, step: int, block: int, program_count
 
 
 def _touched(table: UnwindTable) -> dict[int, dict[int, Masked]]:
-    """The functions with such a row, and for each of these rows, by its offset, what its expression says."""
-    said = _masked_rows(table)
-    if not said:
+    """The functions with such an expression, and the CFA of each of their rows that have one, by the row's offset."""
+    by_run = _masked_rows(table)
+    if not by_run:
         return {}
     functions = table.functions
-    users = np.isin(functions.run, list(said)) & (functions.repetition == 0) & _stands_alone(table)
+    users = np.isin(functions.run, list(by_run)) & (functions.repetition == 0) & _is_disjoint(table)
     touched: dict[int, dict[int, Masked]] = {}
     left = MAX_UNROLLED
     for index in np.flatnonzero(users).tolist():
-        masked = said[int(functions.run[index])]
+        masked = by_run[int(functions.run[index])]
         size = int(functions.size[index])
         needed = sum(size // len(offsets) * _changes(offsets) for _, offsets in masked.values())
         if needed <= left:
@@ -156,14 +156,14 @@ def _touched(table: UnwindTable) -> dict[int, dict[int, Masked]]:
 
 
 def _masked_rows(table: UnwindTable) -> dict[int, dict[int, Masked]]:
-    """By run, and by the offset of the row in it, what such an expression says."""
+    """The CFA of each row with such an expression, by run and by the row's offset."""
     pc = table.architecture.program_counter
     rows = np.flatnonzero(table.rows.cfa_kind == CfaKind.EXPRESSION)
     if pc is None or not len(rows):
         return {}
     from ..dwarf.expressions import masked_offsets, names_register
 
-    said: dict[int, dict[int, Masked]] = {}
+    by_run: dict[int, dict[int, Masked]] = {}
     known: dict[bytes, Masked | None] = {}
     runs = np.searchsorted(table.run_rows, rows, side="right") - 1
     for row, run in zip(rows.tolist(), runs.tolist(), strict=True):
@@ -172,20 +172,20 @@ def _masked_rows(table: UnwindTable) -> dict[int, dict[int, Masked]]:
             known[expression] = masked_offsets(expression, pc, table.byte_order, table.address_size)
         found = known.get(expression)
         if found is not None:
-            said.setdefault(run, {})[int(table.rows.offset[row])] = found
-    return said
+            by_run.setdefault(run, {})[int(table.rows.offset[row])] = found
+    return by_run
 
 
-def _stands_alone(table: UnwindTable) -> NDArray[np.bool_]:
-    """Which functions have bytes, and share none with another: whose a PC is must not depend on how one is split."""
+def _is_disjoint(table: UnwindTable) -> NDArray[np.bool_]:
+    """Which functions have bytes and share none with another: splitting must not change which function owns a PC."""
     start, end = table.functions.start, table.functions.start + table.functions.size
     has_bytes = np.flatnonzero(table.functions.size)
     order = has_bytes[np.argsort(start[has_bytes], kind="stable")]
     reach = np.maximum.accumulate(end[order])
-    is_apart = start[order][1:] >= reach[:-1]
-    alone = np.zeros(len(table), np.bool_)
-    alone[order] = np.append(True, is_apart)[: len(order)] & np.append(is_apart, True)[: len(order)]
-    return alone
+    is_after = start[order][1:] >= reach[:-1]
+    is_disjoint = np.zeros(len(table), np.bool_)
+    is_disjoint[order] = np.append(True, is_after)[: len(order)] & np.append(is_after, True)[: len(order)]
+    return is_disjoint
 
 
 def _changes(offsets: tuple[int, ...]) -> int:
@@ -193,13 +193,13 @@ def _changes(offsets: tuple[int, ...]) -> int:
 
 
 def _bounds(function: Function) -> list[tuple[int, int, Row]]:
-    """Each row with its offset and the next one's."""
+    """Each row with its offset and its end (exclusive), relative to the function's start."""
     ends = [row.offset for row in function.rows[1:]] + [function.size]
     return [(row.offset, end, row) for row, end in zip(function.rows, ends, strict=True)]
 
 
 def _parts(function: Function, masked: dict[int, Masked]) -> list[Function]:
-    """The function in pieces: rows that repeat apart, those between them together."""
+    """The function in parts: one for each repeating row, and one for the ordinary rows between two of them."""
     parts: list[Function] = []
     plain: list[Row] = []
     for at, end, row in _bounds(function):
@@ -211,7 +211,7 @@ def _parts(function: Function, masked: dict[int, Masked]) -> list[Function]:
             start = function.start + at
             parts.append(replace(function, start=start, size=end - at, rows=residues, repetition=len(block)))
         else:
-            plain += _lay_out(function, at, end, row, masked)
+            plain += _expand(function, at, end, row, masked)
     return parts + _plain_part(function, plain, function.size)
 
 
@@ -223,8 +223,8 @@ def _plain_part(function: Function, rows: list[Row], end: int) -> list[Function]
     return [replace(function, start=function.start + at, size=end - at, rows=moved)]
 
 
-def _lay_out(function: Function, at: int, end: int, row: Row, masked: dict[int, Masked]) -> tuple[Row, ...]:
-    """The ordinary rows that a row stands for."""
+def _expand(function: Function, at: int, end: int, row: Row, masked: dict[int, Masked]) -> tuple[Row, ...]:
+    """The ordinary rows that a row is equivalent to."""
     if at not in masked:
         return (row,)
     register, offsets = masked[at]
@@ -233,9 +233,9 @@ def _lay_out(function: Function, at: int, end: int, row: Row, masked: dict[int, 
 
 
 def _steps(row: Row, register: int, offsets: tuple[int, ...], residue: int, size: int) -> tuple[Row, ...]:
-    """A row wherever the offset changes in `size` bytes, of which the first has that residue."""
+    """A row at each change of the offset in `size` bytes; the PC of the first is `residue` modulo the block size."""
     block = len(offsets)
-    # Bytes from the first one, whose PC has `residue`; offsets[-1] stands before offsets[0].
+    # Relative to the first byte. The block repeats, so offsets[-1] precedes offsets[0].
     changes = [at for at in range(block) if offsets[(residue + at) % block] != offsets[(residue + at) % block - 1]]
     starts = [base + at for base in range(0, size, block) for at in changes] if changes else []
     return tuple(

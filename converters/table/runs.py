@@ -1,4 +1,4 @@
-"""Row runs cut where functions end, bounded by the size of the section."""
+"""Cut row runs where functions end; the work is bounded by the size of the section."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# More rows than this for each byte are one, too: SFrame FDEs that name the same FREs from different starts, or
-# cut them at different ends.
+# A limit against attacks: SFrame FDEs can refer to the same FREs from different starts, or cut them at different ends.
 ROWS_PER_BYTE = 4
 
 
@@ -24,15 +23,16 @@ def cut_runs(
     run_rows: NDArray[np.int64],
     offset: NDArray[np.uint64],
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
-    """Give each function that ends before its run does a run of the rows below `reach` (one at least).
+    """Give each function that ends before its run does a run of only the rows below `reach` (at least one).
 
-    `reach` is in bytes from the function's start, `offset` the rows'. Returns the functions' runs, `run_rows`, and
-    which rows have to be repeated behind the others; raises ParseError where these are out of proportion.
+    `reach` and `offset`, that of the rows, are in bytes from the function's start. Returns the runs of the functions,
+    the new `run_rows`, and which rows to append a copy of. Raises ParseError for more than ROWS_PER_BYTE new rows per
+    byte of the section.
     """
     if not len(run):
         return run, run_rows, np.zeros(0, np.int64)
     too_long = np.flatnonzero((offset[run_rows[1:] - 1][run] >= reach) & (np.diff(run_rows)[run] > 1))
-    pieces: dict[tuple[int, int], int] = {}
+    cut: dict[tuple[int, int], int] = {}
     taken: list[NDArray[np.int64]] = []
     left = ROWS_PER_BYTE * len(section)
     run = run.copy()
@@ -40,15 +40,15 @@ def cut_runs(
         first, last = run_rows[run[function]], run_rows[run[function] + 1]
         kept = max(1, int(np.searchsorted(offset[first:last], reach[function])))
         key = (int(run[function]), kept)
-        if key not in pieces:
-            pieces[key] = len(run_rows) - 1 + len(pieces)
+        if key not in cut:
+            cut[key] = len(run_rows) - 1 + len(cut)
             left -= kept
             if left < 0:
                 reason = f"more than {ROWS_PER_BYTE} rows for each byte of the section"
                 raise ParseError(section, None, f"FDE[{function}]", reason)
             taken.append(np.arange(first, first + kept))
-        run[function] = pieces[key]
+        run[function] = cut[key]
     if not taken:
         return run, run_rows, np.zeros(0, np.int64)
-    run_rows = np.concatenate([run_rows, run_rows[-1] + np.cumsum([len(piece) for piece in taken])])
+    run_rows = np.concatenate([run_rows, run_rows[-1] + np.cumsum([len(rows) for rows in taken])])
     return run, run_rows, np.concatenate(taken)

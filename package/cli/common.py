@@ -138,7 +138,7 @@ def refuse_the_input(options: argparse.Namespace, written: str, read: str | None
         return
     if Path(written).exists() and source.exists() and source.samefile(written):
         hint = ": use --in-place" if "in_place" in options and written == options.output else ""
-        options.command.error(f"{written} is the input itself{hint}")
+        options.command.error(f"{written} is the input file{hint}")
 
 
 def count_text(number: int | None, singular: str, plural: str | None = None) -> str:

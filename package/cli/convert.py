@@ -99,7 +99,7 @@ def _text(report: ConvertReport) -> str:
     lines = [
         f"{report.output}: {count_text(report.functions, 'function')}: {report.converted:,} converted, "
         f"{report.partial:,} in part, {report.functions - report.converted - report.partial:,} not",
-        f"  {written}{header}; from {report.source_bytes:,} of {report.source}{version}",
+        f"  {written}{header}; from {report.source_bytes:,} bytes of {report.source}{version}",
     ]
     lines += writer_lines(report.writer, report.moved, report.passed_over)
     return "\n".join(lines + refused_lines(report.refused))

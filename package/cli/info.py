@@ -58,7 +58,7 @@ def _info_text(found: FileInfo) -> str:
                 f"{share_text(section.covered_bytes or 0, found.code_bytes)} of code bytes covered"
             )
             if section.opaque:
-                lines.append(f"  {count_text(section.opaque, 'function')} without rules: an unknown augmentation")
+                lines.append(f"  {count_text(section.opaque, 'function')} without rules: unknown augmentation")
     if not found.sections:
         lines.append("no unwind information")
     return "\n".join(lines)

@@ -1,8 +1,8 @@
-"""Whole jobs, from a file to a file with a report, a file each: a command of the command line is one call from here.
+"""The function that does the work of each command: it reads files, writes files and returns a report.
 
-Strategy: converters and writers do not know each other; here they meet. The jobs have a folder of their own because
-a module `unwindkit.convert` would hide the public function of that name: importing a submodule sets the attribute of
-its package.
+Strategy: converters and writers do not import each other; this package combines them. It is a folder of its own
+because a module `unwindkit.convert` would hide the public function of that name: importing a submodule sets the
+attribute of its package.
 """
 
 from __future__ import annotations

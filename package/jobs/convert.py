@@ -1,7 +1,7 @@
-"""Unwind information from one format or version into another: the job of `unwindkit convert`.
+"""Convert unwind information from one format or version to another (`unwindkit convert`).
 
-Strategy: the input, an ELF file or the bytes of a section, becomes the table; the target makes its own bytes of that.
-Only `.sframe` and `.eh_frame` can be put into a copy of an ELF file.
+Strategy: the input, an ELF file, a raw section or a symbol file, is read into a table, and the target format is encoded
+from the table. Only `.sframe` and `.eh_frame` can be written into a copy of an ELF file.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Target = Literal["sframe", "eh_frame", "debug_frame", "directives", "breakpad"]
 class ConvertReport(Placement, Coverage, FileReport):
     """What `convert` did. Sizes in bytes.
 
-    `functions` were read from `source`, a section of `source_bytes` and, where it is SFrame, of `source_version`;
-    `written` are the bytes of the result's section, or of the text. `address` and `header_address`, that of the
-    `.eh_frame_hdr`, are None where the result has none. `sframe` is None for other targets.
+    `functions` were read from `source`, a section of `source_bytes` and, if it is SFrame, of `source_version`.
+    `written` is the size of the section or text written. `address` and `header_address`, that of the `.eh_frame_hdr`,
+    are None if the result has none. `sframe` is None for other targets.
     """
 
     source: str
@@ -56,8 +56,8 @@ class ConvertReport(Placement, Coverage, FileReport):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Job:
-    """One conversion: what was read, and what was asked for."""
+class _Request:
+    """One conversion: the source and the arguments of `convert`."""
 
     path: Path
     out_path: Path
@@ -71,7 +71,7 @@ class _Job:
 
     @property
     def section_address(self) -> int:
-        """Where a section written alone is meant to be."""
+        """The virtual address of a section written alone."""
         return self.found.section.address if self.to_address is None else self.to_address
 
 
@@ -99,7 +99,7 @@ def convert(
     section for the virtual address `to_address` (None: that of the input). "debug_frame": a section. "directives":
     source for GNU as. "breakpad": STACK CFI lines, relative to the load address.
 
-    Raises OSError, ParseError for broken input, BuildError for what cannot be written; `out_path` is then unchanged.
+    Raises OSError, ParseError for malformed input, BuildError for what cannot be written; `out_path` is then unchanged.
     """
     if to not in get_args(Target):
         raise BuildError("", None, "to", f"{to!r} is not one of {', '.join(get_args(Target))}")
@@ -110,27 +110,27 @@ def convert(
     found = read_source(Path(path), source, address, architecture)
     into_elf = to in ("sframe", "eh_frame") and found.image is not None and not section_only
     if into_elf and to_address is not None:
-        raise BuildError(f".{to}", None, "to_address", "is chosen by what writes an ELF file")
-    job = _Job(Path(path), Path(out_path), found, to, to_address, into_elf, writer, version or 2, compact)
+        raise BuildError(f".{to}", None, "to_address", "applies to a section written alone")
+    request = _Request(Path(path), Path(out_path), found, to, to_address, into_elf, writer, version or 2, compact)
     if to == "sframe":
-        return _to_sframe(job)
-    return _to_eh_frame(job) if to == "eh_frame" else _to_bytes(job)
+        return _to_sframe(request)
+    return _to_eh_frame(request) if to == "eh_frame" else _to_bytes(request)
 
 
-def _to_sframe(job: _Job) -> ConvertReport:
-    table = trim(job.found.table)
-    encoded, refusals = sframe_from_table(table, job.version, job.compact)
+def _to_sframe(request: _Request) -> ConvertReport:
+    table = trim(request.found.table)
+    encoded, refusals = sframe_from_table(table, request.version, request.compact)
     is_written = np.zeros(len(table), np.bool_)
     is_written[encoded.function] = True
     functions = int((table.functions.size > 0).sum())
-    report = _report(job, functions, is_written, refusals, len(encoded))
-    report = replace(report, address=job.section_address, sframe=SframeFigures(**sframe_figures(encoded)))
-    if not job.into_elf:
-        write_bytes(job.out_path, encoded.at(job.section_address))
+    report = _report(request, functions, is_written, refusals, len(encoded))
+    report = replace(report, address=request.section_address, sframe=SframeFigures(**sframe_figures(encoded)))
+    if not request.into_elf:
+        write_bytes(request.out_path, encoded.at(request.section_address))
         return report
     from ..writers.elf.add import write_section
 
-    written = write_section(job.path, job.out_path, sframe_section(encoded), job.writer)
+    written = write_section(request.path, request.out_path, sframe_section(encoded), request.writer)
     return replace(
         report,
         address=written.address,
@@ -140,16 +140,16 @@ def _to_sframe(job: _Job) -> ConvertReport:
     )
 
 
-def _to_eh_frame(job: _Job) -> ConvertReport:
-    table = job.found.table
-    if not job.into_elf:
-        data, refusals = to_eh_frame(table, job.section_address)
-        write_bytes(job.out_path, data)
-        report = _report(job, len(table), _has_rest(table, refusals), refusals, len(data))
-        return replace(report, address=job.section_address)
-    refusals, size, written = write_eh_frame(job.path, job.out_path, job.found, job.writer)
+def _to_eh_frame(request: _Request) -> ConvertReport:
+    table = request.found.table
+    if not request.into_elf:
+        data, refusals = to_eh_frame(table, request.section_address)
+        write_bytes(request.out_path, data)
+        report = _report(request, len(table), _has_rest(table, refusals), refusals, len(data))
+        return replace(report, address=request.section_address)
+    refusals, size, written = write_eh_frame(request.path, request.out_path, request.found, request.writer)
     return replace(
-        _report(job, len(table), _has_rest(table, refusals), refusals, size),
+        _report(request, len(table), _has_rest(table, refusals), refusals, size),
         address=written.address,
         header_address=written.header_address,
         writer=written.engine,
@@ -158,7 +158,7 @@ def _to_eh_frame(job: _Job) -> ConvertReport:
     )
 
 
-# Targets that depend on no address.
+# The targets whose bytes do not depend on an address.
 _ENCODERS: dict[str, Callable[[UnwindTable], tuple[bytes, Refusals]]] = {
     "debug_frame": to_debug_frame,
     "directives": to_directives,
@@ -166,15 +166,15 @@ _ENCODERS: dict[str, Callable[[UnwindTable], tuple[bytes, Refusals]]] = {
 }
 
 
-def _to_bytes(job: _Job) -> ConvertReport:
-    table = job.found.table
-    data, refusals = _ENCODERS[job.to](table)
-    write_bytes(job.out_path, data)
-    return _report(job, len(table), _has_rest(table, refusals), refusals, len(data))
+def _to_bytes(request: _Request) -> ConvertReport:
+    table = request.found.table
+    data, refusals = _ENCODERS[request.to](table)
+    write_bytes(request.out_path, data)
+    return _report(request, len(table), _has_rest(table, refusals), refusals, len(data))
 
 
 def _has_rest(table: UnwindTable, refusals: Refusals) -> NDArray[np.bool_]:
-    """Whether any of each function is left after its refusals."""
+    """Which functions are not refused completely."""
     size = (refusals.end - refusals.start).astype(np.float64)
     refused = np.bincount(refusals.function, weights=size, minlength=len(table))
     is_refused = np.bincount(refusals.function, minlength=len(table)) > 0
@@ -182,16 +182,16 @@ def _has_rest(table: UnwindTable, refusals: Refusals) -> NDArray[np.bool_]:
 
 
 def _report(
-    job: _Job, functions: int, is_written: NDArray[np.bool_], refusals: Refusals, written: int
+    request: _Request, functions: int, is_written: NDArray[np.bool_], refusals: Refusals, written: int
 ) -> ConvertReport:
-    """All but where the section is."""
+    """The report without the placement of the section."""
     return ConvertReport(
-        file=os.fspath(job.path),
-        output=os.fspath(job.out_path),
-        source=job.found.section.name,
-        source_version=job.found.version,
-        source_bytes=len(job.found.section),
-        to=job.to,
+        file=os.fspath(request.path),
+        output=os.fspath(request.out_path),
+        source=request.found.section.name,
+        source_version=request.found.version,
+        source_bytes=len(request.found.section),
+        to=request.to,
         functions=functions,
         refused=count_reasons(refusals),
         written=written,

@@ -1,7 +1,7 @@
-"""What sections hold, as text and as plain data for JSON: the jobs of `unwindkit dump`.
+"""The contents of sections as text and as JSON values (`unwindkit dump`).
 
-Strategy: one table, SECTIONS, has for each section name how it is printed and how it becomes plain data. Sections come
-in the order of the file's headers, whatever was asked for, as in readelf.
+Strategy: one table, SECTIONS, has for each section name the function for text and the one for JSON. Sections come in
+the order of the section headers, as in readelf.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ PUBTYPES_SECTIONS = (".debug_pubtypes", ".debug_gnu_pubtypes")
 MACROS = tuple(MACRO_SECTIONS)
 TABLE_SECTIONS = (*ARANGES_SECTIONS, *PUBNAMES_SECTIONS, *PUBTYPES_SECTIONS, *MACROS)
 
-# How line number programs are shown: their instructions, the rows that these make.
+# Line number programs are shown as instructions or as rows.
 LineView = Literal["raw", "decoded"]
 RAW: LineView = "raw"
 DECODED: LineView = "decoded"
 
 
 class JsonSection(NamedTuple):
-    """A section in JSON: its own fields, and what it consists of, one by one, under a name."""
+    """A section in JSON: the fields of the section itself, and its `parts`, in an array called `name`."""
 
     fields: dict[str, Any]
     name: str
@@ -53,8 +53,8 @@ class JsonSection(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Opened:
-    """A section of an open file, and how it was asked for. `sources`, what macro entries point at, is found when it is
-    first needed: a file may have many such sections."""
+    """A section of an open file, and how to show it. `sources`, the strings that macro entries refer to, is shared by
+    all sections of the file and empty until first needed."""
 
     laid: LaidOut
     header: ElfSection
@@ -86,19 +86,19 @@ Json: TypeAlias = Callable[[Opened], Iterator[JsonSection]]
 
 
 def dump_sframe(path: StrPath) -> Iterator[bytes]:
-    """Every `.sframe` of an ELF file as GNU readelf 2.47 prints it, in pieces. Raises OSError and ParseError."""
+    """Yield the text of every `.sframe` of an ELF file as GNU readelf 2.47 prints it. Raises OSError and ParseError."""
     return dump_sections(path, SFRAME_SECTIONS)
 
 
 def dump_cfi(path: StrPath, interpreted: bool = False) -> Iterator[bytes]:
-    """Call frame information as `readelf -wNf` prints it, as instructions, or, `interpreted`, as `readelf -wNF`, as
-    rows; in pieces. Raises as `dump_sframe`."""
+    """Yield call frame information as `readelf -wNf` prints it (instructions), or if `interpreted` as `readelf -wNF`
+    (rows). Raises as `dump_sframe`."""
     return dump_sections(path, CFI_SECTIONS, interpreted)
 
 
 def dump_lines(path: StrPath, view: LineView = RAW) -> Iterator[bytes]:
-    """Line number programs as `readelf -wNl` prints them, as instructions, or, "decoded", as `readelf -wNL`, as rows;
-    in pieces. Raises as `dump_sframe`."""
+    """Yield line number programs as `readelf -wNl` prints them (instructions), or in the view "decoded" as `readelf
+    -wNL` (rows). Raises as `dump_sframe`."""
     return dump_sections(path, LINE_SECTIONS, line_views=(view,))
 
 
@@ -109,11 +109,12 @@ def dump_sections(
     line_views: tuple[LineView, ...] = (RAW,),
     at: Sequence[int | str] = (),
 ) -> Iterator[bytes]:
-    """The sections of these names as text, call frame information as rows if `interpreted`, line number programs in the
-    given views.
+    """Yield the text of the sections with these names. Call frame information is shown as rows if `interpreted`, line
+    number programs in each of `line_views`.
 
-    With `at`, addresses and names of functions: of `.eh_frame`, `.debug_frame` and `.sframe` only the functions that
-    cover one of them, and their CIEs. Raises as `dump_sframe`, and BuildError if a section has no functions.
+    `at` are addresses and names of functions: `.eh_frame`, `.debug_frame` and `.sframe` are then shown with only the
+    functions that cover one of them, and their CIEs. Raises as `dump_sframe`, and BuildError if a section has no
+    functions.
     """
     for opened in _opened(path, names, interpreted, line_views, at):
         name = opened.header.name
@@ -123,7 +124,7 @@ def dump_sections(
         elif not opened.header.size:
             yield f"\nSection '{name}' has no debugging data.\n".encode()
         else:
-            # A file of debugging information has one such beside a `.debug_frame`, which is there.
+            # readelf's words. A file of debugging information has such an `.eh_frame` beside its `.debug_frame`.
             yield f"section '{name}' has the NOBITS type - its contents are unreliable.\n".encode()
 
 
@@ -134,7 +135,7 @@ def dump_json(
     line_views: tuple[LineView, ...] = (RAW,),
     at: Sequence[int | str] = (),
 ) -> Iterator[JsonSection]:
-    """As `dump_sections`, as plain data. A section that the file has no bytes of is left out."""
+    """As `dump_sections`, as JSON values. Sections without bytes in the file are left out."""
     for opened in _opened(path, names, interpreted, line_views, at):
         if opened.has_bytes or opened.header.name in SFRAME_SECTIONS:
             _, json = SECTIONS[opened.header.name]
@@ -290,7 +291,7 @@ SECTIONS: dict[str, tuple[Text, Json]] = {
 
 
 def _macro_sources(laid: LaidOut) -> MacroSources:
-    """The sections that macro entries point into: the first of each name."""
+    """The sections that macro entries refer to: the first of each name."""
     from ..converters.macro.strings import macro_sources, string_offsets_bases
 
     names = (".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_line")
@@ -302,6 +303,6 @@ def _macro_sources(laid: LaidOut) -> MacroSources:
 
 
 def _first(laid: LaidOut, name: str) -> Section | None:
-    """The first section of that name, None where the file has none."""
+    """The first section of this name that has bytes, None if there is none."""
     found = next((one for one in laid.image.named(name) if one.size and not one.is_nobits), None)
     return None if found is None else relocate(laid, found)

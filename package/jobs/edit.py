@@ -130,7 +130,7 @@ def _taken(
         pcs = np.array(_pcs(image, take), np.uint64)
         chosen, missing = covering(table.functions, pcs)
         for pc in pcs[missing].tolist():
-            raise ParseError(table.source, None, "take", f"no function has the PC {pc:#x}")
+            raise ParseError(table.source, None, "take", f"no function covers the PC {pc:#x}")
         table = table.select(chosen)
     table = table.select(table.functions.size > 0)
     _, is_new = covering(functions, table.functions.start)

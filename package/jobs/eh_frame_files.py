@@ -20,7 +20,7 @@ NEAR = 1 << 24  # more than anything that may be placed before the section
 
 
 def write_eh_frame(path: Path, out_path: Path, found: Source, writer: Writer) -> tuple[Refusals, int, FramesReport]:
-    """Write `path` with an `.eh_frame` and header made from what was `found` in it to `out_path`. Returns the
+    """Write `path` with an `.eh_frame` and `.eh_frame_hdr` made from the `found` source to `out_path`. Returns the
     refusals, the size of the new `.eh_frame`, and what was written."""
     from ..writers.elf.frames import write_frames
 

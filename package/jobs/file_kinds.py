@@ -1,4 +1,4 @@
-"""What kind of file a path leads to, by its first bytes."""
+"""The kind of a file, from its first bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEADER_SIZE = 64  # of ELF64; an archive's magic is shorter
 
 
 def first_bytes(path: Path) -> bytes:
-    """Those that tell the kind. Raises OSError."""
+    """The bytes that determine the kind of a file. Raises OSError."""
     with path.open("rb") as file:
         return file.read(HEADER_SIZE)
 
@@ -22,7 +22,7 @@ def is_elf(path: Path) -> bool:
 
 
 def is_linked_elf(path: Path) -> bool:
-    """ELF, and not a relocatable file."""
+    """Whether the file is ELF and not relocatable."""
     header = first_bytes(path)
     return header.startswith(ELF_MAGIC) and not is_relocatable(header)
 
@@ -32,6 +32,6 @@ def is_archive_file(path: Path) -> bool:
 
 
 def is_linker_input(path: Path) -> bool:
-    """A relocatable file, or an archive."""
+    """Whether the file is relocatable or an archive."""
     header = first_bytes(path)
     return is_archive(header) or is_relocatable(header)

@@ -51,7 +51,7 @@ class FileInfo:
     sections: tuple[SectionInfo, ...]
 
 
-# The header comes after the section that it indexes, with which it is compared.
+# .eh_frame_hdr is read after .eh_frame, with which it is compared.
 UNWIND_SECTIONS = (".eh_frame", ".eh_frame_hdr", ".debug_frame", ".sframe")
 
 

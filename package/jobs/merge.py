@@ -1,4 +1,4 @@
-"""Several `.sframe` sections as one: the job of `unwindkit merge`."""
+"""Merge several `.sframe` sections into one (`unwindkit merge`)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SHOWN_CONFLICTS = 10
 class MergeReport(SframeFigures, Report):
     """What `merge_sframe` did. Sizes in bytes.
 
-    `functions` are those of the result, a section for the virtual address `address`. `duplicates` and `conflicts` count
-    ranges that two inputs cover, with equal rows and with different ones; `first_conflicts` are the ten at the lowest
+    `functions` counts those of the result, a section for the virtual address `address`. `duplicates` and `conflicts`
+    count ranges that two inputs cover, with equal and with different rows; `first_conflicts` are the ten at the lowest
     addresses.
     """
 

@@ -1,7 +1,7 @@
-"""What the reports of jobs have in common.
+"""The fields that reports have in common.
 
-Strategy: a report is flat, as JSON shows it, and inherits the groups of fields that apply to its job. No slots: Python
-cannot combine slotted classes.
+Strategy: a report is flat, as in its JSON, and inherits the groups of fields that apply to it. No slots: Python cannot
+combine slotted classes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What every job reports: the `output` written; `functions`, those it has read; `refused`, by the name of the
-    `Reason`, the PC ranges that the result leaves out. All sizes are bytes."""
+    """The fields of every report: the `output` written; the number of `functions` read; `refused`, the PC ranges that
+    the result leaves out, by the name of the `Reason`. All sizes are in bytes."""
 
     output: str
     functions: int
@@ -31,19 +31,19 @@ class Report:
 
 @dataclass(frozen=True, kw_only=True)
 class Input:
-    """The one `file` that was read."""
+    """The `file` that was read."""
 
     file: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileReport(Report, Input):
-    """A job on one file. Its name is the first field, as JSON shows them."""
+    """The report on one file. The file is the first field, and so it is in JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """How many functions are in the result whole (`converted`), and how many without some of their rows (`partial`)."""
+    """The number of functions that are in the result with all rows (`converted`), and with only some (`partial`)."""
 
     converted: int
     partial: int
@@ -63,7 +63,7 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class SframeFigures:
-    """An `.sframe` that was written: its version, `compact` mode, size, and the number of FDEs and FREs."""
+    """The `.sframe` written: its version, `compact` mode, size, and numbers of FDEs and FREs."""
 
     version: int
     compact: str
@@ -97,7 +97,7 @@ def sframe_figures(encoded: Encoded) -> _Figures:
 
 
 def coverage(is_written: NDArray[np.bool_], refusals: Refusals) -> _Coverage:
-    """The fields of Coverage; `is_written` tells, for each function, whether any of it is in the result."""
+    """The fields of Coverage; `is_written` has, for each function, whether any of it is in the result."""
     is_refused = np.zeros(len(is_written), np.bool_)
     is_refused[refusals.function] = True
     return {"converted": int((is_written & ~is_refused).sum()), "partial": int((is_written & is_refused).sum())}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..writers.elf.add import Writer
 
 SECTION = ".sframe"
-RELOCATABLE = "with relocations, from which the linker sets the starts"
+RELOCATABLE = "with relocations, from which the linker computes the start addresses"
 LLVM_BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 OUTDATED = "GNU ld 2.46 and later ignore SFrame V2 in relocatable files: they merge V3"
 

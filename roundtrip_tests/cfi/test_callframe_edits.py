@@ -183,7 +183,7 @@ def test_only_a_function_that_can_be_said_goes_into_place_of_another() -> None:
 
 # --- moving ---------------------------------------------------------------------------------------------------
 
-# Everything that counts from its own place: a personality (4 bytes), start, LSDA (8 bytes), DW_CFA_set_loc.
+# All PC-relative fields: a personality (4 bytes), start, LSDA (8 bytes), DW_CFA_set_loc.
 EVERYWHERE = (
     entry(octets("00000000 01 7a504c5200 01 78 10 07  9b 00030000  1c  1b  0c0708 9001 0000"))
     + entry(octets("24000000 00100000 20000000 08 0020000000000000 01 fe0f0000 0000"))
@@ -214,15 +214,15 @@ def test_what_does_not_reach_is_an_error() -> None:
     with pytest.raises(BuildError) as caught:
         edit_cfi(section, X86_64).at(ADDRESS + (1 << 31) + 0x2000)
     assert place(caught.value) == (".eh_frame", 0x28, "FDE.initial_location")
-    with pytest.raises(BuildError, match="is no address"):
+    with pytest.raises(BuildError, match="is not a 64-bit address"):
         edit_cfi(section, X86_64).at(1 << 64)
 
 
 @pytest.mark.parametrize(
     ("encoding", "tail", "said"),
     [
-        (0x11, "80 20 10 00 00 00 00", "is a LEB128 that counts from its own place"),
-        (0x50, "00 0010000000000000 1000000000000000 00000000", "pads addresses to multiples of their size"),
+        (0x11, "80 20 10 00 00 00 00", "is a PC-relative LEB128 number"),
+        (0x50, "00 0010000000000000 1000000000000000 00000000", "aligns addresses to their size"),
     ],
 )
 def test_what_would_change_its_size_does_not_move(encoding: int, tail: str, said: str) -> None:
@@ -258,8 +258,8 @@ def test_a_pc_inside_names_every_fde_that_covers_it() -> None:
     [
         ([0x1000, 0xFFF, 0x1020], "no FDE covers 0xfff, 0x1020"),
         (list(range(20)), r"no FDE covers 0x0, .*0x9 and 10 more"),
-        ([-1], "-0x1 is no address"),
-        ([1 << 64], "is no address"),
+        ([-1], "-0x1 is not a 64-bit address"),
+        ([1 << 64], "is not a 64-bit address"),
     ],
 )
 def test_pcs_without_an_fde_are_listed(drop: list[int], said: str) -> None:
@@ -274,7 +274,7 @@ def test_a_replacement_for_nothing_is_an_error() -> None:
 
 @pytest.mark.parametrize(("start", "size"), [(0xFF8, 9), (0x101F, 1), (0x900, 0x1000), (0x1004, 2)])
 def test_a_new_function_shares_no_pc_with_one_that_stays(start: int, size: int) -> None:
-    with pytest.raises(BuildError, match=r"the FDE of 0x10.0 has some PCs") as caught:
+    with pytest.raises(BuildError, match=r"overlaps the FDE of 0x10.0") as caught:
         edit_cfi(of_bytes(ONE), X86_64, add=table(function(start, size)))
     assert caught.value.offset is not None
     for beside in (function(0xFF8, 8), function(0x1020, 1)):
@@ -283,7 +283,7 @@ def test_a_new_function_shares_no_pc_with_one_that_stays(start: int, size: int) 
 
 def test_pcs_behind_a_function_that_lies_inside_another_are_covered() -> None:
     data = eh_frame(PLAIN_CIE + X86_64_START, Fde(0x1000, 0x100), Fde(0x1010, 8))
-    with pytest.raises(BuildError, match=r"of 0x1080\.\.0x1083 the FDE of 0x1000 has some PCs"):
+    with pytest.raises(BuildError, match=r"0x1080\.\.0x1083 overlaps the FDE of 0x1000"):
         edit_cfi(of_bytes(data), X86_64, add=table(function(0x1080, 4)))
 
 

@@ -129,7 +129,7 @@ def test_an_lsda_keeps_the_start_that_it_counts_from() -> None:
         (start, 0x10, 0x8031 + 0x2000), (start + 0x10, 0x10, 0), (start + 0x20, 0x20, 0)
     ]  # fmt: skip
     before = section_of(table(function(start, 0x10)), EH_FRAME, ADDRESS + 0x1000)
-    with pytest.raises(BuildError, match="the LSDA counts from the start"):
+    with pytest.raises(BuildError, match="which the LSDA is relative to"):
         merge_cfi([before, section], X86_64)
 
 
@@ -157,7 +157,7 @@ def test_absolute_cie_pointers_are_of_the_whole() -> None:
 
 def test_sections_that_do_not_go_together() -> None:
     one = section_of(table(function(0x1000, 8)), EH_FRAME, ADDRESS)
-    with pytest.raises(BuildError, match="nothing to merge"):
+    with pytest.raises(BuildError, match="no sections to merge"):
         merge_cfi([], X86_64)
     with pytest.raises(BuildError, match="byte order"):
         merge_cfi([one, replace(one, byte_order="big")], X86_64)

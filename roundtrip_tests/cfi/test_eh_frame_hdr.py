@@ -107,31 +107,31 @@ LIES = [
     (
         usual(RIGHT, pointer=FRAME + 4),
         [(P.WRONG_EH_FRAME, -1, -1, FRAME + 4)],
-        ("eh_frame_ptr leads elsewhere: 0x5004",),
+        ("eh_frame_ptr is not the address of .eh_frame: 0x5004",),
     ),
     (usual(RIGHT[:1]), [(P.NO_ROW, -1, 1, 0x2000)], ("1 FDE has no row: 0x2000",)),
     (usual(()), [(P.NO_ROW, -1, 0, 0x1000), (P.NO_ROW, -1, 1, 0x2000)], ("2 FDEs have no row: 0x1000 first",)),
     (
         usual((*RIGHT, (0x3000, FDES[1]))),
         [(P.NO_FDE, 2, -1, 0x3000)],
-        ("1 row is for a start that no FDE has: 0x3000",),
+        ("1 row has a start that no FDE has: 0x3000",),
     ),
     (
         usual((RIGHT[0], (0x2000, FDES[0]))),
         [(P.WRONG_FDE, 1, -1, 0x2000)],
-        ("1 row names another FDE than the one that starts there: 0x2000",),
+        ("1 row points to an FDE with another start: 0x2000",),
     ),
     (
         usual((RIGHT[0], (0x2000, FRAME))),
         [(P.WRONG_FDE, 1, -1, 0x2000)],
-        ("1 row names another FDE than the one that starts there: 0x2000",),
+        ("1 row points to an FDE with another start: 0x2000",),
     ),
-    (usual(RIGHT[::-1]), [(P.UNSORTED, 1, -1, 0x1000)], ("1 row starts below the one before: 0x1000",)),
-    (usual(RIGHT, 3), [(P.CUT, 2, -1, 0)], ("1 row is counted that the section has no bytes for",)),
+    (usual(RIGHT[::-1]), [(P.UNSORTED, 1, -1, 0x1000)], ("1 row is not in ascending order: 0x1000",)),
+    (usual(RIGHT, 3), [(P.CUT, 2, -1, 0)], ("1 row is missing: the section is too small",)),
     (
         usual(RIGHT, 0xFFFFFFFF),
         [(P.CUT, 2, -1, 0)],
-        ("4,294,967,293 rows are counted that the section has no bytes for",),
+        ("4,294,967,293 rows are missing: the section is too small",),
     ),
     (usual(RIGHT, 1), [(P.NO_ROW, -1, 1, 0x2000)], ("1 FDE has no row: 0x2000",)),
     (usual(RIGHT)[:-1], [(P.CUT, 1, -1, 0), (P.NO_ROW, -1, 1, 0x2000)], None),
@@ -216,7 +216,7 @@ def test_info_says_what_disagrees(tmp_path: Path) -> None:
     assert lines[3:] == [
         f".eh_frame_hdr version 1: 12 bytes at {place}",
         "  0 entries",
-        f"  disagrees with .eh_frame: eh_frame_ptr leads elsewhere: {place}",
+        f"  disagrees with .eh_frame: eh_frame_ptr is not the address of .eh_frame: {place}",
         "  disagrees with .eh_frame: 1 FDE has no row: 0x1000",
         "",
     ]
@@ -234,7 +234,7 @@ def test_header_without_eh_frame_has_rows_of_nothing(tmp_path: Path) -> None:
     path.write_bytes(tiny_elf(CODE, Content(".eh_frame_hdr", octets("01 ff 03 3b 01000000 0000000000000000"))))
     (hdr,) = info(path).sections
     assert hdr.disagreements is not None
-    assert hdr.disagreements[0].startswith("1 row is for a start that no FDE has: 0x")
+    assert hdr.disagreements[0].startswith("1 row has a start that no FDE has: 0x")
 
 
 # --- hostile input --------------------------------------------------------------------------------------------

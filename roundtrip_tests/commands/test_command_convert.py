@@ -104,7 +104,7 @@ def test_version_to_version_byte_for_byte(folder: Path, version: int, to_version
     assert done.stderr.splitlines() == [
         f"{folder / 'out'}: 1 function: 1 converted, 0 in part, 0 not",
         f"  .sframe version {to_version}: {len(VERSIONS[to_version])} bytes at 0x0 (1 FDE, 2 FREs); "
-        f"from {len(VERSIONS[version])} of .sframe version {version}",
+        f"from {len(VERSIONS[version])} bytes of .sframe version {version}",
     ]
 
 
@@ -222,11 +222,11 @@ def test_convert_of_broken_input(folder: Path) -> None:
         (b"some text", (), ".sframe+0x0: header.magic: 736f is not 0xdee2"),
         (V2[:40], (), ".sframe+0x0: header.num_fdes: the sub-section reaches to 0x30, the section to 0x28"),
         (V2, ("--address", "-1"), ".sframe: address: -0x1 is not a 64-bit address"),
-        (V2, ("--arch", "x86_64"), f".sframe: architecture: {IS_SAID_BY_HEADER}"),
+        (V2, ("--arch", "x86_64"), f".sframe: architecture: {KNOWN_FROM_HEADER}"),
         (V2, ("--to-address", "0x200000000"), f".sframe: FDE[0].func_start_address: 0x1000 {FAR} 0x200000000"),
         (bytes(tiny_elf()), (), ".sframe: the file has no such section"),
-        (bytes(tiny_elf()), ("--arch", "x86_64"), f"architecture: {IS_SAID_BY_ELF}"),
-        (bytes(tiny_elf()), ("--address", "1"), f"address: {IS_SAID_BY_ELF}"),
+        (bytes(tiny_elf()), ("--arch", "x86_64"), f"architecture: {KNOWN_FROM_ELF}"),
+        (bytes(tiny_elf()), ("--address", "1"), f"address: {KNOWN_FROM_ELF}"),
         (bytes(tiny_elf(e_type=ET_REL)), (), f"e_type: {RELOCATABLE}"),
         (bytes(tiny_elf(CODE, Content(".sframe", V2[:5]))), (), f".sframe+0x0 (file 0x180): header: {SHORT}"),
         (bytes(tiny_elf(CODE, Content(".sframe", V2))), ("--to-address", "0"), f".sframe: to_address: {CHOSEN}"),
@@ -235,11 +235,11 @@ def test_convert_of_broken_input(folder: Path) -> None:
         refuses(path, "convert", path, folder / "out", *to, *options, says=says)
 
 
-IS_SAID_BY_HEADER = "is known from the SFrame header: it can be given for call frame information only"
-IS_SAID_BY_ELF = "is known from the ELF file: it can be given for a raw section only"
+KNOWN_FROM_HEADER = "is known from the SFrame header: it can be given for call frame information only"
+KNOWN_FROM_ELF = "is known from the ELF file: it can be given for a raw section only"
 RELOCATABLE = "is a relocatable file: its addresses are not known before the link"
 SHORT = "5 bytes do not hold a header of 28"
-CHOSEN = "is chosen by what writes an ELF file"
+CHOSEN = "applies to a section written alone"
 FAR = "is more than 2 GiB from the section at"
 
 
@@ -347,7 +347,7 @@ def test_merge_of_what_does_not_go_together(folder: Path) -> None:
     out, v2 = ("-o", folder / "out"), folder / "v2"
     arm = table_of(ARCHITECTURES["aarch64_be"], [])
     (folder / "arm").write_bytes(to_sframe(arm)[0])
-    kind = "is aarch64_be, big-endian, the first input's x86_64, little-endian"
+    kind = "is aarch64_be, big-endian, that of the first input is x86_64, little-endian"
     refuses(folder / "arm", "merge", v2, folder / "arm", *out, says=f".sframe: architecture: {kind}")
     versions = "the inputs have versions 2 and 3: choose the one to write"
     refuses(folder / "out", "merge", v2, folder / "v3", *out, says=f".sframe: version: {versions}")
@@ -356,7 +356,7 @@ def test_merge_of_what_does_not_go_together(folder: Path) -> None:
     refuses(folder / "cut", "merge", v2, f"{folder / 'cut'}@0x10", *out, says=f".sframe+0x0: {header}")
     refuses(folder / "none", "merge", v2, folder / "none", *out, says="No such file or directory")
     (folder / "elf").write_bytes(tiny_elf(CODE, Content(".sframe", V2)))
-    refuses(folder / "elf", "merge", v2, f"{folder / 'elf'}@1", *out, says=f"address: {IS_SAID_BY_ELF}")
+    refuses(folder / "elf", "merge", v2, f"{folder / 'elf'}@1", *out, says=f"address: {KNOWN_FROM_ELF}")
     refuses(
         folder / "out", "merge", folder / "v1", *out, says=".sframe: version: version 1 is not written (2 and 3 are)"
     )

@@ -117,7 +117,7 @@ def test_what_is_refused(copy: Path) -> None:
         assert (done.returncode, done.stdout) == (WRONG, "")
         assert says in done.stderr
     refuses(copy, *base, "--drop", "0x10", says=".eh_frame: drop: no FDE covers 0x10")
-    refuses(copy, *base, "--from", copy, "--take", "16", says=".eh_frame: take: no function has the PC 0x10")
+    refuses(copy, *base, "--from", copy, "--take", "16", says=".eh_frame: take: no function covers the PC 0x10")
     done = run(*base, "--drop", "no_such_name")
     assert (done.returncode, done.stdout) == (WRONG, "")
     assert done.stderr.endswith("symbols: no function is called no_such_name\n")

@@ -139,7 +139,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (WRONG, "")
         assert done.stderr.endswith("--compact and --sframe-version require --to sframe\n")
     far = ["--from", "eh_frame", "--arch", "x86", "--to-address", "0x100000000"]
-    refuses(raw, *command, *far, says=".eh_frame: section_address: 0x100000000 is no address")
+    refuses(raw, *command, *far, says=".eh_frame: section_address: 0x100000000 is not a 32-bit address")
     raw.write_bytes(GOOD[:-3])
     refuses(raw, *command, "--from", "eh_frame", "--arch", "x86_64", says=CUT)
     assert not out.exists()
@@ -148,7 +148,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 def test_elf_files_that_are_refused(copy: Path) -> None:
     out = copy.with_name("out")
     command = ("convert", copy, out, "--to", "eh_frame")
-    refuses(copy, *command, "--to-address", "1", says=".eh_frame: to_address: is chosen by what writes an ELF file")
+    refuses(copy, *command, "--to-address", "1", says=".eh_frame: to_address: applies to a section written alone")
     copy.write_bytes(tiny_elf(CODE, Content(".eh_frame", GOOD), e_type=ET_REL))
     for to in ("eh_frame", "debug_frame", "directives"):
         refuses(copy, *command[:3], "--to", to, says=RELOCATABLE)

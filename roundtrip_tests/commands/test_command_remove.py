@@ -120,7 +120,7 @@ def test_output_that_is_the_input_itself(copy: Path) -> None:
     for output in (copy, link, hard, copy.parent / "." / "program"):
         done = unwindkit("remove", copy, "-o", output)
         assert (done.returncode, done.stdout) == (WRONG, "")
-        assert done.stderr.endswith(f"{output} is the input itself: use --in-place\n")
+        assert done.stderr.endswith(f"{output} is the input file: use --in-place\n")
     assert copy.read_bytes() == old
 
 

@@ -287,7 +287,10 @@ def test_the_object_itself_is_taken(tmp_path: Path) -> None:
     (tmp_path / "object.o").write_bytes(plain())
     report = write_sframe(tmp_path / "object.o", tmp_path / "out.o", 3)
     assert (report.functions, report.converted, report.fdes, report.covered_bytes) == (1, 1, 1, 0x40)
-    assert (report.writer, report.address) == ("with relocations, from which the linker sets the starts", 0)
+    assert (report.writer, report.address) == (
+        "with relocations, from which the linker computes the start addresses",
+        0,
+    )
 
 
 def test_function_of_no_section_is_refused_alone(tmp_path: Path) -> None:

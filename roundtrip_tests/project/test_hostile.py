@@ -167,18 +167,18 @@ def test_broken_cie(cie: str, offset: int, field: str) -> None:
 
 MEANINGS = [
     # faults of a CIE that parses: its offset is the entry's, or that of the augmentation data
-    ("01 00 81808080 04 78 10", 0, "code_alignment_factor", "1073741825 is no unit of bytes"),
-    ("01 00 01 ffffffff7b 10", 0, "data_alignment_factor", "-1073741825 is no unit of bytes"),
-    ("03 00 01 78 808004", 0, "return_address_register", "65536 is no register"),
-    ("03 00 01 78 ffffffffffffffffff01", 0, "return_address_register", "18446744073709551615 is no register"),
-    ("01 7a785200 01 78 10 01 1b", 0, "augmentation", "b'zxR': 'x' is not known"),
+    ("01 00 81808080 04 78 10", 0, "code_alignment_factor", "1073741825 is out of range"),
+    ("01 00 01 ffffffff7b 10", 0, "data_alignment_factor", "-1073741825 is out of range"),
+    ("03 00 01 78 808004", 0, "return_address_register", "65536 is not a register number"),
+    ("03 00 01 78 ffffffffffffffffff01", 0, "return_address_register", "18446744073709551615 is not a register number"),
+    ("01 7a785200 01 78 10 01 1b", 0, "augmentation", "b'zxR': 'x' is unknown"),
     ("01 7a525200 01 78 10 02 1b1b", 0, "augmentation", "b'zRR': 'R' occurs twice"),
     ("01 7a5200 01 78 10 00", 16, "augmentation_data", "no byte left for 'R'"),
     ("01 7a4c5200 01 78 10 01 1b", 18, "augmentation_data", "no byte left for 'R'"),
     ("01 7a5200 01 78 10 01 0d", 16, "fde_encoding", "0x0d is not a defined encoding"),
     ("01 7a5200 01 78 10 01 6b", 16, "fde_encoding", "0x6b is not a defined encoding"),
-    ("01 7a5200 01 78 10 01 ff", 0, "augmentation", "R is 0xff, which does not say where an FDE starts"),
-    ("01 7a5200 01 78 10 01 9b", 0, "augmentation", "R is 0x9b, which does not say where an FDE starts"),
+    ("01 7a5200 01 78 10 01 ff", 0, "augmentation", "R is 0xff, which does not encode the start of an FDE"),
+    ("01 7a5200 01 78 10 01 9b", 0, "augmentation", "R is 0x9b, which does not encode the start of an FDE"),
     ("01 7a4c00 01 78 10 01 0e", 16, "lsda_encoding", "0x0e is not a defined encoding"),
 ]
 
@@ -263,7 +263,7 @@ def test_broken_fde(encoding: str, text: str, reason: str) -> None:
 def test_function_that_reaches_past_the_address_space(start: int, size: int) -> None:
     error = refused(eh_frame(PLAIN_CIE, Fde(start, size, "00")))
     assert place(error) == (".eh_frame", 13, "FDE[0].address_range")
-    assert error.reason == f"{size:#x} bytes from {start:#x} reach past the address space"
+    assert error.reason == f"{size:#x} bytes from {start:#x} extend past the end of the address space"
 
 
 @pytest.mark.usefixtures("kernels")

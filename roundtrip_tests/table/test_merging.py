@@ -221,18 +221,20 @@ def test_inputs_without_functions() -> None:
 
 
 def test_nothing_to_merge() -> None:
-    with pytest.raises(BuildError, match="nothing to merge"):
+    with pytest.raises(BuildError, match="no tables to merge"):
         merge([])
 
 
 @pytest.mark.parametrize(("name", "order"), [("aarch64", "little"), ("x86_64", "big")])
 def test_inputs_of_another_kind(name: str, order: ByteOrder) -> None:
-    with pytest.raises(BuildError, match=f"architecture: is {name}, {order}-endian, the first input's x86_64, little"):
+    with pytest.raises(
+        BuildError, match=f"architecture: is {name}, {order}-endian, that of the first input is x86_64, little"
+    ):
         merge([of(), table_of(ARCHITECTURES[name], (), order)])
 
 
 def test_a_function_past_the_address_space() -> None:
-    with pytest.raises(ParseError, match="past the address space"):
+    with pytest.raises(ParseError, match="past the end of the address space"):
         merge([of(function((1 << 64) - 16, 32))])
 
 

@@ -120,7 +120,7 @@ def test_rows_are_copied_in_proportion() -> None:
     # Two thousand functions share two thousand rows, and each is cut: four million rows.
     rows = (ENTRY, *(row(0x8000 + number, sp(16 + number % 2), SAVED_RA) for number in range(2000)))
     table = repeated(of(function(0, 0x18000, *rows)), [0x10000 * number + number for number in range(2000)])
-    with pytest.raises(ParseError, match=f"takes more than {MAX_COPIED} rows"):
+    with pytest.raises(ParseError, match=f"more than {MAX_COPIED} rows must be copied"):
         trim(table)
     few = repeated(of(function(0, 0x18000, *rows)), [0x10000 * number + number for number in range(100)])
     assert by_pc(trim(few)) == by_pc(few)
@@ -128,5 +128,5 @@ def test_rows_are_copied_in_proportion() -> None:
 
 def test_blocks_are_laid_out_in_proportion() -> None:
     blocks = function(1, 1 << 40, row(0, sp(8), SAVED_RA), row(1, sp(16), SAVED_RA), repetition=2)
-    with pytest.raises(ParseError, match=f"takes more than {MAX_COPIED} rows"):
+    with pytest.raises(ParseError, match=f"more than {MAX_COPIED} rows must be copied"):
         trim(of(function(0, 2), blocks))

@@ -1,1 +1,1 @@
-"""Call frame information as readelf prints it, and as JSON."""
+"""Dump call frame information as text, as in readelf, and as JSON."""

@@ -1,4 +1,4 @@
-"""An `.eh_frame_hdr` as GNU readelf 2.47 prints it, and as plain data for JSON.
+"""An `.eh_frame_hdr` as GNU readelf 2.47 prints it, and as JSON values.
 
 Strategy: readelf shows each value as stored, in 64 bits, and the address that it encodes.
 """
@@ -18,12 +18,12 @@ from ..eh_frame_hdr import EhFrameHdrColumns, read_eh_frame_hdr
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Rows that are put into text at once.
+# The number of rows formatted at once.
 CHUNK = 1 << 15
 
 
 def _read(section: Section) -> EhFrameHdrColumns:
-    """Read the section. Raises ParseError, also for a table that is not whole."""
+    """Read the section. Raises ParseError, also for a table that is cut off."""
     header = read_eh_frame_hdr(section)
     count = header.fde_count
     if count is not None and header.table_enc != DW_EH_PE.omit and len(header.fde) != count:
@@ -33,7 +33,7 @@ def _read(section: Section) -> EhFrameHdrColumns:
 
 
 def eh_frame_hdr_text(section: Section) -> Iterator[bytes]:
-    """The text, in pieces of some thousand lines. Raises ParseError."""
+    """Yield the text in pieces of some thousand lines. Raises ParseError."""
     header = _read(section)
     text = [
         f"Contents of the {section.name} section:\n",
@@ -59,7 +59,7 @@ def eh_frame_hdr_text(section: Section) -> Iterator[bytes]:
 
 
 def _rows_text(header: EhFrameHdrColumns, rows: slice) -> bytes:
-    """A line for each of some rows of the table."""
+    """The lines of some rows of the table."""
     pool = Pool([b"  ", b" (offset: ", b") -> ", b" fde=[ ", b"]\n"])
     distance = header.fde_address[rows] - np.uint64(header.eh_frame_address)
     row = np.arange(len(distance))
@@ -74,7 +74,8 @@ def _rows_text(header: EhFrameHdrColumns, rows: slice) -> bytes:
 
 
 def _padded_lines(values: NDArray[np.uint64], width: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Each value's digits behind spaces, `width` characters at least, at the end of its line; as above."""
+    """The digits of each value, padded with spaces on the left to at least `width` characters: lines of one length, and
+    the index in each where its text starts."""
     zeros = leading_zeros(values)
     digits = hexadecimal(values)
     digits[np.arange(MAX_DIGITS) < zeros[:, None]] = ord(" ")
@@ -86,7 +87,7 @@ _APPLICATION_NAMES = {one.value: one.name for one in (*APPLICATIONS, DW_EH_PE.in
 
 
 def _encoding_text(encoding: int) -> str:
-    """As `0x1b (sdata4, pcrel)`; readelf has no name for a format that is an address, nor for two applications."""
+    """An encoding as `0x1b (sdata4, pcrel)`. readelf has no names for the format absptr and for two applications."""
     if encoding == DW_EH_PE.omit:
         return f"{prefixed(encoding)} ({DW_EH_PE.omit.name})"
     form = _FORMAT_NAMES.get(encoding & FORMAT_MASK, "<unknown format>")
@@ -95,7 +96,7 @@ def _encoding_text(encoding: int) -> str:
 
 
 def eh_frame_hdr_json(section: Section) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
-    """The header's fields, and one by one the rows of its table, as JSON has them: addresses. Raises ParseError."""
+    """The header's fields, and an iterator over the rows of its table, as JSON values: addresses. Raises ParseError."""
     header = _read(section)
     fields = {
         "section": section.name,

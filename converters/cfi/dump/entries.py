@@ -1,8 +1,8 @@
-"""The entries of an `.eh_frame` or `.debug_frame` as columns: what a dump shows of the records themselves.
+"""Read the entries of an `.eh_frame` or `.debug_frame` into columns for a dump.
 
-Strategy: the table's readers, asked for every entry of the section in its order. CIEs and FDEs alike have a stream of
-instructions; equal streams of equal CIEs are one run, which is decoded, interpreted and made into text once. A CIE's
-own stream starts from nothing: it runs on a twin of the CIE that has no instructions.
+Strategy: the functions that read the table read every entry of the section, in order. CIEs and FDEs both have a stream
+of instructions; equal streams of equal CIEs are one run, which is decoded, interpreted and formatted once. The stream
+of a CIE itself starts from an empty state: it is interpreted with a twin of the CIE that has no instructions.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instructions:
-    """Instructions of runs: those of run r are first_of[r] up to first_of[r + 1].
+    """The instructions of runs: those of run r are first_of[r] up to first_of[r + 1].
 
-    `cie` i64, whose factors and sizes apply; `opcode` u8, `DW_CFA`; `begin` and `end` i64, section offsets; `first` and
-    `second` i64, the operands with factors applied (a block's is its size; the block is at the end); `pc` u64, that
-    behind it, in bytes from the start of the function.
+    `cie`: i64, the index of the CIE whose factors and sizes apply. `opcode`: u8, `DW_CFA`. `begin` and `end`: i64,
+    section offsets. `first` and `second`: i64, the operands with factors applied; that of a block is its size, and the
+    block ends at `end`. `pc`: u64, the PC after the instruction, relative to the function's start.
     """
 
     first_of: NDArray[np.int64]
@@ -46,19 +46,19 @@ class Instructions:
     pc: NDArray[np.uint64]
 
     def has_effect(self, *effects: Effect) -> NDArray[np.bool_]:
-        """Which of them have one of these effects."""
+        """Which instructions have one of these effects."""
         return np.isin(instruction_table(NO_EFFECTS)[:, 0], effects)[self.opcode]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedEntries:
-    """The entries of a section, in its order: CIEs, FDEs, terminators.
+    """The entries of a section, in order: CIEs, FDEs, terminators.
 
-    `offset` and `end` i64, section offsets; `is_64`, the DWARF format; `is_fde`; `cie` i64, the index in `cies` of its
-    CIE, a CIE's own, -1 of a terminator; `start`, `size`, `segment` u64, of an FDE; `data` i64, the section offset of
-    the augmentation data, and `instructions` i64 of what follows it; `run` i64, -1 of a terminator. `layout` has the
-    CIEs' columns, behind them those of their twins without instructions; `streams` is a stream a run, which CIEs and
-    FDEs never share.
+    `offset` and `end`: i64, section offsets. `is_64`: whether it is 64-bit DWARF. `cie`: i64, the index in `cies` of an
+    FDE's CIE or of the CIE itself, -1 for a terminator. `start`, `size` and `segment`: u64, of an FDE's function.
+    `data` and `instructions`: i64, the section offsets of the augmentation data and of the instructions. `run`: i64, -1
+    for a terminator. `layout` has the columns of the CIEs, followed by those of their twins without instructions.
+    `streams` has one stream per run; CIEs and FDEs never share a run.
     """
 
     section: Section
@@ -86,7 +86,7 @@ class DecodedEntries:
         return self.cie < 0
 
     def at(self, pcs: NDArray[np.uint64] | None) -> NDArray[np.int64]:
-        """The FDEs that cover one of some PCs, and their CIEs; None: every entry."""
+        """The FDEs that cover one of these PCs, and their CIEs; all entries for None."""
         if pcs is None:
             return np.arange(len(self.offset))
         is_fde = self.is_fde & holds_any(self.start, self.size, pcs)
@@ -94,28 +94,28 @@ class DecodedEntries:
         return np.flatnonzero(is_fde | is_cie)
 
     def address_size(self, entry: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Bytes of an address in some entries."""
+        """The size of an address in these entries."""
         return self.layout.address_size[self.cie[entry]].astype(np.int64)
 
     def segment_size(self, entry: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Bytes of a segment selector in some entries."""
+        """The size of a segment selector in these entries."""
         return self.layout.segment_size[self.cie[entry]].astype(np.int64)
 
     def id_offset(self, entry: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The section offset behind the length of some entries."""
+        """The section offset after the length of these entries."""
         return self.offset[entry] + np.where(self.is_64[entry], 12, 4)
 
     def length(self, entry: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The length of some entries, as stored."""
+        """The length of these entries, as stored."""
         return self.end[entry] - self.id_offset(entry)
 
     def id_size(self, entry: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Bytes of the id of some entries."""
+        """The size of the id of these entries."""
         sizes = [self.dialect.size_of_id(form) for form in (DwarfFormat.DWARF32, DwarfFormat.DWARF64)]
         return np.array(sizes)[self.is_64[entry].astype(np.intp)]
 
     def entry_id(self, entry: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """The id or CIE pointer of some entries, as stored."""
+        """The id or CIE pointer of these entries, as stored."""
         target = self.cie_offset[self.cie[entry]]
         pointer = (self.id_offset(entry) - target if self.dialect.relative else target).astype(np.uint64)
         ids = [self.dialect.cie_ids[form] for form in (DwarfFormat.DWARF32, DwarfFormat.DWARF64)]
@@ -123,14 +123,14 @@ class DecodedEntries:
 
 
 def decode_entries(section: Section, dialect: Dialect) -> DecodedEntries:
-    """Read all entries. Raises ParseError; an augmentation that is not known is none, as for readelf."""
+    """Read all entries. Raises ParseError. An unknown augmentation is read as if there were none, as in readelf."""
     found = scan(section, dialect)
     is_cie, is_fde = found.is_cie, found.is_fde
     all_cies, fdes = found.select(is_cie), found.select(is_fde)
     cies = cie_columns(section, dialect, all_cies.offset, all_cies.end)
     of_fdes = numbers_of_cies(section, all_cies.offset, fdes)
     functions, data, instructions = read_functions(section, fdes, of_fdes, cies)
-    parsed = tuple(one for one, _ in cies.parsed if isinstance(one, Cie))  # which all are: none is opaque
+    parsed = tuple(one for one, _ in cies.parsed if isinstance(one, Cie))  # all of them: none is opaque
     data_sizes = [len(one.augmentation_data.data) if one.augmentation_data else 0 for one in parsed]
 
     spread = partial(_spread, is_cie, is_fde)
@@ -167,7 +167,7 @@ def decode_entries(section: Section, dialect: Dialect) -> DecodedEntries:
 def _spread(
     is_cie: NDArray[np.bool_], is_fde: NDArray[np.bool_], of_cies: object, of_fdes: object, code: str
 ) -> NDArray[Any]:
-    """A column of all entries, from one of the CIEs and one of the FDEs; of a terminator 0, or -1 if signed."""
+    """A column of all entries, from one of the CIEs and one of the FDEs; for a terminator 0, or -1 if signed."""
     column = np.full(len(is_cie), -1 if code == "i8" else 0, code)
     column[is_cie], column[is_fde] = of_cies, of_fdes
     return column
@@ -184,7 +184,7 @@ def _is_64(section: Section, offset: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def with_twins(cies: CieColumns) -> CieColumns:
-    """The CIEs, then each once more without instructions and of another kind: its own instructions run on that."""
+    """The CIEs, followed by a twin of each without instructions and of another kind, for the CIE's own stream."""
     return CieColumns.concatenate([cies, replace(cies, kind=~cies.kind, end=cies.start)])
 
 
@@ -194,7 +194,7 @@ def _runs(
     ranges: InstructionRanges,
     present: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], InstructionRanges, Instructions]:
-    """The run of each entry (-1 of one that is not `present`), the runs' streams, and these decoded."""
+    """The run of each entry (-1 for one that is not `present`), the streams of the runs, and their instructions."""
     streams = ranges.select(present)
     kind = layout.kind[streams.cie]
     number, first = intern(np.frombuffer(section.data, np.uint8), streams.start, streams.end, kind)
@@ -213,13 +213,13 @@ def _runs(
 
 
 def decode(section: Section, layout: CieColumns, streams: InstructionRanges) -> Instructions:
-    """The instructions of some streams, whose CIEs have twins."""
+    """Decode the instructions of streams; `layout` is that of CIEs with twins."""
     reader = reader_of(section)
     last = np.zeros(len(streams.start) + 1, np.int64)
-    # An element a byte, as no instruction is shorter; what is not touched costs no memory.
-    room = int((streams.end - streams.start).sum())
-    opcode, pc = np.empty(room, np.uint8), np.empty(room, np.uint64)
-    begin, end, first, second = (np.empty(room, np.int64) for _ in range(4))
+    # One element per byte, the size of the shortest instruction. Untouched pages take no memory.
+    capacity = int((streams.end - streams.start).sum())
+    opcode, pc = np.empty(capacity, np.uint8), np.empty(capacity, np.uint64)
+    begin, end, first, second = (np.empty(capacity, np.int64) for _ in range(4))
     columns = views(instruction_table(NO_EFFECTS), opcode, begin, end, first, second, pc)
     found = engine.cfi.decoder.Instructions(*columns)
     done = engine.cfi.decoder.decode(reader, layout.for_kernels(), streams.for_kernels(), *views(last[1:]), found)

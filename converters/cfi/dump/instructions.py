@@ -1,7 +1,7 @@
-"""Call frame instructions as GNU readelf 2.47 prints them (`-wf`), and as plain data for JSON.
+"""Call frame instructions as GNU readelf 2.47 prints them (`-wf`), and as JSON values.
 
-Strategy: operands come decoded by the schema's operand table; names are DW_CFA's. What an instruction does decides how
-its operands are shown, so that one format serves all that do the same.
+Strategy: operands are decoded with the schema's operand table; names are those of DW_CFA. The format of the operands
+depends on the effect of an instruction, so all instructions with one effect share a format.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .entries import DecodedEntries
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# `{0}` and `{1}` are the operands; the PC that an advance leads to follows.
+# `{0}` and `{1}` are the operands; the PC after an advance follows.
 _FORMATS: dict[Effect, str] = {
     Effect.ADVANCE: ": {0} to ",
     Effect.SET_LOCATION: ": ",
@@ -45,27 +45,27 @@ _REGISTERS = (Operand.REGISTER, Operand.INLINE_REGISTER)
 
 
 def distinct_instructions(entries: DecodedEntries) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each decoded instruction, equal where all that is printed is, and the first of each number."""
+    """Number the decoded instructions: those with equal text get the same number. Returns also the first of each."""
     decoded = entries.decoded
-    # Factors and address sizes are equal where these are: few CIEs differ, and most not in them.
-    shapes: dict[tuple[int, ...], int] = {}
+    # The text depends on the CIE only by factors and address size, which few CIEs differ in.
+    kinds: dict[tuple[int, ...], int] = {}
     columns = (entries.layout.code_factor, entries.layout.data_factor, entries.layout.address_size)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    kind = np.array([shapes.setdefault(row, len(shapes)) for row in rows], np.int64)
+    kind = np.array([kinds.setdefault(row, len(kinds)) for row in rows], np.int64)
     data = np.frombuffer(entries.section.data, np.uint8)
     number, first = intern(data, decoded.begin, decoded.end, kind[decoded.cie])
     return number.astype(np.int64), first
 
 
 def instruction_name(opcode: int, machine: str) -> str:
-    """`DW_CFA_...`. Of two names for one number AArch64 has its own, all others the other one."""
+    """`DW_CFA_...`. If a number has two names, one is for AArch64 and the other for all other machines."""
     names = [name for name, member in DW_CFA.__members__.items() if member == opcode]
     of_machine = [name for name in names if name.startswith("AARCH64_") is (machine == "EM_AARCH64")]
     return f"DW_CFA_{(of_machine or names)[0]}"
 
 
 def instruction_texts(entries: DecodedEntries, machine: str, which: NDArray[np.int64]) -> list[bytes]:
-    """The lines of some instructions; without a line feed where the PC that they lead to belongs before it."""
+    """The lines of instructions; those that move to a PC end without line feed, because the PC follows."""
     found = []
     for instruction in _instructions(entries, which):
         spec = INSTRUCTIONS[instruction.opcode]
@@ -77,9 +77,9 @@ def instruction_texts(entries: DecodedEntries, machine: str, which: NDArray[np.i
 
 
 def plain_instructions(entries: DecodedEntries, machine: str, which: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Some instructions as JSON has them: registers by name, numbers with factors applied, operations as text.
+    """Instructions as JSON values: registers by name, numbers with factors applied, operations as text.
 
-    An address to move to is not among their operands: it is the place behind the instruction.
+    The address of DW_CFA_set_loc is not an operand here: it is the `location` after the instruction.
     """
     return [
         {
@@ -94,14 +94,14 @@ def plain_instructions(entries: DecodedEntries, machine: str, which: NDArray[np.
 
 
 class _Decoded(NamedTuple):
-    """One instruction; operands are numbers with factors applied, and the expressions of blocks."""
+    """One instruction; operands are numbers with factors applied, or expressions."""
 
     opcode: DW_CFA
     operands: tuple[int | Section, ...]
 
 
 def _instructions(entries: DecodedEntries, which: NDArray[np.int64]) -> Iterator[_Decoded]:
-    """Some instructions as objects."""
+    """Yield instructions as objects."""
     decoded, section = entries.decoded, entries.section
     size = entries.layout.address_size[decoded.cie[which]]
     columns = (decoded.opcode, decoded.first, decoded.second, decoded.end)
@@ -126,7 +126,7 @@ def _shown(kind: Operand, value: int | Section, machine: str) -> int | str:
 
 
 def _plain(kind: Operand, value: int | Section, machine: str) -> int | str | list[str]:
-    """An operand as JSON has it."""
+    """An operand as a JSON value."""
     if isinstance(value, Section):
         return operation_texts(value, machine)
     return register_name(machine, value) if kind in _REGISTERS else value

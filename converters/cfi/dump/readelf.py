@@ -1,7 +1,7 @@
-"""Call frame information as GNU readelf 2.47 prints it: instructions (`-wf`), or the rows they make (`-wF`).
+"""Call frame information as GNU readelf 2.47 prints it: instructions (`-wf`) or rows (`-wF`).
 
-Strategy: an entry is a head and lines; a line is one of few texts and a PC. Both are put together in bulk, some
-thousand lines at a time, wherever that ends in an entry.
+Strategy: an entry is a heading and lines; a line is one of a few texts and a PC. Both are formatted in bulk, some
+thousand lines at a time, regardless of where an entry ends.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .rows import heading_texts, interpret_entries, row_texts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Heads and lines that are put into text at once: some megabytes of working memory.
+# The number of headings and lines formatted at once, which takes some megabytes of memory.
 CHUNK = 1 << 16
 
-# readelf breaks augmentation data of more bytes than fit 80 columns.
-_DATA_HEAD = b"  Augmentation data:    "
-_DATA_BYTES_IN_HEAD = (80 - len(_DATA_HEAD)) // 3
-_DATA_BYTES_A_LINE = 80 // 3
+# readelf breaks lines of augmentation data that do not fit 80 columns.
+_DATA_HEADING = b"  Augmentation data:    "
+_DATA_BYTES_AFTER_HEADING = (80 - len(_DATA_HEADING)) // 3
+_DATA_BYTES_PER_LINE = 80 // 3
 
 
 # A line of this many columns counts for two.
@@ -62,11 +62,11 @@ class _Lines:
 def cfi_text(
     section: Section, dialect: Dialect, machine: str, interpreted: bool, pcs: NDArray[np.uint64] | None = None
 ) -> Iterator[bytes]:
-    """The text, in pieces of some thousand lines. `machine` is EM_..., for the registers' names. Raises ParseError."""
+    """Yield the text in pieces of some thousand lines. `machine`, EM_..., is for register names. Raises ParseError."""
     entries = decode_entries(section, dialect)
     found = _row_lines(entries, machine) if interpreted else _instruction_lines(entries, machine)
     yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
-    # A terminator's run is -1: the one behind all others, which has no lines.
+    # The run of a terminator is -1, for which values_at gives 0 lines.
     count = values_at(np.where(found.is_silent, 0, np.diff(found.first_of)), entries.run, 0)
     shown = entries.at(pcs)
     first_item = starts_of(count[shown] + 1)
@@ -80,7 +80,7 @@ def _row_lines(entries: DecodedEntries, machine: str) -> _Lines:
     found = interpret_entries(entries)
 
     def add_headings(pool: Pool, entry: NDArray[np.int64], has_lines: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """What stands above the rows of entries that have any."""
+        """Add the heading of columns for entries that have rows."""
         sets, number = renumbered(found.column_set[entries.run[entry[has_lines]]])
         piece = np.zeros(len(entry), np.int64)
         piece[has_lines] = pool.add_list(heading_texts(entries, found, machine, sets)) + number
@@ -133,25 +133,25 @@ def _chunk(
     first, last = np.searchsorted(first_item, [begin, end - 1], side="right") - 1
     place = np.arange(first, last + 1)
     entry, low = shown[place], np.maximum(first_item[place], begin)
-    has_head = low == first_item[place]
-    line_count = np.minimum(first_item[place + 1], end) - low - has_head
-    # The first line of an entry whose heading is in an earlier chunk is not its first.
-    line = ranges(found.first_of[entries.run[entry]] + low - first_item[place] - 1 + has_head, line_count)
+    has_heading = low == first_item[place]
+    line_count = np.minimum(first_item[place + 1], end) - low - has_heading
+    # An entry whose heading is in an earlier chunk continues in the middle of its lines.
+    line = ranges(found.first_of[entries.run[entry]] + low - first_item[place] - 1 + has_heading, line_count)
     owner = np.repeat(entry, line_count)
     pool = Pool([b""])
     numbers, text = renumbered(found.text[line])
     texts = pool.add_texts(*found.texts(numbers))
     has_pc = found.has_pc[line]
     size = 1 + has_pc.astype(np.int64)
-    # Pieces: a head is two, a line one and its PC.
-    heads = np.cumsum(has_head)
-    line_at = np.cumsum(size) - size + 2 * np.repeat(heads, line_count)
+    # A heading is two pieces, a line is one piece and its PC.
+    headings = np.cumsum(has_heading)
+    line_at = np.cumsum(size) - size + 2 * np.repeat(headings, line_count)
     pieces_before = starts_of(size)[starts_of(line_count)[:-1]]
-    head_at = (pieces_before + 2 * heads - 2)[has_head]
-    pieces = np.zeros(2 * len(head_at) + int(size.sum()), np.int64)
-    pieces[head_at] = _add_heads(pool, entries, entry[has_head], found.interpreted)
+    heading_at = (pieces_before + 2 * headings - 2)[has_heading]
+    pieces = np.zeros(2 * len(heading_at) + int(size.sum()), np.int64)
+    pieces[heading_at] = _add_headings(pool, entries, entry[has_heading], found.interpreted)
     has_lines = np.diff(first_item)[place] > 1
-    pieces[head_at + 1] = found.add_second(pool, entry[has_head], has_lines[has_head])
+    pieces[heading_at + 1] = found.add_second(pool, entry[has_heading], has_lines[has_heading])
     pieces[line_at + (found.interpreted & has_pc)] = texts + text
     with_pc = np.flatnonzero(has_pc)
     pieces[line_at[with_pc] + (not found.interpreted)] = _add_pcs(pool, entries, found, owner[with_pc], line[with_pc])
@@ -161,30 +161,33 @@ def _chunk(
 def _add_pcs(
     pool: Pool, entries: DecodedEntries, found: _Lines, entry: NDArray[np.int64], line: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Add the PCs of some lines of some entries to the pool, those after an instruction with the line feed; the number
-    of each one's."""
+    """Add the PCs of lines to the pool, with a line feed if after an instruction. Returns the number of each one."""
     digits = hexadecimal(entries.start[entry] + found.pc[line])
     skip = MAX_DIGITS - 2 * entries.address_size(entry)
     return pool.add(lines(len(line), digits, b"" if found.interpreted else b"\n"), skip) + np.arange(len(line))
 
 
-def _add_heads(pool: Pool, entries: DecodedEntries, entry: NDArray[np.int64], interpreted: bool) -> NDArray[np.int64]:
-    """Put the first lines of some entries into the pool; the number of each one's."""
-    head = np.zeros(len(entry), np.int64)
+def _add_headings(
+    pool: Pool, entries: DecodedEntries, entry: NDArray[np.int64], interpreted: bool
+) -> NDArray[np.int64]:
+    """Add the headings of entries to the pool. Returns the number of each one."""
+    heading = np.zeros(len(entry), np.int64)
     fde = np.flatnonzero(entries.is_fde[entry])
     fde = fde[entries.segment_size(entry[fde]) == 0]
     address_size, id_size = entries.address_size(entry[fde]), entries.id_size(entry[fde])
     for sizes in {*zip(address_size.tolist(), id_size.tolist(), strict=True)}:
         which = fde[(address_size == sizes[0]) & (id_size == sizes[1])]
-        head[which] = pool.add(_fde_heads(entries, entry[which], *sizes)) + np.arange(len(which))
+        heading[which] = pool.add(_fde_headings(entries, entry[which], *sizes)) + np.arange(len(which))
     others = np.delete(np.arange(len(entry)), fde)
-    texts = [_head(entries, one, interpreted) for one in entry[others].tolist()]
-    head[others] = pool.add_list(texts) + np.arange(len(others))
-    return head
+    texts = [_heading(entries, one, interpreted) for one in entry[others].tolist()]
+    heading[others] = pool.add_list(texts) + np.arange(len(others))
+    return heading
 
 
-def _fde_heads(entries: DecodedEntries, fde: NDArray[np.int64], address_size: int, id_size: int) -> NDArray[np.uint8]:
-    """The first lines of FDEs whose addresses and ids have these sizes."""
+def _fde_headings(
+    entries: DecodedEntries, fde: NDArray[np.int64], address_size: int, id_size: int
+) -> NDArray[np.uint8]:
+    """The headings of FDEs whose addresses and ids have these sizes."""
     start = entries.start[fde]
     return lines(
         len(fde),
@@ -204,11 +207,11 @@ def _fde_heads(entries: DecodedEntries, fde: NDArray[np.int64], address_size: in
     )
 
 
-def _head(entries: DecodedEntries, entry: int, interpreted: bool) -> bytes:
-    """What stands above the lines of an entry that is no FDE, or one with a segment."""
+def _heading(entries: DecodedEntries, entry: int, interpreted: bool) -> bytes:
+    """The heading of an entry that is not an FDE, or of an FDE with a segment."""
     offset = int(entries.offset[entry])
     if entries.cie[entry] < 0:
-        # readelf takes terminators behind one another for one.
+        # readelf prints only the first of adjacent terminators.
         follows_another = entry > 0 and entries.cie[entry - 1] < 0
         return b"" if follows_another else f"\n{offset:08x} ZERO terminator\n\n".encode()
     one = np.array([entry])
@@ -240,17 +243,17 @@ def _head(entries: DecodedEntries, entry: int, interpreted: bool) -> bytes:
 
 
 def _add_data(entries: DecodedEntries, pool: Pool, entry: NDArray[np.int64], _: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The lines of some entries' augmentation data."""
+    """Add the lines of the augmentation data of entries to the pool. Returns the number of each one."""
     section = np.frombuffer(entries.section.data, np.uint8)
     size = np.where(entries.is_terminator[entry], 0, entries.instructions[entry] - entries.data[entry])
-    # A CIE without any has an empty line.
+    # A CIE without augmentation data has an empty line.
     line = np.where(entries.is_fde[entry] | entries.is_terminator[entry], 0, pool.add_list([b"\n"]))
     for length in np.unique(size[size > 0]).tolist():
         which = np.flatnonzero(size == length)
         values = section[entries.data[entry[which]][:, None] + np.arange(length)].astype(np.uint64)
-        parts: list[bytes | NDArray[np.uint8]] = [_DATA_HEAD]
+        parts: list[bytes | NDArray[np.uint8]] = [_DATA_HEADING]
         for index in range(length):
-            is_broken = length >= _DATA_BYTES_IN_HEAD and index % _DATA_BYTES_A_LINE == 0
+            is_broken = length >= _DATA_BYTES_AFTER_HEADING and index % _DATA_BYTES_PER_LINE == 0
             parts += [b"\n " if is_broken else b" ", hexadecimal(values[:, index], 2)]
         line[which] = pool.add(lines(len(which), *parts, b"\n")) + np.arange(len(which))
     return line

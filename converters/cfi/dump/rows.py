@@ -1,8 +1,7 @@
 """Rows of call frame information as GNU readelf 2.47 prints them (`-wF`): the columns of a run, the text of a row.
 
-Strategy: rows are the row kernel's, every one, an empty one too. A run has a column for each register that its
-instructions or its CIE's name, whatever they say of it. Rows of equal rules and columns are one content, whose text is
-made once.
+Strategy: the row kernel makes all rows, also empty ones. A run has a column for each register that its instructions or
+those of its CIE name, whatever the rule. Rows with equal rules and columns are one content, whose text is made once.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from .entries import DecodedEntries
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Registers have 16 bits: a key of a row, or of a run, and a register.
+# Keys are a row or a run, shifted by this, and a register of 16 bits.
 _REGISTER_BITS = 16
 
 
@@ -34,9 +33,9 @@ _REGISTER_BITS = 16
 class EntryRows:
     """The rows of each run, and the columns that it shows.
 
-    Run r has the rows first_row[r] up to first_row[r + 1], `shows_rows` says whether readelf prints them (it does not
-    where there is nothing but DW_CFA_nop), and its columns are registers[first_column[r]:first_column[r + 1]],
-    ascending. `content` numbers what rows say; content c is that of row `row_of[c]`, of run `run_of[c]`.
+    Run r has the rows first_row[r] up to first_row[r + 1]; `shows_rows` is whether readelf prints them (not if all
+    instructions are DW_CFA_nop); its columns are registers[first_column[r]:first_column[r + 1]], ascending. `content`
+    numbers the distinct contents of rows; content c is that of row `row_of[c]`, of run `run_of[c]`.
     """
 
     rows: RowColumns
@@ -84,9 +83,9 @@ def interpret_entries(entries: DecodedEntries) -> EntryRows:
 
 
 def _columns(entries: DecodedEntries, owner: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
-    """Where the columns of each run start, and their registers: those that it names, and those that its CIE does."""
+    """Where the columns of each run start, and their registers: those that the run or its CIE names."""
     decoded, runs = entries.decoded, len(entries.streams.start)
-    # A register gets a column from every instruction that gives it a rule, or takes one away.
+    # Every instruction that sets or removes a register's rule gives it a column.
     named = decoded.has_effect(*RULE_KINDS, Effect.RESTORE)
     keys = _ascending(owner[named] << _REGISTER_BITS | decoded.first[named])
     cies = len(entries.cies)
@@ -106,7 +105,7 @@ def _columns(entries: DecodedEntries, owner: NDArray[np.int64]) -> tuple[NDArray
 
 
 def _ascending(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each different key once. (np.unique hashes: ten times slower on millions that differ.)"""
+    """The distinct keys, ascending. (np.unique hashes, which is ten times slower for millions of distinct keys.)"""
     keys = np.sort(keys)
     return keys[run_starts(keys)]
 
@@ -114,7 +113,7 @@ def _ascending(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 def _column_sets(
     entries: DecodedEntries, first: NDArray[np.int64], registers: NDArray[np.uint16]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each run, equal where the heading is; and a run of each number."""
+    """Number runs: runs with equal headings get the same number. Returns also a run of each number."""
     return_column = np.array([int(cie.return_address_register) for cie in entries.cies], np.int64)
     cie = entries.streams.cie % max(1, len(entries.cies))
     kind = return_column[cie] << 8 | entries.layout.address_size[cie]
@@ -123,16 +122,16 @@ def _column_sets(
 
 
 def _packed(*columns: NDArray[Any]) -> NDArray[np.uint8]:
-    """Columns side by side: an array of one line of bytes a row."""
+    """The bytes of columns side by side: one line per row."""
     return np.concatenate([column.view(np.uint8).reshape(len(column), column.itemsize) for column in columns], axis=1)
 
 
 def _contents(
     rows: RowColumns, rules: RuleColumns, column_set: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each row, equal where rules and columns are; and a row of each number."""
+    """Number rows: rows with equal rules and columns get the same number. Returns also a row of each number."""
     packed = _packed(rules.register, rules.kind, rules.value)
-    # Rows whose rules did not change name the same slice: it is looked at once.
+    # Consecutive rows with unchanged rules have the same slice, which is numbered once.
     is_new = run_starts(rows.first_rule, rows.rule_count)
     begin = rows.first_rule[is_new] * packed.shape[1]
     end = begin + rows.rule_count[is_new].astype(np.int64) * packed.shape[1]
@@ -142,14 +141,14 @@ def _contents(
 
 
 def _numbered(lines: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each of some lines of one length, equal where they are; and a line of each number."""
+    """Number lines of one length: equal lines get the same number. Returns also a line of each number."""
     begin = lines.shape[1] * np.arange(len(lines))
     number, first = intern(lines.reshape(-1), begin, begin + lines.shape[1], np.zeros(len(lines), np.int64))
     return number.astype(np.int64), first
 
 
 def heading_texts(entries: DecodedEntries, found: EntryRows, machine: str, sets: NDArray[np.int64]) -> list[bytes]:
-    """The lines above the rows, for some sets of columns."""
+    """The heading lines for these sets of columns."""
     texts = []
     for run in found.run_of_set[sets].tolist():
         cie = int(entries.streams.cie[run]) % len(entries.cies)
@@ -162,13 +161,13 @@ def heading_texts(entries: DecodedEntries, found: EntryRows, machine: str, sets:
 
 
 def row_texts(found: EntryRows, machine: str, contents: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
-    """What stands behind the PC, of some contents: the texts behind one another, and their lengths."""
+    """The text after the PC, for these contents: the concatenated texts, and their lengths."""
     rows, rules, count = found.rows, found.rules, len(contents)
     row, run = found.row_of[contents], found.run_of[contents]
     cfas = (column[row].tolist() for column in (rows.cfa_kind, rows.cfa_register, rows.cfa_offset))
     pool = Pool([b"\n", b"u     "])
     cfa = pool.add_list([_cfa_text(machine, *cfa) for cfa in zip(*cfas, strict=True)])
-    # Which rule stands in which column: both ascend by content and register.
+    # Find the column of each rule: both ascend by content and register.
     rule_count = rows.rule_count[row].astype(np.int64)
     rule = ranges(rows.first_rule[row], rule_count)
     rule_key = group_numbers(rule_count) << _REGISTER_BITS | rules.register[rule]
@@ -178,7 +177,7 @@ def row_texts(found: EntryRows, machine: str, contents: NDArray[np.int64]) -> tu
     cells, number = _cell_texts(rules, rule, machine)
     cell = np.ones(len(column), np.int64)
     cell[np.searchsorted(column_key, rule_key)] = pool.add_list(cells) + number
-    # The CFA, a cell a column, the line feed.
+    # The pieces of a line: the CFA, one cell per column, the line feed.
     begin = starts_of(column_count + 2)[:-1]
     pieces = np.zeros(len(cell) + 2 * count, np.int64)
     pieces[begin] = cfa + np.arange(count)
@@ -188,7 +187,7 @@ def row_texts(found: EntryRows, machine: str, contents: NDArray[np.int64]) -> tu
 
 
 def _cell_texts(rules: RuleColumns, rule: NDArray[np.int64], machine: str) -> tuple[list[bytes], NDArray[np.int64]]:
-    """The different texts of some rules, and the number of each rule's."""
+    """The distinct texts of these rules, and the number of each rule's text."""
     kind, value = rules.kind[rule], rules.value[rule]
     number, first = _numbered(_packed(kind, value))
     pairs = zip(kind[first].tolist(), value[first].tolist(), strict=True)
@@ -214,6 +213,6 @@ def _cell_text(kind: int, value: int, machine: str) -> str:
 
 
 def _cfa_text(machine: str, kind: int, register: int, offset: int) -> bytes:
-    # Without a rule it is register 0, as readelf has it.
+    # A CFA without a rule is shown as register 0, as in readelf.
     text = "exp" if kind == CfaKind.EXPRESSION else f"{register_name(machine, register)}{offset:+}"
     return f" {text:<8} ".encode()

@@ -1,6 +1,6 @@
-"""Call frame information as plain data for JSON: CIEs and FDEs with the fields of the specification.
+"""Call frame information as JSON values: CIEs and FDEs with the fields of the specification.
 
-Strategy: what `cfi_text` prints, by the same columns; each different row and instruction is taken apart once.
+Strategy: the same columns as for `cfi_text`; each distinct row and instruction is formatted once.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Plain = dict[str, Any]
 def cfi_json(
     section: Section, dialect: Dialect, machine: str, interpreted: bool, pcs: NDArray[np.uint64] | None = None
 ) -> tuple[Plain, Iterator[Plain]]:
-    """The section, and one by one its entries: CIEs and FDEs with their instructions, or the rows that these make.
+    """The section's fields, and an iterator over its entries: CIEs and FDEs with their instructions or their rows.
 
-    Addresses are absolute, `offset` and `cie` count from the section's start. `machine` is EM_..., for the registers'
+    Addresses are absolute; `offset` and `cie` are relative to the section's start. `machine`, EM_..., is for register
     names. Raises ParseError.
     """
     entries = decode_entries(section, dialect)
@@ -41,7 +41,7 @@ def cfi_json(
 
 
 def _with_instructions(entries: DecodedEntries, machine: str, shown: list[int]) -> Iterator[Plain]:
-    """The entries with their instructions; `location` is the address that an advance leads to."""
+    """The entries with their instructions; `location` is the address after an advance."""
     number, first = distinct_instructions(entries)
     plain = plain_instructions(entries, machine, first)
     moves = entries.decoded.has_effect(*MOVES)
@@ -58,7 +58,7 @@ def _with_instructions(entries: DecodedEntries, machine: str, shown: list[int]) 
 
 
 def _with_rows(entries: DecodedEntries, machine: str, shown: list[int]) -> Iterator[Plain]:
-    """The entries with their rows, those without instructions too, of which readelf prints none."""
+    """The entries with their rows, also those of entries without instructions, for which readelf prints none."""
     found = interpret_entries(entries)
     plain = [_plain_row(entries, found, content, machine) for content in range(len(found.row_of))]
     for entry in shown:
@@ -73,7 +73,7 @@ def _address_mask(entries: DecodedEntries, entry: int) -> int:
 
 
 def _entry(entries: DecodedEntries, entry: int) -> Plain:
-    """The fields of a CIE or an FDE, but for the instructions."""
+    """The fields of a CIE or an FDE, without the instructions."""
     cie = entries.cies[entries.cie[entry]]
     data = bytes(entries.section.data[int(entries.data[entry]) : int(entries.instructions[entry])]).hex()
     place = {"offset": int(entries.offset[entry]), "length": int(entries.length(np.array([entry]))[0])}
@@ -102,7 +102,7 @@ def _entry(entries: DecodedEntries, entry: int) -> Plain:
 
 
 def _plain_row(entries: DecodedEntries, found: EntryRows, content: int, machine: str) -> Plain:
-    """What a row says; a register without a rule is null."""
+    """The rules of a row; null for a register without a rule."""
     rows, rules, row = found.rows, found.rules, found.row_of[content]
     run = found.run_of[content]
     columns = found.registers[found.first_column[run] : found.first_column[run + 1]].tolist()
@@ -115,14 +115,14 @@ def _plain_row(entries: DecodedEntries, found: EntryRows, content: int, machine:
 
     for rule in range(rows.first_rule[row], rows.first_rule[row] + rows.rule_count[row]):
         kind, value = RuleKind(rules.kind[rule]), int(rules.value[rule])
-        said: Plain | str = kind.name.lower()
+        text: Plain | str = kind.name.lower()
         if kind in (RuleKind.EXPRESSION, RuleKind.VAL_EXPRESSION):
-            said = {kind.name.lower(): operations(value)}
+            text = {kind.name.lower(): operations(value)}
         elif kind is RuleKind.REGISTER:
-            said = {kind.name.lower(): register_name(machine, value)}
+            text = {kind.name.lower(): register_name(machine, value)}
         elif kind in (RuleKind.OFFSET, RuleKind.VAL_OFFSET):
-            said = {kind.name.lower(): value}
-        registers[register_name(machine, int(rules.register[rule]))] = said
+            text = {kind.name.lower(): value}
+        registers[register_name(machine, int(rules.register[rule]))] = text
     match CfaKind(rows.cfa_kind[row]):
         case CfaKind.REGISTER:
             cfa: Plain | None = {

@@ -1,1 +1,1 @@
-"""FDEs of an `.eh_frame` removed, replaced, added, moved and merged, as wire records."""
+"""Edit call frame information record by record: drop, replace, add, relocate and merge FDEs."""

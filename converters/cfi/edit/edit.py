@@ -1,8 +1,8 @@
-"""`.eh_frame` and `.debug_frame` edited in place of records: what is not touched keeps its offset and its bytes.
+"""Edit `.eh_frame` and `.debug_frame` record by record: untouched records keep their offsets and bytes.
 
-Strategy: FDEs that go leave their room, in which a new one stands or a CIE that nothing points to, which every reader
-passes over; what has no room is appended. The table is not asked for, so that personality, LSDA, unknown augmentation
-and padding survive. Addresses come last, as for a whole section.
+Strategy: the slot of a removed FDE is filled by a new FDE, or by a CIE that nothing points to, which every reader
+skips. New FDEs that do not fit a slot are appended. Untouched records are never re-encoded, so personalities, LSDAs,
+unknown augmentations and padding are preserved. Addresses are filled in last, as for a whole section.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ SHOWN = 10  # addresses named in an error
 
 @dataclass(frozen=True, slots=True)
 class EditCounts:
-    """What an edit did: FDEs that were dropped, functions that replace others (`in_place`: in the room of one), that
-    were added; CIEs added; bytes of the section. `is_after_terminator`: what was appended stands behind a terminator
-    in the section's middle, where only readers that have the header find it."""
+    """What an edit did: the numbers of FDEs `dropped`, of functions `replaced` (`in_place`: in the slot of an FDE) and
+    `added`, of CIEs added; the sizes of the section. `is_after_terminator`: the appended records are after a
+    terminator in the middle of the section, where only readers that use the `.eh_frame_hdr` find them."""
 
     dropped: int
     replaced: int
@@ -52,10 +52,10 @@ class EditCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EditedCfi:
-    """A section after an edit. `records` are those before it, and `is_gone` marks their entries that something else
-    has replaced. `data` are the section's bytes without the addresses in new records, which are in `address_fields`.
-    `fdes` are those after the edit. `refusals` are of functions that cannot be encoded, those of `replace` first; what
-    they were to replace is unchanged."""
+    """A section after an edit. `records` are those before the edit; `is_gone` marks their entries that are overwritten.
+    `data` are the bytes of the section without the addresses in new records, which are in `address_fields`. `fdes` are
+    those after the edit. `refusals` are for functions that cannot be encoded, those of `replace` first; the FDEs that
+    they would replace are unchanged."""
 
     records: Records
     data: NDArray[np.uint8]
@@ -67,34 +67,39 @@ class EditedCfi:
 
     @property
     def name(self) -> str:
-        """Of the section."""
+        """The name of the section."""
         return self.records.section.name
 
     @property
     def address(self) -> int:
-        """The section's own."""
+        """The virtual address of the section before the edit."""
         return self.records.section.address
 
     @property
     def byte_order(self) -> ByteOrder:
-        """Of the section."""
+        """The byte order of the section."""
         return self.records.section.byte_order
 
     @property
     def address_size(self) -> int:
-        """Bytes of an address."""
+        """The size of an address in bytes."""
         return self.records.section.address_size
 
     def __len__(self) -> int:
-        """Bytes of the section."""
+        """The size of the section in bytes."""
         return len(self.data)
 
     def at(self, section_address: int) -> bytes:
-        """The section for a virtual address: its own, or another, for which all that counts from its own place is
-        changed. Raises BuildError where something is beyond its field's range, ParseError for broken instructions."""
+        """The section for a virtual address: for an address other than its own, all PC-relative fields are changed.
+        Raises BuildError if a value does not fit its field, ParseError for malformed instructions."""
         section = self.records.section
         if not 0 <= section_address < 1 << 8 * section.address_size:
-            raise BuildError(self.name, None, "section_address", f"{section_address:#x} is no address")
+            raise BuildError(
+                self.name,
+                None,
+                "section_address",
+                f"{section_address:#x} is not a {8 * section.address_size}-bit address",
+            )
         data = self.data.copy()
         if section_address != section.address:
             self._move(data, section_address - section.address)
@@ -120,11 +125,11 @@ def edit_cfi(
     dialect: Dialect = EH_FRAME,
     bases: PointerBases = NO_BASES,
 ) -> EditedCfi:
-    """The section of a linked file without the FDEs that cover the PCs of `drop` (or start there), with the functions
-    of `replace` instead of those FDEs that cover their starts, and with those of `add`.
+    """Edit the section of a linked file: remove the FDEs that cover a PC of `drop` (or start there), replace the FDEs
+    that cover the starts of functions of `replace` by these functions, and add the functions of `add`.
 
-    Raises ParseError for a broken section, BuildError where a PC is in no FDE, where a new function would share PCs
-    with one that stays, or for what cannot be written.
+    Raises ParseError for a malformed section, BuildError if a PC has no FDE, if a new function would share PCs with a
+    remaining one, and for what cannot be written.
     """
     return edit_records(read_records(section, dialect, architecture, bases), drop, replace, add)
 
@@ -132,7 +137,7 @@ def edit_cfi(
 def edit_records(
     records: Records, drop: Sequence[int] = (), replace: UnwindTable | None = None, add: UnwindTable | None = None
 ) -> EditedCfi:
-    """As `edit_cfi`, for a section that was read."""
+    """As `edit_cfi`, for a section that has been read."""
     nothing = table_of(records.architecture, (), records.section.byte_order)
     replace, add = replace or nothing, add or nothing
     for table in (replace, add):
@@ -147,31 +152,31 @@ def edit_records(
 
 
 def covering(functions: FunctionColumns, pcs: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which functions cover one of some PCs or start there, and which PCs are in none."""
+    """Which functions cover a PC of `pcs` or start at one, and which PCs are in no function."""
     order = np.argsort(pcs, kind="stable")
     last = functions.start + (np.maximum(functions.size, np.uint64(1)) - np.uint64(1))
     first = np.searchsorted(pcs, functions.start, sorter=order)
-    behind = np.searchsorted(pcs, last, side="right", sorter=order)
-    # How many functions begin and end at each PC, summed up: how many have it.
-    has_some = behind > first
-    change = np.bincount(first[has_some], minlength=len(pcs) + 1) - np.bincount(
-        behind[has_some], minlength=len(pcs) + 1
-    )
+    after = np.searchsorted(pcs, last, side="right", sorter=order)
+    # The sum of the functions that start minus those that end, up to each PC, is the number that cover it.
+    has_some = after > first
+    change = np.bincount(first[has_some], minlength=len(pcs) + 1) - np.bincount(after[has_some], minlength=len(pcs) + 1)
     missing = np.ones(len(pcs), np.bool_)
     missing[order] = np.cumsum(change)[:-1] == 0
     return has_some, missing
 
 
 def _addresses(records: Records, pcs: Sequence[int]) -> NDArray[np.uint64]:
-    """PCs as a column; BuildError where one is no address."""
+    """PCs as a column. Raises BuildError if one is not an address."""
     for pc in pcs:
         if not 0 <= pc < 1 << 8 * records.section.address_size:
-            raise BuildError(records.section, None, "drop", f"{pc:#x} is no address")
+            raise BuildError(
+                records.section, None, "drop", f"{pc:#x} is not a {8 * records.section.address_size}-bit address"
+            )
     return np.array(pcs, np.uint64)
 
 
 def _refuse_missing(records: Records, record: str, pcs: NDArray[np.uint64]) -> None:
-    """BuildError where there are PCs without an FDE."""
+    """Raise BuildError if there are PCs without an FDE."""
     if len(pcs):
         named = ", ".join(f"{pc:#x}" for pc in pcs[:SHOWN].tolist())
         more = f" and {len(pcs) - SHOWN} more" if len(pcs) > SHOWN else ""
@@ -179,8 +184,8 @@ def _refuse_missing(records: Records, record: str, pcs: NDArray[np.uint64]) -> N
 
 
 def _slots(functions: FunctionColumns, starts: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """For each start the FDE whose slot a new one may have: the first that starts there, or the last that starts before
-    and reaches it, each FDE for one of them; else NO_SLOT."""
+    """For each start the FDE whose slot a new FDE may take: the first that starts there, or the last that starts before
+    and covers it. Each slot is given to only one start; the others get NO_SLOT."""
     order = np.argsort(functions.start, kind="stable")
     ascending = functions.start[order]
     exact = np.searchsorted(ascending, starts)
@@ -191,7 +196,7 @@ def _slots(functions: FunctionColumns, starts: NDArray[np.uint64]) -> NDArray[np
     found = np.flatnonzero(slot != NO_SLOT)
     reaches = starts[found] - functions.start[slot[found]] < functions.size[slot[found]]
     slot[found[~reaches & ~is_exact[found]]] = NO_SLOT
-    # Those that start where the FDE does come first.
+    # Exact matches have precedence.
     rank = np.lexsort((np.arange(len(starts)), ~is_exact))
     _, first = np.unique(slot[rank], return_index=True)
     is_first = np.zeros(len(starts), np.bool_)
@@ -202,8 +207,8 @@ def _slots(functions: FunctionColumns, starts: NDArray[np.uint64]) -> NDArray[np
 def change_records(
     records: Records, is_dropped: NDArray[np.bool_], table: UnwindTable, slot: NDArray[np.int64], replacing: int
 ) -> EditedCfi:
-    """The records without some FDEs, with the functions of a table, the first `replacing` of which replace what covers
-    their starts and may take the slot of the FDE whose index `slot` gives (or NO_SLOT)."""
+    """Remove FDEs from the records and add the functions of `table`. The first `replacing` of these replace the FDEs
+    that cover their starts. `slot` is the index of the FDE whose slot each function may take, or NO_SLOT."""
     address = records.section.address
     frames = _change_records(records, is_dropped, table, slot, replacing, 4)
     try:
@@ -211,7 +216,7 @@ def change_records(
     except BuildError:
         if records.section.address_size <= 4:
             raise
-        # Addresses of new CIEs' FDEs that four bytes do not reach.
+        # An address in an FDE of a new CIE does not fit four bytes.
         frames = _change_records(records, is_dropped, table, slot, replacing, 8)
     return frames
 
@@ -224,7 +229,7 @@ def _change_records(
     replacing: int,
     pointer_size: int,
 ) -> EditedCfi:
-    """As `change_records`, with new CIEs' addresses of `pointer_size` bytes."""
+    """As `change_records`; new CIEs have addresses of `pointer_size` bytes."""
     section, entries = records.section, records.entries
     first = int(entries.end[~entries.is_terminator].max(initial=0))
     width = min(pointer_size, section.address_size) if records.dialect is EH_FRAME else section.address_size
@@ -251,7 +256,7 @@ def _change_records(
     )
     gone = np.zeros(len(entries.offset), np.bool_)
     gone[np.searchsorted(entries.offset, records.fdes.offset[is_gone])] = True
-    # What is appended comes after the last entry: FDEs that stay keep their offsets.
+    # New records are appended after the last entry, so remaining FDEs keep their offsets.
     kept = FdeAddresses.of_functions(records.functions).select(~is_gone)
     added = FdeAddresses(new.fields.offset, new.fields.start, new.fields.length)
     fdes = FdeAddresses.concatenate([kept, added])
@@ -259,30 +264,30 @@ def _change_records(
 
 
 def _refuse_shared(
-    records: Records, kept: NDArray[np.int64], functions: FunctionColumns, said: NDArray[np.int64]
+    records: Records, kept: NDArray[np.int64], functions: FunctionColumns, new: NDArray[np.int64]
 ) -> None:
-    """BuildError where a new function has a PC that an FDE which stays has, too."""
+    """Raise BuildError if a new function shares a PC with a remaining FDE."""
     old = records.functions
     kept = kept[old.size[kept] > 0]
     kept = kept[np.argsort(old.start[kept], kind="stable")]
     reach = np.maximum.accumulate(old.start[kept] + (old.size[kept] - np.uint64(1)))
-    said = said[functions.size[said] > 0]
-    start = functions.start[said]
-    last = start + (functions.size[said] - np.uint64(1))
-    # The FDEs that start before the function's end: one of them reaches its start, or none does.
+    new = new[functions.size[new] > 0]
+    start = functions.start[new]
+    last = start + (functions.size[new] - np.uint64(1))
+    # A PC is shared if one of the FDEs that start before the function's end extends to its start.
     before = np.searchsorted(old.start[kept], last, side="right") - 1
     shares = values_at(reach, before, 0) >= start
     for wrong in np.flatnonzero(shares & (before >= 0))[:1]:
         fde = kept[np.flatnonzero(reach[: before[wrong] + 1] >= start[wrong])[0]]
-        reason = f"of {int(start[wrong]):#x}..{int(last[wrong]):#x} the FDE of {int(old.start[fde]):#x} has some PCs"
+        reason = f"{int(start[wrong]):#x}..{int(last[wrong]):#x} overlaps the FDE of {int(old.start[fde]):#x}"
         raise BuildError(records.section, int(records.fdes.offset[fde]), "functions", reason)
 
 
 def _with_space(
     records: Records, is_gone: NDArray[np.bool_], is_taken: NDArray[np.bool_], first: int, end: int
 ) -> NDArray[np.uint8]:
-    """The section with room from `first` up to `end`, and in those FDEs that are taken; all of it is zero. Others that
-    are gone become CIEs."""
+    """The section with zeroed space from `first` up to `end` and in the slots that are taken. Other removed FDEs become
+    CIEs."""
     old = np.frombuffer(records.section.data, np.uint8)
     data = np.concatenate([old[:first], np.zeros(end - first, np.uint8), old[first:]])
     begin, size = records.fdes.offset[is_gone], (records.fdes.end - records.fdes.offset)[is_gone]
@@ -291,7 +296,7 @@ def _with_space(
     left = np.flatnonzero(is_gone & ~is_taken)
     offset, size = records.fdes.offset[left], (records.fdes.end - records.fdes.offset)[left]
     for small in np.flatnonzero(size < len(blank))[:1]:
-        reason = f"has {size[small]} bytes, where the CIE that takes its place has {len(blank)}"
+        reason = f"has {size[small]} bytes, too few for the CIE of {len(blank)} bytes that would replace it"
         raise BuildError(records.section, int(offset[small]), f"FDE[{left[small]}]", reason)
     data[offset[:, None] + np.arange(len(blank))] = blank
     put_integers(data, offset, size - LENGTH_BYTES, LENGTH_BYTES, records.section.byte_order)
@@ -299,7 +304,7 @@ def _with_space(
 
 
 def _unused_cie(records: Records) -> bytes:
-    """A CIE that says nothing: DW_CFA_nop may follow up to any size. Of 32-bit DWARF, on whose id all readers agree."""
+    """A CIE without effect, which DW_CFA_nop can extend to any size. 32-bit DWARF, whose CIE id all readers know."""
     from ....schemas import cfi_sections
 
     size = records.section.address_size

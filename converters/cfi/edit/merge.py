@@ -1,8 +1,8 @@
-"""Several `.eh_frame` or `.debug_frame` sections as one, in place of records.
+"""Merge several `.eh_frame` or `.debug_frame` sections into one, record by record.
 
-Strategy: records are copied one behind the other without terminators, with what leads from one to another or to an
-address brought up to date; then it is an edit of that section. What two inputs cover is found on their tables; FDEs of
-a later one that lose PCs to one before go, and what is left of them is added again.
+Strategy: the records of all inputs are concatenated without terminators, and their CIE pointers and relative addresses
+are updated; the rest is an edit of that section. PCs that two inputs cover are found in their tables. FDEs that lose
+PCs to an earlier input are removed, and their remaining pieces added again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergedCfi:
-    """Sections as one, and the PCs that two of them cover: where they say the same, and where they do not."""
+    """The merged section, and the PCs that two inputs cover: with equal rows, and with different ones."""
 
     frames: EditedCfi
     duplicates: SharedRanges
@@ -48,19 +48,19 @@ def merge_cfi(
     bases: PointerBases = NO_BASES,
     address: int | None = None,
 ) -> MergedCfi:
-    """The records of sections of linked code as one section at `address` (None: the first one's).
+    """Merge the records of sections of linked code into one section at `address` (None: that of the first section).
 
-    A PC belongs to the first section that has an FDE there. An FDE of a later one that has none for itself is dropped,
-    one that has some is replaced by what is left of it. Raises ParseError for a broken section, BuildError for none at
-    all, for inputs that do not go together, and for an FDE with an LSDA whose beginning another has.
+    A PC belongs to the first section with an FDE for it. An FDE of a later section is dropped if it has no PCs of its
+    own, and replaced by its remaining pieces if it has only some. Raises ParseError for a malformed section, BuildError
+    if there are no sections or they cannot be merged, and for an FDE with an LSDA that loses its start.
     """
     if not sections:
-        raise BuildError(dialect.name, None, "", "there is nothing to merge")
+        raise BuildError(dialect.name, None, "", "there are no sections to merge")
     for one in sections[1:]:
         if (one.byte_order, one.address_size) != (sections[0].byte_order, sections[0].address_size):
-            raise BuildError(one, None, "byte order", "and size of addresses are not the first input's")
+            raise BuildError(one, None, "byte order", "or address size differs from that of the first input")
     inputs = [read_records(section, dialect, architecture, bases) for section in sections]
-    section, shifts = _joined(inputs, sections[0].address if address is None else address)
+    section, shifts = _concatenate(inputs, sections[0].address if address is None else address)
     records = read_records(section, dialect, architecture, bases)
     tables = [_with_origin(table_of_records(one), one, shift) for one, shift in zip(inputs, shifts, strict=True)]
     merged = merge(tables)
@@ -70,9 +70,9 @@ def merge_cfi(
     return MergedCfi(frames, merged.duplicates, merged.conflicts)
 
 
-def _joined(inputs: Sequence[Records], address: int) -> tuple[Section, list[NDArray[np.int64]]]:
-    """The records of all inputs behind one another as a section at that address, and for each input how much farther
-    each of its entries stands there. A terminator is at the end where an input had one."""
+def _concatenate(inputs: Sequence[Records], address: int) -> tuple[Section, list[NDArray[np.int64]]]:
+    """The records of all inputs as one section at this address, and for each input how many bytes each of its entries
+    moved. The section ends with a terminator if any input has one."""
     kept, shifts, end = [], [], 0
     for one in inputs:
         size = np.diff(np.append(one.entries.offset, len(one.section)))
@@ -86,12 +86,12 @@ def _joined(inputs: Sequence[Records], address: int) -> tuple[Section, list[NDAr
         raise BuildError(inputs[0].section, None, "FDE.cie_pointer", "the section would be larger than 4 GiB")
     data = np.concatenate([*kept, np.frombuffer(TERMINATOR if has_terminator else b"", np.uint8)])
     for one, shift in zip(inputs, shifts, strict=True):
-        _follow(one, data, address, shift)
+        _update_pointers(one, data, address, shift)
     return replace(inputs[0].section, data=memoryview(data.tobytes()), address=address, file_offset=None), shifts
 
 
-def _follow(records: Records, data: NDArray[np.uint8], address: int, shift: NDArray[np.int64]) -> None:
-    """Bring up to date what in copied records leads to their CIEs, and what counts from its own place."""
+def _update_pointers(records: Records, data: NDArray[np.uint8], address: int, shift: NDArray[np.int64]) -> None:
+    """Update the CIE pointers and PC-relative fields of copied records."""
     entries, fdes, dialect = records.entries, records.fdes, records.dialect
     of_fde = shift[np.searchsorted(entries.offset, fdes.offset)]
     cie = fdes.cie + shift[np.searchsorted(entries.offset, fdes.cie)]
@@ -111,20 +111,20 @@ def _follow(records: Records, data: NDArray[np.uint8], address: int, shift: NDAr
 
 
 def _with_origin(table: UnwindTable, records: Records, shift: NDArray[np.int64]) -> UnwindTable:
-    """The table with its functions' places in the joined section."""
+    """The table with `origin` as offsets in the merged section."""
     offset = records.fdes.offset + shift[np.searchsorted(records.entries.offset, records.fdes.offset)]
     return replace(table, functions=replace(table.functions, origin=offset.astype(np.uint64)))
 
 
 def _touched(tables: Sequence[UnwindTable], *shared: SharedRanges) -> NDArray[np.bool_]:
-    """Which FDEs, in order of the joined section, have PCs that a section before theirs has."""
+    """Which FDEs, in order of the merged section, have PCs that an earlier input covers."""
     found = []
     for index, table in enumerate(tables):
         start = np.concatenate([one.start[one.second == index] for one in shared])
         end = np.concatenate([one.end[one.second == index] for one in shared])
         order = np.argsort(start)
         functions = table.functions
-        # Ranges that one table shares are disjoint: the last that starts before the function's end has it, or none.
+        # Shared ranges of a table are disjoint: if any overlaps the function, the last that starts before its end does.
         last = functions.start + (functions.size - np.uint64(1))
         before = np.searchsorted(start[order], last, side="right") - 1
         reaches = values_at(end[order], before, 0) > functions.start
@@ -133,13 +133,13 @@ def _touched(tables: Sequence[UnwindTable], *shared: SharedRanges) -> NDArray[np
 
 
 def _pieces(records: Records, merged: UnwindTable, touched: NDArray[np.bool_]) -> UnwindTable:
-    """Of the merged table what is left of FDEs that lose PCs."""
+    """The functions of the merged table that are remaining pieces of FDEs that lose PCs."""
     functions, old = merged.functions, records.functions
     fde = np.searchsorted(records.fdes.offset, functions.origin.astype(np.int64))
     which = np.flatnonzero(touched[fde]) if len(touched) else np.zeros(0, np.int64)
     is_begun = functions.start[which] != old.start[fde[which]]
     for wrong in which[is_begun & (functions.flags[which] & FunctionFlag.HAS_LSDA > 0)][:1]:
         at = int(functions.origin[wrong])
-        reason = f"another FDE has the PCs before {int(functions.start[wrong]):#x}, but the LSDA counts from the start"
+        reason = f"another FDE covers the start up to {int(functions.start[wrong]):#x}, which the LSDA is relative to"
         raise BuildError(records.section, at, f"FDE[{fde[wrong]}].lsda", reason)
     return merged.select(which)

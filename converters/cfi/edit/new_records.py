@@ -1,8 +1,8 @@
-"""FDEs and CIEs that are added to an existing section, and which CIE each new FDE has.
+"""Plan new FDEs and CIEs for an existing section, and choose the CIE of each new FDE.
 
 Strategy: the initial rows of each CIE of the section are appended to the rows of the table, so that instructions that
-start from them are written like any others. A function takes the existing CIE with which its FDE is shortest; CIEs are
-added where none fits, or where they save more than they take.
+start from them are written like any others. A function uses the existing CIE that makes its FDE shortest; new CIEs are
+added if none fits, or if they save more bytes than they take.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ NO_SLOT = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Additions:
-    """New records: `cies` as bytes, and an FDE for each of `function`, indices in the table. `data` has the bytes of
-    the FDEs, `size` of each; `fields` says where each goes; in place (`is_in_place`) or after the CIEs.
-    `address_fields` are the CIEs', `end` is the section offset after all new records."""
+    """New records: the bytes of the CIEs, and an FDE for each `function`, an index into the table. `data` has the bytes
+    of the FDEs, `size` of each; `fields` has their offsets, in a slot (`is_in_place`) or after the CIEs.
+    `address_fields` are those of the CIEs, `end` is the section offset after all new records."""
 
     cies: bytes
     cie_count: int
@@ -64,8 +64,8 @@ class Additions:
     end: int
 
     def write(self, section: NDArray[np.uint8], first: int) -> tuple[AddressFields, ...]:
-        """Put them into a section that is zero wherever they go, the CIEs from section offset `first` on. Returns the
-        fields of the addresses, which are still to be stored."""
+        """Store the records in a section, the CIEs from offset `first`; their space must be zero. Returns the fields
+        that hold addresses, which are not stored yet."""
         section[first : first + len(self.cies)] = np.frombuffer(self.cies, np.uint8)
         section[ranges(self.fields.offset, self.size)] = self.data
         return (*self.address_fields, *fill_headers(self.headers, self.fields, section))
@@ -73,7 +73,7 @@ class Additions:
 
 @columns
 class _Chosen(Columns):
-    """The FDEs to add."""
+    """The FDEs to add, one record per FDE."""
 
     function: NDArray[np.int64] = column_of("index", "in the table")
     cie: NDArray[np.int64] = column_of("index", "of its CIE in `Choices`")
@@ -83,8 +83,8 @@ class _Chosen(Columns):
 def plan_additions(
     records: Records, table: UnwindTable, slot: NDArray[np.int64], first: int, pointer_size: int
 ) -> tuple[Additions, Refusals]:
-    """The records of a table's functions: in the slot of the FDE whose index `slot` gives if they fit there, otherwise
-    (and for NO_SLOT) from section offset `first` on. `pointer_size` is the size of addresses with a new CIE."""
+    """Plan the records of a table's functions: each in the slot of FDE `slot` (an index or NO_SLOT) if it fits,
+    otherwise from section offset `first` on. `pointer_size` is the size of addresses in FDEs of new CIEs."""
     table, reason = check_expressible(table, records.dialect, pointer_size)
     which = np.flatnonzero(reason == 0)
     known = usable_cies(records)[: None if len(which) else 0]
@@ -105,7 +105,7 @@ def plan_additions(
 def _cie_layout(
     records: Records, table: UnwindTable, pointer_size: int, writer: StreamWriter, choice: CieChoice
 ) -> FrameLayout:
-    """The layout of the CIEs alone."""
+    """The layout of the new CIEs, without FDEs."""
     nothing = np.zeros(0, np.int64)
     streams = writer.write(Streams.empty(0))
     own = writer.write(choice.cie_streams())
@@ -115,7 +115,7 @@ def _cie_layout(
 def _lay_out(
     records: Records, layout: FrameLayout, writer: StreamWriter, choices: Choices, chosen: _Chosen, first: int
 ) -> Additions:
-    """The chosen FDEs on top of the CIEs that they need."""
+    """Lay out the chosen FDEs and the new CIEs that they need."""
     functions, known = layout.table.functions, choices.known
     added = np.unique(chosen.cie[chosen.cie >= len(known)]) - len(known)
     cies, at, address_fields = lay_out_cies(_only(layout, added))
@@ -146,23 +146,23 @@ def _lay_out(
 
 
 def _only(layout: FrameLayout, which: NDArray[np.int64]) -> FrameLayout:
-    """The same with some of its CIEs."""
+    """The layout with only some of its CIEs."""
     own = layout.initial_instructions
     chosen = tuple(layout.keys[index] for index in which.tolist())
     return replace(layout, keys=chosen, initial_instructions=replace(own, start=own.start[which], size=own.size[which]))
 
 
 NO_CIE = -1
-# Kinds of CIEs that are tried, those with most FDEs: real files have some dozens at most.
+# The limit on kinds of CIEs that are tried, those with most FDEs first: real files have a few dozen at most.
 MAX_KINDS = 64
-_IMPOSSIBLE = 1 << 40  # bytes of what cannot be
-_MARKS = np.uint8(0xFF & ~FunctionFlag.HAS_LSDA)
+_IMPOSSIBLE = 1 << 40  # the size of an FDE that cannot be encoded
+_CIE_FLAGS = np.uint8(0xFF & ~FunctionFlag.HAS_LSDA)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choices:
-    """CIEs to choose from, an element each: `known` first, indices of CIEs in use in the section, then new ones. The
-    row `initial` that each begins with, its units in bytes, the headers of its FDEs."""
+    """The CIEs to choose from: first those of the section, whose indices are `known`, then new ones. Per CIE: its
+    `initial` row; `code` and `data`, its alignment factors in bytes; the layout of its FDEs' headers."""
 
     known: NDArray[np.int64]
     initial: NDArray[np.int64]
@@ -171,30 +171,30 @@ class Choices:
     headers: FdeHeaders
 
     def streams(self, run: NDArray[np.int64], cie: NDArray[np.int64]) -> Streams:
-        """Runs on top of some of them."""
+        """The streams of runs with these CIEs."""
         return Streams(run, self.initial[cie], self.code[cie], self.data[cie])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Best:
-    """The CIE with which each FDE is shortest, and its bytes then, before padding."""
+    """The CIE that makes each FDE shortest, and the FDE's size with it, before padding."""
 
     cie: NDArray[np.int64]
     size: NDArray[np.int64]
 
     @classmethod
     def none(cls, count: int) -> Best:
-        """So many FDEs without any."""
+        """This many FDEs without a CIE."""
         return cls(np.full(count, NO_CIE), np.full(count, _IMPOSSIBLE))
 
     def offer(self, cie: int, which: NDArray[np.int64], size: NDArray[np.int64]) -> None:
-        """Take a CIE for those of which it makes less."""
+        """Use a CIE for those FDEs `which` that it makes shorter; `size` are their sizes with it."""
         less = size < self.size[which]
         self.cie[which[less]], self.size[which[less]] = cie, size[less]
 
 
 def usable_cies(records: Records) -> NDArray[np.int64]:
-    """Of the section's CIEs that a new FDE may have, the first of each kind."""
+    """The CIEs of the section that a new FDE can use, the first of each kind."""
     cies, layout = records.cies, records.cies.columns
     kind, first = number_distinct(layout.kind, layout.personality_encoding, layout.personality)
     users = np.bincount(kind[records.cie], minlength=len(first))
@@ -209,14 +209,14 @@ def usable_cies(records: Records) -> NDArray[np.int64]:
 
 
 def _is_plain(cie: object, augmentation: object) -> bool:
-    """Whether all of a CIE is known, and nothing is unusual."""
+    """Whether a CIE is 32-bit DWARF and its augmentation is completely known."""
     if not isinstance(cie, Cie) or cie.dwarf_format is not DwarfFormat.DWARF32:
         return False
     return cie.augmentation[:1] in (b"", b"z") and not getattr(augmentation, "unknown", b"")
 
 
 def _is_fixed(encoding: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Encodings that need no base but their own place, of formats with a fixed size."""
+    """Which encodings have a fixed size and need no base address, or only that of the field itself."""
     fixed = [form for form, size in FORMAT_SIZES.items() if size is not None]
     found: NDArray[np.bool_] = np.isin(encoding & APPLICATION_MASK, (DW_EH_PE.absptr, DW_EH_PE.pcrel))
     found &= np.isin(encoding & FORMAT_MASK, fixed) & (encoding & DW_EH_PE.indirect == 0)
@@ -224,7 +224,7 @@ def _is_fixed(encoding: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def initial_rows(records: Records, known: NDArray[np.int64]) -> UnwindTable:
-    """A table without functions whose runs are what some CIEs begin with."""
+    """A table without functions whose runs are the initial rows of these CIEs."""
     layout, architecture = records.cies.columns, records.architecture
     nothing = table_of(architecture, (), records.section.byte_order)
     if not len(known):
@@ -246,7 +246,8 @@ def initial_rows(records: Records, known: NDArray[np.int64]) -> UnwindTable:
 def choices_of(
     records: Records, known: NDArray[np.int64], initial: NDArray[np.int64], choice: CieChoice, headers: FdeHeaders
 ) -> Choices:
-    """The section's CIEs `known`, which begin with the rows `initial`, and those of `choice` with these headers."""
+    """The CIEs to choose from: those of the section with the indices `known` and the initial rows `initial`, and those
+    of `choice`, with these headers."""
     layout = records.cies.columns
     code, data = factors_of(choice.keys)
     both = FdeHeaders(
@@ -270,8 +271,8 @@ def choices_of(
 def best_known(
     records: Records, writer: StreamWriter, choices: Choices, which: NDArray[np.int64], slot: NDArray[np.int64]
 ) -> tuple[Best, Best]:
-    """The best existing CIE for each of some functions: for an FDE anywhere, and for one in the slot of the FDE of that
-    index, if any. The slot has to be large enough and, where CIE pointers are distances back, to come after the CIE."""
+    """The best existing CIE for each function: for an FDE anywhere, and for one in the slot of the FDE with that index,
+    if any. The FDE must fit the slot, and if CIE pointers are relative the CIE must be before the slot."""
     functions = writer.table.functions
     anywhere, inside = Best.none(len(which)), Best.none(len(which))
     begin, end = (values_at(column, slot, 0) for column in (records.fdes.offset, records.fdes.end))
@@ -291,10 +292,10 @@ def best_known(
 
 
 def _agrees(records: Records, cie: int, functions: FunctionColumns, which: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which functions could have a CIE, apart from its instructions: its fields are theirs, and their addresses fit."""
+    """Which functions can use a CIE, whatever its instructions: their properties are equal and their addresses fit."""
     layout, address_size = records.cies.columns, records.section.address_size
     same: NDArray[np.bool_] = functions.return_column[which] == layout.return_column[cie]
-    same &= functions.flags[which] & _MARKS == layout.flags[cie] & _MARKS
+    same &= functions.flags[which] & _CIE_FLAGS == layout.flags[cie] & _CIE_FLAGS
     same &= functions.personality_encoding[which] == layout.personality_encoding[cie]
     same &= functions.personality[which] == layout.personality[cie]
     same &= (functions.segment[which] == 0) & (layout.segment_size[cie] == 0)
@@ -307,14 +308,14 @@ def _agrees(records: Records, cie: int, functions: FunctionColumns, which: NDArr
     if lsda_encoding == DW_EH_PE.omit:
         same &= ~has_lsda
         return same
-    # Stored as it is, an address of 0 would be none.
+    # An absolute address of 0 means that there is no LSDA.
     is_null = (lsda == 0) & (lsda_encoding & APPLICATION_MASK == DW_EH_PE.absptr)
     same &= ~has_lsda | (_reaches(lsda_encoding, lsda, address_size) & ~is_null)
     return same
 
 
 def _reaches(encoding: int, address: NDArray[np.uint64], address_size: int) -> NDArray[np.bool_]:
-    """Which addresses can be stored; of those relative to their own place this is known when they are."""
+    """Which addresses fit the encoding; PC-relative ones are checked later, when they are stored."""
     size = int(encoded_sizes(np.array([encoding], np.uint8), address_size)[0])
     if encoding & APPLICATION_MASK == DW_EH_PE.pcrel or size >= address_size:
         return np.ones(len(address), np.bool_)
@@ -329,8 +330,8 @@ def with_new(
     is_settled: NDArray[np.bool_],
     alignment: int,
 ) -> NDArray[np.int64]:
-    """For each function the CIE that is best: of those known or of `choice`; NO_CIE where none will do. `is_settled`
-    are functions that ask for none. `alignment` is what the size of an entry is a multiple of."""
+    """The best CIE for each function, existing or of `choice`; NO_CIE if none can be used. Functions in `is_settled`
+    need no new CIE. `alignment` is that of entries, in bytes."""
     first_new, has_new = len(choices.known), choice.stream >= 0
     new = values_at(choice.stream_cie, choice.stream, NO_CIE)
     header = values_at(choices.headers.size, np.where(has_new, first_new + new, NO_CIE), 0)

@@ -1,7 +1,7 @@
-"""Records of call frame information elsewhere: what in them counts from its own place, and what follows a move.
+"""Move records of call frame information: find their PC-relative fields and update them.
 
-Strategy: every such field is found by what the CIEs say, as columns; a field that moves by some bytes gets the
-opposite added to what is stored. Nothing else is touched, so that a move by nothing changes nothing.
+Strategy: the CIEs define which fields are PC-relative; they are found as columns. When a field moves by n bytes, n is
+subtracted from the stored value. Nothing else changes, so a move by 0 bytes changes nothing.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _LEB_FORMATS = [form for form, size in FORMAT_SIZES.items() if size is None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relative:
-    """Fields that count from their own place, one element each: `offset` i64 in the section, the DW_EH_PE byte
-    `encoding` u8, `address_size` u8 in bytes; `name` for messages."""
+    """PC-relative fields, one element each: `offset`, i64, in the section; `encoding`, u8, DW_EH_PE; `address_size`,
+    u8, in bytes. `name` is for messages."""
 
     name: str
     offset: NDArray[np.int64]
@@ -40,7 +40,7 @@ class Relative:
     address_size: NDArray[np.uint8]
 
     def select(self, which: NDArray[np.bool_]) -> Relative:
-        """Some of them."""
+        """Some of the fields."""
         return replace(
             self,
             offset=self.offset[which],
@@ -50,9 +50,9 @@ class Relative:
 
 
 def relative_fields(records: Records) -> tuple[Relative, ...]:
-    """All fields of records that count from their own place; a stored 0 that means that there is nothing is none.
+    """All PC-relative fields of the records, except stored zeros that mean "none".
 
-    Of a CIE that no FDE points to, the instructions are not looked at. Raises ParseError for what cannot be read."""
+    The instructions of CIEs without FDEs are not examined. Raises ParseError for malformed records."""
     fdes, layout, of_fde = records.fdes, records.cies.columns, records.cie
     width = layout.address_size[of_fde]
     has_lsda = records.functions.flags & FunctionFlag.HAS_LSDA > 0
@@ -72,7 +72,7 @@ def _is_relative(encoding: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def _personalities(records: Records) -> Relative:
-    """Those of all CIEs, in use or not."""
+    """The personality fields of all CIEs, used or not."""
     entries = records.entries
     all_cies = entries.select(entries.is_cie)
     cies = cie_columns(
@@ -94,7 +94,7 @@ def _personalities(records: Records) -> Relative:
 
 
 def _set_locations(records: Records) -> Relative:
-    """The operands of DW_CFA_set_loc, which are encoded as the FDEs' addresses."""
+    """The operands of DW_CFA_set_loc, which have the encoding of FDE addresses."""
     section, layout = records.section, records.cies.columns
     count = len(layout.start)
     begin = np.concatenate([records.instructions, layout.start])
@@ -105,12 +105,12 @@ def _set_locations(records: Records) -> Relative:
     some = np.flatnonzero(_is_relative(layout.address_encoding)[cie] & (begin < end))
     begin, end, cie, index, is_fde = begin[some], end[some], cie[some], index[some], is_fde[some]
     run, first = intern(np.frombuffer(section.data, np.uint8), begin, end, cie)
-    # A CIE's own instructions are its twin's.
+    # The instructions of a CIE itself run on its twin.
     location, twin = np.zeros(len(cie), np.uint64), np.where(is_fde, cie, cie + count)
     streams = InstructionRanges(begin, end, location, twin, index).select(first)
     decoded = decode(section, with_twins(layout), streams)
     found = np.flatnonzero(decoded.has_effect(Effect.SET_LOCATION))
-    # Each stream of a run with such an operand has one at the same place, behind the opcode.
+    # Each stream of a run with such an operand has it at the same offset, after the opcode.
     of_run = np.searchsorted(decoded.first_of, found, side="right") - 1
     inside = decoded.begin[found] + 1 - begin[first[of_run]]
     by_run = np.argsort(run, kind="stable")
@@ -124,28 +124,28 @@ def _set_locations(records: Records) -> Relative:
 
 
 def refuse_unmovable(records: Records, fields: Iterable[Relative], delta: int) -> None:
-    """BuildError where a move by `delta` bytes asks for other sizes: LEB128 numbers, and padding before addresses."""
+    """Raise BuildError if a move by `delta` bytes may change the size of LEB128 numbers or of padding of addresses."""
     section = records.section
     for one in fields:
         for wrong in np.flatnonzero(np.isin(one.encoding & FORMAT_MASK, _LEB_FORMATS))[:1].tolist():
-            reason = "is a LEB128 that counts from its own place: it would change its size"
+            reason = "is a PC-relative LEB128 number, whose size would change"
             raise BuildError(section, int(one.offset[wrong]), one.name, reason)
     layout = records.cies.columns
     encodings = (layout.address_encoding, layout.lsda_encoding, layout.personality_encoding)
     for encoding in encodings:
         is_aligned = (encoding != DW_EH_PE.omit) & (encoding & APPLICATION_MASK == DW_EH_PE.aligned)
         for cie in np.flatnonzero(is_aligned & (delta % layout.address_size.astype(np.int64) > 0))[:1].tolist():
-            reason = f"pads addresses to multiples of their size, of which {delta:#x} bytes are none"
+            reason = f"aligns addresses to their size, and a move by {delta:#x} bytes is not a multiple of it"
             raise BuildError(section, int(records.cie_offset[cie]), f"CIE[{cie}].augmentation", reason)
 
 
 def add_to_fields(
     records: Records, fields: Iterable[Relative], data: NDArray[np.uint8], moved_by: int, shift: NDArray[np.int64]
 ) -> None:
-    """Let fields of records that are copied elsewhere lead where they did. `moved_by` is the bytes that the address of
-    their section grew by; `shift` i64, of each entry, how much farther its copy stands in `data`.
+    """Update fields of moved records so that they encode the same addresses. `moved_by` is the increase of the
+    section's address in bytes; `shift`, i64, the increase of the offset of each entry, whose copy is in `data`.
 
-    Raises BuildError where what has to be stored is beyond its field's range.
+    Raises BuildError if a value does not fit its field.
     """
     for one in fields:
         moved = shift[np.searchsorted(records.entries.offset, one.offset, side="right") - 1]
@@ -161,8 +161,8 @@ def _add(section: Section, some: Relative, data: NDArray[np.uint8], moved_by: in
     stored = integers_at(np.frombuffer(section.data, np.uint8), some.offset, size, section.byte_order, is_signed)
     values = stored - (shift.astype(np.uint64) + np.uint64(moved_by % (1 << 64)))
     far = np.flatnonzero(is_beyond(values, size, is_signed))
-    # Addresses of a whole address' bytes wrap.
+    # Fields of the size of an address wrap around.
     if len(far) and size < width:
-        reason = f"{size} bytes do not hold the way from the record's new place"
+        reason = f"the offset from the record's new address does not fit {size} bytes"
         raise BuildError(section, int(some.offset[far[0]]), some.name, reason)
     put_integers(data, some.offset + shift, values, size, section.byte_order)
