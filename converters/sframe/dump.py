@@ -1,7 +1,7 @@
-"""An `.sframe` as GNU readelf 2.47 prints it (`--sframe`), byte for byte, and as plain data for JSON.
+"""Dump of an `.sframe`: as in GNU readelf 2.47 (`--sframe`), byte for byte, and as JSON.
 
-Strategy: what stands behind a PC is one of few texts; they are made once for each different FRE, and lines are put
-together in bulk, some thousand at a time. The dump looks nothing up, so it also shows sections that are out of order.
+Strategy: the text after a PC is made once per distinct FRE, and lines are assembled in bulk, a few thousand at a time.
+The dump looks up no PC, so it also shows sections that are out of order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .section import SframeColumns, sframe_columns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# FREs that are put into text at once: some megabytes of working memory.
+# FREs that are formatted at once: a few megabytes of working memory.
 CHUNK = 1 << 14
 
 _CFA = "c"
@@ -41,7 +41,9 @@ _BASE = {SFRAME_BASE_REG.FP: "fp", SFRAME_BASE_REG.SP: "sp"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Dump:
-    """A section taken apart: FDE i has the FREs first[i] up to first[i + 1], whose contents are numbered."""
+    """A decoded section: FDE i has the FREs first[i] up to first[i + 1]; `content` is the index in `contents`
+    of each FRE's content, `start` its start address.
+    """
 
     columns: SframeColumns
     is_masked: NDArray[np.bool_]
@@ -55,10 +57,10 @@ class _Dump:
 
 
 class _Location(NamedTuple):
-    """Where CFA, FP or RA is: `base` + `offset`, or in memory at that address; without an offset the register itself.
+    """The location of CFA, FP or RA: `base` + `offset`, or in memory at that address; without offset the register.
 
     `base` is _CFA, the name of a register as in readelf, or the number of a register that has no name. `deref` is None
-    if no control word gives it.
+    if there is no control word.
     """
 
     base: str | int
@@ -73,7 +75,7 @@ class _Location(NamedTuple):
         place = f"{base}{self.offset:+d}"
         return f"({place})" if self.deref and base != _CFA else place
 
-    def plain(self) -> dict[str, Any]:
+    def json(self) -> dict[str, Any]:
         """As in JSON."""
         found: dict[str, Any] = {} if self.base == _CFA else {"register": self.base}
         found |= {} if self.offset is None else {"offset": self.offset}
@@ -81,7 +83,9 @@ class _Location(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """An FRE's content; without a CFA it is an outermost frame's. `ra_text` is readelf's, which tells apart more."""
+    """The content of an FRE; without a CFA it marks an outermost frame. `ra_text`, readelf's text, distinguishes more
+    cases than `ra`.
+    """
 
     cfa: _Location | None
     fp: _Location | None
@@ -91,7 +95,10 @@ class _Row(NamedTuple):
 
 
 def sframe_text(section: Section, pcs: NDArray[np.uint64] | None = None) -> Iterator[bytes]:
-    """The text, in pieces of some thousand lines. Raises ParseError where a count or an offset leads outside."""
+    """The text, in chunks of a few thousand lines; with `pcs` only the FDEs that contain one.
+
+    Raises ParseError if a count or an offset leads outside the section.
+    """
     if not len(section):
         yield f"\nSection '{section.name}' has no debugging data.\n".encode(errors="surrogateescape")
         return
@@ -105,9 +112,9 @@ def sframe_text(section: Section, pcs: NDArray[np.uint64] | None = None) -> Iter
         return
     begin = 0
     while begin < len(dump.columns):
-        # As many functions as CHUNK has room for; one that is larger by itself, piece by piece.
-        room = int(np.searchsorted(dump.first, dump.first[begin] + CHUNK, side="right")) - 1
-        end = min(room, begin + CHUNK)
+        # As many functions as fit in CHUNK; a larger one is split.
+        fitting = int(np.searchsorted(dump.first, dump.first[begin] + CHUNK, side="right")) - 1
+        end = min(fitting, begin + CHUNK)
         if end > begin:
             yield _functions_text(dump, tails, begin, end)
         else:
@@ -117,7 +124,7 @@ def sframe_text(section: Section, pcs: NDArray[np.uint64] | None = None) -> Iter
 
 
 def _functions_at(dump: _Dump, pcs: NDArray[np.uint64] | None) -> list[int]:
-    """The FDEs that cover one of some PCs; None: all."""
+    """The indices of the FDEs that contain one of the PCs; all FDEs for None."""
     if pcs is None:
         return list(range(len(dump.columns)))
     found = holds_any(dump.columns.start, dump.columns.size.astype(np.uint64), pcs)
@@ -127,9 +134,10 @@ def _functions_at(dump: _Dump, pcs: NDArray[np.uint64] | None) -> list[int]:
 def sframe_json(
     section: Section, pcs: NDArray[np.uint64] | None = None
 ) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
-    """The header's fields, and one by one the FDEs with their FREs, as JSON has them: names of the specification.
+    """The header's fields, and the FDEs with their FREs one by one, for JSON, with the specification's names.
 
-    Addresses are absolute, an FRE's `start_address` counts from its function's start or block. Raises ParseError.
+    Addresses are absolute; an FRE's `start_address` is relative to the start of its function or block. With `pcs` only
+    the FDEs that contain one. Raises ParseError.
     """
     if not len(section):
         return {"section": section.name, "address": section.address}, iter(())
@@ -138,7 +146,7 @@ def sframe_json(
     header: dict[str, Any] = {name: int(columns.header[name]) for name in columns.header.dtype.names or ()}
     header["flags"] = _flags(columns)
     header["abi_arch"] = abi_of(columns.architecture).abi_arch.name
-    return {"section": section.name, "address": section.address} | header, _plain_fdes(dump, _functions_at(dump, pcs))
+    return {"section": section.name, "address": section.address} | header, _fdes_json(dump, _functions_at(dump, pcs))
 
 
 def _dump_of(section: Section) -> _Dump:
@@ -161,7 +169,7 @@ def _dump_of(section: Section) -> _Dump:
 
 
 def _distinct(fres: Fres) -> tuple[NDArray[np.int64], Fres]:
-    """For each FRE the number of its content, and the different contents."""
+    """The number of each FRE's content, and an FRE of each distinct content."""
     words = fres.words.astype(np.uint32).astype(np.uint64)
     number = words[:, 0]
     for column in range(1, words.shape[1]):
@@ -173,7 +181,7 @@ def _distinct(fres: Fres) -> tuple[NDArray[np.int64], Fres]:
 
 
 def _rows_of(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
-    """What FREs say, in their order."""
+    """The contents of FREs, in order."""
     plain, flex = (iter(rows) for rows in (_plain_rows(columns, fres), _flex_rows(columns, fres)))
     for is_flex, words, signed in zip(
         *(column.tolist() for column in (fres.is_flex, fres.bits("fre_offset_count"), fres.bits("fre_mangled_ra_p"))),
@@ -184,7 +192,7 @@ def _rows_of(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
 
 
 def _plain_rows(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
-    """Those of FREs that are not FLEX."""
+    """The contents of FREs that are not FLEX."""
     fres, abi, header = fres.select(~fres.is_flex), abi_of(columns.architecture), columns.header
     slots = fres.slots(int(header["cfa_fixed_ra_offset"]), int(header["cfa_fixed_fp_offset"]))
     has_register_slots = abi.has_register_slots and columns.version < SFRAME_VERSION.V3
@@ -198,7 +206,7 @@ def _plain_rows(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
         if header["cfa_fixed_ra_offset"] != sframe.FIXED_OFFSET_INVALID:
             ra_text = "f"
         else:
-            # U: a word that pads, where FP is saved and RA is not.
+            # U: a padding word, since FP is saved and RA is not.
             ra_text = ra.text() if ra else "U" if words > 1 else "u"
         yield _Row(_Location(_BASE[base], offset), fp, ra, ra_text, bool(signed))
 
@@ -212,7 +220,7 @@ def _slot(word: int, is_there: bool, has_register_slots: bool) -> _Location | No
 
 
 def _flex_rows(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
-    """Those of FLEX FREs."""
+    """The contents of FLEX FREs."""
     fres, architecture = fres.select(fres.is_flex), columns.architecture
     if not len(fres.start):
         return
@@ -243,13 +251,13 @@ def _header_text(columns: SframeColumns) -> str:
     for name in ("fp", "ra"):
         if header[f"cfa_fixed_{name}_offset"] != sframe.FIXED_OFFSET_INVALID:
             lines.append(f"    CFA fixed {name.upper()} offset: {header[f'cfa_fixed_{name}_offset']}")
-    # Both as readelf prints them: signed.
+    # readelf prints both as signed numbers.
     lines += [f"    Num {name}: {header[f'num_{name.lower()}'].astype('i4')}" for name in ("FDEs", "FREs")]
     return "\n".join([*lines, "", "  Function Index :", ""])
 
 
 def _flags(columns: SframeColumns) -> list[str | int]:
-    """The names of the flags that are set; bits without a name are one number at the end."""
+    """The names of the flags that are set; bits without a name are a single number at the end."""
     known, flags = sframe.FLAGS[columns.version], int(columns.header["flags"])
     names: list[str | int] = [str(flag.name) for flag in SFRAME_F if flag in known and flags & flag]
     rest = flags & ~int(known)
@@ -257,7 +265,7 @@ def _flags(columns: SframeColumns) -> list[str | int]:
 
 
 def _flag_lines(columns: SframeColumns) -> list[str]:
-    """A line a flag."""
+    """One line per flag."""
     names = [f"SFRAME_F_{flag}" if isinstance(flag, str) else str(flag) for flag in _flags(columns)]
     prefixes = ["Flags: ", *[" "] * len(names)]
     shown = [f"{name}," for name in names[:-1]] + (names[-1:] or ["NONE"])
@@ -265,30 +273,30 @@ def _flag_lines(columns: SframeColumns) -> list[str]:
 
 
 def _row_text(row: _Row) -> str:
-    """What stands behind the PC."""
+    """The text after the PC."""
     if row.cfa is None:
         return "  RA undefined"
     fp = "u" if row.fp is None else row.fp.text()
-    # readelf writes the plus sign of an ordinary CFA itself: a negative offset has both.
+    # readelf always prints the plus sign of a CFA that is not FLEX: a negative offset gets both signs.
     cfa = row.cfa.text() if row.cfa.deref is not None else f"{row.cfa.base}+{row.cfa.offset}"
     return f"  {cfa:<10}{fp:<10}{row.ra_text + ('[s]' if row.signed else '   '):<13}"
 
 
 def _functions_text(dump: _Dump, tails: list[bytes], begin: int, end: int) -> bytes:
-    """The FDEs from `begin` up to `end`: a head, a line an FRE, a line feed."""
+    """The FDEs from `begin` up to `end`: for each a heading, one line per FRE, and a line feed."""
     first = dump.first[begin : end + 1]
     rows = slice(first[0], first[-1])
     owner = np.repeat(np.arange(begin, end), np.diff(first))
     pc = np.where(dump.is_masked[owner], np.uint64(0), dump.columns.start[owner]) + dump.start[rows]
-    heads = [_function_head(dump, index) for index in range(begin, end)]
-    pool = Pool([*heads, b"\n", b"\n    ", *tails])
-    feed, indent, tail = len(heads), len(heads) + 1, len(heads) + 2
+    headings = [_function_heading(dump, index) for index in range(begin, end)]
+    pool = Pool([*headings, b"\n", b"\n    ", *tails])
+    feed, indent, tail = len(headings), len(headings) + 1, len(headings) + 2
     digits = pool.add(hexadecimal(pc))
-    # Every line is three pieces; head and last line feed stand around those of their function.
-    pieces = np.empty(2 * len(heads) + 3 * len(pc), np.int64)
-    head_at = 2 * np.arange(len(heads)) + 3 * (first[:-1] - first[0])
-    pieces[head_at] = np.arange(len(heads))
-    pieces[head_at[1:] - 1], pieces[-1] = feed, feed
+    # A line is three pieces; the heading and the final line feed enclose the lines of their function.
+    pieces = np.empty(2 * len(headings) + 3 * len(pc), np.int64)
+    heading_at = 2 * np.arange(len(headings)) + 3 * (first[:-1] - first[0])
+    pieces[heading_at] = np.arange(len(headings))
+    pieces[heading_at[1:] - 1], pieces[-1] = feed, feed
     row_at = 2 * (owner - begin) + 1 + 3 * np.arange(len(pc))
     pieces[row_at] = indent
     pieces[row_at + 1] = digits + np.arange(len(pc))
@@ -297,8 +305,8 @@ def _functions_text(dump: _Dump, tails: list[bytes], begin: int, end: int) -> by
 
 
 def _function_text(dump: _Dump, tails: list[bytes], index: int) -> Iterator[bytes]:
-    """One FDE in pieces of CHUNK lines."""
-    yield _function_head(dump, index)
+    """One FDE in chunks of CHUNK lines."""
+    yield _function_heading(dump, index)
     base = np.uint64(0) if dump.is_masked[index] else dump.columns.start[index]
     last = int(dump.first[index + 1])
     for start in range(int(dump.first[index]), last, CHUNK):
@@ -309,26 +317,26 @@ def _function_text(dump: _Dump, tails: list[bytes], index: int) -> Iterator[byte
     yield b"\n"
 
 
-def _function_head(dump: _Dump, index: int) -> bytes:
+def _function_heading(dump: _Dump, index: int) -> bytes:
     columns = dump.columns
-    size = columns.size[index].astype("u4").astype("i4")  # as readelf prints it
-    attributes = "S" * bool(dump.is_signal[index]) + "F" * bool(dump.is_flex[index])
-    marks = (f', attr = "{attributes}"' if attributes else "") + (", pauth = B key" if dump.has_b_key[index] else "")
+    size = columns.size[index].astype("u4").astype("i4")  # readelf prints it as a signed number
+    letters = "S" * bool(dump.is_signal[index]) + "F" * bool(dump.is_flex[index])
+    attributes = (f', attr = "{letters}"' if letters else "") + (", pauth = B key" if dump.has_b_key[index] else "")
     mark = "[m]" if dump.is_masked[index] else "   "
     return (
-        f"\n    func idx [{index}]: pc = {int(columns.start[index]):#x}, size = {size} bytes{marks}"
+        f"\n    func idx [{index}]: pc = {int(columns.start[index]):#x}, size = {size} bytes{attributes}"
         f"\n    {'STARTPC':<7}{mark:<8} {'CFA':<10}{'FP':<10}{'RA':<13}"
     ).encode()
 
 
-def _plain_fdes(dump: _Dump, indices: list[int]) -> Iterator[dict[str, Any]]:
+def _fdes_json(dump: _Dump, indices: list[int]) -> Iterator[dict[str, Any]]:
     columns = dump.columns
     fretype, key = columns.bits("fretype"), columns.bits("pauth_key")
-    contents = [_plain_row(row) for row in dump.contents]
+    contents = [_row_json(row) for row in dump.contents]
     for index in indices:
         rows = slice(int(dump.first[index]), int(dump.first[index + 1]))
         found = zip(dump.start[rows].tolist(), dump.content[rows].tolist(), strict=True)
-        third = {"signal_p": bool(dump.is_signal[index]), "fde_type": SFRAME_V3_FDE_TYPE(dump.is_flex[index]).name}
+        v3_fields = {"signal_p": bool(dump.is_signal[index]), "fde_type": SFRAME_V3_FDE_TYPE(dump.is_flex[index]).name}
         yield {
             "func_start_address": int(columns.start[index]),
             "func_size": int(columns.size[index]),
@@ -336,12 +344,12 @@ def _plain_fdes(dump: _Dump, indices: list[int]) -> Iterator[dict[str, Any]]:
             "fdetype": SFRAME_FDE_TYPE(dump.is_masked[index]).name,
             "pauth_key": SFRAME_AARCH64_PAUTH_KEY(key[index]).name,
             "func_rep_size": int(columns.repetition[index]),
-            **(third if columns.version >= SFRAME_VERSION.V3 else {}),
+            **(v3_fields if columns.version >= SFRAME_VERSION.V3 else {}),
             "fres": [{"start_address": start, **contents[content]} for start, content in found],
         }
 
 
-def _plain_row(row: _Row) -> dict[str, Any]:
-    """None stands for no rule, and for the CFA of an outermost frame."""
+def _row_json(row: _Row) -> dict[str, Any]:
+    """The content of an FRE. A location is None without a rule; the CFA is None in an outermost frame."""
     places = {"cfa": row.cfa, "fp": row.fp, "ra": row.ra}
-    return {name: place and place.plain() for name, place in places.items()} | {"mangled_ra": row.signed}
+    return {name: place and place.json() for name, place in places.items()} | {"mangled_ra": row.signed}

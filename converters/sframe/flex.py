@@ -1,7 +1,7 @@
-"""CFA and register rules in the forms that FLEX FDEs have words for: counted from any register, or read from memory.
+"""CFA and register rules in the forms of FLEX FDEs: any register + offset, or the value in memory at that address.
 
-Strategy: an expression that is a register (or the CFA) plus an offset, or what lies in memory there, is taken for
-that; such forms are written back as the shortest expression. All other expressions stay unknown.
+Strategy: an expression that computes a register (or the CFA) plus an offset, or the value in memory there, becomes that
+form; a form becomes the shortest such expression. All other expressions have no form.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from ..dwarf.expressions import Node
 
-# Instead of a register: the CFA, which a register's rule finds on its stack; or that an expression has no form.
+# In place of a base register: the CFA, which is on the stack of a register's expression; an expression without a form.
 CFA_BASE, NO_BASE = -1, -2
 
-# Nothing longer is a register, an offset and a dereference.
+# Register, offset and dereference fit in this many bytes.
 MAX_EXPRESSION = 24
 
 
@@ -34,8 +34,8 @@ MAX_EXPRESSION = 24
 class Forms(Columns):
     """One record per rule.
 
-    CFA: REGISTER is base + value, EXPRESSION what lies in memory there. A register: EXPRESSION is in memory at
-    base + value, VAL_EXPRESSION is base + value. A base of NO_BASE: an expression of no such form.
+    CFA: REGISTER is base + value, EXPRESSION the value in memory at base + value. Register: EXPRESSION is saved in
+    memory at base + value, VAL_EXPRESSION is base + value. NO_BASE: an expression without a form.
     """
 
     kind: NDArray[np.uint8] = column_of("`CfaKind` or `RuleKind`")
@@ -45,19 +45,19 @@ class Forms(Columns):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleForms:
-    """Rules of registers: `register` u16, DWARF numbers."""
+    """Register rules: `register` u16, DWARF numbers."""
 
     register: NDArray[np.uint16]
     forms: Forms
 
 
 def forms_of(table: UnwindTable) -> tuple[Forms, Forms]:
-    """The CFA rules and the register rules of a table."""
+    """The forms of a table's CFA rules, and of its register rules."""
     base, offset, is_memory = _places(table)
     rows, rules = table.rows, table.rules
     is_expression = rows.cfa_kind == CfaKind.EXPRESSION
     index = np.where(is_expression, rows.cfa_offset, len(table.expressions))
-    # An expression for the CFA finds no CFA on its stack.
+    # The stack of a CFA expression is empty at the start: it cannot refer to the CFA.
     cfa_base = np.where(is_expression, np.where(base[index] == CFA_BASE, NO_BASE, base[index]), rows.cfa_register)
     is_plain = is_expression & (cfa_base >= 0) & ~is_memory[index]
     cfa = Forms(
@@ -74,7 +74,7 @@ def _register_forms(
     is_saved, is_value = rules.kind == RuleKind.EXPRESSION, rules.kind == RuleKind.VAL_EXPRESSION
     index = np.where(is_saved | is_value, rules.value, len(base) - 1)
     found, value, in_memory = base[index], offset[index], is_memory[index]
-    # What is saved where a value in memory says would be read twice: no word says that.
+    # A register that is saved at an address in memory needs two reads, which no control word can express.
     found = np.where(is_saved & in_memory, NO_BASE, found)
     is_saved_there = is_saved | (is_value & in_memory)
     is_register = is_value & ~in_memory & (found >= 0) & (value == 0)
@@ -94,7 +94,7 @@ def _register_forms(
 
 
 def _places(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Of each expression base, offset, and whether it is what lies in memory there; one element more, of no form."""
+    """Base and offset of each expression, and whether it is the value in memory there; then one element of NO_BASE."""
     found = [_place(one, table.byte_order, table.address_size) for one in table.expressions]
     base, offset, is_memory = zip(*found, (NO_BASE, 0, False), strict=True)
     return np.array(base, np.int64), np.array(offset, np.int64), np.array(is_memory, np.bool_)
@@ -122,23 +122,27 @@ def columns_of_forms(
     rules: RuleForms,
     rows: RowColumns,
 ) -> tuple[RowColumns, RuleColumns, tuple[bytes, ...]]:
-    """The rows with these CFA rules, the rules, and their expressions: the shortest for each form, none for NO_BASE."""
+    """The rows with these CFA rules; the register rules; and the expressions, the shortest for each form.
+
+    A form of NO_BASE becomes the empty expression.
+    """
     expressions: dict[bytes, int] = {}
     forms = rules.forms
     is_memory = cfa.kind == CfaKind.EXPRESSION
-    cfa_offset = np.where(is_memory, _numbered(cfa, is_memory, architecture, expressions, deref=True), cfa.value)
-    named = (forms.kind == RuleKind.EXPRESSION) | (forms.kind == RuleKind.VAL_EXPRESSION)
-    value = np.where(named, _numbered(forms, named, architecture, expressions, deref=False), forms.value)
+    cfa_offset = np.where(is_memory, _add_expressions(cfa, is_memory, architecture, expressions, deref=True), cfa.value)
+    is_expression = (forms.kind == RuleKind.EXPRESSION) | (forms.kind == RuleKind.VAL_EXPRESSION)
+    indices = _add_expressions(forms, is_expression, architecture, expressions, deref=False)
+    value = np.where(is_expression, indices, forms.value)
     is_register = cfa.kind == CfaKind.REGISTER
     cfa_register = np.where(is_register, cfa.base, 0).astype(np.uint16)
     rows = replace(rows, cfa_kind=cfa.kind, cfa_register=cfa_register, cfa_offset=cfa_offset)
     return rows, RuleColumns(rules.register, forms.kind, value), tuple(expressions)
 
 
-def _numbered(
+def _add_expressions(
     forms: Forms, which: NDArray[np.bool_], architecture: Architecture, expressions: dict[bytes, int], *, deref: bool
 ) -> NDArray[np.int64]:
-    """The index in `expressions` of each form that is one; they are added as they are met."""
+    """Add the expressions of the forms `which` to `expressions`. Returns the index of each; 0 for other forms."""
     number = np.zeros(len(forms.kind), np.int64)
     if which.any():
         places = np.stack([forms.base[which], forms.value[which]], axis=1)
@@ -163,7 +167,7 @@ def _expression(register: int, offset: int, architecture: Architecture, *, deref
 
 
 def in_forms(table: UnwindTable) -> UnwindTable:
-    """The table with every expression that has a form written in that form."""
+    """The table with every expression that has a form replaced by the expression of that form."""
     cfa, forms = forms_of(table)
     rows, rules, expressions = columns_of_forms(
         table.architecture, cfa, RuleForms(table.rules.register, forms), table.rows
@@ -172,16 +176,16 @@ def in_forms(table: UnwindTable) -> UnwindTable:
 
 
 def outermost_alone(table: UnwindTable) -> UnwindTable:
-    """The table with nothing but that rule in rows whose return address is undefined."""
+    """The table with rows whose return address is undefined reduced to that rule."""
     rows, rules = table.rows, table.rules
-    is_mark = (rules.register == table.architecture.return_address) & (rules.kind == RuleKind.UNDEFINED)
-    before = starts_of(is_mark)
+    is_undefined_ra = (rules.register == table.architecture.return_address) & (rules.kind == RuleKind.UNDEFINED)
+    before = starts_of(is_undefined_ra)
     end = rows.first_rule + rows.rule_count
     is_outermost = before[end] > before[rows.first_rule]
     if not is_outermost.any():
         return table
-    # Any of the marks will do.
-    mark = int(np.flatnonzero(is_mark)[0])
+    # All these rules are equal: use the first one.
+    undefined_ra = int(np.flatnonzero(is_undefined_ra)[0])
     return replace(
         table,
         rows=replace(
@@ -190,7 +194,7 @@ def outermost_alone(table: UnwindTable) -> UnwindTable:
             cfa_register=np.where(is_outermost, np.uint16(0), rows.cfa_register),
             cfa_offset=np.where(is_outermost, 0, rows.cfa_offset),
             ra_state=np.where(is_outermost, np.uint8(0), rows.ra_state),
-            first_rule=np.where(is_outermost, mark, rows.first_rule),
+            first_rule=np.where(is_outermost, undefined_ra, rows.first_rule),
             rule_count=np.where(is_outermost, np.uint16(1), rows.rule_count),
         ),
     )

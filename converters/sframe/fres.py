@@ -24,15 +24,16 @@ if TYPE_CHECKING:
     from ..kernels.sframe.fres import Fres as KernelFres
 
 
-# Words of an FRE: CFA, RA, FP; in a FLEX FDE a pair each.
+# Data words of an FRE: CFA, RA, FP; in a FLEX FDE, a pair of words for each.
 MAX_WORDS = 3
 MAX_FLEX_WORDS = 6
-# Up to here FDEs may name the same bytes from different starts; beyond, a real section names few twice.
+# Hostile FDEs can refer to the same bytes many times, from different starts. Sections with at most this many FREs are
+# read anyway; real sections that are larger repeat few bytes.
 FREE_ROWS = 1 << 20
 
 
 def abi_of(architecture: Architecture) -> SframeAbi:
-    """The architecture's ABI in SFrame; BuildError where it has none."""
+    """The architecture's SFrame ABI. Raises BuildError if it has none."""
     if architecture.sframe is None:
         raise BuildError(".sframe", None, "abi_arch", f"SFrame has no ABI for {architecture.name}")
     return architecture.sframe
@@ -46,18 +47,18 @@ class FreBlocks(Columns):
     count: NDArray[np.int64] = column_of("FREs")
     width: NDArray[np.uint8] = column_of("bytes", "of a start address")
     is_flex: NDArray[np.bool_] = column_of(meaning="whether words are pairs")
-    fde: NDArray[np.int64] = column_of("index", "of an FDE that names it")
+    fde: NDArray[np.int64] = column_of("index", "of an FDE that refers to it")
 
 
 class Slots(NamedTuple):
-    """Where one register is saved, an element an FRE: offset or word, and whether there is one."""
+    """Where one register is saved, one element per FRE: the offset or data word, and whether there is one."""
 
     word: NDArray[np.int64]
     is_there: NDArray[np.bool_]
 
 
 class Pairs(NamedTuple):
-    """A control and an offset word, an element an FRE, and whether there are any."""
+    """A control and an offset word, one element per FRE, and whether the FRE has them."""
 
     control: NDArray[np.int64]
     offset: NDArray[np.int64]
@@ -70,12 +71,12 @@ class Fres(Columns):
 
     start: NDArray[np.uint64] = column_of("bytes", "from the function's start")
     info: NDArray[np.uint8] = column_of("`FreInfo`", "the FRE info word")
-    words: NDArray[np.int32] = column_of("data words", "0 for those that an FRE does not have", items=MAX_FLEX_WORDS)
+    words: NDArray[np.int32] = column_of("data words", "0 for words that an FRE does not have", items=MAX_FLEX_WORDS)
     is_flex: NDArray[np.bool_] = column_of(meaning="whether words are pairs")
 
     @classmethod
     def zeros(cls, count: int, words: int) -> Fres:
-        """FREs to be filled, with space for up to `words` data words each."""
+        """FREs to be filled in, with up to `words` data words each."""
         return cls.defaults(count, words=np.zeros((count, words), np.int32))
 
     def for_kernels(self) -> KernelFres:
@@ -88,9 +89,9 @@ class Fres(Columns):
         return self.info >> np.uint8(shift) & np.uint8(mask)
 
     def slots(self, fixed_ra: int, fixed_fp: int) -> tuple[Slots, Slots]:
-        """Where RA and FP are saved, of FREs that are not FLEX (ABI/arch-specific Definition).
+        """Where RA and FP are saved, for FREs that are not FLEX (ABI/arch-specific Definition).
 
-        `fixed_ra` and `fixed_fp` are the header's: offsets from the CFA that no FRE repeats.
+        `fixed_ra` and `fixed_fp` are the header's fixed offsets from the CFA, which FREs do not store.
         """
         count, wide = self.bits("fre_offset_count"), self.words.astype(np.int64)
         always = count > 0
@@ -103,15 +104,15 @@ class Fres(Columns):
         return ra, fp
 
     def pairs(self) -> tuple[Pairs, Pairs, Pairs]:
-        """The words of CFA, RA and FP, of FLEX FREs (Flexible FDE Type Interpretation)."""
+        """The words of CFA, RA and FP, for FLEX FREs (Flexible FDE Type Interpretation)."""
         count, wide = self.bits("fre_offset_count").astype(np.int64), self.words.astype(np.int64)
-        # Control words are unsigned: take the sign off again.
+        # Control words are unsigned: undo the sign extension.
         bits = 8 << self.bits("fre_offset_size").astype(np.int64)
         unsigned = wide & ((1 << bits) - 1)[:, None]
         cfa = Pairs(unsigned[:, 0], wide[:, 1], count > 1)
         has_ra = (count > 3) & (unsigned[:, 2] != sframe.PADDING_WORD)
         ra = Pairs(unsigned[:, 2], wide[:, 3], has_ra)
-        # One word stands for an RA that has no rule.
+        # An RA without a rule is a single padding word.
         at = np.where((count > 2) & (unsigned[:, 2] == sframe.PADDING_WORD), 3, 4)
         number = np.arange(len(count))
         control, offset = unsigned[number, at], wide[number, np.minimum(at + 1, MAX_FLEX_WORDS - 1)]
@@ -126,10 +127,13 @@ class Fres(Columns):
 def fres_of_blocks(
     section: Section, fres: memoryview, fres_offset: int, blocks: FreBlocks, *, least: int, ascending: bool = True
 ) -> Fres:
-    """The FREs of some blocks, behind one another; each has `least` words or more."""
+    """The FREs of the given blocks, in order; each must have `least` or more data words.
+
+    `ascending`: check also the order of start addresses, and the words of FLEX FREs. Raises ParseError.
+    """
     total = int(blocks.count.sum())
     if total > max(FREE_ROWS, ROWS_PER_BYTE * len(fres)):
-        reason = f"FDEs name {total} FREs in a sub-section of {len(fres)} bytes"
+        reason = f"FDEs refer to {total} FREs in a sub-section of {len(fres)} bytes"
         raise ParseError(section, None, "header.num_fdes", reason)
     found = Fres.zeros(total, MAX_FLEX_WORDS if blocks.is_flex.any() else MAX_WORDS)
     reader = reader_of(section, fres)
@@ -144,26 +148,27 @@ def fres_of_blocks(
 
 
 def _place_of(blocks: FreBlocks, fre: int) -> str:
-    """The name of an FRE, counted over all blocks."""
+    """The name of an FRE in errors, given its index over all blocks."""
     block = int(np.searchsorted(np.cumsum(blocks.count), fre, side="right"))
     return f"FDE[{blocks.fde[block]}].FRE[{fre - int(blocks.count[:block].sum())}]"
 
 
 def check_words(section: Section, fres: Fres, place_of: Callable[[int], str]) -> None:
-    """Refuse FREs with more words than their FDE's type has, pairs that are none, a CFA that counts from itself.
-    `place_of` names an FRE by its index."""
+    """Raise ParseError for an FRE with more words than its FDE's type allows, an incomplete pair, or a CFA without a
+    base register. `place_of` gives the name of an FRE by its index.
+    """
     if fres.words.shape[1] <= MAX_WORDS:
-        return  # none is FLEX, and of more words the kernel has made a fault
+        return  # none is FLEX, and the kernel has refused FREs with more words
     count = fres.bits("fre_offset_count")
     has_base = fres.words[:, 0] & sframe.CONTROL_REG > 0
-    # One word stands for an RA without a rule, so the count is odd with it and even without.
+    # An RA without a rule is a single word: the count is odd with it and even without.
     is_padded = fres.words[:, 2] == sframe.PADDING_WORD
     flex = fres.is_flex & (count > 0)
     for is_wrong, reason in (
-        (~fres.is_flex & (count > MAX_WORDS), f"an FRE that is not FLEX has up to {MAX_WORDS} data words"),
-        (flex & (count == 1), "a FLEX FRE has a control and an offset word for the CFA"),
-        (flex & ~has_base, "the CFA counts from no register"),
-        (flex & (count > 2) & (is_padded != (count % 2 == 1)), "a control word without its offset"),
+        (~fres.is_flex & (count > MAX_WORDS), f"more than {MAX_WORDS} data words in an FRE that is not FLEX"),
+        (flex & (count == 1), "the FLEX FRE has no offset word for the CFA"),
+        (flex & ~has_base, "the CFA has no base register"),
+        (flex & (count > 2) & (is_padded != (count % 2 == 1)), "a control word has no offset word"),
     ):
         wrong = np.flatnonzero(is_wrong)
         if len(wrong):

@@ -1,7 +1,7 @@
-"""Look-ups in an `.sframe` by its own bytes, as an unwinder does them (Generating Stack Traces using SFrame).
+"""Look-up of PCs directly in the bytes of an `.sframe`, like an unwinder (Generating Stack Traces using SFrame).
 
-Strategy: no table is made. A binary search over the FDEs' starts, then that FDE's FREs one by one; nothing that no
-PC asks for is decoded. Tests use it as a second reader of what the encoder wrote.
+Strategy: no table is made. A binary search over the starts of FDEs, then a scan of that FDE's FREs; FREs of other FDEs
+are not decoded. Tests use it as a second reader of the encoder's output.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FresAt:
-    """One element a PC: `fde` i64, the index of its FDE, -1 where none holds it; `found`, whether an FRE applies;
-    `fres`, that FRE as it is stored (zeros where none does). `columns` are the section's.
+    """One element per PC: `fde` i64, the index of the FDE that contains it, -1 for none; `found`, whether an FRE is in
+    force; `fres`, that FRE as stored (zeros for none). `columns` are those of the section.
     """
 
     columns: SframeColumns
@@ -39,11 +39,11 @@ class FresAt:
 def find_fres(data: bytes | memoryview, pcs: ArrayLike, section_address: int = 0) -> FresAt:
     """The FRE in force at each PC, in an `.sframe` at the virtual address `section_address`. PCs are absolute.
 
-    PCMASK: the remainder of the PC's distance from the function's start. Sections that are not sorted are put in
-    order first. Raises ParseError.
+    In a PCMASK function the PC's offset is taken modulo the block size. FDEs of an unsorted section are sorted first.
+    Raises ParseError.
     """
     if not 0 <= section_address < 1 << 64:
-        raise ParseError(".sframe", None, "section_address", f"{section_address:#x} is no address")
+        raise ParseError(".sframe", None, "section_address", f"{section_address:#x} is not an address")
     return fres_at(Section(".sframe", memoryview(data), section_address), addresses(pcs))
 
 
@@ -65,7 +65,7 @@ def fres_at(section: Section, pc: NDArray[np.uint64]) -> FresAt:
 
 
 def _fdes_at(columns: SframeColumns, pc: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The last FDE that starts at or before each PC, if it holds it."""
+    """The last FDE that starts at or before each PC, if it contains the PC, else NOTHING."""
     order = np.argsort(columns.start, kind="stable")
     order = order[columns.size[order] > 0]
     place = np.searchsorted(columns.start[order], pc, side="right") - 1
@@ -79,7 +79,7 @@ def _fdes_at(columns: SframeColumns, pc: NDArray[np.uint64]) -> NDArray[np.int64
 def _scan(columns: SframeColumns, fde: NDArray[np.int64], target: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], Fres]:
     count = len(fde)
     found = np.zeros(count, np.uint8)
-    # One more than look-ups: the kernel's room for the FRE that is one too many.
+    # One more than look-ups: the kernel decodes one FRE past the end of each search.
     fres = Fres.zeros(count + 1, MAX_FLEX_WORDS if columns.is_flex().any() else MAX_WORDS)
     reader = reader_of(columns.section, columns.fres)
     is_v3 = columns.version >= SFRAME_VERSION.V3
@@ -90,5 +90,5 @@ def _scan(columns: SframeColumns, fde: NDArray[np.int64], target: NDArray[np.uin
     fres.is_flex[:-1] = columns.is_flex()[fde]
     fres = fres.select(slice(count))
     check_words(columns.section, fres, lambda lookup: f"FDE[{fde[lookup]}].FRE")
-    # An FDE of version 3 without FREs is an outermost frame's, as an FRE without words is.
+    # In version 3 an FDE without FREs marks an outermost frame, like an FRE without words.
     return (found > 0) | (is_v3 & (columns.num_fres[fde] == 0)), fres

@@ -1,7 +1,7 @@
-"""Neighbouring FDEs as one, where nothing but padding lies between and the section gets smaller (`compact="merge"`).
+"""Merging of adjacent FDEs that only padding separates, if the section gets smaller (`compact="merge"`).
 
-Strategy: an FDE is a range of PCs, not a function. Gaps are proven to be padding from the code's bytes; a dynamic
-program (kernels/sframe/merge_fdes.py) chooses the groups; their FREs are then laid out as segments like any others.
+Strategy: an FDE is a range of PCs, not a function. The bytes of the code prove that a gap is padding; dynamic
+programming (kernels/sframe/merge_fdes.py) chooses the groups; their FREs are then laid out as ordinary segments.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ from .write_fres import FdePlan, Options, Pieces, Segments, SframeRows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Look-up time against size was measured (docs/formats/sframe.md): beyond this the section hardly shrinks.
+# Chosen by measuring look-up time against size (docs/formats/sframe.md): larger values hardly shrink the section.
 DEFAULT_MAX_ROWS = 128
-# Neighbours that one group may have. The program takes this many steps a range.
+# The largest number of FDEs in a group; the dynamic program takes this many steps per range.
 WINDOW = 64
-# A longer gap is left alone, whatever its bytes say.
+# FDEs with a larger gap between them are never merged, even if it is padding.
 MAX_GAP = 4096
-# Costs are counted in parts of a byte, since a shared block costs each of its users a part.
+# Costs are in 1/1024 byte, because each user of a shared block pays a fraction of it.
 SCALE = 1024
-# Each pass knows which blocks the one before left for others to share.
+# Each pass uses the sharing that results from the pass before.
 PASSES = 3
 
 
 class Gaps(NamedTuple):
-    """What is known about the PCs between FDEs: the code sections, the instruction set whose padding is recognized, and
-    the addresses at which ranges begin that cannot be encoded."""
+    """Facts about the PCs between FDEs: the code sections, the instruction set whose padding is recognized, and the
+    start addresses of ranges that cannot be encoded.
+    """
 
     code: tuple[Section, ...]
     padding: PaddingCode
@@ -54,11 +55,13 @@ class _PieceFres(Columns):
     first: NDArray[np.int64] = column_of("index", "of the first one in `Segments.rows`")
     count: NDArray[np.int64] = column_of()
     size: NDArray[np.int64] = column_of("bytes", "without start addresses")
-    repeated: NDArray[np.int64] = column_of("bytes", "of the first, where it repeats the last of the piece before")
+    repeated: NDArray[np.int64] = column_of(
+        "bytes", "of the first one, if it repeats the last one of the piece before; else 0"
+    )
 
 
 def group_fdes(plan: FdePlan, options: Options, gaps: Gaps, max_rows: int) -> FdePlan:
-    """The same rows at every PC in fewer FDEs, of at most `max_rows` FREs each."""
+    """The same row at every PC of a function, with fewer FDEs of at most `max_rows` FREs each."""
     pieces, segments = plan.pieces, plan.segments
     if not len(pieces):
         return plan
@@ -74,7 +77,7 @@ def group_fdes(plan: FdePlan, options: Options, gaps: Gaps, max_rows: int) -> Fd
 
 
 def _fre_sizes(rows: SframeRows, split: Segments) -> NDArray[np.int64]:
-    """Bytes of each FRE but its start address."""
+    """The size of each FRE in bytes, without its start address."""
     info = rows.info[split.rows]
     words, width = (
         info >> np.uint8(shift) & np.uint8(mask)
@@ -89,7 +92,9 @@ def _same_rows(rows: SframeRows, one: NDArray[np.int64], other: NDArray[np.int64
 
 
 def _joins(plan: FdePlan, gaps: Gaps) -> NDArray[np.bool_]:
-    """Which pieces may be in one FDE with the one before: both are ordinary, and only padding is between them."""
+    """Which pieces may share an FDE with the one before: both have no special attributes, and only padding is between
+    them.
+    """
     flags = np.uint8(FunctionFlag.SIGNAL_FRAME | FunctionFlag.PAUTH_B_KEY)
     pieces, functions = plan.pieces, plan.functions
     is_plain = (functions.flags[pieces.function] & flags == 0) & (functions.repetition[pieces.function] == 0)
@@ -106,7 +111,7 @@ def _joins(plan: FdePlan, gaps: Gaps) -> NDArray[np.bool_]:
 
 
 def _is_padding(start: NDArray[np.uint64], end: NDArray[np.uint64], gaps: Gaps) -> NDArray[np.bool_]:
-    """Whether each range of addresses holds nothing but nops, traps and zeros, in one of the code sections."""
+    """Whether each range of addresses is inside one of the code sections and has only nops, traps and zeros."""
     found = np.zeros(len(start), np.bool_)
     for section in gaps.code:
         section_start, section_end = np.uint64(section.address), np.uint64(section.address + len(section))
@@ -123,7 +128,7 @@ def _is_padding(start: NDArray[np.uint64], end: NDArray[np.uint64], gaps: Gaps) 
 def _choose(
     pieces: Pieces, fres: _PieceFres, joins: NDArray[np.bool_], options: Options, max_rows: int
 ) -> NDArray[np.int64]:
-    """For each piece the first of its group."""
+    """For each piece the index of the first piece of its group."""
     attributes = sframe.ATTRIBUTE_SIZE if options.version >= SFRAME_VERSION.V3 else 0
     fde = sframe.FDE_SIZES[options.version]
     width = np.where(pieces.size < 1 << 8, 1, np.where(pieces.size < 1 << 16, 2, 4))
@@ -137,10 +142,10 @@ def _choose(
         columns = (pieces.start, pieces.end, joins.astype(np.uint8), fres.count, fres.size, fres.repeated, cost)
         ranges = engine.sframe.merge_fdes.Ranges(*views(*columns))
         engine.sframe.merge_fdes.group(max_rows, WINDOW, SCALE, SCALE * (fde + attributes), ranges, *views(best, begin))
-        groups = _from_the_end(begin)
+        groups = _trace_groups(begin)
         single = np.bincount(groups, minlength=len(pieces))[groups] == 1
         left = np.bincount(block[single], minlength=len(first_of))
-        # What this grouping really costs: each block that is left is stored once.
+        # The true cost of this grouping: each block that is still used is stored once.
         stored = int(separate[first_of][left > 0].sum())
         spent = int(best[-1]) - int(cost[single].sum()) + SCALE * (fde * int(single.sum()) + stored)
         if fewest is None or spent < fewest:
@@ -149,8 +154,8 @@ def _choose(
     return chosen
 
 
-def _from_the_end(begin: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The first piece of each one's group: from the last group backwards."""
+def _trace_groups(begin: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The first piece of each piece's group, traced back from the last group."""
     groups = np.empty(len(begin), np.int64)
     last = len(begin) - 1
     firsts = begin.tolist()
@@ -162,7 +167,7 @@ def _from_the_end(begin: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _lay_out(plan: FdePlan, fres: _PieceFres, is_first: NDArray[np.bool_], repeats: NDArray[np.bool_]) -> FdePlan:
-    """A segment for each group: the FREs of its pieces in order, without those that repeat the one before."""
+    """One segment per group: the FREs of its pieces in order, without those that repeat the one before."""
     rows, pieces = plan.rows, plan.pieces
     group, starts = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
     owner, rank = group_numbers(fres.count), ranks(fres.count)

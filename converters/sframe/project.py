@@ -1,4 +1,4 @@
-"""What SFrame keeps of a table: CFA, RA and FP."""
+"""The part of a table that SFrame can express: the rules for CFA, RA and FP."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from .flex import in_forms, outermost_alone
 
 
 def project_sframe(table: UnwindTable, version: int = 2) -> UnwindTable:
-    """What SFrame keeps of a table: the rules of CFA, RA and FP, and the key that signs return addresses.
+    """The part of a table that SFrame can express: the rules for CFA, RA and FP, and the key that signs RAs.
 
-    A CFA expression of the PC modulo a block (the lazy PLT's) stands as the rows that it means.
+    A CFA expression of the PC modulo a block size (as in a lazy PLT) becomes the equivalent rows.
 
-    A rule of another register is gone; "same value" for FP or RA is no rule; personality, LSDA, memory tagging and the
-    size of arguments have no place. Signal frames stay in version 3, expressions that have a form there are in that
-    form, and of a row whose RA is undefined nothing else is left. For rows that are refused the projection says nothing
-    useful.
+    Rules for other registers are dropped; "same value" for FP or RA becomes no rule; personality, LSDA, memory tagging
+    and args_size are dropped. Only version 3 keeps signal frames, turns expressions into FLEX forms where it has one,
+    and reduces a row whose RA is undefined to that rule. Rows that `to_sframe` refuses have no meaningful projection.
     """
     table = unroll(table)
     if version >= SFRAME_VERSION.V3:
         table = outermost_alone(in_forms(table))
     rules, architecture = table.rules, table.architecture
-    says_nothing = np.isin(rules.kind, (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE))
-    kept = np.isin(rules.register, (architecture.frame_pointer, architecture.return_address)) & ~says_nothing
+    has_no_rule = np.isin(rules.kind, (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE))
+    kept = np.isin(rules.register, (architecture.frame_pointer, architecture.return_address)) & ~has_no_rule
     place = starts_of(kept)
     first = table.rows.first_rule
     last = place[first + table.rows.rule_count]

@@ -1,7 +1,7 @@
-"""SFrame frame row entries as stored, and as rows of the table: the reading half (fre_blocks.py writes).
+"""The table from an `.sframe` section, versions 1 to 3 (write.py does the reverse).
 
-Strategy: blocks of FREs are decoded once each; what FREs say becomes a kind and a value for CFA, RA and FP, whatever
-the version, and the few distinct pairs of RA and FP become rules that rows share.
+Strategy: each distinct block of FREs is decoded once. FREs of all versions become a kind and a value for CFA, RA and
+FP; the few distinct pairs of RA and FP become rules, which rows share.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 def from_sframe(data: bytes | memoryview, section_address: int = 0) -> UnwindTable:
-    """The table of an `.sframe` section at the virtual address `section_address`. The architecture is the header's.
+    """The table of an `.sframe` section at the virtual address `section_address`. The header gives the architecture.
 
     Raises ParseError.
     """
     if not 0 <= section_address < 1 << 64:
-        raise ParseError(".sframe", None, "section_address", f"{section_address:#x} is no address")
+        raise ParseError(".sframe", None, "section_address", f"{section_address:#x} is not an address")
     return table_from_sframe(Section(".sframe", memoryview(data), section_address))
 
 
 def table_from_sframe(section: Section) -> UnwindTable:
-    """As `from_sframe`. The byte order is told by the magic number."""
+    """As `from_sframe`. The magic number gives the byte order."""
     columns = check_columns(sframe_columns(section))
     blocks, run = columns.distinct_blocks()
     is_v3 = columns.version >= SFRAME_VERSION.V3
@@ -78,13 +78,13 @@ def rows_of_blocks(
 ) -> tuple[NDArray[np.int64], RowColumns, RuleColumns, tuple[bytes, ...]]:
     """`run_rows`, rows, rules and expressions of a table whose runs are the blocks.
 
-    PCs before a first FRE get a row without CFA. In version 3 a block without FREs is an outermost frame's, as an FRE
-    without words is.
+    PCs before the first FRE get a row without a CFA. In version 3 a block without FREs marks an outermost frame, like
+    an FRE without words.
     """
     last = np.cumsum(blocks.count)
     if version >= SFRAME_VERSION.V3 and (is_empty := blocks.count == 0).any():
-        marks = last[is_empty]
-        fres = fres.insert(marks, Fres.zeros(len(marks), fres.words.shape[1]))
+        places = last[is_empty]
+        fres = fres.insert(places, Fres.zeros(len(places), fres.words.shape[1]))
         last = last + np.cumsum(is_empty)
     rows, rules, expressions = rows_of_fres(fres, architecture, version)
     run_rows, rows = _fill_gaps(starts_of_ends(last), rows)
@@ -94,7 +94,7 @@ def rows_of_blocks(
 def rows_of_fres(
     fres: Fres, architecture: Architecture, version: SFRAME_VERSION
 ) -> tuple[RowColumns, RuleColumns, tuple[bytes, ...]]:
-    """A row for each FRE, in their order, the rules that the rows share, and their expressions."""
+    """One row per FRE, in order; the rules, which rows share; and the expressions."""
     abi = abi_of(architecture)
     has_register_slots = abi.has_register_slots and version < SFRAME_VERSION.V3
     cfa, ra, fp = _forms(fres, architecture, abi, has_register_slots)
@@ -112,8 +112,8 @@ def rows_of_fres(
 def _forms(
     fres: Fres, architecture: Architecture, abi: SframeAbi, has_register_slots: bool
 ) -> tuple[Forms, Forms, Forms]:
-    """What each FRE says of CFA, RA and FP."""
-    # Every ABI tracks FP; a header that says otherwise was refused.
+    """The rules of each FRE for CFA, RA and FP."""
+    # No ABI has a fixed FP offset; a header with one was refused.
     ra_slot, fp_slot = fres.slots(abi.fixed_ra_offset or sframe.FIXED_OFFSET_INVALID, sframe.FIXED_OFFSET_INVALID)
     is_sp = fres.bits("fre_cfa_base_reg_id") == sframe.SFRAME_BASE_REG.SP
     base = np.where(is_sp, architecture.stack_pointer, architecture.frame_pointer)
@@ -146,7 +146,7 @@ def _slot_forms(slot: Slots, has_register_slots: bool) -> Forms:
 
 
 def _pair_forms(pair: Pairs) -> Forms:
-    """Base + offset, or what is in memory there (Recovery Rules)."""
+    """Base + offset, or the value in memory at that address (Recovery Rules)."""
     is_register, is_memory = pair.control & sframe.CONTROL_REG > 0, pair.control & sframe.CONTROL_DEREF > 0
     kind = np.select(
         [~pair.is_there, is_register & is_memory, is_register & (pair.offset == 0), is_register, is_memory],
@@ -165,7 +165,7 @@ def _rules_of(
     """First rule and rule count of each row, and the rules: one slice for each distinct pair of FP and RA."""
     columns = ((fp.kind, ra.kind), (fp.base, ra.base), (fp.value, ra.value))
     of_row, row = number_distinct(*(column for pair in columns for column in pair))
-    # FP before RA: so they are numbered in every ABI that SFrame has.
+    # FP before RA: in every SFrame ABI FP has the lower register number.
     kind, base, value = (np.stack([of_fp[row], of_ra[row]], axis=1).reshape(-1) for of_fp, of_ra in columns)
     present = kind != RuleKind.UNSPECIFIED
     register = np.tile(np.array([architecture.frame_pointer, architecture.return_address], np.uint16), len(row))
@@ -176,7 +176,7 @@ def _rules_of(
 
 
 def _fill_gaps(run_rows: NDArray[np.int64], rows: RowColumns) -> tuple[NDArray[np.int64], RowColumns]:
-    """Let every run start at offset 0, with a row without a CFA where its first FRE does not."""
+    """Make every run start at offset 0: if its first FRE does not, with a row without a CFA."""
     first = run_rows[:-1]
     is_empty = np.diff(run_rows) == 0
     starts = values_at(rows.offset, first, 0)

@@ -1,7 +1,7 @@
-"""An `.sframe` section as columns of what is stored: what the table, the look-up and the dump are made from.
+"""An `.sframe` section as columns of its stored fields: the input of the table, the look-up and the dump.
 
-Strategy: here is all that a version changes, and every bound; whoever reads goes on with columns. `check_columns` adds
-what a reader has to insist on who is to look PCs up, and a dump has not.
+Strategy: all differences between versions and all bounds are handled here; further code reads columns. `check_columns`
+adds the checks that looking up PCs requires; a dump does without them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SframeColumns:
-    """A section's header and, one element an FDE, what its FDEs say.
+    """A section's header and the fields of its FDEs, one element per FDE.
 
-    `start` u64, absolute; `size` u64, bytes; `fre_offset` i64, of its first FRE in `fres`; `num_fres` i64; `info` u8,
-    the FDE info word; `info2` u8, the second one (0 before version 3); `repetition` u16, 0 or the bytes of a PCMASK
-    block; `origin` u64, the FDE's section offset. `fres` is the FRE sub-section, `fres_offset` its section offset.
+    `start` u64, absolute; `size` u64, bytes; `fre_offset` i64, offset of the first FRE in `fres`; `num_fres` i64;
+    `info` u8, the FDE info word; `info2` u8, the second info word (0 before version 3); `repetition` u16, size in bytes
+    of a PCMASK block, else 0; `origin` u64, section offset of the FDE. `fres` is the FRE sub-section, at section offset
+    `fres_offset`.
     """
 
     section: Section
@@ -47,7 +48,7 @@ class SframeColumns:
     fres_offset: int
 
     def __len__(self) -> int:
-        """How many FDEs."""
+        """The number of FDEs."""
         return len(self.start)
 
     def bits(self, name: str) -> NDArray[np.uint8]:
@@ -65,18 +66,18 @@ class SframeColumns:
         return np.equal(_bits(self.info2, sframe.FdeInfo2, "fde_type"), SFRAME_V3_FDE_TYPE.FLEX)
 
     def widths(self) -> NDArray[np.uint8]:
-        """Bytes of a start address in each FDE's FREs."""
+        """The size in bytes of the start addresses in each FDE's FREs."""
         return _WIDTHS[self.bits("fretype")]
 
     def blocks(self) -> FreBlocks:
-        """The FREs of each FDE, one block an FDE."""
+        """The FREs of each FDE: one block per FDE."""
         return FreBlocks(self.fre_offset, self.num_fres, self.widths(), self.is_flex(), np.arange(len(self)))
 
     def distinct_blocks(self) -> tuple[FreBlocks, NDArray[np.int64]]:
-        """The different blocks of FREs, and for each FDE the index of its own."""
-        # Two steps, as sorting single numbers is several times faster than sorting rows.
-        shape = (self.num_fres * len(_WIDTHS) + self.bits("fretype")) * 2 + self.is_flex()
-        _, rank = np.unique(shape, return_inverse=True)
+        """The distinct blocks of FREs, and the index of each FDE's block."""
+        # In two steps, because sorting single numbers is several times faster than sorting rows.
+        layout = (self.num_fres * len(_WIDTHS) + self.bits("fretype")) * 2 + self.is_flex()
+        _, rank = np.unique(layout, return_inverse=True)
         _, first, block = np.unique(self.fre_offset << 32 | rank.reshape(-1), return_index=True, return_inverse=True)
         return self.blocks().select(first), block.reshape(-1)
 
@@ -95,8 +96,8 @@ def _bits(values: NDArray[np.uint8], record: type, name: str) -> NDArray[np.uint
 
 
 def sframe_columns(section: Section) -> SframeColumns:
-    """Read a section of any version; the magic number tells the byte order. Raises ParseError."""
-    section, version = _identified(section)
+    """Read a section of any version; the magic number gives the byte order. Raises ParseError."""
+    section, version = _identify(section)
     if len(section) < sframe.HEADER_SIZE:
         reason = f"{len(section)} bytes do not hold a header of {sframe.HEADER_SIZE}"
         raise ParseError(section, 0, "header", reason)
@@ -108,7 +109,7 @@ def sframe_columns(section: Section) -> SframeColumns:
     fdes = np.frombuffer(section.data[fdes_offset:end], dtype_of(sframe.FDE_RECORDS[version], section.byte_order))
     origin = np.arange(fdes_offset, end, size, dtype=np.uint64)
     fres = section.data[fres_offset : fres_offset + int(header["fre_len"])]
-    attributes, behind = (fdes, 0) if version < SFRAME_VERSION.V3 else _attributes(section, fdes, origin, fres)
+    attributes, attribute_size = (fdes, 0) if version < SFRAME_VERSION.V3 else _attributes(section, fdes, origin, fres)
     info = np.ascontiguousarray(attributes["func_info"])
     return _check_fdes(
         SframeColumns(
@@ -118,10 +119,10 @@ def sframe_columns(section: Section) -> SframeColumns:
             architecture=architecture,
             start=_starts(section, header, fdes[sframe.START_FIELDS[version]], origin),
             size=fdes["func_size"].astype(np.uint64),
-            fre_offset=fdes["func_start_fre_off"].astype(np.int64) + behind,
+            fre_offset=fdes["func_start_fre_off"].astype(np.int64) + attribute_size,
             num_fres=attributes["func_num_fres"].astype(np.int64),
             info=info,
-            info2=np.ascontiguousarray(attributes["func_info2"]) if behind else np.zeros_like(info),
+            info2=np.ascontiguousarray(attributes["func_info2"]) if attribute_size else np.zeros_like(info),
             repetition=_repetitions(attributes, info, version),
             origin=origin,
             fres=fres,
@@ -131,21 +132,23 @@ def sframe_columns(section: Section) -> SframeColumns:
 
 
 def _check_fdes(columns: SframeColumns) -> SframeColumns:
-    """The columns themselves, if all FDEs have a known FRE type and their FREs in the sub-section."""
+    """The same columns, if every FDE has a known FRE type and FREs inside the sub-section. Raises ParseError."""
     _refuse(
         columns,
         ("func_info.fretype", columns.bits("fretype") > SFRAME_FRE_TYPE.ADDR4, "unknown FRE type"),
         (
             "func_start_fre_off",
             columns.fre_offset + (columns.num_fres > 0) > len(columns.fres),
-            f"lies past the FRE sub-section of {len(columns.fres):#x} bytes",
+            f"is past the end of the FRE sub-section of {len(columns.fres):#x} bytes",
         ),
     )
     return columns
 
 
 def check_columns(columns: SframeColumns) -> SframeColumns:
-    """The same, refused where no PC can be looked up by it: flags, what the ABI fixes, order, blocks of no bytes."""
+    """The same columns, checked for looking up PCs: flags, offsets fixed by the ABI, FDE types, block sizes, sizes, and
+    order. Raises ParseError.
+    """
     section, header, start = columns.section, columns.header, columns.start
     if unknown := int(header["flags"]) & ~int(sframe.FLAGS[columns.version]):
         reason = f"has the bits {unknown:#x}, which version {int(columns.version)} does not define"
@@ -154,25 +157,27 @@ def check_columns(columns: SframeColumns) -> SframeColumns:
     for offset, (name, expected) in enumerate(zip(("fp", "ra"), fixed, strict=True), 5):
         found = header[f"cfa_fixed_{name}_offset"]
         if found != expected:
-            reason = f"is {found}, in {columns.architecture.name} it is {expected}"
+            reason = f"is {found}, expected {expected} for {columns.architecture.name}"
             raise ParseError(section, offset, f"header.cfa_fixed_{name}_offset", reason)
     is_masked = columns.bits("fdetype") == SFRAME_FDE_TYPE.PCMASK
     fde_type = _bits(columns.info2, sframe.FdeInfo2, "fde_type")
     _refuse(
         columns,
-        ("func_rep_size", is_masked & (columns.repetition == 0), "a repetitive block of no bytes"),
-        ("func_info2.fde_type", fde_type > SFRAME_V3_FDE_TYPE.FLEX, "the FDE type is none of the two"),
+        ("func_rep_size", is_masked & (columns.repetition == 0), "the repetitive block has no bytes"),
+        ("func_info2.fde_type", fde_type > SFRAME_V3_FDE_TYPE.FLEX, "unknown FDE type"),
         ("func_size", columns.size > ~start, "the function reaches past the address space"),
     )
     if header["flags"] & SFRAME_F.FDE_SORTED:
-        # Modulo the address space, as a section may be near its end.
+        # Signed differences: starts may wrap around the end of the address space.
         descends = np.concatenate([np.zeros(1, np.bool_), np.diff(start.astype(np.int64)) < 0])[: len(start)]
-        _refuse(columns, ("func_start_address", descends, "below the one before, in a section flagged as sorted"))
+        _refuse(
+            columns, ("func_start_address", descends, "is below the one before, but the section is flagged as sorted")
+        )
     return columns
 
 
 def _refuse(columns: SframeColumns, *faults: tuple[str, NDArray[np.bool_], str]) -> None:
-    """Raise ParseError for the first FDE that one of the faults, each a field, which FDEs and a reason, is true of."""
+    """Raise ParseError for the first FDE with a fault. A fault is a field, whether each FDE has it, and the reason."""
     for name, is_wrong, reason in faults:
         wrong = np.flatnonzero(is_wrong)
         if len(wrong):
@@ -180,23 +185,23 @@ def _refuse(columns: SframeColumns, *faults: tuple[str, NDArray[np.bool_], str])
 
 
 def section_version(section: Section) -> int:
-    """The version of an `.sframe` section, known or not. Raises ParseError."""
+    """The version number of an `.sframe` section, also if unknown. Raises ParseError."""
     section = replace(section, byte_order=_byte_order(section))
     preamble = section.data[: sframe.PREAMBLE_SIZE]
     return int(np.frombuffer(preamble, dtype_of(sframe.Preamble, section.byte_order))[0]["version"])
 
 
-def _identified(section: Section) -> tuple[Section, SFRAME_VERSION]:
-    """The section with the byte order that it says itself, and its version, which is a known one."""
+def _identify(section: Section) -> tuple[Section, SFRAME_VERSION]:
+    """The section with its own byte order, and its version. Raises ParseError for an unknown version."""
     version = section_version(section)
     if version not in tuple(SFRAME_VERSION):
         known = ", ".join(str(int(one)) for one in SFRAME_VERSION)
-        raise ParseError(section, 2, "header.version", f"version {version} is not known ({known} are)")
+        raise ParseError(section, 2, "header.version", f"unknown version {version}, expected one of {known}")
     return replace(section, byte_order=_byte_order(section)), SFRAME_VERSION(version)
 
 
 def _byte_order(section: Section) -> ByteOrder:
-    """What the magic number says (SFrame Magic Number and Endianness)."""
+    """The byte order, from the magic number (SFrame Magic Number and Endianness)."""
     if len(section) < sframe.PREAMBLE_SIZE:
         reason = f"{len(section)} bytes do not hold a preamble of {sframe.PREAMBLE_SIZE}"
         raise ParseError(section, 0, "preamble", reason)
@@ -208,25 +213,25 @@ def _byte_order(section: Section) -> ByteOrder:
 
 
 def _architecture(section: Section, header: np.void) -> Architecture:
-    """The ABI's."""
+    """The architecture of the header's ABI."""
     try:
         architecture = architecture_of_abi(int(header["abi_arch"]))
     except ValueError:
-        raise ParseError(section, 4, "header.abi_arch", f"{header['abi_arch']} is not known") from None
+        raise ParseError(section, 4, "header.abi_arch", f"unknown ABI {header['abi_arch']}") from None
     if architecture.byte_order != section.byte_order:
-        reason = f"is {architecture.name}'s, in a {section.byte_order}-endian section"
+        reason = f"is the ABI of {architecture.name}, but the section is {section.byte_order}-endian"
         raise ParseError(section, 4, "header.abi_arch", reason)
     return architecture
 
 
 def _sub_sections(section: Section, header: np.void, version: SFRAME_VERSION) -> tuple[int, int]:
-    """The section offsets of the FDEs and the FREs, all of which are there (SFrame Header)."""
-    behind = sframe.HEADER_SIZE + int(header["auxhdr_len"])
-    fdes_offset, fres_offset = behind + int(header["fdeoff"]), behind + int(header["freoff"])
+    """The section offsets of the FDE and FRE sub-sections, both inside the section (SFrame Header)."""
+    header_end = sframe.HEADER_SIZE + int(header["auxhdr_len"])
+    fdes_offset, fres_offset = header_end + int(header["fdeoff"]), header_end + int(header["freoff"])
     fdes_end = fdes_offset + int(header["num_fdes"]) * sframe.FDE_SIZES[version]
     for name, end in (("num_fdes", fdes_end), ("fre_len", fres_offset + int(header["fre_len"]))):
         if end > len(section):
-            reason = f"the sub-section reaches to {end:#x}, the section to {len(section):#x}"
+            reason = f"the sub-section ends at {end:#x}, the section at {len(section):#x}"
             raise ParseError(section, 0, f"header.{name}", reason)
     return fdes_offset, fres_offset
 
@@ -234,11 +239,11 @@ def _sub_sections(section: Section, header: np.void, version: SFRAME_VERSION) ->
 def _attributes(
     section: Section, fdes: NDArray[np.void], origin: NDArray[np.uint64], fres: memoryview
 ) -> tuple[NDArray[np.void], int]:
-    """Version 3: the attributes before each FDE's FREs, and the bytes that they take there."""
+    """Version 3: the attributes before each FDE's FREs, and their size in bytes."""
     offset, size = fdes["func_start_fre_off"].astype(np.int64), sframe.ATTRIBUTE_SIZE
     outside = np.flatnonzero(offset + size > len(fres))
     if len(outside):
-        reason = f"lies past the FRE sub-section of {len(fres):#x} bytes"
+        reason = f"is past the end of the FRE sub-section of {len(fres):#x} bytes"
         place = f"FDE[{outside[0]}].func_start_fre_off"
         raise ParseError(section, int(origin[outside[0]]), place, reason)
     stored = np.frombuffer(fres, np.uint8)[offset[:, None] + np.arange(size)]
@@ -251,7 +256,7 @@ def _starts(
     stored: NDArray[np.int32] | NDArray[np.int64],
     origin: NDArray[np.uint64],
 ) -> NDArray[np.uint64]:
-    """The absolute start of each function (errata 1: counted from the field, or from the section's start)."""
+    """The absolute start of each function; stored relative to its field (errata 1), or to the section's start."""
     base = np.full(len(stored), section.address, np.uint64)
     if header["flags"] & SFRAME_F.FDE_FUNC_START_PCREL:
         base += origin

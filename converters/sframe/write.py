@@ -1,8 +1,8 @@
-"""SFrame and the table, both directions: V1 to V3 read, V2 (errata 1) and V3 written (the SFrame Format).
+"""The table as an `.sframe` section of version 2 (errata 1) or 3 (the SFrame Format); read.py does the reverse.
 
-Strategy: rows become words once a run (kernels/sframe/fres.py); each function then takes the segments of its run
-as FDEs: ranges that can be said, split around those that cannot. FDEs with equal segments and start widths
-share one block of FREs. Only the last step, `Encoded.at`, needs the section's address.
+Strategy: the rows of each run are encoded once (kernels/sframe/fres.py) and split into segments: ranges that can be
+encoded and ranges that cannot. The former become the FDEs of each function of that run. FDEs with equal segments and
+start widths share one block of FREs. Only the last step, `Encoded.at`, needs the section's address.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ MAX_REPETITION = 0xFF
 class Encoded:
     """A section that lacks only its address.
 
-    An element a range that is said: `function`, the index in the table that it comes from, and where it is,
-    `range_start` and `range_size`. An element an FDE: `start`, absolute, and `fdes`, the record of the version; with
-    `compact="merge"` one may hold several ranges. `fres`, the bytes of the FRE sub-section, hold `num_fres` FREs.
+    One element per encoded range: `function`, the index of its function in the table, `range_start`, absolute, and
+    `range_size` in bytes. One element per FDE: `start`, absolute, and `fdes`, the record of the version. With
+    `compact="merge"` an FDE may cover several ranges. `fres`: the bytes of the FRE sub-section, with `num_fres` FREs.
     """
 
     architecture: Architecture
@@ -59,13 +59,13 @@ class Encoded:
     num_fres: int
 
     def __len__(self) -> int:
-        """Bytes of the section."""
+        """The size of the section in bytes."""
         return sframe.HEADER_SIZE + self.fdes.nbytes + self.fres.nbytes
 
     def at(self, section_address: int) -> bytes:
-        """The section for a virtual address. Raises BuildError where a start is beyond the field's range."""
+        """The section for a virtual address. Raises BuildError if a start does not fit its field."""
         if not 0 <= section_address < 1 << 64:
-            raise BuildError(".sframe", None, "section_address", f"{section_address:#x} is no address")
+            raise BuildError(".sframe", None, "section_address", f"{section_address:#x} is not an address")
         fields = np.arange(len(self.fdes), dtype=np.uint64) * np.uint64(self.fdes.itemsize)
         fields += np.uint64(section_address + sframe.HEADER_SIZE & 0xFFFFFFFFFFFFFFFF)
         distance = (self.start - fields).astype(np.int64)
@@ -80,7 +80,7 @@ class Encoded:
         return self._header(flags).tobytes() + self.fdes.tobytes() + self.fres.tobytes()
 
     def without_starts(self) -> bytes:
-        """The section of a relocatable file: a linker sets the starts, from which only then an order follows."""
+        """The section for a relocatable file. It is not flagged as sorted: only the linker sets the starts."""
         self.fdes[sframe.START_FIELDS[self.version]] = 0
         return self._header(SFRAME_F.FDE_FUNC_START_PCREL).tobytes() + self.fdes.tobytes() + self.fres.tobytes()
 
@@ -107,14 +107,13 @@ def to_sframe(
     compact: Compact | None = None,
     max_rows: int | None = None,
 ) -> tuple[bytes, Refusals]:
-    """The table as an `.sframe` section for the virtual address `section_address`, and what could not be said.
+    """The table as an `.sframe` section for the virtual address `section_address`, and the ranges that it lacks.
 
-    Architecture and byte order are the table's. `compact`: "share", where functions with equal rows name the same
-    FREs; "none"; or "merge", where also neighbours across padding become one FDE of at most `max_rows` FREs, for
-    which the table needs its code. Without one, "share", but "none" where the table is big-endian: libsframe on a
-    host of the other byte order, as most are, refuses a section whose FREs are named twice (so "merge" shares none
-    there). Raises BuildError for an architecture or version that the format does not have, and for a start beyond
-    the field's range.
+    Architecture and byte order are the table's. `compact`: "none"; "share": functions with equal rows share FREs;
+    "merge": additionally, adjacent functions with only padding between them become one FDE of at most `max_rows` FREs,
+    for which the table needs its code. The default is "share", but "none" for a big-endian table: libsframe on a
+    little-endian host refuses a big-endian section with shared FREs ("merge" shares none there, either). Raises
+    BuildError for an architecture or version that cannot be written, and for a start that does not fit its field.
     """
     encoded, refusals = sframe_from_table(table, version, compact, max_rows)
     return encoded.at(section_address), refusals
@@ -144,7 +143,7 @@ def sframe_from_table(
         byte_order=table.byte_order,
         version=options.version,
         compact=compact,
-        # The caller knows only whole functions: parts of one count as that function.
+        # Callers know only whole functions: the parts of a split one are reported as that function.
         function=whole.parent[pieces.function],
         range_start=pieces.start,
         range_size=pieces.size,
@@ -157,21 +156,21 @@ def sframe_from_table(
 
 
 def _check_arguments(table: UnwindTable, version: int, compact: str, max_rows: int | None) -> None:
-    """Raise BuildError for what `to_sframe` does not accept."""
+    """Raise BuildError for arguments that `to_sframe` does not accept."""
     if version not in WRITTEN:
-        raise BuildError(".sframe", None, "version", f"version {version} is not written (2 and 3 are)")
+        raise BuildError(".sframe", None, "version", f"version {version} cannot be written, expected 2 or 3")
     if compact not in ("none", "share", "merge"):
-        raise BuildError(".sframe", None, "compact", f"{compact!r} is neither 'none', 'share' nor 'merge'")
+        raise BuildError(".sframe", None, "compact", f"{compact!r} is not one of 'none', 'share', 'merge'")
     if max_rows is not None and (max_rows < 1 or compact != "merge"):
-        raise BuildError(".sframe", None, "max_rows", f"{max_rows} bounds nothing: it goes with 'merge', from 1 on")
+        raise BuildError(".sframe", None, "max_rows", f"is {max_rows}: it must be at least 1, and only for 'merge'")
     if table.functions.section.any():
-        raise BuildError(".sframe", None, "functions", "are of a relocatable file: their addresses are not known yet")
+        raise BuildError(".sframe", None, "functions", "the file is relocatable: addresses are not final")
 
 
 def _padding_code(architecture: Architecture) -> PaddingCode:
-    """The instruction set whose padding FDEs may be merged across. Raises BuildError where it is not known."""
+    """The instruction set of the padding that FDEs may be merged across. Raises BuildError if it is unknown."""
     if architecture.padding_code is None:
-        reason = f"'merge' needs to know the padding between functions, which is not known for {architecture.name}"
+        reason = f"'merge' is not supported for {architecture.name}: its padding instructions are unknown"
         raise BuildError(".sframe", None, "compact", reason)
     return architecture.padding_code
 
@@ -179,12 +178,12 @@ def _padding_code(architecture: Architecture) -> PaddingCode:
 def _whole_function_reasons(
     functions: FunctionColumns, architecture: Architecture, split: Segments
 ) -> NDArray[np.uint8]:
-    """For each function why none of it can be said, or 0."""
+    """For each function the reason why none of it can be encoded, or 0."""
     reason = np.zeros(len(functions.start), np.uint8)
     reason[functions.return_column != architecture.return_address] = Reason.RETURN_COLUMN
     reason[functions.segment != 0] = Reason.SEGMENT
     reason[functions.size > MAX_FUNCTION_SIZE] = Reason.TOO_LARGE
-    # A block is looked up as a whole: one that has a gap cannot be split around it.
+    # A repetitive block is looked up as a whole: it cannot be split around a gap.
     refused = starts_of(split.reason != 0)
     has_gap = (refused[split.first[1:]] - refused[split.first[:-1]])[functions.run] > 0
     reason[(functions.repetition > 0) & (has_gap | (functions.repetition > MAX_REPETITION))] = Reason.REPETITION
@@ -192,12 +191,12 @@ def _whole_function_reasons(
 
 
 def _pieces(functions: FunctionColumns, architecture: Architecture, split: Segments) -> tuple[Pieces, Refusals]:
-    """Every function's segments as address ranges, and those that are refused."""
+    """The segments of all functions as address ranges: those that can be encoded, and those that are refused."""
     whole = _whole_function_reasons(functions, architecture, split)
     order = np.argsort(functions.start, kind="stable")
     order = order[functions.size[order] > 0]
     start, size = functions.start[order], functions.size[order]
-    # What a function leaves over of the ones before it: a PC belongs to the one that starts first.
+    # A PC of several functions belongs to the one that starts first: the part of each function inside earlier ones.
     reach = furthest_before(start + size)
     inside = np.minimum(np.maximum(reach, start) - start, size)
     run = functions.run[order]
@@ -210,9 +209,8 @@ def _pieces(functions: FunctionColumns, architecture: Architecture, split: Segme
     reason = np.where(whole[order][owner] > 0, whole[order][owner], split.reason[segment])
     overlapped = np.flatnonzero(begin < inside[owner])
     reason[overlapped] = Reason.OVERLAP
-    said = reason == 0
-    pieces = Pieces(order[owner][said], segment[said], (start[owner] + begin)[said], (stop - begin)[said])
-    refused = ~said
+    kept, refused = reason == 0, reason > 0
+    pieces = Pieces(order[owner][kept], segment[kept], (start[owner] + begin)[kept], (stop - begin)[kept])
     return pieces, Refusals(
         order[owner][refused], (start[owner] + begin)[refused], (start[owner] + stop)[refused], reason[refused]
     )
@@ -220,7 +218,7 @@ def _pieces(functions: FunctionColumns, architecture: Architecture, split: Segme
 
 @columns
 class _Attributes(Columns):
-    """What an FDE has besides its start, size and FREs."""
+    """The fields of an FDE besides its start, size and FREs."""
 
     fre_type: NDArray[np.uint8] = column_of(SFRAME_FRE_TYPE)
     info: NDArray[np.uint8] = column_of("`FdeInfo` or `FdeInfoV3`", "func_info")
@@ -231,7 +229,7 @@ class _Attributes(Columns):
 def _attributes(plan: FdePlan, version: SFRAME_VERSION) -> _Attributes:
     pieces = plan.pieces
     repetition = plan.functions.repetition[pieces.function]
-    # The start addresses of FREs are within the FDE, or within its block where it is PCMASK.
+    # Start addresses of FREs are less than the size of the FDE, or of its block if it is PCMASK.
     reach = np.where(repetition > 0, repetition.astype(np.uint64), pieces.size)
     types = np.full(len(reach), SFRAME_FRE_TYPE.ADDR4, np.uint8)
     types[reach < 1 << 16] = SFRAME_FRE_TYPE.ADDR2
@@ -242,7 +240,7 @@ def _attributes(plan: FdePlan, version: SFRAME_VERSION) -> _Attributes:
 
 
 def _encode(plan: FdePlan, options: Options, byte_order: ByteOrder) -> tuple[NDArray[np.void], NDArray[np.uint8], int]:
-    """The records of the FDEs without their starts, the bytes of the FRE sub-section, and the number of FREs there."""
+    """The FDE records without their starts, the bytes of the FRE sub-section, and the number of FREs there."""
     version, pieces = options.version, plan.pieces
     attributes = _attributes(plan, version)
     blocks, block = _blocks(plan, attributes, options, byte_order)
@@ -264,7 +262,7 @@ def _encode(plan: FdePlan, options: Options, byte_order: ByteOrder) -> tuple[NDA
 
 
 def _describe(records: NDArray[np.void], num_fres: NDArray[np.int64], attributes: _Attributes) -> None:
-    """Set the fields that are in the FDE, or from version 3 on in the attributes before its FREs."""
+    """Set the fields that are in the FDE, or, from version 3 on, in the attributes before its FREs."""
     records["func_num_fres"] = num_fres
     records["func_info"] = attributes.info
     records["func_rep_size"] = attributes.repetition
@@ -273,12 +271,12 @@ def _describe(records: NDArray[np.void], num_fres: NDArray[np.int64], attributes
 def _blocks(
     plan: FdePlan, attributes: _Attributes, options: Options, byte_order: ByteOrder
 ) -> tuple[Blocks, NDArray[np.int64]]:
-    """The blocks of FREs to write, and the index of each FDE's. With `shares` FDEs of one segment share one."""
+    """The blocks of FREs to write, and the index of each FDE's block. With `shares` FDEs of one segment share one."""
     segment = plan.pieces.segment
     widths = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
     group, groups, header = attributes.fre_type.astype(np.int64), len(widths), 0
     if options.version >= SFRAME_VERSION.V3:
-        # Attributes are part of a block: only FDEs that agree in them can share one.
+        # Attributes are part of the block: only FDEs with equal attributes can share one.
         header = sframe.ATTRIBUTE_SIZE
         group, kinds = number_distinct(attributes.repetition, attributes.info2, attributes.info)
         groups = max(1, len(kinds))
@@ -292,8 +290,10 @@ def _blocks(
 
 
 def _stored_blocks(blocks: Blocks, block: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which blocks are stored, and for each block the place of the one among these whose bytes it uses. `block` is each
-    FDE's."""
+    """The indices of the blocks to store; and for each block the index, among these, of the one whose bytes it uses.
+
+    `block` is the index of each FDE's block.
+    """
     host = share_blocks(blocks)
     used = host[block]
     first_use, place = _by_first_use(used, len(host))
@@ -301,7 +301,7 @@ def _stored_blocks(blocks: Blocks, block: NDArray[np.int64]) -> tuple[NDArray[np
 
 
 def _flag_bits(functions: FunctionColumns, pieces: Pieces, version: SFRAME_VERSION) -> NDArray[np.uint8]:
-    """The info word of each FDE but for its FRE type."""
+    """The info word of each FDE, without its FRE type."""
     record = sframe.FdeInfoV3 if version >= SFRAME_VERSION.V3 else sframe.FdeInfo
     flags = functions.flags[pieces.function]
     is_masked = (functions.repetition[pieces.function] > 0).astype(np.uint8) * np.uint8(SFRAME_FDE_TYPE.PCMASK)
@@ -313,9 +313,9 @@ def _flag_bits(functions: FunctionColumns, pieces: Pieces, version: SFRAME_VERSI
 
 
 def _by_first_use(numbers: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each number first occurs, in that order, and for each number below `limit` its place in that order."""
+    """The indices of the numbers' first occurrences, ascending; and the rank of each number below `limit` among them."""
     first_use = np.full(limit, -1, np.int64)
-    # Of several assignments to one element the last stays: going backwards, the first use.
+    # Of several assignments to one element the last wins: assigning backwards, that is the first use.
     first_use[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
     first = np.flatnonzero(first_use[numbers] == np.arange(len(numbers)))
     place = np.zeros(limit, np.int64)

@@ -1,7 +1,7 @@
-"""Row runs as SFrame frame row entries: the writing half (fre_rows.py reads); calls kernels/sframe.
+"""Row runs as SFrame frame row entries (fres.py decodes them); calls kernels/sframe.
 
-Strategy: a run becomes segments, a segment with a width of start addresses becomes a block of bytes; equal
-blocks are one. In version 3 a segment with a row that needs it is said in FLEX words as a whole.
+Strategy: a run is split into segments; a segment and a width of start addresses make a block of bytes; equal blocks are
+stored once. In version 3, if one row of a segment needs FLEX words, the whole segment is encoded with them.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from ..kernels.sframe.project import Abi
     from ..kernels.shared.rows import Rows, Rules
 
-# What FLEX words may say where others cannot.
+# Reasons of refusal that FLEX words may overcome.
 FLEXIBLE = (Reason.CFA_EXPRESSION, Reason.CFA_REGISTER, Reason.RA_RULE, Reason.FP_RULE, Reason.FP_WITHOUT_RA)
 
 
 @columns
 class SframeRows(Columns):
-    """Each row in SFrame."""
+    """Rows as FREs."""
 
     offset: NDArray[np.uint64] = column_of("bytes", "from the function's start")
     reason: NDArray[np.uint8] = column_of(Reason, "0 where it can be encoded")
     info: NDArray[np.uint8] = column_of("`FreInfo`", "the FRE info word")
-    words: NDArray[np.int32] = column_of("data words", "only the first three where they suffice", items=MAX_FLEX_WORDS)
-    is_flex: NDArray[np.bool_] = column_of(meaning="whether words are pairs, as in its whole segment")
+    words: NDArray[np.int32] = column_of("data words", "only three if no row is FLEX", items=MAX_FLEX_WORDS)
+    is_flex: NDArray[np.bool_] = column_of(meaning="whether words are pairs, in the whole segment")
 
     def for_kernels(self) -> FreRows:
         """The rows as kernels take them."""
@@ -53,7 +53,10 @@ class SframeRows(Columns):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segments:
-    """Runs split at what cannot be said; run r has segments first[r] up to first[r + 1]. See kernels/sframe/fres.py."""
+    """Runs, split at rows that cannot be encoded: run r has the segments first[r] up to first[r + 1].
+
+    The other columns are described in kernels/sframe/fres.py.
+    """
 
     first: NDArray[np.int64]
     reason: NDArray[np.uint8]
@@ -68,16 +71,16 @@ class Segments:
         return engine.sframe.fres.Segments(*columns)
 
     def fre_count(self, segment: NDArray[np.int64]) -> NDArray[np.int64]:
-        """FREs of each of some segments."""
+        """The number of FREs of each given segment."""
         return np.diff(self.fres, prepend=0)[segment]
 
     def is_flex(self, rows: SframeRows, segment: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the words of each of some segments, which have FREs, are pairs."""
+        """Whether the words of each given segment are pairs; all segments must have FREs."""
         return rows.is_flex[self.rows[self.fres[segment] - 1]]
 
 
 def _kernel_abi(architecture: Architecture, version: SFRAME_VERSION) -> Abi:
-    """The ABI as kernels take it. Version 3 has no register slots, and a mark for outermost frames."""
+    """The ABI as kernels take it. Version 3 has no register slots, but can mark outermost frames."""
     abi = abi_of(architecture)
     is_v3 = version >= SFRAME_VERSION.V3
     return engine.sframe.project.Abi(
@@ -90,14 +93,14 @@ def _kernel_abi(architecture: Architecture, version: SFRAME_VERSION) -> Abi:
         cfa_alignment=abi.cfa_alignment,
         sp_is_saved=abi.sp_is_saved,
         has_register_slots=abi.has_register_slots and not is_v3,
-        # Where RA slots may name registers, an RA that is not saved has a padding word before FP.
+        # Where an RA slot can hold a register, an RA that is not saved is a padding word before FP.
         fp_alone=abi.has_register_slots,
         marks_outermost=is_v3,
     )
 
 
 def project_rows(tables: tuple[UnwindTable, ...], version: SFRAME_VERSION) -> SframeRows:
-    """All rows of some tables of one architecture, behind one another, in SFrame."""
+    """All rows of tables of one architecture as FREs, concatenated."""
     found = [_project(table, version) for table in tables]
     if len(found) == 1:
         return found[0]
@@ -120,7 +123,7 @@ def _project(table: UnwindTable, version: SFRAME_VERSION) -> SframeRows:
 
 
 def _with_flex(table: UnwindTable, plain: SframeRows, abi: Abi, rows: Rows, rules: Rules) -> SframeRows:
-    """The rows in FLEX words, of those runs where fewer rows are refused so; but for segments that need none."""
+    """The rows with FLEX words in those runs where this refuses fewer rows, except in segments that need none."""
     run = group_numbers(np.diff(table.run_rows))
     tried = np.zeros(len(table.run_rows) - 1, np.bool_)
     tried[run[np.isin(plain.reason, FLEXIBLE)]] = True
@@ -138,7 +141,7 @@ def _with_flex(table: UnwindTable, plain: SframeRows, abi: Abi, rows: Rows, rule
     is_flex = (tried & np.less(*refused))[run]
     is_flex &= _has_any(plain.reason > 0, _segment_of(run, reason > 0))
     back = wanted.astype(np.bool_) & ~is_flex
-    # Of two reasons the one that not even pairs overcome.
+    # Keep the reason from FLEX encoding for rows that both refuse: it is the one that pairs cannot overcome.
     reason[back & (plain.reason == 0)] = 0
     info[back] = plain.info[back]
     words[back] = 0
@@ -147,17 +150,17 @@ def _with_flex(table: UnwindTable, plain: SframeRows, abi: Abi, rows: Rows, rule
 
 
 def _segment_of(run: NDArray[np.int64], is_refused: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """A number for each row, the same for those of one run that nothing between them splits."""
+    """A segment number for each row: a new one at the start of a run, and where rows begin or cease to be refused."""
     return np.cumsum(run_starts(run, is_refused)) - 1
 
 
 def _has_any(is_there: NDArray[np.bool_], group: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """For each element whether any of its group is there."""
+    """For each element whether `is_there` holds for any element of its group."""
     return (np.bincount(group, is_there) > 0)[group]
 
 
 def split_runs(tables: tuple[UnwindTable, ...], rows: SframeRows, version: SFRAME_VERSION) -> Segments:
-    """The runs of some tables, numbered on from one to the next, as segments of `project_rows`'s rows."""
+    """The runs of tables, numbered continuously, as segments of the rows from `project_rows`."""
     run_rows = tables[0].run_rows
     for table in tables[1:]:
         run_rows = np.concatenate([run_rows, table.run_rows[1:] + run_rows[-1]])
@@ -184,14 +187,15 @@ class Pieces(Columns):
 
     @property
     def end(self) -> NDArray[np.uint64]:
-        """The address behind each."""
+        """The first address after each."""
         return self.start + self.size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FdePlan:
-    """The FDEs of a section before they are encoded: `pieces` of `functions`, the `segments` that pieces name, and the
-    `rows` that segments name."""
+    """The FDEs of a section before they are encoded: `pieces` of `functions`; the `segments` that pieces refer to; and
+    the `rows` that segments refer to.
+    """
 
     functions: FunctionColumns
     rows: SframeRows
@@ -200,7 +204,7 @@ class FdePlan:
 
 
 class Options(NamedTuple):
-    """How a section is encoded. `shares`: FDEs with equal rows share one block of FREs."""
+    """Encoding options. `shares`: FDEs with equal rows share one block of FREs."""
 
     version: SFRAME_VERSION
     shares: bool
@@ -208,9 +212,10 @@ class Options(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """Blocks of FREs to write, one element each: the first FDE that has it, its segment, and the bytes of a start
-    address; only blocks of one `group` may share bytes (kernels/sframe/share_blocks.py). `header` bytes are left before
-    each for its attributes."""
+    """Blocks of FREs to write, one element per block: `fde`, the first FDE with that block; `segment`; `width`, the
+    bytes of a start address; `group`: only blocks of equal group may share bytes (kernels/sframe/share_blocks.py).
+    `header` bytes are left free before each block for its attributes.
+    """
 
     byte_order: ByteOrder
     rows: SframeRows
@@ -226,20 +231,20 @@ class Blocks:
         return len(self.segment)
 
     def select(self, which: NDArray[np.int64]) -> Blocks:
-        """Some of the blocks, in that order."""
+        """The blocks of these indices, in that order."""
         columns = {name: getattr(self, name)[which] for name in ("fde", "segment", "width", "group")}
         return replace(self, **columns)
 
     def counts(self) -> NDArray[np.int64]:
-        """FREs of each block."""
+        """The number of FREs of each block."""
         return self.split.fre_count(self.segment)
 
     def ends(self) -> NDArray[np.int64]:
-        """The offset behind each block."""
+        """The end offset of each block in the FRE sub-section."""
         return np.cumsum(self.header + self.split.size[self.segment] + self.counts() * self.width)
 
     def offsets(self) -> NDArray[np.int64]:
-        """The offset of each block."""
+        """The offset of each block in the FRE sub-section."""
         return starts_of_ends(self.ends())[:-1]
 
     def encode(self) -> NDArray[np.uint8]:
@@ -252,13 +257,13 @@ class Blocks:
 
 
 def share_blocks(blocks: Blocks) -> NDArray[np.int64]:
-    """For each block the one whose bytes it uses: an equal one, one that begins with it (no attributes), or itself."""
+    """For each block the one whose bytes it uses: itself, an equal or (without attributes) a longer one."""
     count = len(blocks.segment)
     slots = hash_slots(count)
-    marks = np.zeros(len(slots), np.uint8)
+    tags = np.zeros(len(slots), np.uint8)
     host = np.empty(count, np.int64)
     keys, hashes = random_keys(blocks.rows.words.shape[1] + 2), np.empty(len(blocks.split.rows), np.uint32)
-    columns = views(blocks.segment, blocks.group, keys, hashes, slots, marks, host)
+    columns = views(blocks.segment, blocks.group, keys, hashes, slots, tags, host)
     rows, segments = blocks.rows.for_kernels(), blocks.split.for_kernels()
     engine.sframe.share_blocks.Sharing(rows, segments, *columns).share(not blocks.header)
     return host

@@ -109,7 +109,7 @@ def test_a_conversion_ends_or_says_what_the_architecture_lacks(
 def test_merged_functions_need_to_know_the_padding() -> None:
     unknown = replace(ARCHITECTURES["x86_64"], padding_code=None)
     assert to_sframe(small_table(unknown), compact="share")
-    with pytest.raises(BuildError, match=r"^\.sframe: compact: 'merge' needs to know the padding between functions"):
+    with pytest.raises(BuildError, match=r"^\.sframe: compact: 'merge' is not supported for x86_64: its padding"):
         to_sframe(small_table(unknown), compact="merge")
 
 

@@ -220,7 +220,7 @@ def test_convert_of_broken_input(folder: Path) -> None:
     for data, options, says in (
         (b"", (), ".sframe+0x0: preamble: 0 bytes do not hold a preamble of 4"),
         (b"some text", (), ".sframe+0x0: header.magic: 736f is not 0xdee2"),
-        (V2[:40], (), ".sframe+0x0: header.num_fdes: the sub-section reaches to 0x30, the section to 0x28"),
+        (V2[:40], (), ".sframe+0x0: header.num_fdes: the sub-section ends at 0x30, the section at 0x28"),
         (V2, ("--address", "-1"), ".sframe: address: -0x1 is not a 64-bit address"),
         (V2, ("--arch", "x86_64"), f".sframe: architecture: {KNOWN_FROM_HEADER}"),
         (V2, ("--to-address", "0x200000000"), f".sframe: FDE[0].func_start_address: 0x1000 {FAR} 0x200000000"),
@@ -358,7 +358,11 @@ def test_merge_of_what_does_not_go_together(folder: Path) -> None:
     (folder / "elf").write_bytes(tiny_elf(CODE, Content(".sframe", V2)))
     refuses(folder / "elf", "merge", v2, f"{folder / 'elf'}@1", *out, says=f"address: {KNOWN_FROM_ELF}")
     refuses(
-        folder / "out", "merge", folder / "v1", *out, says=".sframe: version: version 1 is not written (2 and 3 are)"
+        folder / "out",
+        "merge",
+        folder / "v1",
+        *out,
+        says=".sframe: version: version 1 cannot be written, expected 2 or 3",
     )
 
 

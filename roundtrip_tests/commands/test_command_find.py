@@ -313,7 +313,7 @@ BROKEN = {
     ),
     "broken .sframe beside a good .eh_frame": (
         tiny_elf(CODE, CFI, Content(".sframe", section(ONE)[:-1], SHT_GNU_SFRAME)),
-        ".sframe+0x0 (file 0x1d0): header.fre_len: the sub-section reaches to 0x37, the section to 0x36",
+        ".sframe+0x0 (file 0x1d0): header.fre_len: the sub-section ends at 0x37, the section at 0x36",
     ),
     "broken FRE": (
         sframes(section(Fde(-0x80, 0x10, ROWS)).replace(octets("04 03 08"), octets("04 63 08"))),
@@ -321,11 +321,12 @@ BROKEN = {
     ),
     "not sorted as flagged": (
         sframes(section(Fde(-0x70, 0x10, ROWS), Fde(-0x80, 0x10, ROWS), flags=SORTED)),
-        ".sframe+0x30 (file 0x1b0): FDE[1].func_start_address: below the one before, in a section flagged as sorted",
+        ".sframe+0x30 (file 0x1b0): FDE[1].func_start_address: is below the one before, "
+        "but the section is flagged as sorted",
     ),
     "version 4": (
         sframes(b"\xe2\xde\x04" + section(ONE, flags=PCREL)[3:]),
-        ".sframe+0x2 (file 0x182): header.version: version 4 is not known (1, 2, 3 are)",
+        ".sframe+0x2 (file 0x182): header.version: unknown version 4, expected one of 1, 2, 3",
     ),
     "relocatable": (
         tiny_elf(e_type=ET_REL),

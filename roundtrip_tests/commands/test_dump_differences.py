@@ -128,11 +128,11 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "an ABI that is not known": (
         GOOD[:4] + b"\x05" + GOOD[5:],
-        ".sframe+0x4 (file 0x184): header.abi_arch: 5 is not known",
+        ".sframe+0x4 (file 0x184): header.abi_arch: unknown ABI 5",
     ),
     "FREs past the section's end": (
         GOOD[:-1],
-        ".sframe+0x0 (file 0x180): header.fre_len: the sub-section reaches to 0x37, the section to 0x36",
+        ".sframe+0x0 (file 0x180): header.fre_len: the sub-section ends at 0x37, the section at 0x36",
     ),
 }
 

@@ -337,7 +337,7 @@ def test_choices_that_are_for_linked_files(tmp_path: Path) -> None:
     for choices, says in (
         ({"compact": "merge"}, "'merge' is for linked files"),
         ({"writer": "lief"}, "lief is not used"),
-        ({"max_rows": 5}, "bounds nothing"),
+        ({"max_rows": 5}, "is 5: it must be at least 1, and only for 'merge'"),
     ):
         with pytest.raises(BuildError, match=says):
             write_sframe(tmp_path / "object.o", tmp_path / "out.o", 3, **choices)

@@ -207,7 +207,7 @@ CASES = [
         except FormatError as error:
             print(error)
         """,
-        *(300, 4, ".sframe: header.num_fdes: FDEs name 1000010000 FREs in a sub-section of 240000 bytes"),
+        *(300, 4, ".sframe: header.num_fdes: FDEs refer to 1000010000 FREs in a sub-section of 240000 bytes"),
         id="FDEs that name overlapping FREs",
     ),
     pytest.param(
@@ -265,7 +265,7 @@ READERS = [
         """,
         *(200, 4),
         "20000 60000\n[5, 59999, 0]\n"
-        + "\n".join([".sframe: header.num_fdes: FDEs name 1200000000 FREs in a sub-section of 240000 bytes"] * 2),
+        + "\n".join([".sframe: header.num_fdes: FDEs refer to 1200000000 FREs in a sub-section of 240000 bytes"] * 2),
         id="the dump of FDEs that name the same FREs",
     ),
     pytest.param(

@@ -61,26 +61,26 @@ def test_section_cut_anywhere(size: int) -> None:
 HEADERS = [
     (0, "e2df", 0, "header.magic", "e2df is not 0xdee2"),
     (0, "0000", 0, "header.magic", "0000 is not 0xdee2"),
-    (2, "00", 2, "header.version", "version 0 is not known (1, 2, 3 are)"),
-    (2, "04", 2, "header.version", "version 4 is not known (1, 2, 3 are)"),
-    (2, "ff", 2, "header.version", "version 255 is not known (1, 2, 3 are)"),
+    (2, "00", 2, "header.version", "unknown version 0, expected one of 1, 2, 3"),
+    (2, "04", 2, "header.version", "unknown version 4, expected one of 1, 2, 3"),
+    (2, "ff", 2, "header.version", "unknown version 255, expected one of 1, 2, 3"),
     # Version 1 has no PC-relative starts.
     (2, "01", 3, "header.flags", "has the bits 0x4, which version 1 does not define"),
     (3, "0d", 3, "header.flags", "has the bits 0x8, which version 2 does not define"),
     (3, "85", 3, "header.flags", "has the bits 0x80, which version 2 does not define"),
-    (4, "00", 4, "header.abi_arch", "0 is not known"),
-    (4, "05", 4, "header.abi_arch", "5 is not known"),
+    (4, "00", 4, "header.abi_arch", "unknown ABI 0"),
+    (4, "05", 4, "header.abi_arch", "unknown ABI 5"),
     (4, "04", 4, "header.abi_arch", "is s390x's, in a little-endian section"),
-    (5, "f0", 5, "header.cfa_fixed_fp_offset", "is -16, in x86_64 it is 0"),
-    (6, "00", 6, "header.cfa_fixed_ra_offset", "is 0, in x86_64 it is -8"),
-    (7, "ff", 0, "header.num_fdes", "the sub-section reaches to 0x12f, the section to 0x36"),
-    (8, "ffffffff", 0, "header.num_fdes", "the sub-section reaches to 0x1400000008, the section to 0x36"),
+    (5, "f0", 5, "header.cfa_fixed_fp_offset", "is -16, expected 0 for x86_64"),
+    (6, "00", 6, "header.cfa_fixed_ra_offset", "is 0, expected -8 for x86_64"),
+    (7, "ff", 0, "header.num_fdes", "the sub-section ends at 0x12f, the section at 0x36"),
+    (8, "ffffffff", 0, "header.num_fdes", "the sub-section ends at 0x1400000008, the section at 0x36"),
     # 20 * 0xcccccccd is 4 modulo 2**32
-    (8, "cdcccccc", 0, "header.num_fdes", "the sub-section reaches to 0x1000000020, the section to 0x36"),
-    (16, "07000000", 0, "header.fre_len", "the sub-section reaches to 0x37, the section to 0x36"),
-    (16, "ffffffff", 0, "header.fre_len", "the sub-section reaches to 0x10000002f, the section to 0x36"),
-    (20, "ffffffff", 0, "header.num_fdes", "the sub-section reaches to 0x10000002f, the section to 0x36"),
-    (24, "ffffffff", 0, "header.fre_len", "the sub-section reaches to 0x100000021, the section to 0x36"),
+    (8, "cdcccccc", 0, "header.num_fdes", "the sub-section ends at 0x1000000020, the section at 0x36"),
+    (16, "07000000", 0, "header.fre_len", "the sub-section ends at 0x37, the section at 0x36"),
+    (16, "ffffffff", 0, "header.fre_len", "the sub-section ends at 0x10000002f, the section at 0x36"),
+    (20, "ffffffff", 0, "header.num_fdes", "the sub-section ends at 0x10000002f, the section at 0x36"),
+    (24, "ffffffff", 0, "header.fre_len", "the sub-section ends at 0x100000021, the section at 0x36"),
 ]
 
 
@@ -93,12 +93,18 @@ def test_header_that_lies(where: int, text: str, offset: int, record: str, reaso
 
 FDES = [
     pytest.param(
-        36, "06000000", "func_start_fre_off", "lies past the FRE sub-section of 0x6 bytes", id="FREs at the end"
+        36,
+        "06000000",
+        "func_start_fre_off",
+        "is past the end of the FRE sub-section of 0x6 bytes",
+        id="FREs at the end",
     ),
-    pytest.param(36, "ffffffff", "func_start_fre_off", "lies past the FRE sub-section of 0x6 bytes", id="FREs far out"),
+    pytest.param(
+        36, "ffffffff", "func_start_fre_off", "is past the end of the FRE sub-section of 0x6 bytes", id="FREs far out"
+    ),
     pytest.param(44, "03", "func_info.fretype", "unknown FRE type", id="FRE type 3"),
     pytest.param(44, "0f", "func_info.fretype", "unknown FRE type", id="FRE type 15"),
-    pytest.param(44, "10", "func_rep_size", "a repetitive block of no bytes", id="PCMASK without a block"),
+    pytest.param(44, "10", "func_rep_size", "the repetitive block has no bytes", id="PCMASK without a block"),
 ]
 
 
@@ -146,7 +152,7 @@ def test_fre_that_lies(where: int, text: str, offset: int, reason: str) -> None:
 def test_more_fres_than_bytes() -> None:
     error = refused(changed(40, "ffffffff"))
     assert place(error) == (".sframe", None, "header.num_fdes")
-    assert error.reason == "FDEs name 4294967295 FREs in a sub-section of 6 bytes"
+    assert error.reason == "FDEs refer to 4294967295 FREs in a sub-section of 6 bytes"
 
 
 TWO = octets("""
@@ -160,7 +166,7 @@ TWO = octets("""
 def test_unsorted_under_the_sorted_flag() -> None:
     error = refused(TWO)
     assert place(error) == (".sframe", 48, "FDE[1].func_start_address")
-    assert error.reason == "below the one before, in a section flagged as sorted"
+    assert error.reason == "is below the one before, but the section is flagged as sorted"
     unflagged = TWO[:3] + b"\x04" + TWO[4:]
     assert [function.start for function in from_sframe(unflagged)] == [0x1000, 0xFFF]
 
@@ -196,7 +202,7 @@ def test_repetitive_block_over_gigabytes_is_not_laid_out() -> None:
 
 @pytest.mark.parametrize("address", [-1, 1 << 64])
 def test_section_address_that_is_none(address: int) -> None:
-    with pytest.raises(ParseError, match="is no address"):
+    with pytest.raises(ParseError, match="is not an address"):
         from_sframe(GOOD, address)
 
 

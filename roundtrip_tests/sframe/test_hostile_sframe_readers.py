@@ -152,7 +152,7 @@ def test_more_fdes_than_bytes(kind: Kind, read: Reader, count: int) -> None:
     assert place(error) == (".sframe", 0, "header.num_fdes")
     end = HEADER + count * kind.fde_size
     size = HEADER + kind.fde_size + 6
-    assert error.reason == f"the sub-section reaches to {end:#x}, the section to {size:#x}"
+    assert error.reason == f"the sub-section ends at {end:#x}, the section at {size:#x}"
 
 
 @EVERY_READER
@@ -186,7 +186,7 @@ def test_auxiliary_header_longer_than_the_section(kind: Kind, read: Reader) -> N
 def test_first_fre_past_the_sub_section(kind: Kind, read: Reader, offset: int) -> None:
     error = refused(read, kind.section(Fde(offset=offset)))
     assert place(error) == (".sframe", HEADER, "FDE[0].func_start_fre_off")
-    assert error.reason == "lies past the FRE sub-section of 0x6 bytes"
+    assert error.reason == "is past the end of the FRE sub-section of 0x6 bytes"
 
 
 @EVERY_READER
@@ -202,7 +202,7 @@ def test_fre_count_out_of_all_proportion(kind: Kind, count: int) -> None:
     for read in (TABLE, DUMP, PLAIN):
         error = refused(read, data)
         assert place(error) == (".sframe", None, "header.num_fdes")
-        assert error.reason == f"FDEs name {count} FREs in a sub-section of 6 bytes"
+        assert error.reason == f"FDEs refer to {count} FREs in a sub-section of 6 bytes"
     # A look-up reads up to the end of the sub-section, if the PC is not found before.
     assert found(data, 0x1003) == [(0, 8)]
     assert place(refused(LOOKUP, data)) == (".sframe", kind.fres_offset() + 6, "FDE[0].FRE")
@@ -271,7 +271,7 @@ def test_pcmask_block_of_0(kind: Kind) -> None:
     for read in (TABLE, LOOKUP):
         error = refused(read, data)
         assert place(error) == (".sframe", HEADER, "FDE[0].func_rep_size")
-        assert error.reason == "a repetitive block of no bytes"
+        assert error.reason == "the repetitive block has no bytes"
     assert (plain(data)[0]["fdetype"], plain(data)[0]["func_rep_size"]) == ("PCMASK", 0)
 
 
@@ -282,7 +282,7 @@ UNSORTED = Fde(), Fde(start=0xFFF, size=1, count=1)
 def test_unsorted_with_the_sorted_flag(kind: Kind, read: Reader) -> None:
     error = refused(read, kind.section(*UNSORTED))
     assert place(error) == (".sframe", HEADER + kind.fde_size, "FDE[1].func_start_address")
-    assert error.reason == "below the one before, in a section flagged as sorted"
+    assert error.reason == "is below the one before, but the section is flagged as sorted"
     read(kind.section(*UNSORTED, flags=0))
 
 

@@ -89,13 +89,13 @@ HEADERS = [
     (3, "0d", 3, "header.flags", "has the bits 0x8, which version 3 does not define"),
     (3, "85", 3, "header.flags", "has the bits 0x80, which version 3 does not define"),
     (4, "04", 4, "header.abi_arch", "is s390x's, in a little-endian section"),
-    (5, "f0", 5, "header.cfa_fixed_fp_offset", "is -16, in x86_64 it is 0"),
-    (6, "f0", 6, "header.cfa_fixed_ra_offset", "is -16, in x86_64 it is -8"),
-    (8, "02000000", 0, "header.num_fdes", "the sub-section reaches to 0x3c, the section to 0x37"),
+    (5, "f0", 5, "header.cfa_fixed_fp_offset", "is -16, expected 0 for x86_64"),
+    (6, "f0", 6, "header.cfa_fixed_ra_offset", "is -16, expected -8 for x86_64"),
+    (8, "02000000", 0, "header.num_fdes", "the sub-section ends at 0x3c, the section at 0x37"),
     # 16 * 0x10000001 is 16 modulo 2**32
-    (8, "01000010", 0, "header.num_fdes", "the sub-section reaches to 0x10000002c, the section to 0x37"),
-    (16, "0c000000", 0, "header.fre_len", "the sub-section reaches to 0x38, the section to 0x37"),
-    (24, "ffffffff", 0, "header.fre_len", "the sub-section reaches to 0x100000026, the section to 0x37"),
+    (8, "01000010", 0, "header.num_fdes", "the sub-section ends at 0x10000002c, the section at 0x37"),
+    (16, "0c000000", 0, "header.fre_len", "the sub-section ends at 0x38, the section at 0x37"),
+    (24, "ffffffff", 0, "header.fre_len", "the sub-section ends at 0x100000026, the section at 0x37"),
 ]
 
 
@@ -106,17 +106,19 @@ def test_header_that_lies(where: int, text: str, offset: int, record: str, reaso
     assert error.reason == reason
 
 
-PAST = "lies past the FRE sub-section of 0xb bytes"
-NO_TYPE = "the FDE type is none of the two"
+PAST = "is past the end of the FRE sub-section of 0xb bytes"
+NO_TYPE = "unknown FDE type"
 FDES = [
     pytest.param(40, "07000000", "func_start_fre_off", PAST, id="attribute half outside"),
     pytest.param(40, "0b000000", "func_start_fre_off", PAST, id="attribute at the end"),
     pytest.param(40, "fbffffff", "func_start_fre_off", PAST, id="attribute whose end wraps"),
     pytest.param(40, "ffffffff", "func_start_fre_off", PAST, id="attribute far out"),
-    pytest.param(16, "05000000", "func_start_fre_off", "lies past the FRE sub-section of 0x5 bytes", id="no FREs"),
+    pytest.param(
+        16, "05000000", "func_start_fre_off", "is past the end of the FRE sub-section of 0x5 bytes", id="no FREs"
+    ),
     pytest.param(46, "03", "func_info.fretype", "unknown FRE type", id="FRE type 3"),
     pytest.param(46, "0f", "func_info.fretype", "unknown FRE type", id="FRE type 15"),
-    pytest.param(46, "10", "func_rep_size", "a repetitive block of no bytes", id="PCMASK without a block"),
+    pytest.param(46, "10", "func_rep_size", "the repetitive block has no bytes", id="PCMASK without a block"),
     *(pytest.param(47, f"{kind:02x}", "func_info2.fde_type", NO_TYPE, id=f"FDE type {kind}") for kind in range(2, 32)),
 ]
 
@@ -182,10 +184,10 @@ def test_starts_that_do_not_ascend(where: int, text: str) -> None:
 
 
 FLEXIBLE = "0100 00 01 00 00 04 39 08"
-FOUR = "an FRE that is not FLEX has up to 3 data words"
-ALONE = "a FLEX FRE has a control and an offset word for the CFA"
-NO_OFFSET = "a control word without its offset"
-NO_BASE = "the CFA counts from no register"
+FOUR = "more than 3 data words in an FRE that is not FLEX"
+ALONE = "the FLEX FRE has no offset word for the CFA"
+NO_OFFSET = "a control word has no offset word"
+NO_BASE = "the CFA has no base register"
 # Attributes and FRE whose words the FDE's type has no meaning for; behind them stands a flexible FDE that is right.
 WORDS = [
     pytest.param("0100 00 00 00  00 08 08 f0 f8 f0", FOUR, id="DEFAULT, four"),
@@ -246,7 +248,7 @@ def test_unsorted_under_the_sorted_flag() -> None:
         with pytest.raises(ParseError) as caught:
             read(TWO)
         assert place(caught.value) == (".sframe", 44, "FDE[1].func_start_address")
-        assert caught.value.reason == "below the one before, in a section flagged as sorted"
+        assert caught.value.reason == "is below the one before, but the section is flagged as sorted"
     unflagged = changed(TWO, 3, "04")
     assert [function.start for function in from_sframe(unflagged)] == [0x1000, 0xFFF]
     assert [function.flags for function in from_sframe(unflagged)] == [FunctionFlag(0), FunctionFlag.SIGNAL_FRAME]

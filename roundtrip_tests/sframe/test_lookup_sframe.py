@@ -207,5 +207,5 @@ def test_an_fre_that_lies_is_refused_where_a_pc_asks_for_it(text: str, offset: i
 
 @pytest.mark.parametrize("address", [-1, 1 << 64])
 def test_section_address_that_is_none(address: int) -> None:
-    with pytest.raises(ParseError, match="is no address"):
+    with pytest.raises(ParseError, match="is not an address"):
         find_fres(TWO, [0x1004], address)
