@@ -1,3 +1,5 @@
+cimport cython
+
 from ..array_types cimport ConstU8, ConstU8_2D, I64, I64_2D, U8
 from ..shared._reads cimport Reader
 from ._operands cimport operand
@@ -5,6 +7,7 @@ from ._records cimport Cies, Streams
 from ._row_state cimport RowState
 
 
+@cython.final
 cdef class Interpreter(RowState):
     cdef Cies cies
     cdef ConstU8_2D table

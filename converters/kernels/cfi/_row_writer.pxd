@@ -21,6 +21,7 @@ cdef class Brackets:
     cdef void add(self, long long start, long long row) noexcept
 
 
+@cython.final
 cdef class RowWriter(InstructionWriter):
     cdef long long address_size
     cdef Rows rows

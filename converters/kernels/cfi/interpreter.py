@@ -82,6 +82,7 @@ REMEMBERED = cython.declare(cython.int, int(Filled.REMEMBERED))
 FULL = cython.declare(cython.int, int(Filled.FULL))
 
 
+@cython.final
 @cython.cclass
 class Interpreter(RowState):
     """Instruction streams into rows. Use: the constructor, `set_columns`, `interpret`; the latter two again when

@@ -110,6 +110,7 @@ class Brackets:
             inside = self.before(inside)
 
 
+@cython.final
 @cython.cclass
 class RowWriter(InstructionWriter):
     """Runs of rows as instruction streams. Use: the constructor, then `write` without space and with it.

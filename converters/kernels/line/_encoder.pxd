@@ -1,7 +1,10 @@
+cimport cython
+
 from ..array_types cimport ConstI64, ConstI64_2D, ConstU32, ConstU64, ConstU8, I64
 from ..shared._writes cimport Writer, sleb_size, uleb_size
 
 
+@cython.final
 cdef class Encoder:
     cdef Writer writer
     cdef int fixed_only

@@ -1,7 +1,10 @@
+cimport cython
+
 from ..array_types cimport ConstI64_2D, ConstU8, I64, U32, U64, U8
 from ..shared._reads cimport Reader
 
 
+@cython.final
 cdef class Machine:
     cdef public Reader reader
     cdef ConstU8 standard
@@ -48,6 +51,7 @@ cdef class Machine:
     cdef int step_extended(self) noexcept
 
 
+@cython.final
 cdef class Rows:
     cdef U64 address
     cdef U8 op_index

@@ -1,8 +1,11 @@
+cimport cython
+
 from ..array_types cimport ConstI64, ConstI64_2D, ConstU64, ConstU8, I64, I64_2D, U64, U64_2D, U8
 from ..shared._reads cimport Reader
 from ..shared._values cimport stored_value
 
 
+@cython.final
 cdef class Tables:
     cdef ConstU8 storages
     cdef U8 chosen

@@ -64,6 +64,7 @@ FAR_BITS = cython.declare(cython.int, 48)
 FIXED_LIMIT = cython.declare(cython.ulonglong, 0x10000)
 
 
+@cython.final
 @cython.cclass
 class Encoder:
     """The registers, and what is written so far.

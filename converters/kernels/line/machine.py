@@ -73,6 +73,7 @@ ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 REGISTER_MAX = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 
+@cython.final
 @cython.cclass
 class Machine:
     """The registers, what the header says, and the instruction decoded last.
@@ -245,6 +246,7 @@ class Machine:
         return effect
 
 
+@cython.final
 @cython.cclass
 class Rows:
     """The columns that rows, sequences and files that programs define go to, or, where these have no room, their counts

@@ -33,6 +33,7 @@ ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 IS_UNKNOWN = cython.declare(cython.int, int(Storage.UNKNOWN))
 
 
+@cython.final
 @cython.cclass
 class Tables:
     """The columns that tables go to, or, where these have no room, their counts alone: `formats`, `values`.

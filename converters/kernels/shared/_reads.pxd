@@ -1,4 +1,7 @@
+cimport cython
+
 from ..array_types cimport ConstU8, U64
+@cython.final
 cdef class Reader:
     cdef ConstU8 data
     cdef ConstU8 sizes

@@ -32,6 +32,7 @@ ALIGNED = cython.declare(cython.int, int(pointers.DW_EH_PE.aligned))
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
+@cython.final
 @cython.cclass
 class Reader:
     """A place in `data`: `offset`, the `end` of the record it is in, and the fault met there (0: none).
