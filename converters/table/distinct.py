@@ -20,6 +20,8 @@ from .model import ROW_VALUES, CfaRule, RegisterRule, Row, UnwindTable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    _Table = tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]
+
 
 WITH_EXPRESSION = (RuleKind.EXPRESSION, RuleKind.VAL_EXPRESSION)
 
@@ -90,26 +92,25 @@ def content_numbers(table: UnwindTable) -> NDArray[np.int64]:
 
 def _numbers(table: UnwindTable, slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The number of each row's content, and the first row of each content."""
-    rows, count = table.rows, len(table.rows.offset)
-    slots, number, first = _empty_table(count)
-    columns = (rows.cfa_kind, rows.cfa_register, rows.cfa_offset, rows.ra_state)
+    rows = table.rows
     # Values other than 0 are rare.
     values = [column for column in (getattr(rows, name) for name in ROW_VALUES) if column.any()]
     others = number_distinct(slices, *values)[0] if values else slices
-    found = engine.shared.numbering.contents(*views(others, *columns, random_keys(2), slots, number, first))
-    return number, first[:found]
+    columns, number, first = _table_of_distinct(len(rows))
+    distinct = engine.shared.numbering.DistinctContents(*columns)
+    distinct.number_all(engine.shared.rows.Rows(**rows.views(without=ROW_VALUES)), *views(others))
+    return number, first[: distinct.count]
 
 
 def _rule_slices(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Number the register rules of rows: equal ones get the same number. Returns also the first row of each number."""
-    rows, rules = table.rows, table.rules
-    slots, number, first = _empty_table(len(rows.offset))
-    known_count, known_number = np.full(len(rules.kind) + 1, -1, np.int32), np.empty(len(rules.kind) + 1, np.int64)
-    columns = (rows.first_rule, rows.rule_count, rules.register, rules.kind, rules.value)
-    found = engine.shared.numbering.slices(
-        *views(*columns, random_keys(2), slots, known_count, known_number, number, first)
-    )
-    return number, first[:found]
+    rows = engine.shared.rows.Rows(**table.rows.views(without=ROW_VALUES))
+    rules = engine.shared.rows.Rules(**table.rules.views())
+    known_count, known_number = np.full(len(table.rules) + 1, -1, np.int32), np.empty(len(table.rules) + 1, np.int64)
+    columns, number, first = _table_of_distinct(len(table.rows))
+    distinct = engine.shared.numbering.DistinctRules(*columns)
+    distinct.number_all(rows, rules, *views(known_count, known_number))
+    return number, first[: distinct.count]
 
 
 def _rules_of(table: UnwindTable, rows: NDArray[np.int64]) -> tuple[list[RegisterRule], list[tuple[int, ...]]]:
@@ -126,27 +127,29 @@ def number_distinct(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[
     """Number the elements of columns, in order of first occurrence: elements that are equal in every column get the
     same number. Returns also the first element of each number."""
     if len(columns) == 1:
-        return _keys(columns[0].astype(np.int64).view(np.uint64))
+        return _number_values(columns[0].astype(np.int64).view(np.uint64))
     hashes = np.zeros(len(columns[0]), np.uint64)
     for column, key in zip(columns, random_keys(len(columns)), strict=False):
         hashes = (hashes ^ column.astype(np.int64).view(np.uint64)) * key
         hashes ^= hashes >> np.uint64(31)
-    number, first = _keys(hashes)
+    number, first = _number_values(hashes)
     if not all(np.array_equal(column, column[first][number]) for column in columns):
         # A collision, by chance: other keys are drawn.
         return number_distinct(*columns)
     return number, first
 
 
-def _keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    slots, number, first = _empty_table(len(keys))
-    found = engine.shared.numbering.keys(int(random_keys(1)[0]), *views(keys, slots, number, first))
-    return number, first[:found]
+def _number_values(values: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    columns, number, first = _table_of_distinct(len(values))
+    distinct = engine.shared.numbering.DistinctValues(*columns)
+    distinct.number_all(*views(values))
+    return number, first[: distinct.count]
 
 
-def _empty_table(count: int) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    """A hash table for this many elements, and columns for their numbers and the first element of each number."""
-    return (hash_slots(count), np.empty(count, np.int64), np.empty(count, np.int64))
+def _table_of_distinct(count: int) -> tuple[_Table, NDArray[np.int64], NDArray[np.int64]]:
+    """A hash table of `count` items as kernels take it, and two of its columns: numbers, and the first item of each."""
+    number, first = np.empty(count, np.int64), np.empty(count, np.int64)
+    return views(random_keys(2), hash_slots(count), np.empty(count, np.uint64), number, first), number, first
 
 
 def intern(
@@ -154,14 +157,10 @@ def intern(
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Number the byte ranges data[start:end]: equal ranges of equal `kind` get the same number. Returns also the first
     range of each number."""
-    count = len(start)
-    slots = hash_slots(count)
-    hashes = np.empty(count, np.uint64)
-    run = np.empty(count, np.uint32)
-    first = np.empty(count, np.int64)
-    base = int(random_keys(1)[0])
-    runs = engine.shared.numbering.intern(base, *views(data, start, end, kind, slots, hashes, run, first))
-    return run, first[:runs]
+    columns, number, first = _table_of_distinct(len(start))
+    distinct = engine.shared.numbering.DistinctBytes(*columns)
+    distinct.number_all(*views(data, start, end, kind))
+    return number.astype(np.uint32), first[: distinct.count]
 
 
 def random_base() -> int:

@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Numbers for what is equal, in the order in which it first occurs: keys, byte ranges, and what rows say.
+"""Numbers for equal items, in the order in which they first occur: keys, byte ranges, rules of rows, contents of rows.
 
-Strategy: open hash tables, by keys that nobody can foresee; what a hash finds is compared. Rows name slices of rules,
-many of them the same place: each place is looked at once, and a row then has few numbers to be told by.
+Strategy: an open hash table (`Distinct`) for all kinds of items; a subclass tells how an item is hashed and when two
+are equal. Keys of the hashes are drawn anew for each use, so that no input can be chosen to collide; even then, items
+with equal hashes are compared.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ except ImportError:
 from ... import rules as kinds
 
 if not cython.compiled:
-    from ..array_types import I32, I64, U32, U64, ConstI64, ConstU8, ConstU16, ConstU64
+    from ..array_types import I32, I64, U64, ConstI64, ConstU8, ConstU64
+    from .rows import Rows, Rules
 
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 CFA_NONE = cython.declare(cython.int, int(kinds.CfaKind.NONE))
@@ -26,154 +28,144 @@ CFA_REGISTER = cython.declare(cython.int, int(kinds.CfaKind.REGISTER))
 @cython.inline
 @cython.exceptval(check=False)
 def mixed(value: cython.ulonglong, part: cython.longlong, key: cython.ulonglong) -> cython.ulonglong:
-    """A hash with a part more. `key` is odd."""
+    """A hash with one more part. `key` is odd."""
     value = ((value ^ (part & ALL_ONES)) * key) & ALL_ONES
     return value ^ value >> 32
 
 
-@cython.ccall
-@cython.exceptval(-1, check=False)
-def keys(
-    base: cython.ulonglong,
-    key: ConstU64,
-    slots: I32,
-    number: I64,
-    first: I64,
-) -> cython.longlong:
-    """Give equal keys one number; return how many. `first` is the element that each number first occurs with.
+@cython.cclass
+class Distinct:
+    """`number` gets the number of each item, `first` the item that each number first occurs with; `count` is how many
+    numbers there are.
 
-    `slots`, all -1, is the hash table: its length a power of two above twice the keys. `base` is odd and drawn anew for
-    each use.
+    `slots`, all -1, is the hash table: its length is a power of two above twice the number of items. `hashes` is
+    working memory, one element per item. `keys` are two odd numbers.
     """
-    mask: cython.longlong = slots.shape[0] - 1
-    count: cython.longlong = 0
-    index: cython.longlong
-    slot: cython.longlong
-    for index in range(key.shape[0]):
-        slot = cython.cast(cython.longlong, mixed(key[index], 0, base) & mask)
-        while slots[slot] >= 0 and key[first[slots[slot]]] != key[index]:
+
+    def __init__(self, keys: ConstU64, slots: I32, hashes: U64, number: I64, first: I64) -> None:
+        self.keys = keys
+        self.slots = slots
+        self.hashes = hashes
+        self.number = number
+        self.first = first
+        self.count = 0
+
+    def is_same(self, item: cython.longlong, other: cython.longlong) -> cython.int:
+        """Whether two items with equal hashes are equal; for subclasses to override."""
+        return item == other
+
+    def add(self, item: cython.longlong, value: cython.ulonglong) -> cython.void:
+        """Give the next item its number; `value` is its hash."""
+        mask: cython.longlong = self.slots.shape[0] - 1
+        slot: cython.longlong = cython.cast(cython.longlong, value & cython.cast(cython.ulonglong, mask))
+        known: cython.longlong = self.slots[slot]
+        while known >= 0 and not (self.hashes[known] == value and self.is_same(item, self.first[known])):
             slot = slot + 1 & mask
-        if slots[slot] < 0:
-            slots[slot] = cython.cast(cython.int, count)
-            first[count] = index
-            count += 1
-        number[index] = slots[slot]
-    return count
+            known = self.slots[slot]
+        if known < 0:
+            known = self.count
+            self.slots[slot] = cython.cast(cython.int, known)
+            self.hashes[known] = value
+            self.first[known] = item
+            self.count += 1
+        self.number[item] = known
 
 
-@cython.ccall
-@cython.exceptval(-1, check=False)
-def slices(
-    first_rule: ConstI64,
-    rule_count: ConstU16,
-    register: ConstU16,
-    kind: ConstU8,
-    value: ConstI64,
-    base: ConstU64,
-    slots: I32,
-    known_count: I32,
-    known_number: I64,
-    number: I64,
-    first: I64,
-) -> cython.longlong:
-    """Give rows with equal register rules one number; return how many. `first` is the row that each first occurs with.
+@cython.final
+@cython.cclass
+class DistinctValues(Distinct):
+    """Numbers for equal values."""
 
-    `known_count`, all -1, and `known_number` have an element for each rule and one more: what the last slice there was.
-    `base` is two odd numbers; `slots` as in `keys`, for rows.
-    """
-    mask: cython.longlong = slots.shape[0] - 1
-    count: cython.longlong = 0
-    row: cython.longlong
-    place: cython.longlong
-    other: cython.longlong
-    rule: cython.longlong
-    size: cython.longlong
-    slot: cython.longlong
-    value_: cython.ulonglong
-    for row in range(first_rule.shape[0]):
-        place = first_rule[row]
-        size = rule_count[row]
-        if known_count[place] == size:
-            number[row] = known_number[place]
-            continue
-        value_ = size
-        for rule in range(place, place + size):
-            value_ = mixed(value_, register[rule] | kind[rule] << 16, base[0])
-            value_ = mixed(value_, value[rule], base[1])
-        slot = cython.cast(cython.longlong, mixed(value_, 0, base[0]) & mask)
-        while slots[slot] >= 0:
-            other = first[slots[slot]]
-            if rule_count[other] == size:
-                other = first_rule[other]
-                rule = 0
-                while (
-                    rule < size
-                    and register[other + rule] == register[place + rule]
-                    and kind[other + rule] == kind[place + rule]
-                    and value[other + rule] == value[place + rule]
-                ):
-                    rule += 1
-                if rule == size:
-                    break
-            slot = slot + 1 & mask
-        if slots[slot] < 0:
-            slots[slot] = cython.cast(cython.int, count)
-            first[count] = row
-            count += 1
-        number[row] = slots[slot]
-        known_count[place] = cython.cast(cython.int, size)
-        known_number[place] = slots[slot]
-    return count
+    def number_all(self, values: ConstU64) -> None:
+        """Give each value its number."""
+        index: cython.longlong
+        self.values = values
+        for index in range(values.shape[0]):
+            self.add(index, mixed(values[index], 0, self.keys[0]))
+
+    def is_same(self, item: cython.longlong, other: cython.longlong) -> cython.int:
+        """Whether two values are equal."""
+        return self.values[item] == self.values[other]
 
 
-@cython.ccall
-@cython.exceptval(-1, check=False)
-def contents(
-    slice_number: ConstI64,
-    cfa_kind: ConstU8,
-    cfa_register: ConstU16,
-    cfa_offset: ConstI64,
-    ra_state: ConstU8,
-    base: ConstU64,
-    slots: I32,
-    number: I64,
-    first: I64,
-) -> cython.longlong:
-    """Give rows that say the same one number; return how many. `first` is the row that each number first occurs with.
+@cython.final
+@cython.cclass
+class DistinctRules(Distinct):
+    """Numbers for rows with equal register rules. Many rows refer to the same slice of rules: each is hashed once."""
 
-    `slice_number` is equal for rows that differ in nothing but the other columns. A register counts where the CFA has
-    one, an offset where there is a CFA. `base` is two odd numbers; `slots` as in `keys`.
-    """
-    mask: cython.longlong = slots.shape[0] - 1
-    count: cython.longlong = 0
-    row: cython.longlong
-    other: cython.longlong
-    slot: cython.longlong
-    register: cython.longlong
-    value: cython.ulonglong
-    for row in range(slice_number.shape[0]):
-        register = cfa_register[row] if cfa_kind[row] == CFA_REGISTER else 0
-        value = mixed(slice_number[row], register | cfa_kind[row] << 16 | ra_state[row] << 24, base[0])
-        if cfa_kind[row] != CFA_NONE:
-            value = mixed(value, cfa_offset[row], base[1])
-        slot = cython.cast(cython.longlong, mixed(value, 0, base[1]) & mask)
-        while slots[slot] >= 0:
-            other = first[slots[slot]]
+    def number_all(self, rows: Rows, rules: Rules, known_count: I32, known_number: I64) -> None:
+        """Give each row its number. `known_count`, all -1, and `known_number` are working memory: the size and the
+        number of the last slice from each rule on. They have one element more than there are rules."""
+        row: cython.longlong
+        rule: cython.longlong
+        first: cython.longlong
+        count: cython.longlong
+        value: cython.ulonglong
+        self.rows = rows
+        self.rules = rules
+        for row in range(rows.first_rule.shape[0]):
+            first = rows.first_rule[row]
+            count = rows.rule_count[row]
+            if known_count[first] == count:
+                self.number[row] = known_number[first]
+                continue
+            value = count
+            for rule in range(first, first + count):
+                value = mixed(value, rules.register[rule] | rules.kind[rule] << 16, self.keys[0])
+                value = mixed(value, rules.value[rule], self.keys[1])
+            self.add(row, mixed(value, 0, self.keys[0]))
+            known_count[first] = cython.cast(cython.int, count)
+            known_number[first] = self.number[row]
+
+    def is_same(self, item: cython.longlong, other: cython.longlong) -> cython.int:
+        """Whether two rows have equal rules."""
+        one: cython.longlong = self.rows.first_rule[item]
+        two: cython.longlong = self.rows.first_rule[other]
+        count: cython.longlong = self.rows.rule_count[item]
+        rule: cython.longlong
+        if self.rows.rule_count[other] != count:
+            return 0
+        for rule in range(count):
             if (
-                slice_number[other] == slice_number[row]
-                and cfa_kind[other] == cfa_kind[row]
-                and (cfa_kind[row] != CFA_REGISTER or cfa_register[other] == cfa_register[row])
-                and (cfa_kind[row] == CFA_NONE or cfa_offset[other] == cfa_offset[row])
-                and ra_state[other] == ra_state[row]
+                self.rules.register[one + rule] != self.rules.register[two + rule]
+                or self.rules.kind[one + rule] != self.rules.kind[two + rule]
+                or self.rules.value[one + rule] != self.rules.value[two + rule]
             ):
-                break
-            slot = slot + 1 & mask
-        if slots[slot] < 0:
-            slots[slot] = cython.cast(cython.int, count)
-            first[count] = row
-            count += 1
-        number[row] = slots[slot]
-    return count
+                return 0
+        return 1
+
+
+@cython.final
+@cython.cclass
+class DistinctContents(Distinct):
+    """Numbers for rows that differ in nothing but their offsets."""
+
+    def number_all(self, rows: Rows, others: ConstI64) -> None:
+        """Give each row its number. `others` is equal for rows that are equal but for their CFA and `ra_state`. A
+        register counts only where the CFA has one, an offset only where there is a CFA."""
+        row: cython.longlong
+        register: cython.longlong
+        value: cython.ulonglong
+        self.rows = rows
+        self.others = others
+        for row in range(rows.cfa_kind.shape[0]):
+            register = rows.cfa_register[row] if rows.cfa_kind[row] == CFA_REGISTER else 0
+            value = mixed(others[row], register | rows.cfa_kind[row] << 16 | rows.ra_state[row] << 24, self.keys[0])
+            if rows.cfa_kind[row] != CFA_NONE:
+                value = mixed(value, rows.cfa_offset[row], self.keys[1])
+            self.add(row, mixed(value, 0, self.keys[1]))
+
+    def is_same(self, item: cython.longlong, other: cython.longlong) -> cython.int:
+        """Whether two rows are equal."""
+        rows: Rows = self.rows
+        kind: cython.int = rows.cfa_kind[item]
+        return (
+            self.others[item] == self.others[other]
+            and rows.cfa_kind[other] == kind
+            and (kind != CFA_REGISTER or rows.cfa_register[item] == rows.cfa_register[other])
+            and (kind == CFA_NONE or rows.cfa_offset[item] == rows.cfa_offset[other])
+            and rows.ra_state[item] == rows.ra_state[other]
+        )
 
 
 @cython.cfunc
@@ -188,58 +180,43 @@ def word_at(data: ConstU8, at: cython.longlong) -> cython.longlong:
     return cython.cast(cython.longlong, word)
 
 
-@cython.ccall
-@cython.exceptval(-1, check=False)
-def intern(
-    base: cython.ulonglong,
-    data: ConstU8,
-    start: ConstI64,
-    end: ConstI64,
-    kind: ConstI64,
-    slots: I32,
-    hashes: U64,
-    run: U32,
-    first: I64,
-) -> cython.longlong:
-    """Give equal byte ranges (of equal `kind`) one number in `run`; return how many.
+@cython.final
+@cython.cclass
+class DistinctBytes(Distinct):
+    """Numbers for equal byte ranges data[start:end] of equal `kind`."""
 
-    `first` is the range that each number first occurs with; `slots` and `base` as in `keys`.
-    """
-    mask: cython.longlong = slots.shape[0] - 1
-    count: cython.longlong = 0
-    index: cython.longlong
-    other: cython.longlong
-    slot: cython.longlong
-    step: cython.longlong
-    length: cython.longlong
-    rest: cython.longlong
-    value: cython.ulonglong
-    for index in range(start.shape[0]):
-        length = end[index] - start[index]
-        value = mixed(cython.cast(cython.ulonglong, kind[index]) & ALL_ONES, length, base)
-        step = start[index]
-        while step + 8 <= end[index]:
-            value = mixed(value, word_at(data, step), base)
-            step += 8
-        rest = 0
-        while step < end[index]:
-            rest = rest << 8 | data[step]
-            step += 1
-        value = mixed(value, rest, base)
-        slot = cython.cast(cython.longlong, value & mask)
-        while slots[slot] >= 0:
-            other = first[slots[slot]]
-            if hashes[slots[slot]] == value and kind[other] == kind[index] and end[other] - start[other] == length:
-                step = 0
-                while step < length and data[start[other] + step] == data[start[index] + step]:
-                    step += 1
-                if step == length:
-                    break
-            slot = slot + 1 & mask
-        if slots[slot] < 0:
-            slots[slot] = cython.cast(cython.int, count)
-            first[count] = index
-            hashes[count] = value
-            count += 1
-        run[index] = cython.cast(cython.uint, slots[slot])
-    return count
+    def number_all(self, data: ConstU8, start: ConstI64, end: ConstI64, kind: ConstI64) -> None:
+        """Give each range its number."""
+        index: cython.longlong
+        at: cython.longlong
+        rest: cython.longlong
+        value: cython.ulonglong
+        key: cython.ulonglong = self.keys[0]
+        self.data = data
+        self.start = start
+        self.end = end
+        self.kind = kind
+        for index in range(start.shape[0]):
+            value = mixed(cython.cast(cython.ulonglong, kind[index]) & ALL_ONES, end[index] - start[index], key)
+            at = start[index]
+            while at + 8 <= end[index]:
+                value = mixed(value, word_at(data, at), key)
+                at += 8
+            rest = 0
+            while at < end[index]:
+                rest = rest << 8 | data[at]
+                at += 1
+            self.add(index, mixed(value, rest, key))
+
+    def is_same(self, item: cython.longlong, other: cython.longlong) -> cython.int:
+        """Whether two ranges have equal bytes."""
+        one: cython.longlong = self.start[item]
+        two: cython.longlong = self.start[other]
+        size: cython.longlong = self.end[item] - one
+        byte: cython.longlong
+        if self.kind[item] != self.kind[other] or self.end[other] - two != size:
+            return 0
+        for byte in range(size):
+            if self.data[one + byte] != self.data[two + byte]:
+                return 0
+        return 1
