@@ -1,6 +1,7 @@
-"""The table of architectures: each row is whole, assemblers agree with it, and what it lacks is refused by name.
+"""The table of architectures: each row is complete, assemblers agree with it, and what it lacks is refused by name.
 
-Strategy: a row made here has None wherever a row may; every conversion of it ends or is refused as bad input is.
+Strategy: a row made here has None in every field that may be None; each conversion of it succeeds or fails as for bad
+input.
 """
 
 from __future__ import annotations
@@ -64,12 +65,12 @@ def test_a_row_agrees_with_its_sframe_abi(architecture: Architecture) -> None:
         assert abi.signs_return_addresses == architecture.signs_return_addresses
         assert architecture.padding_code is not None
         assert architecture.plt_stubs is not None
-        # Where calls push the return address, it is where GNU as says.
+        # Where calls push the return address, it is at the location that GNU as gives.
         assert abi.fixed_ra_offset == architecture.assembler.ra_offset
 
 
 def small_table(architecture: Architecture) -> UnwindTable:
-    """Two functions; of the first, the CFA moves and the return address is saved."""
+    """Two functions; in the first, the CFA moves and the return address is saved."""
     stack, word = architecture.stack_pointer, architecture.address_size
     rows = (row(0, on(stack, word)), row(4, on(stack, 4 * word), at(architecture.return_address, -word)))
     column = architecture.return_address
@@ -125,7 +126,7 @@ UNKNOWN_MACHINE = 42  # EM_SH
 
 
 def test_relocations_of_a_machine_without_a_row_are_refused(tmp_path: Path) -> None:
-    """A linked file of such a machine is dumped; a relocatable one needs its relocations."""
+    """A linked file of such a machine is dumped; a relocatable one would need its relocations applied."""
     with pytest.raises(ParseError, match="e_machine: the relocation types of EM_SH are not supported"):
         relocation_types("EM_SH")
     path = tmp_path / "file"
@@ -160,7 +161,8 @@ def test_breakpad_commands_refuse_in_one_line(name: str, tmp_path: Path) -> None
     refuses(path, "sframe", path, "-o", tmp_path / "out", says=f".sframe: abi_arch: SFrame has no ABI for {name}")
 
 
-# What assemblers call the stack pointer, the frame pointer, and the register that a call leaves the return address in.
+# The assemblers' names of the stack pointer, the frame pointer, and the register in which a call leaves the return
+# address.
 SP_FP_RA = {
     "x86": "%esp %ebp",
     "x86_64": "%rsp %rbp %rip",

@@ -1,6 +1,6 @@
-"""What each thing that a table holds becomes in directives, and what is refused: tables made by hand.
+"""The directives for everything that a table can hold, and what is refused: tables made by hand.
 
-Strategy: texts worked out by hand, and tables that GNU as has to give back as they were.
+Strategy: texts worked out by hand, and tables that GNU as must reproduce unchanged.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test_a_rule_is_taken_away_only_where_no_cie_can_hold_it() -> None:
         assert text.decode().split(":\n", 1)[1].startswith(begins)
 
 
-# What a row may hold beside the CFA: all kinds of rules, operands of one LEB128 byte and of more.
+# What a row may hold besides the CFA: every kind of rule, with operands of one LEB128 byte and of more.
 EVERY_RULE = (
     rule(0, RuleKind.UNDEFINED),
     rule(1, RuleKind.SAME_VALUE),
@@ -138,7 +138,7 @@ def signing(*states: RaState) -> UnwindTable:
 
 
 def pointing(encoding: int, personality: int, architecture: str = "x86_64") -> UnwindTable:
-    """A function with that personality, and an LSDA where no four bytes reach."""
+    """A function with that personality, and an LSDA beyond the reach of four bytes."""
     column = ARCHITECTURES[architecture].return_address
     one = Function(0x1000, 0x100, (START,), return_column=column, personality_encoding=encoding)
     lsda = 0x7000_0000_0000 if ARCHITECTURES[architecture].address_size == 8 else 0xF000_0000
@@ -165,7 +165,7 @@ TABLES = {
             *(Row(0, on(7, 8), (RA,), args_size=16), Row(1, on(7, 8), (RA,), args_size=1 << 40), row(2, on(7, 8), RA))
         )
     ),
-    # One function's CIE could say what another one begins with, and then gives up; in both orders.
+    # One function's CIE could give the initial rules of another, which then drops them; in both orders.
     "rules of another's CIE": made(
         x86_64(SAVED, size=8),
         x86_64(SAVED, row(4, on(7, 8)), start=0x1010, size=8),
@@ -200,7 +200,7 @@ TABLES = {
     ("name", "personality", "lsda"), [("mips", 0x80, 0), ("mips64", 0x80, 0), ("ppc", 0x9B, 0x10), ("x86", 0x9B, 0x10)]
 )
 def test_only_mips_has_no_pointers_that_count_from_their_place(name: str, personality: int, lsda: int) -> None:
-    """GNU as has CFI_DIFF_EXPR_OK 0 for it: what was indirect and PC-relative is indirect."""
+    """For MIPS, GNU as defines CFI_DIFF_EXPR_OK as 0: a pointer that was indirect and PC-relative becomes indirect."""
     text = to_directives(pointing(PCREL_INDIRECT, 0x800, name))[0].decode()
     assert set(re.findall(r"\.cfi_personality 0x(\w+),", text)) == {f"{personality:x}"}
     assert set(re.findall(r"\.cfi_lsda 0x(\w+),", text)) == {f"{lsda:x}"}
@@ -212,7 +212,7 @@ def test_tables_come_back_from_the_assembler(name: str, tmp_path: Path) -> None:
     table = TABLES[name]
     back, refusals = again(tmp_path, table)
     assert len(refusals) == 0
-    # "discarding zero address range FDE" (ld); the next test has them.
+    # ld discards these ("discarding zero address range FDE"); the next test covers them.
     assert in_order(back) == [one for one in in_order(table) if one.size]
 
 

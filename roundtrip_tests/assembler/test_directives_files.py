@@ -1,7 +1,7 @@
-"""Directives assembled by GNU as give the same table: C libraries of every architecture, libstdc++, objects.
+"""Directives assembled by GNU as reproduce the table: C libraries of every architecture, libstdc++, objects.
 
-Strategy: a file's table becomes text, GNU as and ld (for MIPS llvm-mc) make a file of it, and that is read: the same at
-every PC, and the same functions.
+Strategy: a file's table becomes text, GNU as and ld (for MIPS llvm-mc) build a file from it, and reading that gives the
+same rows at every PC and the same functions.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_what_holds_where_a_function_begins_is_what_the_assembler_says(name: str
 
 @pytest.mark.oracle
 def test_factors_of_big_endian_aarch64_are_those_of_gas(tmp_path: Path) -> None:
-    """Which has no linker here for it, so that other tests ask LLVM, whose factors are its own."""
+    """No linker for it is available here, so other tests use LLVM, whose factors differ."""
     target = replace(TARGETS["aarch64"], name="aarch64_be", options=("-EB",))
     image = open_elf(assembled(tmp_path, target, EMPTY))
     entries = parse_section(image.contents(image.named(".eh_frame")[0]), EH_FRAME)
@@ -62,7 +62,7 @@ def test_factors_of_big_endian_aarch64_are_those_of_gas(tmp_path: Path) -> None:
 
 @pytest.mark.oracle("bookworm-mips64el")
 def test_factors_of_mips_are_those_of_debian_s_libc() -> None:
-    """Which GNU as made for MIPS; there is none here to be asked."""
+    """GNU as for MIPS built it; that assembler is not available here."""
     image = open_elf(libc("bookworm-mips64el"))
     entries = parse_section(image.contents(image.named(".eh_frame")[0]), EH_FRAME)
     found = {(int(e.code_alignment_factor), int(e.data_alignment_factor)) for _, e in entries if isinstance(e, Cie)}
@@ -72,7 +72,8 @@ def test_factors_of_mips_are_those_of_debian_s_libc() -> None:
 
 
 def with_taken_encodings(table: UnwindTable) -> UnwindTable:
-    """What MIPS' assembler gives back: ld has made libc's pointers PC-relative, which as has no words for there."""
+    """The encodings that the MIPS assembler produces: ld made libc's pointers PC-relative, which as cannot express for
+    MIPS."""
     if table.architecture.assembler.pc_relative:
         return table
     encoding = table.functions.personality_encoding

@@ -1,7 +1,7 @@
-"""Any table of the kind that directives can say comes back from GNU as: what is refused apart, at every PC.
+"""Any table that directives can express is reproduced by GNU as at every PC, apart from what is refused.
 
-Strategy: one run of as reads several drawn tables, each the functions of a section of its own. Drawn rows are brought
-to the multiples that an architecture's assembler has, so that few are refused.
+Strategy: one run of as reads several drawn tables, each in its own section. Drawn rows are rounded to the factors of
+the architecture's assembler, so that few are refused.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def aligned_row(row: Row, architecture: Architecture, args_size: int) -> Row:
 
 @st.composite
 def sections(draw: DrawFn, architecture: Architecture) -> UnwindTable:
-    """Several tables, the functions of each in a section of its own."""
+    """Several tables, with the functions of each in a separate section."""
     found: list[Function] = []
     for section, table in enumerate(draw(st.lists(tables(architecture), min_size=1, max_size=3)), 1):
         for function in table:
-            # Repetition blocks would not hold as many rows.
+            # Repetition blocks would not hold that many rows.
             if function.repetition:
                 continue
             sizes = draw(SIZES), draw(SIZES)

@@ -1,7 +1,8 @@
-"""The functions of real files that are put to GNU as again (`to_directives`) are the same ones, at every PC.
+"""The functions of real files, reassembled by GNU as from `to_directives`, are unchanged at every PC.
 
-Strategy: readelf 2.47 reads the `.eh_frame` that as makes of our directives, and that has to say what the file's own
-says. It reads the `.sframe` that as and ld make, and that has to say what ours says, where neither is refused.
+Strategy: readelf 2.47 reads the `.eh_frame` that as builds from our directives; its rows must be those of the file's
+own `.eh_frame`. It also reads the `.sframe` that as and ld build; its rows must be those of ours, wherever neither is
+refused.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ def files() -> list[Any]:
 
 
 def texts_at(bounds: U64, pieces: _Pieces, texts: Sequence[object], numbers: dict[str, int]) -> Index:
-    """What is said from each bound to the next, as a number that equal texts share; NOTHING where nothing is."""
+    """The text in force from each bound to the next, as a number shared by equal texts; NOTHING where there is none."""
     number = [numbers.setdefault(str(text), len(numbers)) for text in texts]
     return np.array([*number, NOTHING], np.int64)[_paint(bounds, pieces)[0]]
 
 
 def both_sides(one: FrameRows | SframeRows, other: FrameRows | SframeRows) -> tuple[Index, Index, U64]:
-    """What two readings say, and the bytes that they say it of."""
+    """Two readings as text numbers, and the size in bytes of each interval between bounds."""
     sides = [_sframe_pieces(r) if isinstance(r, SframeRows) else _pieces(*_row_columns(r)) for r in (one, other)]
     bounds = np.unique(np.concatenate([column for side in sides for column in (side.start, side.end)]))
     numbers: dict[str, int] = {}
@@ -66,7 +67,7 @@ def test_what_as_is_given_says_what_the_file_says(suite: str, file: Path | str, 
     said, by_as, size = both_sides(ours, theirs)
     both = (said != NOTHING) & (by_as != NOTHING)
     assert np.array_equal(said[both], by_as[both])
-    # as refuses whole functions, the lazy PLT among them.
+    # as refuses whole functions, including the lazy PLT.
     assert made.refused < 10
     assert size[both].sum() > 0.98 * size[said != NOTHING].sum()
     assert 0.97 < len(data) / made.sframe < 1.03

@@ -1,4 +1,4 @@
-"""`.eh_frame` edited in place of records: what is not touched keeps its bytes, what is says what it was told to.
+"""`.eh_frame` edited in place of records: untouched records keep their bytes, edited ones encode the requested rows.
 
 Strategy: bytes worked out by hand. Laws: test_callframe_edits_laws.py.
 """
@@ -87,7 +87,7 @@ def test_a_replacement_that_needs_more_room_is_appended() -> None:
     assert frames.at(ADDRESS)[-4:] == bytes(4)
     found = list(entries(moved_to(frames, ADDRESS)).items())
     assert found[1][1][4:9] == octets("00000000 01")
-    # Of the section's own CIE: 4 + 4 + 8 + 8 + 1 + 12 bytes, padded to 40.
+    # The section's own CIE: 4 + 4 + 8 + 8 + 1 + 12 bytes, padded to 40.
     assert found[3] == (
         len(ONE),
         octets("""
@@ -101,7 +101,7 @@ def test_one_fde_is_replaced_by_two() -> None:
     wanted = table(function(0x1008, 8, 4), function(0x1000, 8))
     frames = edit_cfi(of_bytes(ONE), X86_64, replace=wanted)
     assert all_of([read(frames)]) == all_of([wanted, table(function(0x1010, 0x10))])
-    # The one that starts where the FDE did has its room.
+    # The function with the start address of the old FDE takes its slot.
     assert (frames.report.in_place, frames.report.replaced) == (1, 2)
     assert starts_of(read(frames)) == [0x1000, 0x1010, 0x1008]
 
@@ -126,7 +126,7 @@ def test_a_room_of_seven_bytes_for_instructions_holds_six_and_not_nine(offsets: 
     ],
 )
 def test_only_a_cie_that_says_the_same_is_shared(change: Callable[[Function], Function], shares: bool) -> None:
-    """Of a section whose CIE has a personality and LSDAs; one without LSDA can share it, too."""
+    """In a section whose CIE has a personality and LSDAs; a function without an LSDA can share it, too."""
     section = of_bytes(EVERYWHERE)
     (old, other) = table_from_cfi(section, EH_FRAME, X86_64)
     wanted = change(replace(old, origin=0, rows=old.rows[:1]))
@@ -143,7 +143,7 @@ def test_an_lsda_needs_a_cie_that_has_room_for_it() -> None:
 
 
 def test_a_replacement_goes_behind_where_its_cie_stands_behind() -> None:
-    """CIE pointers of .eh_frame count back, unsigned: an FDE cannot stand before its CIE."""
+    """CIE pointers in .eh_frame are unsigned and point backwards: an FDE cannot precede its CIE."""
     signal = replace(function(0x1000, 8, 2), return_column=3)
     first = eh_frame(PLAIN_CIE + X86_64_START, Fde(0x1000, 0x10, "00" * 60))
     other = eh_frame("01 00 01 78 03" + X86_64_START, Fde(0x2000, 0x10))
@@ -158,7 +158,7 @@ def test_functions_added_to_an_empty_section() -> None:
         assert starts_of(read(frames)) == [0x1000, 0x2000]
         assert (frames.report.added, frames.report.cies_added) == (2, 1)
         assert frames.at(ADDRESS).endswith(data)
-        # A CIE of 24 bytes and FDEs of 20 and 20: no terminator comes where there was none.
+        # A CIE of 24 bytes and FDEs of 20 and 20: no terminator is added where there was none.
         assert len(frames) == 24 + 20 + 20 + len(data)
         assert not frames.report.is_after_terminator
 
@@ -195,7 +195,8 @@ def test_all_that_counts_from_its_place_is_changed() -> None:
     section = of_bytes(EVERYWHERE)
     frames = edit_cfi(section, X86_64)
     before, after = bytes(section.data), frames.at(ADDRESS + 0x100)
-    # The second bytes of the personality, a start, its LSDA, DW_CFA_set_loc, the other start. An LSDA of 0 is none.
+    # The second bytes of the personality, a start, its LSDA, DW_CFA_set_loc, the other start. An LSDA pointer of 0
+    # means no LSDA.
     assert {at: after[at] for at in range(len(before)) if before[at] != after[at]} == {
         0x14: 0x02, 0x29: 0x0F, 0x32: 0x1F, 0x3B: 0x0E, 0x49: 0x0F,
     }  # fmt: skip

@@ -1,6 +1,7 @@
 """`.eh_frame` edited in place of records: laws on drawn tables and on real files of every architecture.
 
-Strategy: what is dropped is gone, what replaces says what it was told to, all else is as it was, here and elsewhere.
+Strategy: dropped functions are absent, replaced ones have their new rows, and all others are unchanged, at the same
+address and at another.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ REAL = pytest.mark.parametrize("path", REAL_FILES, ids=str)
 
 
 def section_of(table: UnwindTable, dialect: Dialect = EH_FRAME) -> tuple[Section, UnwindTable]:
-    """A table's section, and what is in it."""
+    """A table's section, and its entries."""
     address = ADDRESS if dialect is EH_FRAME else 0
     data, _ = to_eh_frame(table, address) if dialect is EH_FRAME else to_debug_frame(table)
     section = Section.of(dialect.name, data, address, table.byte_order, table.address_size)
@@ -51,7 +52,7 @@ def test_drop_replace_and_add_do_what_they_say(name: str, dialect: Dialect, data
     fates = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(old), max_size=len(old))), np.int64)
     other = data.draw(rich_tables(ARCHITECTURES[name]))
     _, new = section_of(other, dialect)
-    # Functions of another table in the places of those that are replaced, and behind all others.
+    # Functions of another table at the addresses of those that are replaced, and after all others.
     place_of = np.flatnonzero(fates == 2)[: len(new)]
     moved = np.array(starts_of(old), np.uint64)[place_of]
     instead = new.select(slice(len(place_of)))
@@ -64,13 +65,13 @@ def test_drop_replace_and_add_do_what_they_say(name: str, dialect: Dialect, data
     gone = np.union1d(np.flatnonzero(fates == 1), place_of)
     drop = [int(old.functions.start[index]) for index in np.flatnonzero(fates == 1)]
     frames = edit_cfi(section, whole.architecture, drop, instead, behind, dialect=dialect)
-    # A shorter function has no rows behind its end, which is what a reader says of it.
+    # A shorter function has no rows past its end, and a reader returns none.
     assert set(frames.refusals.reason.tolist()) <= {Reason.RULE_LOST}
     if len(frames.refusals) == 0:
         kept = np.setdiff1d(np.arange(len(old)), gone)
         expected = [old.select(kept), behind]
         assert by_pc(read(frames)) == by_pc(of_all([*expected, instead]))
-        # What replaces a function may be the same as it was.
+        # A function's replacement may equal the original.
         assert set(changed_entries(frames)) <= {*old.functions.origin[gone].tolist(), *terminators_moved(frames)}
     hold_moved(frames)
 
@@ -82,13 +83,13 @@ def of_all(tables: list[UnwindTable]) -> UnwindTable:
 
 
 def terminators_moved(frames: EditedCfi) -> list[int]:
-    """The terminator's place before, where something was put before it."""
+    """The offset of the old terminator, if anything was inserted before it."""
     before = len(frames.records.section) - 4
     return [before] if len(frames) > len(frames.records.section) and frames.name == ".eh_frame" else []
 
 
 def hold_moved(frames: EditedCfi) -> None:
-    """Elsewhere the section says the same, and back where it was it is the same."""
+    """At another address the section describes the same rows, and moving it back restores it."""
     if frames.name != ".eh_frame":
         return
     here, there = frames.address, frames.address + 0x12340
@@ -121,7 +122,7 @@ def test_nothing_is_touched_but_the_functions_named(path: str) -> None:
 
 
 def hold_file(path: str) -> None:
-    """Replaced by itself, dropped, added again, and moved, the whole says the same."""
+    """Replaced by itself, dropped, added again, and moved, the section still describes the same rows."""
     section, old = eh_frame_of(path)
     assert edit_cfi(section, old.architecture).at(section.address) == bytes(section.data)
     again = edit_cfi(section, old.architecture, replace=old)

@@ -1,7 +1,7 @@
-"""Files with an edited `.eh_frame`, read by programs that nobody here wrote: they say what our own reader says.
+"""Files with an edited `.eh_frame`, read by independent programs: they find the same rows as our own reader.
 
-Strategy: an edit that takes no room is put into a copy of a file as it is. What a dropped FDE leaves behind is passed
-over by gcc's unwinder too where it walks the section: that needs a header without its table.
+Strategy: an edit that does not change the section's size is patched into a copy of the file. gcc's unwinder must also
+skip what a dropped FDE leaves when it walks the section: that needs a header without its table.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def held(text: str, pattern: str, base: int, frames: EditedCfi, table: UnwindTab
 def test_readelf(path: str, tmp_path: Path) -> None:
     frames, table = every_third_dropped(path)
     copy = patched(path, tmp_path / "copy", frames)
-    # The header's rows for what was dropped lead to no FDE any more: readelf does not look.
+    # The header's rows for dropped functions no longer lead to an FDE; readelf does not check.
     text = said_by(*oracle_command("readelf"), "-wNf", copy)
     held(text, r"FDE cie=\S+ pc=([0-9a-f]+)\.\.([0-9a-f]+)", 0, frames, table)
 
@@ -94,7 +94,7 @@ def test_llvm(path: str, tmp_path: Path) -> None:
     held(text, r"FDE cie=\S+ pc=([0-9a-f]+)\.\.\.([0-9a-f]+)", 0, frames, table)
 
 
-# What no execution of the program comes through when it throws: the others are found behind them.
+# Functions that no throw in the program passes through: the others are found after them.
 UNTHROWN = ("with_vla", "huge_frame", "dispatch", "partitioned", "variadic", "many_saved")
 
 
@@ -104,10 +104,10 @@ def _program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def without_table(path: Path) -> None:
-    """Let the header have no table, so that gcc's unwinder walks the section."""
+    """Remove the table from the header, so that gcc's unwinder walks the section."""
     (header,) = open_elf(path).named(".eh_frame_hdr")
     data = bytearray(path.read_bytes())
-    # Behind the version and the encoding of eh_frame_ptr.
+    # After the version and the encoding of eh_frame_ptr.
     data[header.file_offset + 2 : header.file_offset + 4] = bytes([DW_EH_PE.omit, DW_EH_PE.omit])
     path.write_bytes(data)
 
@@ -126,7 +126,7 @@ def test_exceptions_are_caught_behind_what_was_dropped(program: Path, tmp_path: 
 
 
 def test_the_walk_does_read_the_section(program: Path, tmp_path: Path) -> None:
-    """The same with what is thrown through dropped: nothing catches it."""
+    """Also dropping the functions that exceptions pass through: nothing catches them."""
     section, old = eh_frame_of(program)
     pcs = [pc for pc in starts_of(old) if pc != min(starts_of(old))]
     copy = patched(program, tmp_path / "program", edit_cfi(section, old.architecture, pcs))
@@ -136,7 +136,7 @@ def test_the_walk_does_read_the_section(program: Path, tmp_path: Path) -> None:
 
 
 def test_gdb(program: Path, tmp_path: Path) -> None:
-    """It finds the caller of a function without a frame pointer by the section alone."""
+    """gdb finds the caller of a function without a frame pointer from the section alone."""
     program = build(program.parent.parent, FLAGS["O2"])
     pcs = [pc for found in addresses_of_names(open_elf(program), ["huge_frame", "variadic"]).values() for pc in found]
     section, old = eh_frame_of(program)

@@ -1,7 +1,7 @@
 """The table as `.eh_frame` and `.debug_frame`, and back: nothing changes, by PC and by function (law 3).
 
-Strategy: drawn tables of every architecture, then real files of each; both engines; sizes beside those that compilers
-and linkers wrote. Bytes made by hand: test_vectors_encoding.py.
+Strategy: drawn tables of every architecture, then real files of each; both engines; sizes are compared with those that
+compilers and linkers wrote. Bytes made by hand: test_vectors_encoding.py.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def test_overlaps_segments_and_repetition(architecture: str, dialect: Dialect, d
 
 
 def hold(path: Path, section: str) -> tuple[int, int]:
-    """A file's table survives; the bytes of its section and of ours."""
+    """A file's table survives; returns the sizes of its section and of ours."""
     (header,) = open_elf(path).named(section)
     return header.size, survives(read_elf(path, section), header.address)
 
@@ -88,7 +88,7 @@ def test_libraries_of_this_machine(part: int) -> None:
     for path in libraries()[part::6]:
         if open_elf(path).named(".eh_frame"):
             before, after = hold(path, ".eh_frame")
-            # Of nothing but entries that the linker left empty, a few bytes are many per cent.
+            # Where all entries were left empty by the linker, a few bytes are a large percentage.
             assert after <= 1.01 * before + 16, path
 
 
@@ -101,7 +101,7 @@ def test_c_library_of_every_architecture(suite: str) -> None:
 
 @pytest.mark.parametrize("path", REAL_FILES, ids=str)
 def test_sframe_as_call_frame_information_and_back(path: str) -> None:
-    """What SFrame says survives, PCMASK too: as GNU ld's expression, which SFrame has again."""
+    """The rows from SFrame survive, PCMASK too: they become GNU ld's expression, which converts back to SFrame."""
     data, _ = to_sframe(read_elf(path, ".eh_frame"))
     table = from_sframe(data)
     for dialect in (EH_FRAME, DEBUG_FRAME):

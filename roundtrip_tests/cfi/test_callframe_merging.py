@@ -1,4 +1,4 @@
-"""Several `.eh_frame` or `.debug_frame` sections as one: whose FDE holds, and what leads where."""
+"""Several `.eh_frame` or `.debug_frame` sections merged into one: which FDE wins, and where each pointer leads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def section_of(some: UnwindTable, dialect: Dialect, address: int) -> Section:
 
 
 def of_tables(*tables: UnwindTable, dialect: Dialect = EH_FRAME) -> MergedCfi:
-    """Tables as sections, each somewhere else, merged."""
+    """Tables as sections at different addresses, merged."""
     sections = [section_of(one, dialect, ADDRESS + 0x10000 * index) for index, one in enumerate(tables)]
     return merge_cfi(sections, tables[0].architecture, dialect)
 
@@ -74,7 +74,7 @@ def test_halves_of_a_real_file(path: str) -> None:
     merged = merge_cfi(sections, whole.architecture)
     assert all_of([read(merged.frames)]) == all_of([whole])
     assert all_of([read(merged.frames, section.address + 0x3000)]) == all_of([whole])
-    # One terminator less; the records of the first are as they were.
+    # One terminator fewer; the records of the first are unchanged.
     assert len(merged.frames) == sum(map(len, sections)) - 4
     assert merged.frames.at(section.address).startswith(bytes(sections[0].data)[:-4])
 
@@ -90,7 +90,7 @@ def test_a_section_twice_is_the_section_and_unused_cies() -> None:
 def test_the_first_one_holds_where_two_contradict() -> None:
     one, two = table(function(0x1000, 8, 2)), table(function(0x1000, 8, 4), function(0x1008, 8))
     merged = of_tables(one, two)
-    # Where neither has pushed and where both have they agree.
+    # The two agree where neither has pushed and where both have.
     assert shared(merged)[1] == [SharedRange(0x1002, 0x1004, 0, 1)]
     assert all_of([read(merged.frames)]) == all_of([one, two.select([1])])
 
@@ -136,7 +136,7 @@ def test_an_lsda_keeps_the_start_that_it_counts_from() -> None:
 def test_terminators_go_and_pointers_across_them_are_right() -> None:
     cie = eh_frame(PLAIN_CIE + X86_64_START)
     assert len(cie) == 0x12
-    # Behind a terminator the FDE's pointer stands at 0x1a, without it at 0x16.
+    # After a terminator the FDE's pointer is at 0x1a, without it at 0x16.
     data = cie + bytes(4) + octets("14000000 1a000000 0010000000000000 0400000000000000") + bytes(8)
     other = cie + octets("14000000 16000000 0020000000000000 0400000000000000")
     merged = merge_cfi([Section.of(".eh_frame", one) for one in (data, other, b"", bytes(4))], X86_64)

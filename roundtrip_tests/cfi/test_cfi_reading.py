@@ -1,4 +1,4 @@
-"""Call frame information of every architecture, read as others read it: readelf 2.47 and llvm-dwarfdump 22.
+"""Call frame information of every architecture, compared with other readers: readelf 2.47 and llvm-dwarfdump 22.
 
 Strategy: Debian's C libraries, function by function, row by row; then the worked examples of the two introductions.
 """
@@ -54,7 +54,7 @@ def test_rows_of_foreign_libraries_are_readelfs(suite: str) -> None:
     assert len(table) > functions
     assert table_frames(without_windows(table)) == readelf_frames(libc(suite), ".eh_frame")
     assert by_pc(table) == by_pc(tables[1])
-    # All but a few of s390x, whose assembler says column 0 of what returns elsewhere, return through the ABI's.
+    # All but a few use the ABI's return column; s390x's assembler gives column 0 for functions that return elsewhere.
     columns = table.functions.return_column
     assert (columns == ARCHITECTURES[name].return_address).sum() > 0.99 * len(table)
 
@@ -105,7 +105,7 @@ def test_stack_unwinding_text_foo_3(tmp_path: Path) -> None:
     source = " .text\n" + "".join(FOO.format(name=name, callee=callee) for name, callee in CALLS)
     table = read_elf(assembled(tmp_path, TARGETS["riscv64"], source))
     assert [(f.start, f.size) for f in table] == [(0, 0x14), (0x14, 0x14), (0x28, 0x14), (0x3C, 0x14)]
-    # Table 1: SP is x2, RA is x1; rows that the text calls unchanged are not there.
+    # Table 1: SP is x2, RA is x1; rows that the text calls unchanged are absent.
     expected = (
         row(0x0, on(2, 0)),
         row(0x2, on(2, 16)),

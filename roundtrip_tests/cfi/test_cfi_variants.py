@@ -1,6 +1,6 @@
-"""What call frame information may look like: versions, sizes, encodings, unknown augmentations, several sections.
+"""Variants of call frame information: versions, sizes, encodings, unknown augmentations, several sections.
 
-Strategy: bytes made by hand in small ELF files; readelf 2.47 judges the rows where it reads such files at all.
+Strategy: bytes made by hand in small ELF files; readelf 2.47 judges the rows wherever it can read such files.
 """
 
 from __future__ import annotations
@@ -75,14 +75,15 @@ def test_debug_frame_of_every_kind(
     assert (function.start, function.size, function.rows) == (0x1000, 0x40, PC_ROWS)
     assert function.segment == (0x23 if selector else 0)
     survives(table)
-    # readelf takes 8 bytes for a range in ELF64 whatever the CIE says, and refuses 2 of selector with 8 of address.
+    # readelf reads an 8-byte range in ELF64 whatever the CIE gives, and refuses a 2-byte selector with 8-byte
+    # addresses.
     if (address_size, selector) == (8, 0):
         assert table_frames(table) == readelf_frames(tmp_path / "file", ".debug_frame")
 
 
 @pytest.mark.oracle("sid-llvm")
 def test_eh_frame_of_64_bit_dwarf_is_llvms(tmp_path: Path) -> None:
-    # The id and the CIE pointer are of four bytes (LSB Core 10.6.1); readelf 2.47 takes eight and shows nonsense.
+    # The id and the CIE pointer have four bytes (LSB Core 10.6.1); readelf 2.47 reads eight and prints nonsense.
     cie = wide(bytes(4) + octets(f"{PLAIN_CIE} {X86_64_START} 0000"))
     fde = wide(struct.pack("<IQQ", len(cie) + 12, 0x1000, 0x40) + octets("41 0e10"))
     path = file_of(tmp_path / "file", Content(".eh_frame", cie + fde))
@@ -104,7 +105,7 @@ FDE_OFFSET = 0x18
 
 
 def encoded(value_format: DW_EH_PE, application: DW_EH_PE, stored: int) -> bytes:
-    """An `.eh_frame` of one FDE of 0x40 bytes, its location stored as said."""
+    """An `.eh_frame` of one FDE of 0x40 bytes, its location stored with this encoding."""
     size = SIZES[value_format]
     cie = entry(bytes(4) + octets(f"01 7a5200 01 78 10 01 {value_format | application:02x} {X86_64_START} 0000"))
     location = (stored % (1 << 8 * size)).to_bytes(size, "little") + (0x40).to_bytes(size, "little")
@@ -161,7 +162,7 @@ def test_unknown_letter_behind_z_is_read_as_readelf_does(tmp_path: Path) -> None
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("cie", ["01 5200 ffffff", "01 6d6c7400", "04 787900 80", "01 527a00 01 78 10 01 1b"])
 def test_without_z_only_the_addresses_are_read(cie: str) -> None:
-    # The FDE's instructions are no instructions that anybody knows.
+    # The FDE's instructions are unknown opcodes.
     data = eh_frame(cie, Fde(0x1000, 0x40, "3f3f3f"), Fde(0x2000, 0x10))
     table = table_of_bytes(data)
     assert [(f.start, f.size, f.rows) for f in table] == [
@@ -204,7 +205,7 @@ def test_info_says_what_has_no_rules(tmp_path: Path) -> None:
 # --- several sections, both sections --------------------------------------------------------------------------------
 
 FIRST = eh_frame(f"{PLAIN_CIE} {X86_64_START}", Fde(0x1000, 0x20, "41 0e10"))
-# A terminator, and an entry behind it.
+# A terminator, and an entry after it.
 SECOND = bytes(4) + eh_frame(f"{PLAIN_CIE} {X86_64_START}", Fde(0x1040, 0x20, "41 0e20"))
 
 
@@ -218,7 +219,7 @@ def test_sections_of_one_name_are_read_one_after_the_other(tmp_path: Path) -> No
 
 
 def debug_frame(*fdes: Fde) -> Content:
-    """The same words as an `.eh_frame`'s, as `.debug_frame` has them."""
+    """The same content as an `.eh_frame`, encoded as `.debug_frame`."""
     data = entry(b"\xff" * 4 + octets(f"{PLAIN_CIE} {X86_64_START}"))
     for fde in fdes:
         data += entry(struct.pack("<IQQ", 0, fde.start, fde.size) + octets(fde.tail))
@@ -226,7 +227,7 @@ def debug_frame(*fdes: Fde) -> Content:
 
 
 def said(table: UnwindTable, pcs: list[int]) -> list[int]:
-    """The CFA's offset at some PCs, 0 where nothing is said."""
+    """The CFA's offset at some PCs, 0 where there is no row."""
     return [int(table.cfa(index).value) if index >= 0 else 0 for index in find_rows(table, pcs).row.tolist()]
 
 
@@ -242,7 +243,7 @@ def test_all_takes_debug_frame_where_eh_frame_has_nothing(tmp_path: Path) -> Non
 
 
 def test_all_is_eh_frame_where_that_covers_all(tmp_path: Path) -> None:
-    # Two functions that share PCs stay as they are.
+    # Two functions that share PCs are left as they are.
     both = eh_frame(f"{PLAIN_CIE} {X86_64_START}", Fde(0x1000, 0x40, "41 0e10"), Fde(0x1020, 0x20))
     path = file_of(tmp_path / "file", Content(".eh_frame", both), debug_frame(Fde(0x1010, 0x30, "0e38")))
     assert list(read_elf(path, "all")) == list(read_elf(path, ".eh_frame"))

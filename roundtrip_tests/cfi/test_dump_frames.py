@@ -1,7 +1,7 @@
 """`unwindkit dump --frames` and `--frames-interp` print what `readelf -wNf` and `-wNF` of binutils 2.47 print.
 
-Strategy: files nobody here made, each shown to both: the machine's libraries, and the C library of every architecture.
-Sections made by hand: test_dump_frames_made.py; what the two differ in: test_dump_frames_differences.py.
+Strategy: files from elsewhere, dumped by both: the machine's libraries, and the C library of every architecture.
+Sections made by hand: test_dump_frames_made.py; known differences: test_dump_frames_differences.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SAMPLE = 60
 
 
 def libraries() -> list[Path]:
-    """Those of this machine up to LARGEST bytes; a sample, or all where HYPOTHESIS_PROFILE=thorough."""
+    """Those of this machine up to LARGEST bytes; a sample, or all if HYPOTHESIS_PROFILE=thorough."""
     paths = {path.resolve() for path in LIBRARIES.glob("*.so*") if path.is_file() and path.stat().st_size < LARGEST}
     elf = sorted(path for path in paths if path.open("rb").read(4) == b"\x7fELF")
     if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" or len(elf) <= SAMPLE:
@@ -112,7 +112,7 @@ def entries_of(text: str) -> list[list[str]]:
 
 
 def cell(rule: object) -> str:
-    """A rule of JSON as readelf has it."""
+    """A rule from JSON, as in readelf."""
     match rule:
         case None | "undefined":
             return "u"
@@ -150,7 +150,7 @@ def test_json_has_the_rows_that_readelf_prints() -> None:
             rows = [line.split() for line in lines if line and "LOC" not in line]
             if entry["kind"] == "CIE":
                 initial[entry["offset"]] = rows[-1][1:]
-            # readelf prints no row of an FDE without instructions: it has its CIE's.
+            # readelf prints no row for an FDE without instructions: its row is the CIE's.
             rows = rows or [[f"{entry['initial_location']:016x}", *initial[entry["cie"]]]]
             assert [row_line(row) for row in entry["rows"]] == rows
             for heading in filter(lambda line: "LOC" in line, lines):
@@ -159,7 +159,7 @@ def test_json_has_the_rows_that_readelf_prints() -> None:
 
 
 def instruction_line(one: dict[str, Any]) -> str:
-    """An instruction of JSON as readelf has it, but for registers' numbers."""
+    """An instruction from JSON, as in readelf except for register numbers."""
     operands = ["; ".join(value) if isinstance(value, list) else value for value in one["operands"]]
     match one["name"].removeprefix("DW_CFA_"), operands:
         case (("offset" | "offset_extended" | "offset_extended_sf"), [register, offset]):
@@ -185,7 +185,7 @@ def test_json_has_the_instructions_that_readelf_prints() -> None:
         found = plain(path, interpreted=False)[".eh_frame"]
         printed = entries_of(by_readelf(Path(path), interpreted=False).decode())
         for entry, (_, *lines) in zip(found, printed, strict=True):
-            # An expression's registers are with their numbers in JSON, too.
+            # In JSON, too, an expression's registers have their numbers.
             shown = [re.sub(r"(?<!_b)(?<!_)r\d+ \((\w+)\)", r"\1", line[2:]) for line in lines if "DW_CFA" in line]
             assert [instruction_line(one) for one in entry["instructions"]] == shown
             data = [line.partition(":")[2].split() for line in lines if "Augmentation data" in line]
@@ -209,7 +209,7 @@ def test_json_has_the_table_that_readelf_prints() -> None:
 
 
 def test_json_is_streamed() -> None:
-    """Entries come one by one: the first is there before the others are made."""
+    """Entries are produced one by one: the first is available before the others are made."""
     (section,) = (one for one in dump_json(REAL_FILES[0], CFI_SECTIONS) if one.name == "entries")
     assert isinstance(section.parts, Iterator)
     assert next(section.parts)["kind"] == "CIE"

@@ -1,7 +1,8 @@
-"""Where `unwindkit dump --frames` and `--frames-interp` are not readelf 2.47's text, as docs/commands/dump.md lists it.
+"""Where `unwindkit dump --frames` and `--frames-interp` differ from readelf 2.47's text, as listed in
+docs/commands/dump.md.
 
-Strategy: what readelf takes for something else is held against what it prints of a section that says the same in a way
-that it knows; what we refuse has its place and reason.
+Strategy: where readelf misreads a section, our text is compared with what readelf prints for an equivalent section that
+it understands; what we refuse has its offset and reason.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def body(text: str) -> str:
 
 @pytest.mark.parametrize("rows", [False, True])
 def test_address_size_of_a_cie(rows: bool, tmp_path: Path) -> None:
-    """readelf reads the range with the file's address size, 8, and so no instruction behind it."""
+    """readelf reads the range with the file's address size, 8, and so no instructions after it."""
     cie, file = Cie(START, version=4, sizes=(4, 0)), tmp_path / "file"
     ours, theirs = texts(file, cie, Fde(ADVANCE), is_eh=False, rows=rows)
     assert "FDE cie=00000000 pc=00001000..00001100\n" in ours
@@ -84,7 +85,7 @@ def test_segment_selector_beside_an_address_of_8_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [False, True])
 def test_id_in_a_64_bit_entry_of_eh_frame(rows: bool, tmp_path: Path) -> None:
-    """It has 4 bytes there, too (LSB Core 10.6.1): readelf reads 8, and finds no CIE."""
+    """The id has 4 bytes there, too (LSB Core 10.6.1): readelf reads 8, and finds no CIE."""
     ours, theirs = texts(tmp_path / "file", Cie(START, is_64=True), Fde(ADVANCE), rows=rows)
     assert "cie=invalid" in theirs
     in_32_bits = texts(tmp_path / "file", Cie(START), Fde(ADVANCE), rows=rows)[1]
@@ -93,7 +94,7 @@ def test_id_in_a_64_bit_entry_of_eh_frame(rows: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", [S390X, MIPS], ids=["s390x", "mips"])
 def test_entries_behind_a_terminator_in_big_endian(target: Target, tmp_path: Path) -> None:
-    """readelf skips the zeros that the next length begins with."""
+    """readelf skips the zeros at the start of the next length."""
     ours, theirs = texts(tmp_path / "file", Cie(START), Raw(), Cie(START), Fde(ADVANCE), target=target)
     assert theirs.startswith(ours[: ours.index("terminator\n") + 12])
     assert theirs.count("CIE") == 1
@@ -123,19 +124,19 @@ def test_negative_offset_is_unsigned(rows: bool, tmp_path: Path) -> None:
 
 
 def test_cfa_of_a_cie_that_is_an_expression(tmp_path: Path) -> None:
-    """Its FDEs have it until they say otherwise; readelf shows register 0."""
+    """Its FDEs use it until they set another; readelf shows register 0."""
     ours, theirs = texts(tmp_path / "file", Cie(octets("0f 02 7708")), Fde(octets("41 83 02")))
     assert ours.count("exp  ") == 3
     assert theirs == ours.replace("1000 exp  ", "1000 rax+0").replace("1001 exp  ", "1001 rax+0")
 
 
 def test_restore_among_the_instructions_of_a_cie(tmp_path: Path) -> None:
-    """There is nothing yet to restore: the rule goes. For readelf it stays."""
+    """There is nothing to restore yet: the rule is removed. readelf keeps it."""
     ours, theirs = texts(tmp_path / "file", Cie(START + octets("83 02 c3")), Fde(ADVANCE))
     assert ours.replace(" u     c-8 ", " c-16  c-8 ") == theirs != ours
 
 
-# Beyond readelf's tables: a register that x86-64 has with APX (r17), and one that PowerPC has with SPE.
+# Beyond readelf's tables: a register added to x86-64 by APX (r17), and one added to PowerPC by SPE.
 @pytest.mark.parametrize(("name", "number"), [("x86_64", 131), ("aarch64", 130), ("ppc", 1200)])
 def test_registers_beyond_the_tables(name: str, number: int, tmp_path: Path) -> None:
     fde = Fde(b"\x41\x05" + uleb(number) + b"\x02\x41")
@@ -147,7 +148,7 @@ def test_registers_beyond_the_tables(name: str, number: int, tmp_path: Path) -> 
 
 
 def test_return_column_beyond_the_table(tmp_path: Path) -> None:
-    """readelf ends there, and says nothing."""
+    """readelf stops there without a message."""
     ours, theirs = texts(tmp_path / "file", Cie(START, version=3, return_column=200), Fde(ADVANCE))
     assert theirs == "Contents of the .eh_frame section:\n\n\n"
     assert "ra=200\n" in ours
@@ -162,7 +163,7 @@ def test_return_column_beyond_the_table(tmp_path: Path) -> None:
     ],
 )
 def test_operations(operation: str, shown: str, by_readelf: str, tmp_path: Path) -> None:
-    """readelf knows two of DWARF 5's not; GNU_encoded_addr has no meaning in call frame information."""
+    """readelf does not know two of DWARF 5's; GNU_encoded_addr has no meaning in call frame information."""
     expression = octets(operation)
     fde = Fde(b"\x0f" + uleb(len(expression)) + expression)
     ours, theirs = texts(tmp_path / "file", Cie(START), fde, rows=False)
@@ -184,21 +185,22 @@ def header_texts(path: Path, pointer: int, table: int, size: int = 4) -> list[st
 
 
 def test_pc_relative_table(tmp_path: Path) -> None:
-    """The second value of a row counts from itself; readelf has it count from the first: 4 bytes too low."""
+    """The second value of a row is relative to its own field; readelf makes it relative to the first: 4 bytes too
+    low."""
     ours, theirs = header_texts(tmp_path / "file", 0x1B, 0x1B)
     assert " (offset: 0xf00c) -> 0x18 fde=[ ffffffffffffffe0]\n" in ours
     assert theirs == ours.replace("ffe0]", "ffdc]") != ours
 
 
 def test_indirect_header(tmp_path: Path) -> None:
-    """An indirect pointer counts from the same place as any; for readelf from 0."""
+    """An indirect pointer is relative to the same base as any other; readelf takes 0 as its base."""
     ours, theirs = header_texts(tmp_path / "file", 0x9B, 0x3B)
     assert "Start of frame section:  0x44 (offset: 0x10048)\n" in ours
     assert "Start of frame section:  0x44\n" in theirs
 
 
 def test_header_of_addresses(tmp_path: Path) -> None:
-    """DW_EH_PE_absptr: readelf reads none of that format, and has no name for it."""
+    """DW_EH_PE_absptr: readelf reads no pointer of that format, and has no name for it."""
     ours, theirs = header_texts(tmp_path / "file", 0x1B, 0x00, size=8)
     assert "Failed to read location field for entry 0" in warnings(tmp_path / "file")
     row = "  0xfffffffffffff000 (offset: 0xfffffffffffff000) -> 0x18 fde=[ fffffffffffeffd0]\n\n"

@@ -1,6 +1,6 @@
 """Whole files with call frame information made by hand: `.eh_frame_hdr`, several sections, printed texts.
 
-Strategy: readelf 2.47 is the judge; two texts of its stand here for where it is absent.
+Strategy: readelf 2.47 is the judge; two of its texts are kept here for machines without it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PLAIN = (Cie(START, augmentation=b"zR", data=b"\x1b", encoding=0x1B), Fde(ADVANC
 
 
 def header(target: Target, pointer: int, count: int, table: int, fde_count: int, rows: bytes = b"") -> bytes:
-    """An `.eh_frame_hdr` with these encodings; the count is of 4 bytes."""
+    """An `.eh_frame_hdr` with these encodings; the count has 4 bytes."""
     number = b"" if count == 0xFF else target.integer(fde_count, 4)
     return bytes([1, pointer, count, table]) + target.integer(0x44, 4) + number + rows
 

@@ -1,6 +1,6 @@
-"""Call frame information made by hand and drawn by hypothesis, for every machine, shown to readelf 2.47 and to us.
+"""Call frame information made by hand and drawn by hypothesis, for every machine, dumped by readelf 2.47 and by us.
 
-Strategy: readelf is the judge of every case. What the two differ in: test_dump_frames_differences.py.
+Strategy: readelf is the judge of every case. Known differences: test_dump_frames_differences.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ADVANCE = octets("41 0e 10")  # advance_loc 1; def_cfa_offset 16
 
 
 def every_instruction(target: Target) -> bytes:
-    """Each opcode of the specification, and the vendors' in use, rows between them; advances by nothing, too."""
+    """Each opcode of the specification, and the vendors' in use, with rows between them; also advances by 0."""
     return b"".join(
         (
             octets("44  86 02  c6  00"),  # advance_loc 4; offset r6 2; restore r6; nop
@@ -67,12 +67,12 @@ def test_every_instruction(target: Target, version: int, tmp_path: Path) -> None
 
 
 def naming(number: int) -> Fde:
-    """A function that says something of a register in every way that shows its name."""
+    """A function with register rules in every form that shows a register's name."""
     leb = uleb(number)
     return Fde(b"\x41\x07" + leb + b"\x41\x09" + leb + leb + b"\x0d" + leb + ADVANCE)
 
 
-# What readelf has a table of; it calls a register beyond it bad.
+# The registers in readelf's tables; it reports one beyond them as bad.
 REGISTERS = {
     **dict.fromkeys(TARGETS, range(1024)),
     **dict.fromkeys(("x86",), range(102)),
@@ -176,7 +176,7 @@ def test_segment_selectors(name: str, size: int, tmp_path: Path) -> None:
     agree(frame_file(tmp_path / "file", TARGETS[name], Cie(START, version=4, sizes=(4, size)), *fdes, is_eh=False))
 
 
-# Vendors' operations, and bytes that are none.
+# Vendors' operations, and bytes that are no operation.
 MORE_OPERATIONS = [
     *("a4 05 04 01020304", "e0", "e1", "e2", "e3", "e4", "e5", "e6", "f0", "f2 01020304 05", "f3 02 7708"),
     *("f4 05 04 00ff0304", "f5 07 21", "f6 04 21", "f7 21", "f7 00", "f8", "f9 21", "fa 01000000", "fb 05", "fc 06"),
@@ -233,7 +233,7 @@ INSTRUCTION = st.one_of(
     *(_instruction(opcode) for opcode in (0x00, 0x2C, 0x2D, 0x0A)),
 )
 PROGRAM = st.lists(INSTRUCTION, max_size=12).map(b"".join)
-# Of a CIE, a CFA that is an expression, and restored rules: test_dump_frames_differences.py.
+# An expression as a CIE's CFA, and rules restored in a CIE: test_dump_frames_differences.py.
 LEFT_OUT = (0x06, 0x0A, 0x0F, *range(0xC0, 0x100))
 INITIAL = st.lists(INSTRUCTION.filter(lambda one: one[0] not in LEFT_OUT), max_size=4).map(b"".join)
 ENTRY = st.one_of(

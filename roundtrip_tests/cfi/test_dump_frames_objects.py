@@ -28,7 +28,7 @@ template <class T> __attribute__((noinline)) T twice(T value) { Guard guard; ret
 int thrower(int n) { Guard guard; if (n > 3) FAIL; return twice(n) + other(n); }
 __attribute__((section(".text.own"))) int own(int n) { char bytes[300]; return other(n + bytes[n]); }
 """
-# Compilers, and what their objects are made with: relocations of .eh_frame, of .debug_frame, COMDAT groups, none.
+# Compilers, and the flags for their objects: relocations of .eh_frame, of .debug_frame, COMDAT groups, none.
 COMPILERS = ("g++", "aarch64-linux-gnu-g++", "s390x-linux-gnu-g++")
 FLAGS = (("-O2",), ("-O0", "-g"), ("-O2", "-g", "-fno-asynchronous-unwind-tables", "-fno-exceptions"), ("-Os", "-fPIC"))
 FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/aarch64-linux-gnu/lib", "/usr/s390x-linux-gnu/lib")
@@ -60,7 +60,7 @@ def test_compiled_objects(compiler: str, flags: tuple[str, ...], tmp_path: Path)
 
 
 def objects() -> Iterator[Path]:
-    """The C runtime's own, of each architecture, that have call frame information."""
+    """The C runtime's own objects, of each architecture, that have call frame information."""
     for folder in FOLDERS:
         for path in sorted(Path(folder).glob("*crt*.o")):
             headers = subprocess.run(["readelf", "-SW", path], capture_output=True, text=True, check=True).stdout

@@ -1,6 +1,6 @@
-"""`.eh_frame_hdr` against `.eh_frame`: right ones in every encoding, and each way of lying, found and named.
+"""`.eh_frame_hdr` against `.eh_frame`: correct ones in every encoding, and each kind of wrong field, found and named.
 
-Strategy: two FDEs at hand-made addresses, a header whose bytes stand here; then files that linkers made.
+Strategy: two FDEs at hand-made addresses, and a header written out here in hex; then files made by linkers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..support.real_files import REAL_FILES
 from ..support.tiny_elf import CODE, Content, tiny_elf
 
 HDR, FRAME = 0x4000, 0x5000
-# The CIE has 20 bytes, an FDE 24 (its own length with it).
+# The CIE has 20 bytes, an FDE 24 (including its length field).
 FRAMES = eh_frame(f"{PLAIN_CIE} {X86_64_START} 0000", Fde(0x1000, 0x40), Fde(0x2000, 0x10))
 FDES = (FRAME + 20, FRAME + 20 + 24)
 RIGHT = ((0x1000, FDES[0]), (0x2000, FDES[1]))
@@ -81,7 +81,7 @@ def test_table_in_every_fixed_encoding(value_format: DW_EH_PE, application: DW_E
     frame = Section.of(".eh_frame", frames, FRAME, byte_order)
     table = table_of_bytes(frames, address=FRAME, byte_order=byte_order)
     assert found(check_eh_frame_hdr(section, [(frame, table)])) == []
-    # One byte of the last value spoilt: the check looked at it.
+    # One byte of the last value is corrupted: the check must have read it.
     spoilt = data[:-1] + bytes([data[-1] ^ 1])
     assert len(check_eh_frame_hdr(Section.of(".eh_frame_hdr", spoilt, HDR, byte_order), [(frame, table)])) == 1
 
@@ -206,7 +206,7 @@ def test_headers_that_ld_writes_are_right(tmp_path: Path, name: str) -> None:
 
 
 def test_info_says_what_disagrees(tmp_path: Path) -> None:
-    # One FDE, at 0x1000, and a header of no rows whose pointer leads to itself.
+    # One FDE, at 0x1000, and a header without rows whose pointer leads to itself.
     frame = Content(".eh_frame", eh_frame(f"{PLAIN_CIE} {X86_64_START}", Fde(0x1000, 0x40)))
     hdr = Content(".eh_frame_hdr", octets("01 1b 03 3b fcffffff 00000000"))
     path = tmp_path / "file"

@@ -1,8 +1,8 @@
-"""`.eh_frame` and its header replaced in ELF files: what unwinds by them sees no difference.
+"""`.eh_frame` and its header replaced in ELF files: everything that unwinds with them sees no difference.
 
-Strategy: files whose call frame information we wrote anew, in its place and in a new segment (with 8-byte pointers and
-zeros behind, which end it), are held against the originals by readelf, elfutils, gdb and execution: C++ exceptions pass
-through them by libgcc's unwinder, which finds nothing else, as the old bytes are zeros.
+Strategy: files whose call frame information we rewrote, in its place and in a new segment (with 8-byte pointers and
+zeros after it as a terminator), are compared with the originals by readelf, elfutils, gdb and execution: C++ exceptions
+pass through them by libgcc's unwinder, which finds no other unwind information, as the old bytes are zeroed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rewritten(path: Path, out: Path, place: str = IN_PLACE) -> FramesReport:
-    """The file with its `.eh_frame` made of its own table."""
+    """The file with its `.eh_frame` rebuilt from its own table."""
     table = read_elf(path, FRAMES)
     encoded, refusals = frames_from_table(table, EH_FRAME, 4 if place == IN_PLACE else 8)
     assert len(refusals) == 0
@@ -72,7 +72,7 @@ def rewritten(path: Path, out: Path, place: str = IN_PLACE) -> FramesReport:
 
 
 def holds(path: Path, out: Path, report: FramesReport) -> None:
-    """Our reader's rows, the header, and where things are said to be."""
+    """Our reader's rows, the header, and the reported addresses."""
     assert by_pc(read_elf(out, FRAMES)) == by_pc(read_elf(path, FRAMES))
     image = open_elf(out)
     (frames,) = image.named(FRAMES)
@@ -138,7 +138,7 @@ def test_exceptions_pass_through_rewritten_frames(name: str, place: str, folder:
 
 
 def test_exceptions_need_the_frames_that_we_write(folder: Path, tmp_path: Path) -> None:
-    """What the test above shows: without one function's FDE the same program ends."""
+    """The test above is effective: without one function's FDE the same program aborts."""
     original = compiled.build(folder, FLAGS["O2"])
     table = read_elf(original, FRAMES)
     (start,) = (
@@ -146,7 +146,7 @@ def test_exceptions_need_the_frames_that_we_write(folder: Path, tmp_path: Path) 
     )
     encoded, _ = frames_from_table(table, EH_FRAME)
     index = table.functions.start[encoded.function].tolist().index(start)
-    # A size of nothing: the function has no FDE any more.
+    # A size of 0: the function no longer has an FDE.
     offset = encoded.fdes.offset[index]
     encoded.data[offset + 12 : offset + 16] = 0
     write_frames(original, tmp_path / "frames", frames_for(encoded))
@@ -164,7 +164,7 @@ def test_real_files(path: str, place: str, folder: Path, tmp_path: Path) -> None
     holds(original, out, report)
     assert readelf_frames(out, FRAMES) == readelf_frames(original, FRAMES)
     if ".so" in out.name:
-        # In the place of the system's: libstdc++ and libc have frames that exceptions of the program pass.
+        # In place of the system's library: exceptions of the program pass through frames of libstdc++ and libc.
         assert prints(compiled.build(folder, FLAGS["O2"]), LD_PRELOAD=str(out)) == EXPECTED_OUTPUT
     else:
         texts = [subprocess.run([one, "--version"], capture_output=True, check=True).stdout for one in (path, out)]
@@ -241,7 +241,7 @@ def test_again_it_stays_where_it_is(folder: Path, tmp_path: Path) -> None:
 
 
 def out_in_place(path: Path, folder: Path) -> bytes:
-    """The same through the file's own name."""
+    """As above, but with the output at the input's own path."""
     copy = Path(shutil.copy(path, folder / "copy"))
     convert(copy, copy, "eh_frame")
     return copy.read_bytes()

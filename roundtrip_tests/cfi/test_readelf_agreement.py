@@ -1,4 +1,4 @@
-"""The main job, judged by readelf 2.47: `--sframe` of what we wrote against `-wNF` of what we read, at every PC.
+"""The main conversion, judged by readelf 2.47: `--sframe` of what we wrote against `-wNF` of what we read, at every PC.
 
 Files of this machine and files compiled here; each rewritten program still runs, each library still loads.
 """
@@ -39,13 +39,13 @@ def judged(path: Path, output: Path, compact: str) -> tuple[Comparison, SframeRe
     found = compare(frame_rows(path), sframe_rows(output), lazy_plt(path))
     assert not found.differences, "\n".join(map(str, found.differences[:10]))
     assert found.bytes_ambiguous == 0
-    # A PLT that no call frame information covers is recognised by its bytes: two functions at most.
+    # A PLT that no call frame information covers is recognised by its bytes: at most two functions.
     assert found.functions <= report.functions <= found.functions + 2
     return found, report
 
 
 def loads(library: Path) -> None:
-    """Load a library into a process of its own, in the place of the system's."""
+    """Load a library into a separate process, in place of the system's."""
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
     environment = dict(os.environ, LD_PRELOAD=str(library))
     subprocess.run([sys.executable, "-c", code, str(library)], check=True, env=environment)
@@ -56,7 +56,7 @@ def loads(library: Path) -> None:
 def test_rows_of_real_files_agree_at_every_pc(path: str, compact: str, tmp_path: Path) -> None:
     output = tmp_path / Path(path).name
     found, report = judged(Path(path), output, compact)
-    # All but a handful of functions can be said (libc: 9 of 3,713), and the rest is not left out by mistake.
+    # All but a handful of functions can be expressed (libc: 9 of 3,713 cannot), and no other is left out by mistake.
     assert found.rows_compared > 0.99 * found.rows
     assert found.bytes_compared + found.bytes_excepted == report.covered_bytes
     assert report.converted + report.partial >= 0.99 * report.functions

@@ -1,4 +1,4 @@
-"""What GNU readelf prints is read right: rows of call frame information and of SFrame, on texts made by hand."""
+"""GNU readelf's output is parsed correctly: rows of call frame information and of SFrame, on texts made by hand."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_undefined_is_told_from_no_rule_and_follows_remembered_states() -> None:
 
 def test_undefined_ends_with_another_rule_and_comes_back_when_the_cie_says_so() -> None:
     cie = "  DW_CFA_def_cfa: r7 (rsp) ofs 8\n  DW_CFA_undefined: r16 (rip)"
-    # Without a remembered state, readelf goes on with the state that it has.
+    # Without a remembered state, readelf keeps its current state.
     program = """\
   DW_CFA_offset: r16 (rip) at cfa-8
   DW_CFA_restore_state
@@ -90,7 +90,7 @@ def test_signal_frame_is_known_from_the_augmentation_of_the_cie() -> None:
 
 def test_key_b_is_known_from_the_augmentation_of_the_cie() -> None:
     assert frame_of(CFI).has_b_key.tolist() == [False] * 3
-    # The two FDEs before a CIE of its own are of the first one.
+    # The two FDEs before the second CIE belong to the first one.
     own = '00000040 0000000000000014 00000000 CIE "zRB" cf=1 df=-8 ra=16\n   LOC  CFA\n0000000000000000 rsp+8\n\n'
     place = CFI.index("00000050 ")
     cfi = CFI[:place] + own + CFI[place:].replace("cie=00000000", "cie=00000040")

@@ -114,7 +114,7 @@ def test_eh_frame_with_zplr() -> None:
         ("7a524200", Augmentation(fde_encoding=0x1B, has_b_key=True)),  # "zRB"
         ("7a524700", Augmentation(fde_encoding=0x1B, has_memory_tagging=True)),  # "zRG"
         ("7a527800", Augmentation(fde_encoding=0x1B, unknown=b"x")),  # "zRx": R was read, x is unknown
-        ("7a785200", Augmentation(unknown=b"xR")),  # "zxR": where R's byte would be nobody knows
+        ("7a785200", Augmentation(unknown=b"xR")),  # "zxR": the position of R's byte is unknown
     ],
 )
 def test_augmentation_letters(letters: str, expected: Augmentation) -> None:

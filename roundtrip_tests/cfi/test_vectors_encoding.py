@@ -1,6 +1,7 @@
-"""Rows as the bytes of instructions, each by the tables of DWARF5 7.24; whole sections with a comment a field.
+"""Rows as the bytes of instructions, each by the tables of DWARF5 7.24; whole sections with one comment per field.
 
-Strategy: a round trip says nothing of opcodes that are wrong both ways; here they stand as the text has them.
+Strategy: a round trip cannot detect opcodes that are wrong in both directions; here they are spelled out as in the
+specification.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ EXPRESSION = bytes.fromhex("7708 06")  # breg7 8, deref
 
 
 def of(*rows: Row, architecture: str = "x86_64", size: int = 0x2_0000_0000, **fields: int) -> UnwindTable:
-    """One function of these rows, beside another that decides what the CIE begins with: the first row."""
+    """One function with these rows, plus another that determines the CIE's initial instructions: the first row."""
     column = ARCHITECTURES[architecture].return_address
     usual = [Function(start, 16, (replace(rows[0], offset=0),), return_column=column) for start in (0x10, 0x20, 0x30)]
     return table_of(ARCHITECTURES[architecture], [Function(0x1000, size, rows, return_column=column, **fields), *usual])
 
 
 def instructions(table: UnwindTable) -> bytes:
-    """Those of the first function, and of its CIE before a bar; no padding."""
+    """The instructions of the first function, after those of its CIE and a bar; no padding."""
     data, refusals = to_debug_frame(table)
     assert len(refusals) == 0
     section = Section.of(".debug_frame", data, 0, table.byte_order, table.address_size)
@@ -47,7 +48,7 @@ def instructions(table: UnwindTable) -> bytes:
 
 
 CASES: dict[str, tuple[tuple[Row, ...], str]] = {
-    # DW_CFA_def_cfa r7 8, DW_CFA_offset r16 1; nothing more
+    # DW_CFA_def_cfa r7 8, DW_CFA_offset r16 1; no other instruction
     "the CIE's row": ((START,), "0c 07 08 90 01 |"),
     # advance_loc 1, def_cfa_offset 16
     "an offset": ((START, row(1, sp(16), RA)), "0c 07 08 90 01 | 41 0e 10"),
@@ -72,7 +73,7 @@ CASES: dict[str, tuple[tuple[Row, ...], str]] = {
         (START, row(4, sp(8), at(3, -16), RA), row(8, sp(8), at(3, 8), RA, at(64, -16))),
         "0c 07 08 90 01 | 44 83 02  44 11 03 7f 05 40 02",
     ),
-    # offset_extended_sf r3 -65: GNU_negative_offset_extended would be shorter, but is nobody's standard
+    # offset_extended_sf r3 -65: GNU_negative_offset_extended would be shorter, but no standard defines it
     "far above the CFA": ((START, row(4, sp(8), at(3, 520), RA)), "0c 07 08 90 01 | 44 11 03 bf 7f"),
     # val_offset r3 2, val_offset_sf r3 -2, register r3 r12
     "values and registers": (
@@ -105,18 +106,18 @@ CASES: dict[str, tuple[tuple[Row, ...], str]] = {
         (START, row(1, sp(8), RegisterRule(16, RuleKind.UNDEFINED)), row(2, sp(8), RA)),
         "0c 07 08 90 01 | 41 07 10  41 d0",
     ),
-    # remember_state behind the second row; restore_state for the fourth
+    # remember_state after the second row; restore_state for the fourth
     "a row that comes back": (
         (START, SAVED, row(2, sp(8), RA), replace(SAVED, offset=3)),
         "0c 07 08 90 01 | 41 0e 18 83 02 86 03 0a  41 0e 08 c3 c6  41 0b",
     ),
-    # remember_state, def_cfa r7 8; nothing but restore_state leads back to no CFA
+    # remember_state, def_cfa r7 8; only restore_state can go back to having no CFA
     "a CFA that goes and had not been": ((row(0, NO_CFA), row(1, sp(8)), row(2, NO_CFA)), "| 0a 41 0c 07 08  41 0b"),
     # GNU_args_size 16, and 0
     "arguments": (
         (START, Row(1, sp(8), (RA,), args_size=16), Row(2, sp(8), (RA,))), "0c 07 08 90 01 | 41 2e 10  41 2e 00",
     ),
-    # r16 has no rule again: a CIE of its own without one
+    # r16 has no rule again: a separate CIE without one
     "a rule of the CIE's goes": ((START, row(1, sp(8))), "| 0c 07 08 90 01  41 d0"),
 }  # fmt: skip
 
@@ -137,8 +138,8 @@ def test_signed_return_addresses() -> None:
         row(8, on(31, 0), ra_state=RaState.SIGNED_WITH_PC),
         row(12, on(31, 0)),
     )
-    # def_cfa r31 0, whose last byte is as padding; advances in units of 4; negate_ra_state; the same and
-    # negate_ra_state_with_pc; that again
+    # def_cfa r31 0, whose last byte looks like padding; advances in units of 4; negate_ra_state; negate_ra_state and
+    # negate_ra_state_with_pc; both again
     assert instructions(of(*rows, architecture="aarch64")) == octets("0c 1f") + b"|" + octets("41 2d 41 2d 2c 41 2c")
 
 
@@ -153,7 +154,7 @@ def test_a_register_window_is_one_byte() -> None:
     assert instructions(of(start, whole, architecture="sparc64")) == octets("0c 0e ff0f") + b"|" + octets(
         "41 0d 1e 2d 09 0f 1f"
     )
-    # Nothing is said again of what stays; restore r16 takes a rule away, offset r31 at CFA-8 another's place.
+    # Unchanged rules are not repeated; restore r16 removes a rule, offset r31 at CFA-8 moves another.
     part = row(4, on(14, 2047), WINDOW[0])
     rows = (start, part, row(8, on(14, 2047), *WINDOW), row(12, on(14, 2047), *WINDOW[1:15], at(31, -8)))
     assert instructions(of(*rows, architecture="sparc64")).partition(b"|")[2] == octets("41 90 00  41 2d  41 d0 9f 01")
@@ -172,7 +173,7 @@ def test_a_window_that_is_not_whole_or_of_another_machine(architecture: str, cou
 @pytest.mark.usefixtures("kernels")
 def test_units_of_one_where_nothing_larger_divides() -> None:
     table = of(row(0, on(31, 0)), row(6, on(31, 0), at(3, -12)), architecture="aarch64")
-    # A CIE of its own: code_alignment_factor 1, data_alignment_factor -4.
+    # A separate CIE: code_alignment_factor 1, data_alignment_factor -4.
     assert instructions(table) == octets("0c 1f") + b"|" + octets("46 83 03")
 
 
@@ -227,7 +228,7 @@ def test_whole_debug_frame_with_a_segment() -> None:
 
 @pytest.mark.parametrize(("others", "cies"), [(2, 1), (30, 2)])
 def test_a_cie_of_their_own_where_that_is_shorter(others: int, cies: int) -> None:
-    """Each function that begins otherwise says so in two bytes, which cost four of its entry."""
+    """Each function with other initial rules needs two extra bytes to set them, which enlarge its entry by four."""
     rest = (row(1, sp(24), RA), row(2, sp(32), RA))
     usual = [Function(0x40 * index, 0x40, (START, *rest), return_column=16) for index in range(40)]
     rare = [replace(one, start=one.start + 0x10000, rows=(row(0, sp(16), RA), *rest)) for one in usual[:others]]
@@ -255,7 +256,8 @@ def test_repetition_is_the_linkers_expression_where_that_counts_alike() -> None:
     # Register 40 needs DW_OP_bregx: 92, its number, the offset.
     high = plt(0x1000, row(0, on(40, 8), RA), row(11, on(40, 16), RA))
     assert cfas(high) == [CfaRule(CfaKind.EXPRESSION, 0, octets("92 28 08 80 00 3f 1a 3b 2a 33 24 22"))]
-    # The expression counts from multiples of 16; three times as much is no shift; another register is no sum.
+    # The expression is relative to multiples of 16; a factor of three is not a shift; a different register is not a
+    # sum.
     rows = [sp(8), sp(16)] * 4
     assert cfas(plt(0x1008, *LAZY)) == rows
     assert cfas(plt(0x1000, LAZY[0], row(11, sp(32), RA))) == [sp(8), sp(32)] * 4
@@ -285,7 +287,7 @@ def test_rows_that_differ_in_anything_are_not_one() -> None:
 
 
 def test_header_of_a_section() -> None:
-    """A row for each start, of the function with bytes; sorted whatever the order of entries."""
+    """One row per start, for functions with bytes; sorted whatever the order of entries."""
     functions = [
         Function(start, size, (START,), return_column=16) for start, size in ((0x3000, 16), (0x1000, 0), (0x1000, 8))
     ]

@@ -1,4 +1,4 @@
-"""Worked examples of where rows lie in their functions, and of what a CIE and an FDE say beside their instructions."""
+"""Worked examples of where rows are in their functions, and of the fields of a CIE and an FDE besides instructions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_set_loc_relative_to_its_own_place() -> None:
     # CIE 20 bytes; FDE: length, pointer, location, range, augmentation length: instructions at 37.
     cie = octets(f"10000000 00000000 {ENCODED_CIE} {DW_EH_PE.pcrel | DW_EH_PE.sdata4:02x} 000000")
     fde = entry(octets("18000000  e4ffffff  00010000  00  0c0708  01 d7ffffff  0e10"))
-    # Start: 0x1001c - 0x1c = 0x10000. The operand stands at 20 + 4 + 4 + 4 + 4 + 1 + 3 + 1 = 0x29: 0x10029 - 0x29.
+    # Start: 0x1001c - 0x1c = 0x10000. The operand is at 20 + 4 + 4 + 4 + 4 + 1 + 3 + 1 = 0x29: 0x10029 - 0x29.
     function = only(table_of_bytes(cie + fde, address=0x10000))
     assert function.start == 0x10000
     assert function.rows == (row(0, sp(16)),)
@@ -87,7 +87,7 @@ def test_set_loc_relative_to_its_own_place() -> None:
 
 
 def test_set_loc_wraps_with_the_address_size() -> None:
-    # 32-bit addresses; the section is at 0xf0000000, the code at 0x10000000: 0x20000000 bytes on, modulo 2**32.
+    # 32-bit addresses; the section is at 0xf0000000, the code at 0x10000000: 0x20000000 bytes further, modulo 2**32.
     cie = octets(f"10000000 00000000 {ENCODED_CIE} {DW_EH_PE.pcrel | DW_EH_PE.udata4:02x} 000000")
     fde = entry(octets("18000000  e4ffff1f  00010000  00  0c0708  01 17000020  0e10"))
     table = table_of_bytes(cie + fde, "x86", address=0xF0000000, address_size=4)
@@ -112,7 +112,7 @@ def test_equal_bytes_of_different_cies_do_not_share() -> None:
     table = table_of_bytes(one + other)
     assert [function.rows[0].registers for function in table] == [(at(6, -16),), (at(6, -8),)]
     twice = table_of_bytes(one + one)
-    assert twice.functions.run.tolist() == [0, 0]  # equal CIEs at two places
+    assert twice.functions.run.tolist() == [0, 0]  # equal CIEs at two offsets
 
 
 @pytest.mark.parametrize("architecture", ["aarch64", "x86_64"])
@@ -139,12 +139,12 @@ def test_negate_ra_state_with_pc() -> None:
     assert [row.ra_state for row in rows] == [RaState.PLAIN, RaState.SIGNED_WITH_PC, RaState.PLAIN]
 
 
-# As libgcc has them (unwind-dw2.c): %l0 to %i7, a word each, from the CFA on.
+# As in libgcc (unwind-dw2.c): %l0 to %i7, one word each, from the CFA upwards.
 WINDOW = tuple(at(16 + index, 8 * index) for index in range(16))
 
 
 def test_window_save_gives_sixteen_rules_and_remember_saves_them() -> None:
-    """What GCC has for `save`: def_cfa_register r30, GNU_window_save, register r15 in r31."""
+    """What GCC emits for `save`: def_cfa_register r30, GNU_window_save, register r15 in r31."""
     # remember_state; restore r16, undefined r17; restore_state
     text = "41 0d 1e 2d 09 0f 1f  0a  41 d0 07 11  41 0b"
     rows = rows_of(text, "01 00 04 78 0f  0c 0e ff0f", architecture="sparc64")
@@ -213,7 +213,7 @@ def test_flag_of_a_cie(letter: str, flag: FunctionFlag) -> None:
 
 
 def test_segment_selector_and_return_column() -> None:
-    cie = entry(octets("ffffffff 04 00 08 02 01 78 8001"))  # addresses of 8, selectors of 2, return address in r128
+    cie = entry(octets("ffffffff 04 00 08 02 01 78 8001"))  # 8-byte addresses, 2-byte selectors, return address in r128
     fde = entry(octets("00000000 3412 0010000000000000 1000000000000000"))
     function = only(debug_frame_table(cie + fde, "x86_64", "little", 8))
     assert (function.segment, function.return_column, function.start) == (0x1234, 128, 0x1000)
@@ -227,7 +227,7 @@ def test_64_bit_dwarf() -> None:
 
 @pytest.mark.parametrize("size", [31, 32, 33])
 def test_many_rows_expressions_rules_and_states_are_all_kept(size: int) -> None:
-    """The kernel's columns start at 1024 rows and rules, 64 expressions, 16 states: each is outgrown here."""
+    """The kernel's columns start at 1024 rows and rules, 64 expressions, 16 states: this outgrows each of them."""
     deep = "0a 41 8601" * size + "0b 41" * size
     assert len(rows_of(deep, size=1 << 20)) == 2 * size + 1
     expressions = "".join(f"10 06 02 08{number:02x} 41" for number in range(size * 4))
@@ -244,7 +244,7 @@ def test_fault_that_meets_a_full_column_is_where_the_instruction_is() -> None:
     with pytest.raises(ParseError) as caught:
         rows_of("10 06 01 30" * 64 + "10 06 05 30")
     assert place(caught.value) == (".eh_frame", 13 + 24 + 4 * 64, "FDE[0].instructions")
-    # 1024 rows fill theirs; then an advance is cut.
+    # 1024 rows fill theirs; then an advance is truncated.
     with pytest.raises(ParseError) as caught:
         rows_of("41" * 1024 + "04 0100", size=1 << 20)
     assert place(caught.value) == (".eh_frame", 13 + 24 + 1024, "FDE[0].instructions")

@@ -160,7 +160,7 @@ def test_rules_are_in_order_of_registers_not_of_instructions() -> None:
 def test_cfa_expression_and_back() -> None:
     rows = rows_of("0c 07 08  41  0f 02 7708  41  0d 06  41  0c 07 10")
     expression = CfaRule(CfaKind.EXPRESSION, 0, b"\x77\x08")
-    # def_cfa_register needs a register rule before it (6.4.2.2); as readelf, the last offset is taken.
+    # def_cfa_register needs a register rule before it (6.4.2.2); as in readelf, the last offset is used.
     assert rows == (row(0, sp(8)), row(1, expression), row(2, on(6, 8)), row(3, sp(16)))
 
 
@@ -181,7 +181,7 @@ def test_nop_changes_nothing() -> None:
 
 
 def test_args_size_holds_until_the_next_and_is_not_remembered() -> None:
-    """libgcc's unwinder keeps it beside the rules that states save."""
+    """libgcc's unwinder keeps it outside the rules that remember_state saves."""
     # DW_CFA_GNU_args_size 32, remember_state, args_size 16, restore_state, args_size 0
     rows = rows_of("0c 07 08 41 2e 20 0a 41 2e 10 41 0b 41 2e 00")
     assert rows == tuple(replace(row(at, sp(8)), args_size=size) for at, size in enumerate((0, 32, 16, 16, 0)))
