@@ -102,7 +102,7 @@ NO_PADDING = [
     "0f1f8400000000",
     "0f1f4800",  # /1: another instruction
     "0f0b",  # ud2, which gcc puts where a path must not go on: code
-    "f30f1efa",  # endbr64: something begins here
+    "f30f1efa",  # endbr64: a function begins here
     "eb00",
 ]
 
@@ -194,7 +194,7 @@ def test_refused_rows_inside_a_function_part_it() -> None:
 
 
 def test_max_rows_bounds_what_is_merged() -> None:
-    # Three rows each, of which the first repeats the last of the one before.
+    # Three rows each; the first repeats the last row of the previous function.
     many = [function(0x14 * number, 0x14) for number in range(12)]
     table = table_with(bytes(0x200), *many)
     assert fdes(table) == [(0, 0xF0)]
@@ -205,7 +205,7 @@ def test_max_rows_bounds_what_is_merged() -> None:
 
 
 def test_wider_start_addresses_are_counted() -> None:
-    # Thirteen functions would reach past 255 bytes and take two for each start: two FDEs are cheaper.
+    # Thirteen functions would extend past 255 bytes and need two bytes per start: two FDEs are cheaper.
     table = table_with(bytes(0x200), *(function(0x14 * number, 0x14) for number in range(20)))
     assert fdes(table) == [(0, 0xF0), (0xF0, 0xA0)]
 
@@ -243,7 +243,7 @@ def test_readelf_finds_the_same_rows_at_every_pc(path: str, tmp_path: Path) -> N
     frame, found = frame_rows(Path(path)), sframe_rows(output)
     order = np.argsort(frame.start)
     gaps = list(zip(frame.end[order][:-1].tolist(), frame.start[order][1:].tolist(), strict=True))
-    # Between functions anything may be said; in the PLT are rows that readelf cannot print.
+    # Between functions any rule is allowed; the PLT has rows that readelf cannot print.
     excepted = [(start, end) for start, end in gaps if start < end]
     compared = compare(frame, found, excepted)
     plain = tmp_path / "plain"
@@ -252,5 +252,5 @@ def test_readelf_finds_the_same_rows_at_every_pc(path: str, tmp_path: Path) -> N
     wrong = [one for one in compared.differences if one.kind is not Kind.UNSAYABLE]
     assert not wrong, "\n".join(map(str, wrong[:10]))
     assert compared.bytes_compared == without_merging.bytes_compared > 0
-    # What V2 cannot say is covered by neither.
+    # Neither covers what V2 cannot express.
     assert {(d.start, d.end) for d in compared.differences} == {(d.start, d.end) for d in without_merging.differences}

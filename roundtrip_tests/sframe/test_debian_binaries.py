@@ -1,7 +1,8 @@
-"""The main job on Debian's own binaries of each architecture, judged by readelf 2.47 at every PC; and the byte laws.
+"""The main conversion on Debian's own binaries of each architecture, judged by readelf 2.47 at every PC; and the byte
+laws.
 
-Strategy: the files are of Debian sid, unpacked, never run. Each is converted, the section put into a file of its
-own, and `readelf --sframe` of it held against `readelf -wNF` of the binary. Sid moves: figures are lower bounds.
+Strategy: the files are from Debian sid, unpacked, never run. Each is converted, the section put into a separate file,
+and `readelf --sframe` of that compared with `readelf -wNF` of the binary. Sid moves: figures are lower bounds.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def test_rows_agree_at_every_pc_and_bytes_survive(suite: str, package: str, tmp_
     path = file_of(suite, package)
     table, frame, excepted = read_elf(path), frame_rows(path), lazy_plt(path, suite)
     address, machine, order = address_behind(table), MACHINES[suite], table.byte_order
-    # A libsframe of the other byte order, as readelf's is here, reads no shared FREs.
+    # libsframe reads no shared FREs of the other byte order, which is the case here.
     for compact in ("none", "share") if order == "little" else ("none",):
         data, refusals = to_sframe(table, section_address=address, compact=compact)
         rows = rows_of_bytes(tmp_path / compact, data, address, machine, order)
@@ -72,7 +73,7 @@ def test_rows_agree_at_every_pc_and_bytes_survive(suite: str, package: str, tmp_
         assert found.rows >= FIGURES[package].rows
         assert found.bytes_compared >= FIGURES[package].code_bytes
         assert found.bytes_ambiguous == 0
-        # All that can be said is said, the PLT's expressions as well, and nothing else.
+        # Everything that can be expressed is present, including the PLT's expressions, and nothing else.
         covered = int((rows.end - rows.start).sum())
         assert found.bytes_compared + found.bytes_excepted == covered
         assert found.bytes_unsayable - found.bytes_excepted < covered / 1000
@@ -96,7 +97,7 @@ _STEP = re.compile(
 
 
 class InRegister(NamedTuple):
-    """A rule that the FP or RA is in a register, that holds at `pc`, where it was given; and its function's start."""
+    """A rule in force at `pc` that the FP or RA is in a register; the PC where it was set; and its function's start."""
 
     function: int
     pc: int
@@ -105,7 +106,7 @@ class InRegister(NamedTuple):
 
 
 def rules_in_registers(path: Path) -> set[InRegister]:
-    """Those of `DW_CFA_register`, but for any that another instruction at the same PC takes back."""
+    """Those from `DW_CFA_register`, except any that another instruction at the same PC overrides."""
     found: set[InRegister] = set()
     here: dict[str, str] = {}
     function = end = pc = 0
@@ -144,6 +145,6 @@ def test_s390x_registers_in_slots_are_those_of_the_instructions(package: str, tm
     assert len(rules) >= rules_at_least
     assert len({rule.function for rule in rules}) >= functions_at_least
     for rule in rules:
-        # The FRE starts at the PC of the rule: what is in memory or nowhere before it changes there.
+        # The FRE starts at the PC of the rule: before it, the register is saved in memory or has no rule.
         text = rows.texts[text_at[rule.pc]]
         assert {"r11": text.fp, "r14": text.ra}[rule.register] == rule.place, (rule, str(text))

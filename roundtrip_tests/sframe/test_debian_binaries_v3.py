@@ -1,7 +1,7 @@
 """SFrame V3 of Debian's own binaries of each architecture, judged by readelf 2.47 at every PC; and back to V2.
 
-Strategy: each file is converted, the section put into a file of its own, and `readelf --sframe` of it held against
-`readelf -wNF` of the binary, FLEX, signal frames and outermost frames included. Sid moves: figures are lower bounds.
+Strategy: each file is converted, the section put into a separate file, and `readelf --sframe` of that compared with
+`readelf -wNF` of the binary, including FLEX, signal frames and outermost frames. Sid moves: figures are lower bounds.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ FIGURES = {
     ("sid-s390x", "openjdk-21-jre-headless"): AtLeast(27_000, 160_000, 11_000_000, flexible=11_000),
     ("sid-amd64", "ocaml"): AtLeast(20_000, 120_000, 4_500_000, flexible=1_500, signal=12, outermost=1),
 }
-# The rows that version 3 cannot say. In libc: SP in a register, or saved above the CFA, and another return column.
+# The rows that version 3 cannot express. In libc: SP in a register, or saved above the CFA, and another return column.
 UNSAYABLE = {
     ("sid-amd64", "libc6"): {"rdi+0 r9 (r9) r1 (rdx) sp=r8 (r8)", "rdx+0 c+120 c+168 sp=c+160"},
     ("sid-s390x", "libc6"): {
         *("r15+160 u u in column 0", "r15+384 u u in column 0 sp=v-160"),
         *("r15+384 u c-208 in column 0 sp=v-160", "r15+160 u c-208 in column 0 sp=v-160"),
     },
-    # Where the runtime switches stacks, the CFA is a constant above what lies in memory, or read twice. Version 3 reads
-    # once, and adds before.
+    # Where the runtime switches stacks, the CFA is a constant above a value in memory, or is read twice. Version 3
+    # dereferences once, and adds before that.
     ("sid-amd64", "ocaml"): {
         "exp(breg7 8; deref; plus_uconst 8) u c-8",
         "exp(breg7 16; deref; plus_uconst 80) c-24 c-8",
@@ -81,7 +81,7 @@ UNSAYABLE = {
 
 
 class Input(NamedTuple):
-    """A binary, as we read it and as readelf does; the ranges that readelf cannot evaluate; a place for a section."""
+    """A binary as read by us and by readelf; the ranges that readelf cannot evaluate; an address for a section."""
 
     suite: str
     package: str
@@ -93,7 +93,7 @@ class Input(NamedTuple):
 
 
 def compacts(table: UnwindTable) -> tuple[str, ...]:
-    """A libsframe of the other byte order, as readelf's is here, reads no shared FREs."""
+    """libsframe reads no shared FREs of the other byte order, which is the case here."""
     return ("none", "share") if table.byte_order == "little" else ("none",)
 
 
@@ -104,7 +104,7 @@ def rewritten(data: bytes, address: int, compact: str) -> bytes:
 
 
 def judged(given: Input, rows: SframeRows) -> referee.Comparison:
-    """What the referee finds, which is no difference."""
+    """The referee's comparison, which must have no differences."""
     found = referee.compare(given.frame, rows, given.excepted)
     assert not found.differences, "\n".join(map(str, found.differences[:10]))
     assert found.bytes_ambiguous == 0
@@ -121,8 +121,8 @@ def counted(found: referee.Comparison, rows: SframeRows) -> AtLeast:
 
 
 def check_words(data: bytes) -> None:
-    """What readelf does not show of FLEX words: a CFA counts from a register, whatever else counts from the CFA lies in
-    memory there, and the bit between is unused."""
+    """What readelf does not show of FLEX words: the CFA is relative to a register, anything else relative to the CFA is
+    in memory there, and the bit between is unused."""
     for words in set(flexible_words(data)):
         controls = [words[0]] if words else []
         rest = words[2:]
@@ -141,7 +141,7 @@ EVERY_FILE = [
 
 @pytest.fixture(scope="module", params=EVERY_FILE, name="given")
 def _given(request: pytest.FixtureRequest) -> Input:
-    """Of a module's scope, so that the tests of one file follow one another: it is read once."""
+    """Module scope, so that the tests of one file run in succession and it is read once."""
     suite, package = request.param
     path = file_of(suite, package)
     table = read_elf(path)
@@ -159,7 +159,7 @@ def test_rows_agree_at_every_pc_and_bytes_survive(given: Input, tmp_path: Path) 
         found = judged(given, rows)
         figures, least = counted(found, rows), FIGURES[given.suite, given.package]
         assert all(here >= bound for here, bound in zip(figures, least, strict=True)), figures
-        # All that can be said is said, the PLT's expressions as well, and nothing else.
+        # Everything that can be expressed is present, including the PLT's expressions, and nothing else.
         assert joined(refusals.start, refusals.end) == unsayable_ranges(given.frame, given.excepted, version=3)
         assert found.bytes_unsayable - found.bytes_excepted < 200
         check_words(data)
@@ -199,7 +199,7 @@ def test_versions_say_the_same_but_for_what_version_2_cannot(given: Input) -> No
     in_v3, _, _ = section(given.table, 3)
     in_v2, refused, _ = section(in_v3, 2)
     assert joined(refused.start, refused.end) == ranges_where(only_in_v3, given.frame)
-    # What is left has lost the mark of signal frames.
+    # The rest has lost the mark of signal frames.
     assert by_pc(in_v2) == by_pc(project_sframe(in_v3, 2), refused)
     again, refused_again, _ = section(in_v2, 3)
     assert len(refused_again) == 0

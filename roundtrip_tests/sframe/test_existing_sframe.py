@@ -1,8 +1,9 @@
-"""An `.sframe` that is there already: `info` says what it truly covers, `sframe` puts one of ours for all there are.
+"""An `.sframe` that is already there: `info` reports what it really covers, `sframe` replaces all of them with one of
+ours.
 
-Strategy: programs with what real linkers leave: none of it, bytes of another version, the PLT and `_start` alone, two
-headers in one section, several sections. What they cover is counted here, from readelf 2.47's FDEs (V1, which it does
-not read: from the bytes) and the section headers; the result is judged by readelf 2.47 at every PC, and runs.
+Strategy: programs with what real linkers leave: none, bytes of another version, the PLT and `_start` alone, two headers
+in one section, several sections. What they cover is counted here, from readelf 2.47's FDEs (V1, which it does not read:
+from the bytes) and the section headers; the result is judged by readelf 2.47 at every PC, and runs.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ Build = Callable[[Path, tuple[str, ...]], None]  # links a program `before` in a
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """A program with `.sframe` sections of somebody else's: what each of them is, and how many FDEs they have."""
+    """A program with existing `.sframe` sections: what each of them is, and how many FDEs they have."""
 
     name: str
     tools: Binutils
@@ -152,7 +153,7 @@ EVERY_CASE = pytest.mark.parametrize(
 
 @functools.cache
 def built(folder: Path, case: Existing) -> Path:
-    """The program; the test is skipped where a tool is not there."""
+    """The program; the test is skipped where a tool is missing."""
     work = folder / str(CASES.index(case))
     work.mkdir(exist_ok=True)
     case.build(work, chosen(folder, case.tools))
@@ -198,7 +199,7 @@ def state_of(path: Path, header: dict[str, int]) -> State:
 
 
 def v1_ranges(data: bytes, address: int) -> list[range]:
-    """Its FDEs: 17 bytes each, behind a header of 28; start i32 from the section's, size u32."""
+    """Its FDEs: 17 bytes each, after a header of 28; start i32 relative to the section, size u32."""
     assert (data[7], data[20:24]) == (0, bytes(4)), "no auxiliary header, no gap"
     (count,) = struct.unpack_from("<I", data, 8)
     found = [struct.unpack_from("<iI", data, 28 + 17 * index) for index in range(count)]
@@ -210,7 +211,7 @@ def sections_of(path: Path) -> list[dict[str, int]]:
 
 
 def info(path: Path) -> tuple[int, list[dict[str, object]], list[str]]:
-    """Bytes of code, what the command says of each `.sframe`, and the same as text, a line a section."""
+    """Bytes of code, what the command prints for each `.sframe`, and the same as text, one line per section."""
     found = json.loads(command("info", "--json", path).stdout)
     text = command("info", path).stdout.splitlines()
     lines = [text[index + 1] for index, line in enumerate(text) if line.startswith(".sframe")]
@@ -240,7 +241,7 @@ def test_info_tells_the_true_cover(case: Existing, folder: Path) -> None:
 
 
 def test_cover_is_of_code_and_each_byte_counts_once(tmp_path: Path) -> None:
-    """Code is at 0x1000..0x1080, the section behind it: functions that overlap, reach past the code, hold no byte."""
+    """Code is at 0x1000..0x1080, the section after it: functions that overlap, extend past the code, or are empty."""
     row = (fre(0, 8),)
     ranges = [(0x1000, 0x20), (0x1010, 0x30), (0x1070, 0x100), (0x1050, 0), (0x2000, 0x1000)]
     path = tmp_path / "file"
@@ -296,9 +297,9 @@ def test_the_old_place_is_used_or_cleared(tools: Binutils, name: str, folder: Pa
     report = unwindkit.write_sframe(before, after)
     (old,), (new,) = sections_of(before), sections_of(after)
     has_room = new["sh_size"] <= old["sh_size"]
-    # gas shares nothing, and knows nothing of a static libc; at O2 V3 is longer than ours, V1 and V2 are not.
+    # gas shares no FREs and does not see a static libc; at O2 V3 is longer than ours, V1 and V2 are not.
     assert has_room == {"O0": True, "O2": tools is V3, "static": False}[name]
-    # With PT_GNU_SFRAME there, one program header more is needed, and a needless PT_NOTE gives its own.
+    # With an existing PT_GNU_SFRAME one more program header is needed, and a dispensable PT_NOTE gives up its slot.
     assert report.writer == (IN_PLACE if has_room else HEADERS_KEPT)
     assert (new["sh_addr"] == old["sh_addr"]) == has_room
     place, size = old["sh_offset"], old["sh_size"]

@@ -1,7 +1,7 @@
 """AArch64 and s390x programs with a written SFrame section: they run under qemu as before, readelf finds the CFI's rows
-in them, and each row says where the frame is when the program gets there.
+in them, and each row describes the real frame when the program gets there.
 
-What a run finds is judged by `shadow_stack`; that it would notice wrong rows is tested here, too.
+`shadow_stack` judges what a run finds; these tests also check that it would notice wrong rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COMPACT: dict[str, Compact] = {"aarch64": "share", "s390x": "none"}
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """`output` is `program` with an SFrame section, and `rows` is what readelf says of that."""
+    """`output` is `program` with an SFrame section, and `rows` is what readelf reads from that."""
 
     build: Build
     program: Path
@@ -64,7 +64,7 @@ def test_programs_run_as_before(one: Written) -> None:
 
 
 def test_rows_agree_with_readelf_at_every_pc(one: Written) -> None:
-    # No call frame information covers the PLT: its rows are known from its bytes, and judged by execution.
+    # No call frame information covers the PLT: its rows come from its bytes, and are judged by execution.
     plt = Program(one.program).plt
     found = compare(frame_rows(one.program), one.rows, [(plt.start, plt.stop)])
     assert not found.differences, "\n".join(map(str, found.differences[:10]))
@@ -103,7 +103,7 @@ class Recorded:
         return judge(self.written.build.machine, self.program, self.bias, self.steps, RowAt(rows))
 
 
-# Some of what their rows are made of: the CFA's base, then FP and RA unsaved, in a slot, or in a register.
+# Some components of their rows: the CFA's base, then FP and RA unsaved, in a slot, or in a register.
 RECORDED = {
     "aarch64-O1-pac-ret-leaf": {"sp u u", "sp u u[s]", "sp u c[s]", "fp c c[s]"},
     "aarch64-O0-pac-ret-b-key": {"sp u u", "sp u u[s]", "sp c c[s]", "fp c c[s]"},
@@ -163,7 +163,7 @@ def test_a_wrong_cfa_base_is_noticed(run: Recorded) -> None:
     other = {"sp": "fp", "fp": "sp"}
     rows = run.written.rows
     verdict = run.judged(changed(rows, lambda text: replace(text, cfa=other[text.cfa[:2]] + text.cfa[2:])))
-    # Often both are right: FP is a copy of SP in most frames.
+    # Often either is right: FP is a copy of SP in most frames.
     assert noticed(verdict, "CFA") > 500
     assert {fault.row.cfa[:2] for fault in verdict.faults} == {"sp", "fp"}
 
@@ -185,7 +185,7 @@ def test_a_wrong_fp_slot_or_register_is_noticed_at_every_step(run: Recorded) -> 
 def test_registers_said_to_be_unsaved_are_noticed(run: Recorded) -> None:
     rows = run.written.rows
     verdict = run.judged(changed(rows, lambda text: SframeText(text.cfa, "u", "u" + text.ra[-3:] * ("[s]" in text.ra))))
-    # Until they are used for something else, they are still there.
+    # Until the registers are reused, they still hold the values.
     assert noticed(verdict, "RA") > 1_000
     assert noticed(verdict, "FP") > 200
 

@@ -1,7 +1,7 @@
 """Mutated `.sframe` sections of every version and ABI, by every reader: only ParseError comes out, and engines agree.
 
-Strategy: as in test_fuzz.py. Where a table can be made of what is left, and its functions don't overlap, the look-up
-by bytes says the same as the look-up in the table.
+Strategy: as in test_fuzz.py. Where a table can still be read, and its functions don't overlap, looking up in the bytes
+finds the same rows as looking up in the table.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ READERS: tuple[Callable[[bytes, int], object], ...] = (
 
 
 def agree(data: bytes, address: int) -> list[bool]:
-    """Each reader gives the same on both engines, and nothing but ParseError leaves; which of them could read."""
+    """Each reader gives the same result on both engines, and raises nothing but ParseError; returns the readers that
+    succeeded."""
     could = []
     for read in READERS:
         outcomes = []
@@ -64,7 +65,7 @@ def agree(data: bytes, address: int) -> list[bool]:
 
 
 def assert_look_ups_agree(data: bytes, address: int) -> bool:
-    """The table that was made answers as the bytes do, if no two functions hold one PC; whether it was so."""
+    """The table, if any, answers as the bytes do, unless two functions share a PC; returns whether it was compared."""
     table = from_sframe(data, address)
     functions = table.functions
     order = np.argsort(functions.start, kind="stable")

@@ -1,4 +1,5 @@
-"""gas 2.44's own tests of SFrame V2, converted by us: right by readelf 2.47, and what gas writes but for its choices.
+"""gas 2.44's own tests of SFrame V2, converted by us: correct by readelf 2.47, and equal to what gas writes except for
+its choices.
 
 Strategy: see gas_tests.py; V2 is without the PC-relative flag here. `GAS_DIFFERS` names each difference.
 """
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.oracle("trixie")
 CASES = cases_of(IN_2_44)
 EVERY_TEST = for_each(CASES)
 
-# What we refuse: from, to, counted from the start of the code.
+# What we refuse: from, to, relative to the start of the code.
 REFUSED = {
     "common-empty-2": [(0, 12, Reason.NO_CFA)],
     "common-empty-3": [(0, 12, Reason.RETURN_COLUMN)],
@@ -56,7 +57,7 @@ GAS_DIFFERS = {
     ("cfi-sframe-common-2", 183): Difference(NO_CODE, ["an FDE of gas's alone: +0, 0 bytes"]),
     ("cfi-sframe-common-3", 62): Difference(NO_CODE, ["an FDE of gas's alone: +0, 0 bytes"]),
     ("cfi-sframe-common-3", 183): Difference(NO_CODE, ["an FDE of gas's alone: +0, 0 bytes"]),
-    # AMD64's CFA offset is 8 from the start, so that `.cfi_def_cfa_offset 8` changes nothing either.
+    # AMD64's CFA offset is 8 at the start, so `.cfi_def_cfa_offset 8` changes nothing either.
     ("cfi-sframe-common-6", 62): Difference(NO_CHANGE, ["an FRE of gas's alone: +4", "an FRE of gas's alone: +8"]),
     ("cfi-sframe-common-6", 183): Difference(NO_CHANGE, ["an FRE of gas's alone: +8"]),
     ("cfi-sframe-common-7", 62): Difference(NO_CHANGE, ["an FRE of gas's alone: +4", "an FRE of gas's alone: +8"]),

@@ -1,8 +1,8 @@
-"""SFrame V1 as GNU as and ld 2.40 write it, which alone do: read as readelf 2.40 reads it, true to the CFI beside it.
+"""SFrame V1 as written by GNU as and ld 2.40, its only writers: read as by readelf 2.40, and in agreement with the CFI.
 
-Strategy: gas 2.44's own tests, and C that the system's compiler makes assembler of, each assembled by gas 2.40 with
-`.eh_frame` and `.sframe`. Our table is held against readelf's rows of the `.eh_frame`, our dump against readelf 2.40's
-of the `.sframe`, for which `as_printed_by_2_40` names the differences to 2.47, whose format ours is.
+Strategy: gas 2.44's own tests, and C compiled to assembler by the system's compiler, each assembled by gas 2.40 with
+`.eh_frame` and `.sframe`. Our table is compared with readelf's rows of the `.eh_frame`, our dump with readelf 2.40's of
+the `.sframe`; `as_printed_by_2_40` lists the differences to 2.47, whose format our dump follows.
 """
 
 from __future__ import annotations
@@ -30,27 +30,28 @@ from ..support.texts.readelf_text import frame_rows
 
 pytestmark = pytest.mark.oracle("trixie", "bookworm")
 
-# Of the directives in the tests, gas 2.40 does not know this one.
+# The one directive in the tests that gas 2.40 does not know.
 NOT_ASSEMBLED = {("cfi-sframe-aarch64-4", 183): "unknown pseudo-op: `.cfi_negate_ra_state_with_pc'"}
 EVERY_TEST = for_each([case for case in cases_of(IN_2_44) if case not in NOT_ASSEMBLED])
-# Of these gas converts nothing, and ld leaves an empty section: no code, no CFA, another return column.
+# gas converts nothing in these, and ld leaves an empty section: no code, no CFA, another return column.
 EMPTY = ("common-empty-1", "common-empty-2", "common-empty-3")
 
 
 @pytest.fixture(scope="session", name="tests")
 def _tests(tmp_path_factory: pytest.TempPathFactory) -> GasTests:
-    """2.40 has none: those of 2.44."""
+    """2.40 has no such tests: these are those of 2.44."""
     return GasTests(unpacked(tmp_path_factory.getbasetemp(), "trixie", "2.44"), "bookworm", version=1)
 
 
 @functools.cache
 def linked(tests: GasTests, name: str, machine: int) -> Path:
-    """A test of gas's, with `.eh_frame` and `.sframe`."""
+    """One of gas's tests, with `.eh_frame` and `.sframe`."""
     return built(tests, with_eh_frame(tests, name), machine, "--gsframe")[1]
 
 
 def said_of_cfi(path: Path) -> dict[int, str | None]:
-    """What readelf says of the `.eh_frame` at each PC, in SFrame's notation; None where SFrame cannot say it."""
+    """The row of the `.eh_frame` that readelf shows at each PC, in SFrame's notation; None where SFrame cannot express
+    it."""
     frame = frame_rows(path)
     pieces = referee._pieces(frame.start, frame.end, frame.first_row, frame.pc, frame.text)
     said: dict[int, str | None] = {}
@@ -80,7 +81,7 @@ def printed_by_us(data: bytes, address: int) -> str:
 
 
 def assert_read_as_by_readelf(path: Path) -> None:
-    """Law 2, our dump, and that readelf 2.47 is of no use here: it refuses version 1."""
+    """Law 2, our dump, and a check that readelf 2.47 is of no use here: it refuses version 1."""
     data, address = section_of(path)
     record, end = engine.parse(sframe.SframeSection, Section.of(".sframe", data, address), 0, len(data))
     assert (engine.build(record), end) == (data, len(data))
@@ -137,13 +138,13 @@ def test_v1_of_gas_goes_through_version_3_to_version_2(name: str, machine: int, 
 # --- C --------------------------------------------------------------------------------------------------------
 
 C_FLAGS = pytest.mark.parametrize("flag", ["-O0", "-O2", "-Os"])
-# The one function of C_SOURCE with rows that V1 cannot say (DRAP: the CFA is *(rbp - n)): gas drops all of it.
+# The one function of C_SOURCE with rows that V1 cannot express (DRAP: the CFA is *(rbp - n)): gas drops all of it.
 DROPPED = "aligned_variable"
 
 
 @functools.cache
 def linked_c(tests: GasTests, flag: str) -> Path:
-    """The C of `compiled` as a library that calls by a lazy PLT."""
+    """The C of `compiled` as a library with calls through a lazy PLT."""
     compiled.require_x86_64()
     source = tests.folder / f"frames{flag}.s"
     (tests.folder / "frames.c").write_text(C_SOURCE)
@@ -153,7 +154,7 @@ def linked_c(tests: GasTests, flag: str) -> Path:
 
 
 def function_of(path: Path, name: str) -> range:
-    """Where a function is, by readelf's symbol table, from the start of the code."""
+    """The range of a function by readelf's symbol table, relative to the start of the code."""
     symbols = run_oracle("readelf", "-sW", path)
     (match,) = re.findall(rf"^ +\d+: ([0-9a-f]+) +(\d+) FUNC .* {name}$", symbols, re.MULTILINE)[:1]
     return range(int(match[0], 16) - TEXT, int(match[0], 16) - TEXT + int(match[1]))
@@ -181,7 +182,7 @@ def test_v1_of_compiled_c_says_what_the_call_frame_information_says(flag: str, t
     assert said_of_table(table, 62) == expected
     assert len(expected) > 2000
 
-    # Look-ups say the same as the table, at each PC.
+    # Look-ups find the same rows as the table, at each PC.
     pcs = np.arange(plt.start, max(expected) + 2, dtype=np.int64).astype(np.uint64) + np.uint64(TEXT)
     by_bytes, by_table = find_fres(data, pcs, address), find_rows(table, pcs)
     assert by_bytes.fde.tolist() == by_table.function.tolist()
@@ -195,7 +196,7 @@ def test_v1_of_compiled_c_says_what_the_call_frame_information_says(flag: str, t
 
 
 def test_v1_of_ld_with_fdes_that_overlap_is_read(tests: GasTests) -> None:
-    """ld 2.40 describes `.plt.sec` as if it began with a first entry: its last FDE lies over what follows."""
+    """ld 2.40 describes `.plt.sec` as if it began with a first entry: its last FDE overlaps the code after it."""
     source = tests.folder / "lazy-calls.s"
     source.write_text(".globl f\nf: .cfi_startproc\n call a@plt\n call b@plt\n ret\n .cfi_endproc\n")
     objects = [source.with_suffix(".o"), source.with_suffix(".so")]
@@ -207,7 +208,8 @@ def test_v1_of_ld_with_fdes_that_overlap_is_read(tests: GasTests) -> None:
     ends = functions.start + functions.size
     assert (ends[:-1] > functions.start[1:]).tolist() == [False, False, False, True]
     assert functions.repetition.tolist() == [0, 16, 0, 16, 0]
-    # An unwinder finds the last FDE that starts before the PC, the table gives it to the one that starts first.
+    # An unwinder finds the last FDE that starts before the PC, the table assigns the PC to the function that starts
+    # first.
     pc = functions.start[4]
     assert find_fres(data, pc, address).fde.tolist() == [4]
     assert find_rows(from_sframe(data, address), pc).function.tolist() == [3]

@@ -1,4 +1,5 @@
-"""gas 2.47's own tests of SFrame V3, converted by us: right by readelf 2.47, and what gas writes but for its choices.
+"""gas 2.47's own tests of SFrame V3, converted by us: correct by readelf 2.47, and equal to what gas writes except for
+its choices.
 
 Strategy: see gas_tests.py. `GAS_DIFFERS` names each difference; `FAULTS` are sources that gas is known to get wrong.
 """
@@ -42,10 +43,10 @@ pytestmark = pytest.mark.oracle("forky")
 
 CASES = cases_of(IN_2_47)
 EVERY_TEST = for_each(CASES)
-NOT_ASSEMBLED = "cfi-sframe-common-pr34026"  # of an open `.cfi_startproc`, which is an error
-NO_SECTION = "cfi-sframe-common-1c"  # of `--gsframe=no`
+NOT_ASSEMBLED = "cfi-sframe-common-pr34026"  # has an open `.cfi_startproc`, which is an error
+NO_SECTION = "cfi-sframe-common-1c"  # is run with `--gsframe=no`
 
-# What we refuse: from, to, counted from the start of the code.
+# What we refuse: from, to, relative to the start of the code.
 REFUSED = {
     "common-empty-2": [(0, 12, Reason.NO_CFA)],
     "common-empty-3": [(0, 12, Reason.RETURN_COLUMN)],
@@ -63,7 +64,7 @@ FOUR = ["an FDE of ours alone: +0, 4 bytes"]
 PLAIN_FOUR = [*FOUR, "+0..+4: gas says nothing, we say sp+8 u f"]
 NO_BYTES = Difference(NO_CODE, ["an FDE of gas's alone: +0, 0 bytes"])
 REPEATED = Difference(NO_CHANGE, ["an FRE of gas's alone: +8"])
-# AMD64's CFA offset is 8 from the start, s390x's 160, so that `.cfi_def_cfa_offset 8` changes nothing in AMD64 either.
+# At the start AMD64's CFA offset is 8, s390x's 160, so `.cfi_def_cfa_offset 8` changes nothing in AMD64 either.
 REPEATED_TWICE = Difference(NO_CHANGE, ["an FRE of gas's alone: +4", "an FRE of gas's alone: +8"])
 BEYOND = NO_FRES.format("the offset beyond 32 bits is given at the function's end, and holds nowhere")
 OF_NO_BYTES = ["1", "1b", "1d", "2", "3", "13"]
@@ -169,7 +170,7 @@ def test_gas_s_sections_build_back_to_their_bytes(name: str, machine: int, tests
 def test_gas_s_sections_are_read_as_readelf_reads_them(name: str, machine: int, tests: GasTests) -> None:
     gas = gas_of(tests, name, machine)
     data, address = section_of(gas.linked)
-    # ld leaves out a section without FDEs.
+    # ld omits a section without FDEs.
     assert (data == b"") == (gas.expected == (0, 0) or name == NO_SECTION)
     if data:
         of_table = said_of_table(from_sframe(data, address), machine)
@@ -212,8 +213,8 @@ def test_a_changed_word_is_seen_by_both_comparisons(tests: GasTests, tmp_path: P
 
 
 class Fault(NamedTuple):
-    """A function that gas says wrongly or not at all, though its call frame information is plain; what is sayable of
-    it; and what we refuse."""
+    """A function that gas encodes wrongly or not at all, though its call frame information is plain; the part of it
+    that SFrame can express; and what we refuse."""
 
     machine: int
     reason: str

@@ -1,8 +1,8 @@
 """Hostile `.sframe` sections and every reader: table, look-up, dump, JSON; V1 and V2, both byte orders.
 
-Strategy: sections are packed here field by field, for AArch64, which has both byte orders. A fault is a ParseError
-with section, offset and record in each reader that it concerns; what is none has an exact result in each. The dump
-looks nothing up: it prints what is stored, as readelf 2.47 does.
+Strategy: sections are packed here field by field, for AArch64, which has both byte orders. A fault is a ParseError with
+section, offset and record in each reader that checks it; everything else has an exact result in each. The dump looks
+nothing up: it prints what is stored, as readelf 2.47 does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SP8, SP16 = row(0, on(31, 8)), row(4, on(31, 16))
 
 @dataclass(frozen=True, slots=True)
 class Fde:
-    """Function descriptor entry; `start` counts from the section."""
+    """Function descriptor entry; `start` is relative to the section."""
 
     start: int = 0x1000
     size: int = 16
@@ -43,7 +43,7 @@ class Fde:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What sections are packed as."""
+    """The variant that sections are packed in."""
 
     version: int
     order: ByteOrder
@@ -57,7 +57,7 @@ class Kind:
         return HEADER + fdes * self.fde_size
 
     def section(self, *fdes: Fde, fres: str = FRES, **header: int) -> bytes:
-        """A section at 0; `header` are fields that lie."""
+        """A section at 0; `header` holds false values of header fields."""
         end = "<" if self.order == "little" else ">"
         data = b""
         for fde in fdes or (Fde(),):
@@ -96,7 +96,7 @@ def printed(data: bytes) -> list[str]:
 
 
 def plain(data: bytes) -> list[dict[str, object]]:
-    """The FDEs as JSON has them."""
+    """The FDEs as in JSON."""
     return list(sframe_json(Section.of(".sframe", data))[1])
 
 
@@ -177,7 +177,7 @@ def test_auxiliary_header_longer_than_the_section(kind: Kind, read: Reader) -> N
     error = refused(read, kind.section(auxhdr_len=255))
     assert place(error) == (".sframe", 0, "header.num_fdes")
     assert error.reason.startswith(f"the sub-section reaches to {HEADER + 255 + kind.fde_size:#x}, the section to ")
-    # One that pushes only the FREs out of the section: it is they that are not there.
+    # This one pushes only the FREs out of the section: they are what is missing.
     assert place(refused(read, kind.section(auxhdr_len=6))) == (".sframe", 0, "header.fre_len")
 
 
@@ -254,7 +254,7 @@ def test_fres_that_do_not_ascend(kind: Kind) -> None:
         assert place(error) == (".sframe", kind.fres_offset() + 6, "FDE[0].FRE")
         assert error.reason == "the start address is not above that of the FRE before"
         assert printed(data)[-1] == line(0x1000 + int(second, 16), "sp+24")
-    # A look-up goes on to the first FRE behind the PC, and no further.
+    # A look-up reads up to the first FRE past the PC, and no further.
     assert found(kind.section(Fde(count=3), fres="00 03 08  08 03 10  04 03 18"), 0x1007) == [(0, 8)]
 
 
@@ -265,7 +265,7 @@ def test_pcmask_block_of_0(kind: Kind) -> None:
     data = kind.section(Fde(info=0x10, repetition=0))
     lines = [*head(0, 0x1000, 16, "[m]"), line(0, "sp+8"), line(4, "sp+16")]
     assert printed(data) == lines
-    if kind.version == 1:  # it has no such field: 16 bytes are meant
+    if kind.version == 1:  # no such field: blocks have 16 bytes
         assert from_sframe(data).function(0).repetition == 16
         return
     for read in (TABLE, LOOKUP):
@@ -313,7 +313,7 @@ def test_pcmask_function_of_size_0(kind: Kind) -> None:
 
 def test_overlapping_fdes(kind: Kind) -> None:
     data = kind.section(Fde(size=0x20), Fde(start=0x1008, size=8), Fde(start=0x1018, size=16))
-    # In the table a PC is the function's that starts first; a look-up goes back to the last that starts before the PC.
+    # In the table a PC belongs to the function that starts first; a look-up finds the last that starts before the PC.
     rules = by_pc(from_sframe(data))
     assert list(zip(rules.start.tolist(), rules.end.tolist(), strict=True)) == [(0x1000, 0x1004), (0x1004, 0x1028)]
     assert found(data, 0x1007, 0x1008, 0x100C, 0x1010, 0x1017, 0x1018, 0x1027, 0x1028) == [
@@ -336,7 +336,7 @@ def test_fre_start_past_the_function(kind: Kind) -> None:
     assert function.rows == (row(0, NO_CFA),)
     assert len(by_pc(from_sframe(data)).start) == 0
     assert found(data, 0x1000, 0x100F, 0x1010) == [(0, None), (0, None), (-1, None)]
-    # In a repetitive block, what is past the block.
+    # In a repetitive block: beyond the block.
     data = kind.section(Fde(size=48, info=0x10, repetition=16), fres="00 03 08  10 03 10")
     assert from_sframe(data).function(0).rows == (SP8,)
     assert found(data, 0x100F, 0x1010, 0x102F) == [(0, 8)] * 3
@@ -373,7 +373,7 @@ PRINTED = {
 @pytest.mark.parametrize("name", PRINTED)
 def test_what_is_no_fault_is_printed_as_readelf_prints_it(name: str, tmp_path: Path) -> None:
     fdes, fres = PRINTED[name]
-    # Not among them: an FRE past its function, on which readelf aborts.
+    # Not included: an FRE past its function, on which readelf aborts.
     data = Kind(2, "little").section(*fdes, fres=fres, flags=SORTED | 4)
     path = tmp_path / "wrapped"
     wrapped_section(path, data, 0x40000, 183, "little")

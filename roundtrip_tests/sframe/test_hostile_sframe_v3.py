@@ -1,4 +1,5 @@
-"""Hostile `.sframe` sections of version 3: each fault gives ParseError with section, offset and record, whoever reads.
+"""Hostile `.sframe` sections of version 3: each fault gives ParseError with section, offset and record, in every
+reader.
 
 Strategy: two sections made by hand, one with FLEX words, of which each case changes some bytes; both engines.
 """
@@ -84,7 +85,7 @@ def test_section_cut_anywhere(size: int) -> None:
 
 
 HEADERS = [
-    # A flag of version 2, which 3 does not have; and unknown ones.
+    # A flag of version 2, which 3 does not have; and unknown flags.
     (3, "07", 3, "header.flags", "has the bits 0x2, which version 3 does not define"),
     (3, "0d", 3, "header.flags", "has the bits 0x8, which version 3 does not define"),
     (3, "85", 3, "header.flags", "has the bits 0x80, which version 3 does not define"),
@@ -131,7 +132,7 @@ def test_fde_that_lies(where: int, text: str, field: str, reason: str) -> None:
 
 
 def test_attribute_that_ends_the_sub_section_is_that_of_an_outermost_frame() -> None:
-    # At its last five bytes: no FREs, of type 0.
+    # The sub-section's last five bytes: no FREs, of type 0.
     data = changed(PLAIN[:49] + octets("ff 0000 00 00 00"), 40, "06000000")
     data = data[:16] + octets("0b000000") + data[20:]
     table = from_sframe(data)
@@ -176,7 +177,7 @@ def test_fre_that_lies(data: bytes, where: int, text: str, offset: int, reason: 
 
 @pytest.mark.parametrize(("where", "text"), [(52, "00"), (49, "05")])
 def test_starts_that_do_not_ascend(where: int, text: str) -> None:
-    # A look-up stops at the first FRE behind its PC, and sees no order.
+    # A look-up stops at the first FRE past its PC, and does not check the order.
     with pytest.raises(ParseError) as caught:
         from_sframe(changed(PLAIN, where, text))
     assert place(caught.value) == (".sframe", 52, "FDE[0].FRE")
@@ -227,7 +228,7 @@ def test_words_that_mean_nothing(body: str, reason: str) -> None:
 
 @pytest.mark.parametrize(("body", "reason"), WORDS)
 def test_words_that_mean_nothing_are_not_found(body: str, reason: str) -> None:
-    # Alone, too: a look-up that asks for no flexible function knows what a plain one may have.
+    # Also alone: a look-up that reaches no flexible function still knows the valid words of a plain one.
     for pcs in ([0x1000], [0x1010, 0x1000]):
         with pytest.raises(ParseError) as caught:
             find_fres(beside_flexible(body), pcs)

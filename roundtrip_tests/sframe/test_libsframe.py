@@ -1,9 +1,9 @@
 """libsframe (Debian's libsframe3, of binutils 2.47) and our look-ups answer every PC of real libraries alike.
 
-Strategy: a library's call frame information is written, and every byte address from below the first function to
-behind the last is asked of libsframe's decoder, of `find_fres`, which reads the same bytes, of `find_rows`, which has
-the table that `from_sframe` made of them, and of the table that the library itself gave, before anything was shared
-or merged. No product code stands between libsframe and its answers.
+Strategy: a library's call frame information is written as SFrame, and every byte address from below the first function
+to past the last is looked up by libsframe's decoder, by `find_fres`, which reads the same bytes, by `find_rows` in the
+table that `from_sframe` read from them, and in the library's original table, before anything was shared or merged. No
+product code is between libsframe and its answers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ENTRY = np.dtype(
 DEFAULT_FDE, FLEX_FDE = 0, 1  # SFRAME_FDE_TYPE_*: all of V2 are DEFAULT
 RA_OFFSET_INVALID = 0  # SFRAME_FRE_RA_OFFSET_INVALID
 MAX_WORDS = 6  # MAX_NUM_DATAWORDS
-BEYOND = 32  # bytes that are asked before the first and behind the last function
+BEYOND = 32  # bytes that are looked up before the first and after the last function
 
 
 # --- what libsframe says --------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ BEYOND = 32  # bytes that are asked before the first and behind the last functio
 
 @pytest.fixture(scope="session", name="libsframe")
 def _libsframe() -> ctypes.CDLL:
-    """libsframe in this process: it asks for nothing that a C library of the last ten years lacks."""
+    """libsframe in this process: it needs only what any C library of the last ten years provides."""
     library = ctypes.CDLL(str(next(oracle_root().glob(LIBSFRAME))))
     pointer, code = ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)
     library.sframe_decode.restype = pointer
@@ -82,19 +82,19 @@ def decoder_of(libsframe: ctypes.CDLL, data: bytes) -> Iterator[ctypes.c_void_p]
 
 
 def answers_of_libsframe(libsframe: ctypes.CDLL, data: bytes, pcs: Sequence[int]) -> Answers:
-    """What `sframe_find_fre` says; `pcs` count from the section's start."""
+    """The result of `sframe_find_fre`; `pcs` are relative to the section's start."""
     return answers_and_words(libsframe, data, pcs)[0]
 
 
 def answers_and_words(libsframe: ctypes.CDLL, data: bytes, pcs: Sequence[int]) -> tuple[Answers, I64]:
-    """As `answers_of_libsframe`, and the words of each FRE as they are stored, which FLEX FDEs give another meaning."""
+    """As `answers_of_libsframe`, and the words of each FRE as stored, which have another meaning in FLEX FDEs."""
     entries = np.zeros(len(pcs), ENTRY)
     places = range(entries.ctypes.data, entries.ctypes.data + entries.nbytes, ENTRY.itemsize)
     find = libsframe.sframe_find_fre
     with decoder_of(libsframe, data) as decoder:
         codes = [find(decoder, pc, place) for pc, place in zip(pcs, places, strict=True)]
         found = np.array(codes) == 0
-        # The accessors are asked once for each run of equal entries.
+        # The accessors are called once for each run of equal entries.
         is_new = np.ones(len(entries), np.bool_)
         is_new[1:] = entries[1:] != entries[:-1]
         firsts = np.flatnonzero(is_new)
@@ -107,7 +107,7 @@ def answers_and_words(libsframe: ctypes.CDLL, data: bytes, pcs: Sequence[int]) -
 
 
 def _words(entries: np.ndarray[Any, Any]) -> I64:
-    """The words of each entry, as signed numbers; 0 beyond those that it has."""
+    """The words of each entry, as signed numbers; 0 for missing ones."""
     octets_of, info = entries["words"].copy().view("u1").reshape(-1, 24), entries["info"]
     words = np.zeros((len(entries), MAX_WORDS), np.int64)
     for size, code in enumerate(("i1", "i2", "i4")):  # SFRAME_FRE_DATAWORD_1B, _2B, _4B
@@ -130,7 +130,7 @@ def _accessed(libsframe: ctypes.CDLL, decoder: ctypes.c_void_p, entry: int) -> t
 
 
 def flex_ranges(libsframe: ctypes.CDLL, data: bytes) -> list[tuple[int, int]]:
-    """Start and size of the FLEX FDEs of a section of version 3; they count from its start."""
+    """Start and size of the FLEX FDEs of a section of version 3; starts are relative to the section's."""
     found = []
     start, (num_fres, size) = ctypes.c_int64(), (ctypes.c_uint32(), ctypes.c_uint32())
     info, kind, block = ctypes.c_uint8(), ctypes.c_uint8(), ctypes.c_uint8()
@@ -139,7 +139,7 @@ def flex_ranges(libsframe: ctypes.CDLL, data: bytes) -> list[tuple[int, int]]:
     with decoder_of(libsframe, data) as decoder:
         for fde in range(libsframe.sframe_decoder_get_num_fidx(decoder)):
             assert libsframe.sframe_decoder_get_funcdesc_v3(decoder, fde, *told) == 0
-            # The start counts from its own field.
+            # The start is relative to its own field.
             field = libsframe.sframe_decoder_get_offsetof_fde_start_addr(decoder, fde, ctypes.byref(error))
             if kind.value & 31 == FLEX_FDE:
                 found.append((field + start.value, size.value))
@@ -152,7 +152,7 @@ SID = {"libc": "libc6", "libstdc++": "libstdc++6"}
 
 
 def library_of(place: str, name: str) -> Path:
-    """The library of this machine, or of a suite's folder."""
+    """The library of this machine, or from a suite's folder."""
     if place == "host":
         path = next((Path(path) for path in REAL_FILES if Path(path).name.startswith(f"{name}.")), None)
         return path or absent(f"this machine has no {name}")
@@ -161,14 +161,14 @@ def library_of(place: str, name: str) -> Path:
 
 
 class AtLeast(NamedTuple):
-    """PCs, rounded down, that are asked, and that are in a function (2026-11)."""
+    """PCs, rounded down, that are looked up, and that are in a function (2026-11)."""
 
     asked: int
     found: int
 
 
 FIGURES = {"libc": AtLeast(1_200_000, 1_150_000), "libstdc++": AtLeast(1_000_000, 990_000)}
-# The entries of the lazy PLT, whose CFA is 8 higher from that byte on (`push`): GNU ld's for x86-64.
+# The entries of the lazy PLT, with a CFA 8 higher after byte 11 (`push`): GNU ld's for x86-64.
 PLT_BLOCK, PUSHED = 16, 11
 
 
@@ -178,7 +178,8 @@ def cases() -> list[Any]:
     for place, (name, version) in itertools.product(("host", "sid-amd64", "sid-arm64", "sid-s390x"), sections):
         marks = [] if place == "host" else [pytest.mark.oracle(place)]
         compacts = ("none", "share", "merge") if version == 2 else ("share", "merge")
-        # On a host of the other byte order, libsframe turns each FRE round once: it takes none that are shared.
+        # On a host of the other byte order, libsframe byte-swaps each FRE where it is referenced: it rejects shared
+        # ones.
         for compact in ("none", "merge") if place == "sid-s390x" else compacts:
             case = f"{place}-{name}-v{version}-{compact}"
             found.append(pytest.param(place, name, version, compact, marks=marks, id=case))
@@ -200,7 +201,7 @@ def test_every_pc_is_answered_alike(
     theirs, words = answers_and_words(libsframe, data, range(pcs.start - address, pcs.stop - address))
     at = find_fres(data, pcs, address)
     assert np.array_equal(words[:, : at.fres.words.shape[1]], at.fres.words)
-    # FLEX words are compared as they are stored; an outermost frame has none. Version 2 has neither.
+    # FLEX words are compared as stored; an outermost frame has none. Version 2 has neither.
     flex = [(address + start, size) for start, size in flex_ranges(libsframe, data)] if version == 3 else []
     said = ~(is_in(flex, pcs) | (theirs.found & (theirs.fields["info"] == 0) & (version == 3)))
     ours = answers_of_fres(at)
@@ -243,8 +244,8 @@ def assert_the_lazy_plt_is_repetitive(table: UnwindTable, theirs: Answers, pcs: 
 def assert_functions_are_answered(
     projected: UnwindTable, refusals: Refusals, theirs: Answers, pcs: range, said: Flags, *, is_merged: bool
 ) -> None:
-    """At every PC of the library's own functions that is not refused there is an FRE, and it says what the library's
-    rows say; at every other PC there is none, but in the padding between functions that are merged."""
+    """Every PC of the library's own functions that is not refused has an FRE that encodes the library's rows; no other
+    PC has one, except in the padding between merged functions."""
     rows_at = find_rows(projected, pcs)
     refused = is_in(zip(refusals.start.tolist(), (refusals.end - refusals.start).tolist(), strict=True), pcs)
     inside = (rows_at.function >= 0) & ~refused
@@ -256,7 +257,7 @@ def assert_functions_are_answered(
     assert where.sum() > 0.95 * theirs.found.sum()
     rows_at.row[~where] = -1
     expected = answers_of_rows(projected, rows_at, theirs.fields["info"])
-    # Starts count from other functions.
+    # Starts are relative to other functions.
     expected = replace(expected, fields=expected.fields | {"start": theirs.fields["start"]})
     assert expected.differences(theirs, pcs, where) == []
 
@@ -277,7 +278,7 @@ def test_telling_pcs_of_any_section_that_we_write_are_answered_alike(
     address = data.draw(st.sampled_from([0, 8, 0x7FFFF000]))
     section, _ = to_sframe(table, section_address=address, compact="none")
     written = from_sframe(section, address)
-    # libsframe looks at 32 bits of a distance.
+    # libsframe compares 32 bits of a distance.
     pcs = [pc for pc in telling_pcs(written) if pc < 1 << 32]
     at = find_fres(section, pcs, address)
     theirs = answers_of_libsframe(libsframe, section, [pc - address for pc in pcs])
@@ -316,7 +317,7 @@ def test_libsframe_says_what_a_section_made_by_hand_says_and_a_changed_one_does_
 
 
 def test_a_library_that_is_not_here_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where oracles are required its absence fails the test, else it skips it."""
+    """Without libsframe the test fails where oracles are required, and is skipped elsewhere."""
     monkeypatch.setenv("UNWINDKIT_REQUIRE_ORACLES", "1")
     with pytest.raises(pytest.fail.Exception, match="this machine has no libnone"):
         library_of("host", "libnone")

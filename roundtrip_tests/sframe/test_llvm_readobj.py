@@ -1,7 +1,8 @@
-"""LLVM's reader (llvm-readobj 22 of Debian sid) finds in our V2 sections what readelf and the CFI say, entry by entry.
+"""LLVM's reader (llvm-readobj 22 of Debian sid) finds the same in our V2 sections as readelf and the CFI, entry by
+entry.
 
-Strategy: real files are written with FREs shared and with neighbours merged; LLVM's text is taken apart whole and held
-against readelf's of the same bytes, against the FDEs' fields as our reader has them, and against the file's own CFI.
+Strategy: real files are written with FREs shared and with neighbours merged; LLVM's text is parsed completely and
+compared with readelf's of the same bytes, with the FDEs' fields from our reader, and with the file's own CFI.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ..support.texts.readelf_text import FrameRows, SframeRows, frame_rows
 from ..support.wrapped import rows_of_bytes, wrapped_section
 
 pytestmark = pytest.mark.oracle(SUITE)
-MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine; s390x's words LLVM does not interpret
+MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine; LLVM does not interpret s390x's words
 
 
 def cases() -> list[Any]:
@@ -76,7 +77,7 @@ def assert_same_fields(found: LlvmSframe, data: bytes, address: int) -> None:
 
 
 def between(frame: FrameRows) -> list[tuple[int, int]]:
-    """The gaps between functions, where anything may be said."""
+    """The gaps between functions, where any rule is allowed."""
     order = np.argsort(frame.start)
     ends, starts = np.maximum.accumulate(frame.end[order])[:-1].tolist(), frame.start[order][1:].tolist()
     return [(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
@@ -87,7 +88,7 @@ S390X = octets("""
     00000fe4 00000004 00000000 00000001 00 00 0000
     00 07 14 d0 21   # CFA r15+320, RA at CFA-48, FP in f0
 """)
-# Two rows of a function of 4 bytes at 0x1000, and what llvm-readobj-22 --sframe (22.1.8) prints of them.
+# Two rows of a function of 4 bytes at 0x1000, and the output of llvm-readobj-22 --sframe (22.1.8) for them.
 SECTION = octets("""
     e2de 02 05 03 00 f8 00  01000000 02000000 07000000 00000000 14000000
     e40f0000 04000000 00000000 02000000 00 00 0000
@@ -181,14 +182,14 @@ def test_the_text_of_a_section_made_by_hand_is_taken_apart_whole(tmp_path: Path)
 
 
 def test_faults_of_llvm_readobj(tmp_path: Path) -> None:
-    """docs/formats/sframe.md lists them; one that is mended is to be taken off there."""
+    """docs/formats/sframe.md lists them; remove one there once LLVM has fixed it."""
     section = tmp_path / "section"
     wrapped_section(section, SECTION, 0, MACHINES["x86_64"], "little")
     said = run_oracle(LLVM_READOBJ, "--sframe", "--elf-output-style=JSON", section, suite=SUITE)
     assert '"Repetitive block size (unused)":0Padding2: 0x0\n,"FREs":' in said
     with pytest.raises(json.JSONDecodeError):
         json.loads(said)
-    # Version 3 is not read, and that is a warning: exit 0.
+    # Version 3 is not read; that is only a warning: exit 0.
     wrapped_section(section, SECTION[:2] + b"\3" + SECTION[3:], 0, MACHINES["x86_64"], "little")
     done = subprocess.run([*oracle_command(LLVM_READOBJ, SUITE), "--sframe", section], capture_output=True, check=False)
     assert done.returncode == 0

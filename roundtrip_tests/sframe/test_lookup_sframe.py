@@ -1,6 +1,6 @@
 """Look-ups in `.sframe` sections made by hand: PCMASK, gaps, order, ends of the address space; what is refused.
 
-Strategy: expected are an FDE and the start of its FRE, PC by PC, worked out from the bytes.
+Strategy: the expected FDE and start of its FRE are worked out from the bytes, PC by PC.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def fres_found(data: bytes, *pcs: int, address: int = 0) -> list[tuple[int, int 
     return [(fde, None if start < 0 else start) for fde, start in zip(at.fde.tolist(), starts, strict=True)]
 
 
-# A block of 16 bytes, at 0x1004: no multiple of it.
+# A block of 16 bytes, at 0x1004, which is not a multiple of 16.
 MASKED = octets("""
     e2de 02 05 03 00 f8 00  01000000 02000000 06000000 00000000 14000000
     e80f0000 28000000 00000000 02000000 10 10 0000   # 0x1004, two and a half blocks
     00 03 08
     0b 03 10
 """)
-# Not flagged as sorted, starts counted from the section; FREs from +2 on.
+# Not flagged as sorted, starts relative to the section; FREs from +2 on.
 UNSORTED = octets("""
     e2de 02 00 03 00 f8 00  05000000 02000000 06000000 00000000 64000000
     00200000 08000000 00000000 02000000 00 00 0000   # FDE[0] 0x2000
@@ -42,7 +42,7 @@ UNSORTED = octets("""
     04 03 10
 """)
 EMPTY = octets("e2de 02 05 03 00 f8 00  00000000 00000000 00000000 00000000 00000000")
-# FDE[0] at the section, which is near the end of the address space; FDE[1] at 0, 16 bytes on.
+# FDE[0] at the section, which is near the end of the address space; FDE[1] at 0, 16 bytes further.
 AT_THE_ENDS = octets("""
     e2de 02 01 03 00 f8 00  02000000 01000000 03000000 00000000 28000000
     00000000 0f000000 00000000 01000000 00 00 0000
@@ -61,7 +61,7 @@ def test_fdes_in_any_order_with_a_gap_before_the_first_fre() -> None:
     assert fres_found(UNSORTED, 0x1FFF, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2007, 0x2008) == [
         *(NOWHERE, (0, None), (0, None), (0, 2), (0, 2), (0, 4), (0, 4), NOWHERE)
     ]
-    # Functions of no bytes, before and behind the one of their start.
+    # Empty functions, before and after the one with the same start.
     assert fres_found(UNSORTED, 0xFFF, 0x1000, 0x1002, 0x1007, 0x1008) == [
         *(NOWHERE, (2, None), (2, 2), (2, 4), NOWHERE)
     ]
@@ -99,7 +99,7 @@ def test_section_without_fdes() -> None:
 
 
 def test_fdes_that_overlap() -> None:
-    """An unwinder goes back to the last FDE that starts before the PC, and to no other that holds it."""
+    """An unwinder uses the last FDE that starts before the PC, and no other FDE that contains it."""
     data = octets("""
         e2de 02 01 03 00 f8 00  02000000 01000000 03000000 00000000 28000000
         00100000 20000000 00000000 01000000 00 00 0000   # FDE[0] 0x1000..0x1020
@@ -107,7 +107,7 @@ def test_fdes_that_overlap() -> None:
         00 03 08
     """)
     assert fres_found(data, 0x1007, 0x1008, 0x100F, 0x1010, 0x101F) == [(0, 0), (1, 0), (1, 0), NOWHERE, NOWHERE]
-    # In the table, the one that starts first has them all.
+    # In the table, the function that starts first has them all.
     assert found_in(from_sframe(data), 0x1007, 0x1008, 0x100F, 0x1010, 0x101F) == [(0, 0)] * 5
 
 
@@ -192,7 +192,8 @@ def test_what_no_pc_can_be_looked_up_by_is_refused_whatever_is_asked(
     ],
 )
 def test_an_fre_that_lies_is_refused_where_a_pc_asks_for_it(text: str, offset: int, reason: str) -> None:
-    # The second FRE is the last of both FDEs; a PC before 11 in FDE[0] asks for it, too, as the first might go on.
+    # The second FRE is the last of both FDEs; a PC before 11 in FDE[0] reads it, too, as the first might extend
+    # further.
     data = TWO[:72] + octets(text) + TWO[73:]
     one_fre = data[:40] + octets("01000000") + data[44:]
     assert fres_found(one_fre, 0x1004, 0x1013) == [(0, 0), (0, 0)]

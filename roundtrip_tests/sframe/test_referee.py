@@ -1,4 +1,4 @@
-"""The referee has teeth: every kind of wrong SFrame is a difference, on texts made by hand."""
+"""The referee detects errors: every kind of wrong SFrame is a difference, on texts made by hand."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_sayable_rows_and_their_text(architecture: Architecture, row: RowText, t
 def test_equal_tables_have_no_difference_and_everything_is_counted() -> None:
     result = referee.compare(frame_of(CFI), parse_sframe_rows(SFRAME))
     assert result.differences == ()
-    # The row at 0x1010 lies past its function; 4 of 40 bytes have a CFA expression.
+    # The row at 0x1010 is past its function; 4 of 40 bytes have a CFA expression.
     assert (result.functions, result.rows, result.rows_compared) == (3, 8, 7)
     assert (result.bytes_compared, result.bytes_unsayable, result.bytes_ambiguous) == (36, 4, 0)
 
@@ -189,7 +189,7 @@ def test_pcmask_function_without_a_repetition_block_is_an_error() -> None:
 
 # --- the key that signs return addresses --------------------------------------------------------------------
 
-# As printed by readelf 2.47 of `.cfi_b_key_frame` for AArch64: two functions of key A, and one of key B between them.
+# As printed by readelf 2.47 for `.cfi_b_key_frame` on AArch64: two functions of key A, and one of key B between them.
 KEYS_CFI = """
 00000000 0000000000000010 00000000 CIE "zR" cf=4 df=-8 ra=30
    LOC           CFA      
@@ -243,7 +243,7 @@ def key_differences(cfi: str, sframe: str) -> list[tuple[Kind, int, int, str, st
     ("old", "new", "expected"),
     [
         ("", "", []),
-        # Nearly all functions sign nothing; the key is said of each all the same.
+        # Nearly all functions sign nothing; each has a key all the same.
         ("8 bytes, pauth = B key", "8 bytes", [(Kind.KEY, 0x1010, 0x1018, "key B", "key A")]),
         ("16 bytes", "16 bytes, pauth = B key", [(Kind.KEY, 0x1000, 0x1010, "key A", "key B")]),
         ("4 bytes", "4 bytes, pauth = B key", [(Kind.KEY, 0x1018, 0x101C, "key A", "key B")]),

@@ -35,7 +35,7 @@ SAYABLE = [
     (AMD64, RowText("exp(breg7 8; plus_uconst 16; deref)", "u", "c-8"), "(sp+24) u f"),
     (AMD64, RowText("exp(breg10 16)", "u", "c-8"), "r10+16 u f"),
     (AMD64, RowText("exp(bregx 31 (r31) -8; deref)", "u", "c-8"), "(r31-8) u f"),
-    # FP and RA in registers, in memory that a register leads to, and at other places than the usual ones.
+    # FP and RA in registers, in memory addressed by a register, and at other offsets than the usual ones.
     (AMD64, RowText("rsp+8", "r11 (r11)", "c-8"), "sp+8 r11+0 f"),
     (AMD64, RowText("rsp+8", "r7 (rsp)", "c-8"), "sp+8 sp+0 f"),
     (AMD64, RowText("rsp+8", "u", "r9 (r9)"), "sp+8 u r9+0"),
@@ -53,7 +53,7 @@ SAYABLE = [
     (AMD64, RowText("rsp+8", "u", "undefined"), "undefined"),
     (AMD64, RowText("exp(breg7 8; lit1; plus)", "undefined", "undefined"), "undefined"),
     (AARCH64, RowText("", "v+8", "undefined[s]"), "undefined"),
-    # In signal frames the SP lies where the CFA is read from.
+    # In signal frames the SP is saved where the CFA is read from.
     (
         AMD64,
         RowText("exp(breg7 160; deref)", "exp(breg7 120)", "exp(breg7 168)", "exp(breg7 160)"),
@@ -64,7 +64,7 @@ UNSAYABLE = [
     (AMD64, RowText("", "u", "c-8")),
     (AMD64, RowText("rsp+2147483648", "u", "c-8")),
     (AMD64, RowText("exp(breg7 -2147483649; deref)", "u", "c-8")),
-    (AMD64, RowText("exp(breg7 8; deref; plus_uconst 8)", "u", "c-8")),  # OCaml's: the offset counts from what is read
+    (AMD64, RowText("exp(breg7 8; deref; plus_uconst 8)", "u", "c-8")),  # OCaml's: the offset is added to what is read
     (AMD64, RowText("exp(breg7 8; deref; deref)", "u", "c-8")),
     (AMD64, RowText("exp(breg7 8; breg16 0; lit15; and; lit11; ge; lit3; shl; plus)", "u", "c-8")),
     (AMD64, RowText("exp(plus_uconst 8)", "u", "c-8")),  # the CFA from itself
@@ -180,7 +180,7 @@ SFRAME = """Contents of the SFrame section .sframe:
 
 
 def frame(rows: str = CFI, **changed: str) -> FrameRows:
-    """The columns; `changed`: instructions of entries, by `_` and their offset."""
+    """The columns; `changed`: instructions of entries, keyed by `_` and their offset."""
     return frame_of(rows, **(PROGRAMS | changed))
 
 
@@ -300,7 +300,7 @@ def test_every_wrong_byte_in_a_flexible_function_is_found(tmp_path: Path) -> Non
     with path.open("rb") as file:
         section = ELFFile(file).get_section_by_name(".sframe")
         place, data = section["sh_offset"], section.data()
-    # FREs of `drap`, at 0, 5, 6, 7 and 8: start, info, pairs of CFA and FP; between these a 0 that pads RA.
+    # FREs of `drap`, at 0, 5, 6, 7 and 8: start, info, pairs of CFA and FP; between these a 0 as padding for RA.
     fres = bytes.fromhex("00043908 05045100 060a5100 00 3300 070a33f8 00 3300 080a3908 00 4900")
     place += data.index(fres)
     for offset in range(place, place + len(fres)):

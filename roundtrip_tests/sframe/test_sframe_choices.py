@@ -1,4 +1,4 @@
-"""What the SFrame encoder chooses: widths, merged rows, splits around what cannot be said, order, sharing."""
+"""What the SFrame encoder chooses: widths, merged rows, splits around what cannot be encoded, order, sharing."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_rows_that_say_the_same_are_one_fre() -> None:
 @pytest.mark.parametrize(
     "rule",
     [
-        RegisterRule(7, RuleKind.VAL_OFFSET, 0),  # what SFrame says of SP anyway
+        RegisterRule(7, RuleKind.VAL_OFFSET, 0),  # SFrame implies this for SP anyway
         RegisterRule(3, RuleKind.EXPRESSION, b"\x30"),  # registers that SFrame does not track
         RegisterRule(12, RuleKind.UNDEFINED),
     ],
@@ -133,7 +133,7 @@ def test_rule_that_sframe_implies_or_does_not_track_is_no_refusal(rule: Register
 
 
 def fp(kind: RuleKind, value: int | bytes = 0) -> tuple[RegisterRule, ...]:
-    """A rule of the frame pointer beside a saved return address."""
+    """A rule of the frame pointer together with a saved return address."""
     return RegisterRule(6, kind, value), SAVED_RA
 
 
@@ -177,7 +177,7 @@ def test_the_fde_is_split_around_a_row_that_cannot_be_said(
     assert refusals == [Refusal(0, 0x1005, 0x1009, reason)]
     assert (before.start, before.size, before.fre_count) == (0x1000, 5, 2)
     assert (after.start, after.size, after.fre_count) == (0x1009, 0x37, 2)
-    # The second FDE's FREs count from its own start.
+    # The second FDE's FREs are relative to its own start.
     assert before.fres[:6] == octets("00 03 08  04 03 10")
     assert after.fres == octets("00 03 10  03 03 08")
 
@@ -257,7 +257,7 @@ OF_OTHER_TARGETS = {
 def test_every_reason_is_met_by_a_test_here() -> None:
     met = {reason for reason, *_ in UNSAYABLE}
     met |= {Reason.FP_WITHOUT_RA, Reason.RA_SIGNED_WITH_PC, Reason.RETURN_COLUMN, Reason.SEGMENT, Reason.TOO_LARGE}
-    # In no section is a function of a relocatable file alone: test_objects.py.
+    # Only functions of relocatable files are in no section: test_objects.py.
     assert met | {Reason.REPETITION, Reason.OVERLAP, Reason.NO_SECTION} == set(Reason) - OF_OTHER_TARGETS
 
 
@@ -315,7 +315,7 @@ def test_shared_runs_of_an_eh_frame_become_shared_fres() -> None:
         eh_frame(f"{PLAIN_CIE} {X86_64_START}", Fde(0x1000, 16, "41 0e10"), Fde(0x2000, 16, "41 0e10"), Fde(0x3000, 16))
     )
     fdes = written(to_sframe(table)[0])
-    # The third function's only row is what the others begin with: it names the beginning of their bytes.
+    # The third function's only row is the first row of the others: its FDE refers to the start of their bytes.
     assert [(fde.fre_offset, fde.fre_count) for fde in fdes] == [(0, 2), (0, 2), (0, 1)]
     assert [fde.fre_offset for fde in written(to_sframe(table, compact="none")[0])] == [0, 6, 12]
 

@@ -1,6 +1,6 @@
-"""What the shadow stack reads in instructions: stores of FP and RA, branches that may be returns, signatures.
+"""What the shadow stack decodes from instructions: stores of FP and RA, branches that may be returns, signatures.
 
-The bytes are those of GNU as.
+The bytes were assembled by GNU as.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""SFrame V2 errata 1, byte for byte: header, FDE and FRE of the field tables, and what they say.
+"""SFrame V2 errata 1, byte for byte: header, FDE and FRE of the field tables, and what they mean.
 
-Strategy: whole sections as hex, read and written; each bit of both info words by itself.
+Strategy: whole sections as hex, read and written; each bit of both info words separately.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ AMD64_ROWS = [
     (row(0, sp(8), SAVED_RA), row(1, sp(144), SAVED_RA)),
 ]
 
-# Starts counted from the section (flag 4 is off), behind an auxiliary header, with gaps.
+# Starts relative to the section (flag 4 is off), after an auxiliary header, with gaps.
 S390X_FRES = """
     00 03 00              # +0: CFA = r15 + 160
     06 07 00 23 21        # +6: RA in register 17 (f2), FP in register 16 (f0)
@@ -301,7 +301,7 @@ def test_fre_at_or_past_the_end_of_its_function_is_cut() -> None:
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("address", [0, 0x10000, 0xFFFFFFFF81000000, 0x7FFFFFFFFFFFFFF0, 0xFFFFFFFFFFFFFF00])
 def test_starts_are_modulo_the_address_space(address: int) -> None:
-    """One function below the section and one above: ascending, as the flag says, wherever the section is."""
+    """One function below the section and one above: ascending, as flagged, at any section address."""
     data = octets("""
         e2de 02 05 03 00 f8 00  02000000 01000000 03000000 00000000 28000000
         e4ffffff 10000000 00000000 01000000 00 00 0000   # at +0x1c: 0x1c back

@@ -1,6 +1,6 @@
-"""SFrame V1, byte for byte: the header of V2 and FDEs of 17 bytes, whose starts count from the section.
+"""SFrame V1, byte for byte: the header of V2 and FDEs of 17 bytes, whose starts are relative to the section.
 
-Strategy: whole sections as hex; every reader says the same of them: records, table, look-up and dump.
+Strategy: whole sections as hex; every reader agrees on them: records, table, look-up and dump.
 """
 
 from __future__ import annotations

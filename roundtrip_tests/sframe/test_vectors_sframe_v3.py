@@ -1,4 +1,4 @@
-"""SFrame V3 by hand: each form's bytes as GNU as 2.47 writes them, with a comment a field, in both directions."""
+"""SFrame V3 by hand: each form's bytes as GNU as 2.47 writes them, with one comment per field, in both directions."""
 
 from __future__ import annotations
 
