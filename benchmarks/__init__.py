@@ -1,1 +1,1 @@
-"""Side by side with the peers: `python -m benchmarks` from the root of the clone (docs/benchmarks.md)."""
+"""Benchmarks against the peers: run `python -m benchmarks` in the root of the clone (docs/benchmarks.md)."""

@@ -23,7 +23,7 @@ from .report import Run, as_json, as_markdown
 PURE, SCALING, SIZES, WRITERS, PRINTING = "pure", "scaling", "sizes", "writers", "printing"
 STACK_CFI, LINES = "stack-cfi", "lines"
 PARTS_INPUT = "libLLVM"  # of PURE, WRITERS and PRINTING
-SCALING_INPUTS = ("libLLVM", "libstdc++", "libc")  # the first that is there
+SCALING_INPUTS = ("libLLVM", "libstdc++", "libc")  # the first that exists
 STACK_CFI_INPUTS = ("libLLVM", "libxul")
 QUICK_INPUT = "libc"
 NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING, SIZES, WRITERS, PRINTING, STACK_CFI, LINES)
@@ -51,7 +51,7 @@ def _say(text: str) -> None:
 
 
 def _measure_input(found: Found, peers: list[Program], runs: int, results: Results) -> Results:
-    """The results with one more input. What refuses it is skipped, not fatal to the others."""
+    """The results with one more input. A program that refuses it is skipped; the others still run."""
     _say(f"{found.name}: against {', '.join(peer.name for peer in peers) or 'no peer'}")
     comparison, skipped = compare(found, peers, runs)
     results = replace(results, skipped=(*results.skipped, *skipped))
@@ -126,7 +126,7 @@ def _measure_sizes(inputs: Iterable[Found], results: Results) -> Results:
 
 
 def _find_inputs(only: Sequence[str], fetch: bool) -> tuple[dict[str, Found], list[Skipped]]:
-    """The inputs that the chosen parts need, and why some are not there."""
+    """The inputs that the chosen parts need, and why some are missing."""
     needed = set(only)
     if not {PURE, WRITERS, PRINTING}.isdisjoint(only):
         needed.add(PARTS_INPUT)
@@ -162,7 +162,7 @@ def _measure(only: Sequence[str], inputs: dict[str, Found], peers: list[Program]
 
 
 def main() -> None:
-    """Measure what was asked for; tables on standard output, progress on standard error."""
+    """Measure the chosen parts; tables on standard output, progress on standard error."""
     options = _options()
     machine = describe_machine()
     inputs, missing = _find_inputs(options.only, options.fetch)

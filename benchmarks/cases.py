@@ -1,4 +1,4 @@
-"""What is measured: each part gives its figures as records, and what it could not measure as `Skipped`."""
+"""What is measured: each part returns its figures as records, and what it could not measure as `Skipped`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .measure import ROOT, Measured, Program, RunError, Skipped, alternate
 from .peers import on_input
 
 SCALES = (1_000, 10_000, 100_000, 1_000_000)
-# SFrame version and --compact, by what SectionSize calls them.
+# SFrame version and --compact, by their names in SectionSize.
 VARIANTS = {
     f"v{version}_{compact}": (version, compact) for version, compact in product((2, 3), ("none", "share", "merge"))
 }
@@ -35,7 +35,7 @@ class Comparison:
     measured: tuple[Measured, ...]
 
     def ratio(self, peer: Measured) -> float:
-        """unwindkit's time by the peer's: below 1 is faster."""
+        """unwindkit's time divided by the peer's: below 1 is faster."""
         return self.measured[0].wall / peer.wall
 
     def cpu_ratio(self, peer: Measured) -> float:
@@ -46,8 +46,8 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class GasSection:
-    """Bytes of the `.sframe` that GNU as and ld made; functions given to as, those of them that it refused, and
-    ranges not given because no directives say them. `version` is what as says of itself."""
+    """Bytes of the `.sframe` that GNU as and ld made; functions passed to as, those of them that it refused, and
+    ranges not passed because no directives express them. `version` is what `as --version` prints."""
 
     version: str
     sframe: int
@@ -58,8 +58,8 @@ class GasSection:
 
 @dataclass(frozen=True, slots=True)
 class SectionSize:
-    """Bytes of `.sframe` by version and `--compact`, and of the `.eh_frame` that it was made from; `gas` is None where
-    as and ld are absent."""
+    """Bytes of `.sframe` by version and `--compact`, and of the `.eh_frame` that it was made from; `gas` is None
+    without as and ld."""
 
     name: str
     functions: int
@@ -102,7 +102,7 @@ class Results:
 
 
 def conversion(path: Path, folder: Path, name: str = "unwindkit") -> Program:
-    """The command that is measured: a whole process from the file to the bytes of the section."""
+    """The measured command: a whole process, from the file to the bytes of the section."""
     return Program(name, (*_UNWINDKIT, "sframe", str(path), "--section", str(folder / "out.bin")))
 
 
@@ -119,7 +119,7 @@ def compare(found: Found, peers: list[Program], runs: int) -> tuple[Comparison |
 
 
 def section_size(found: Found) -> tuple[SectionSize, list[Skipped]]:
-    """Sizes by version and `--compact`. Raises CalledProcessError where the file is refused."""
+    """Sizes by version and `--compact`. Raises CalledProcessError if the file is refused."""
     reports = {name: _report(found.path, *variant) for name, variant in VARIANTS.items()}
     gas, skipped = gas_section(found)
     sizes = {name: report["sframe_bytes"] for name, report in reports.items()}
@@ -128,7 +128,7 @@ def section_size(found: Found) -> tuple[SectionSize, list[Skipped]]:
 
 
 def gas_section(found: Found) -> tuple[GasSection | None, list[Skipped]]:
-    """What as and ld make of the same functions, by a process of its own."""
+    """What as and ld make of the same functions, in a separate process."""
     with TemporaryDirectory() as folder:
         command = (sys.executable, "-m", "benchmarks.gas", str(found.path), folder)
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
@@ -159,7 +159,7 @@ def pure_fallback(found: Found, runs: int) -> tuple[Comparison | None, list[Skip
 
 
 def printing(found: Found, peers: Sequence[Program], runs: int) -> tuple[Comparison | None, list[Skipped]]:
-    """The rows of every function as text, by us and by the readelfs that print the same."""
+    """The rows of every function as text, by us and by the readelfs that print the same rows."""
     ours = Program("unwindkit", (*_UNWINDKIT, "dump", "--frames-interp", str(found.path)))
     readelfs = [peer for peer in on_input(list(peers), found)[0] if peer.name.startswith("readelf")]
     measured, skipped = alternate([ours, *readelfs], runs)
@@ -167,9 +167,9 @@ def printing(found: Found, peers: Sequence[Program], runs: int) -> tuple[Compari
 
 
 def writing(found: Found, runs: int) -> tuple[Comparison | None, list[Skipped]]:
-    """The whole job, a file with its section, by our own engine and by lief, beside `objcopy --add-section`.
+    """The whole job, a file with its section, by our own engine and by lief, next to `objcopy --add-section`.
 
-    objcopy copies the file and adds bytes that nothing loads, which are made before: the least that the job can take.
+    objcopy copies the file and adds bytes, made beforehand, that nothing loads: the minimum for this job.
     """
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -193,7 +193,7 @@ def writing(found: Found, runs: int) -> tuple[Comparison | None, list[Skipped]]:
 
 
 def scaling(source: Found, counts: Sequence[int], runs: int) -> tuple[Step, ...]:
-    """Files of growing numbers of functions, each made by a process of its own. Raises CalledProcessError."""
+    """Files of growing numbers of functions, each made by a separate process. Raises CalledProcessError."""
     steps = []
     with TemporaryDirectory() as name:
         folder = Path(name)

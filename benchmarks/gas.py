@@ -1,9 +1,9 @@
-"""What GNU as and ld 2.47 make of the functions of a finished file: their own SFrame V3, to hold ours against.
+"""What GNU as and ld 2.47 make of the functions of a linked file: their own SFrame V3, to compare ours with.
 
 Strategy: as writes `.sframe` from CFI directives alone. So the rows of `.eh_frame` become directives again
-(`unwindkit.to_directives`), at addresses as far apart; as encodes, ld links at the same addresses.
+(`unwindkit.to_directives`) with the same distances; as encodes them, ld links at the same addresses.
 
-Run as `python -m benchmarks.gas FILE FOLDER`: what is made goes to FOLDER, the figures to standard output as JSON.
+Run as `python -m benchmarks.gas FILE FOLDER`: files are written to FOLDER, the figures to standard output as JSON.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from roundtrip_tests.support.oracles import oracle_command
 from .cases import GasSection
 from .measure import version_line
 
-# The section of the directives at its address; everything else behind it.
+# The section of the directives at its address; everything else after it.
 _SCRIPT = "SECTIONS {{ .unwound {address} : {{ *(.unwound) }} .eh_frame : {{ *(.eh_frame) }} }}"
 
 
 def reassembled(path: Path, folder: Path) -> GasSection:
     """Make `again.so` in a folder of the functions of a file. Raises OracleError, CalledProcessError."""
     table = read_elf(path)
-    prefix = f"{table.architecture.name}-linux-gnu-"  # Debian's names; the host's own programs have one, too
+    prefix = f"{table.architecture.name}-linux-gnu-"  # Debian's names, which the host's own programs have too
     source, made, script, linked = (folder / f"again.{suffix}" for suffix in ("s", "o", "ld", "so"))
     text, refusals = to_directives(table)
     source.write_bytes(text)

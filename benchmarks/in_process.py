@@ -1,7 +1,7 @@
 """One conversion inside a process that has its modules loaded: prints functions, rows and seconds as JSON.
 
-Strategy: each measurement is a new process, so that no run profits from another's memory. Loading the
-modules is not timed: a program that converts many files pays for it once.
+Strategy: each measurement is a new process, so that no run profits from memory of the run before. Loading
+the modules is not timed: a program that converts many files pays for it once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .measure import ROOT
 
 @dataclass(frozen=True, slots=True)
 class InProcess:
-    """read_elf and to_sframe of one file: medians, in seconds. `rows` counts those of every function."""
+    """read_elf and to_sframe of one file: medians, in seconds. `rows` counts the rows of every function."""
 
     name: str
     runs: int
@@ -30,23 +30,23 @@ class InProcess:
 
     @property
     def seconds(self) -> float:
-        """Both together."""
+        """The sum of both."""
         return self.read_seconds + self.encode_seconds
 
     @property
     def rows_per_second(self) -> float:
-        """Rows of every function, shared or not, by the time of reading and encoding."""
+        """Rows of every function, shared or not, per second of reading and encoding."""
         return self.rows / self.seconds
 
     @property
     def rows_read_per_second(self) -> float:
-        """The same by the time of reading."""
+        """The same per second of reading."""
         return self.rows / self.read_seconds
 
 
 def convert_in_process(name: str, path: str, runs: int, pure: bool = False) -> InProcess:
     """Measure `runs` new processes after one to warm up, with uncompiled kernels if `pure`. Raises CalledProcessError
-    where the file is refused."""
+    if the file is refused."""
     environment = os.environ | ({"UNWINDKIT_PURE": "1"} if pure else {})
     command = (sys.executable, "-m", "benchmarks.in_process", path)
     found: list[dict[str, float]] = []
@@ -62,7 +62,7 @@ def convert_in_process(name: str, path: str, runs: int, pure: bool = False) -> I
 
 
 def main(path: str) -> None:
-    """The child: convert once and say what it took."""
+    """The child: convert once and print the time."""
     import numpy as np
     from unwindkit import read_elf, to_sframe
 

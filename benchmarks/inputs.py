@@ -1,6 +1,6 @@
-"""The files that are measured: found on this machine, or fetched from Debian into `.oracles/inputs`.
+"""The measured files: found on this machine, or fetched from Debian into `.oracles/inputs`.
 
-Strategy: apt knows the mirror and checks the signatures; nothing is installed, `dpkg -x` unpacks beside the system.
+Strategy: apt knows the mirror and checks the signatures; nothing is installed, `dpkg -x` unpacks into a folder.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _MULTIARCH = f"{platform.machine()}-linux-gnu"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A file by its name here. `patterns` are relative to / and to the unpacked `package` (None: not fetched), or to
-    the folder of a `suite` of the oracles alone; `command` is looked for on PATH; a `small` file is given to slow
-    peers too."""
+    """A file and its name here. `patterns` are relative to / and to the unpacked `package` (None: not fetched), or to
+    the folder of a `suite` of the oracles alone; `command` is searched on PATH; slow peers read
+    only `small` files."""
 
     name: str
     patterns: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An input that is there. `size` in bytes; `sha256` tells versions apart."""
+    """An input that was found. `size` in bytes; `sha256` tells versions apart."""
 
     name: str
     path: Path
@@ -56,10 +56,10 @@ INPUTS = (
     Input("libstdc++", _library("libstdc++.so.6"), "libstdc++6"),
     Input("libc", _library("libc.so.6"), "libc6", small=True),
 )
-# What line programs are run of: 24 MB with its debugging information.
+# The input of the line programs: 24 MB with its debugging information.
 LINES_INPUT = Input("python3.11d", ("usr/bin/python3.11d",), "python3.11-dbg")
 _LIBJVM = ("usr/lib/jvm/java-21-*/lib/server/libjvm.so",)
-# What only the sizes of sections are told of.
+# Inputs for which only the sizes of sections are reported.
 SIZE_INPUTS = (
     Input("python3.11", ("usr/bin/python3.11",), "python3.11-minimal"),
     Input("bash", ("usr/bin/bash", "bin/bash"), "bash"),
@@ -71,7 +71,7 @@ SIZE_INPUTS = (
 
 
 def find(wanted: Input, fetch: bool) -> Found | Skipped:
-    """The input, fetched where it is not there and `fetch` allows the network."""
+    """The input, fetched if it is missing and `fetch` allows the network."""
     path = next(_places(wanted), None)
     if path is None and fetch and wanted.package:
         try:
@@ -92,7 +92,7 @@ def find(wanted: Input, fetch: bool) -> Found | Skipped:
 
 
 def _places(wanted: Input) -> Iterator[Path]:
-    """Where it is, links resolved: on PATH, in the system, in what was fetched before."""
+    """Its path, links resolved: on PATH, in the system, or among the files fetched before."""
     if wanted.command and (on_path := shutil.which(wanted.command)):
         yield Path(on_path).resolve()
     roots = [ORACLES / wanted.suite] if wanted.suite else [Path("/")]

@@ -1,7 +1,7 @@
 """Starts one program and prints what it used, as JSON: `python -I -S launcher.py CPU_SECONDS PROGRAM ARGUMENT...`.
 
 Strategy: Linux shows a child's peak memory no lower than its parent's was at the fork, so the parent has to be small:
-a process that imports next to nothing, started anew for each run. The program's output is thrown away.
+a process that imports next to nothing, started anew for each run. The program's output is discarded.
 """
 
 import os
@@ -11,13 +11,13 @@ import time
 
 
 def peak_of_this_process() -> int:
-    """Bytes: VmHWM of /proc/self/status; getrusage would count what this process's own parent had."""
+    """Bytes: VmHWM of /proc/self/status; getrusage would include the memory of this process's own parent."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
 
 
 def main(limit: int, command: list[str]) -> None:
-    """Run the command to its end; one that used `limit` seconds of processor time gets SIGXCPU."""
+    """Run the command to its end; after `limit` seconds of processor time it gets SIGXCPU."""
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
     silence = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
     start = time.perf_counter()
@@ -32,7 +32,7 @@ def main(limit: int, command: list[str]) -> None:
         "floor": peak_of_this_process(),
         "exit_code": os.waitstatus_to_exitcode(status),
     }
-    # Names and plain numbers alone: this is JSON without the module, whose import would cost memory.
+    # Only names and plain numbers: this is JSON without the json module, whose import would cost memory.
     print("{" + ", ".join(f'"{name}": {value}' for name, value in figures.items()) + "}")
 
 

@@ -1,6 +1,6 @@
 """The line programs of one file run inside a process that has its modules loaded, by us and by pyelftools.
 
-Strategy: each measurement is a new process; the two take turns. Both count the rows that they made.
+Strategy: each measurement is a new process; the two alternate. Both count the rows that they made.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class LineRows:
 
     @property
     def rows_per_second(self) -> float:
-        """By our time."""
+        """Rows per second of our time."""
         return self.rows / self.seconds
 
     @property
     def ratio(self) -> float:
-        """pyelftools' time by ours."""
+        """pyelftools' time divided by ours."""
         return self.pyelftools_seconds / self.seconds
 
 
 def run_lines(name: str, path: str, runs: int) -> LineRows:
-    """Measure `runs` new processes after one to warm up, pyelftools' in between. Raises CalledProcessError where the
-    file is refused, ValueError where the two do not make the same number of rows."""
+    """Measure `runs` new processes after one to warm up, pyelftools' in between. Raises CalledProcessError if the
+    file is refused, ValueError if the two do not make the same number of rows."""
 
     def run(reader: str) -> dict[str, float]:
         command = (sys.executable, "-m", "benchmarks.line_rows", reader, path)
@@ -74,7 +74,7 @@ def _by_pyelftools(path: str) -> int:
         structs = DWARFStructs(elf.little_endian, 32, elf.elfclass // 8)
         offset = 0
         while offset < dwarf.debug_line_sec.size:
-            # No public call reads the programs one behind the other.
+            # No public call reads the programs one after the other.
             program = dwarf._parse_line_program_at_offset(offset, structs)
             rows += sum(entry.state is not None for entry in program.get_entries())
             offset = program.program_end_offset
@@ -82,7 +82,7 @@ def _by_pyelftools(path: str) -> int:
 
 
 def main(reader: str, path: str) -> None:
-    """The child: run all programs once and say what it took."""
+    """The child: run all programs once and print the time."""
     # Loading the modules is not timed.
     import_module("elftools.elf.elffile")
     import_module("unwindkit.converters.line.read")

@@ -1,4 +1,4 @@
-"""Where and with what a run was made: it is part of the figures."""
+"""The machine and the software of a run: they are part of the figures."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _engine() -> str:
 
 
 def package_digest() -> str:
-    """SHA-256 of the installed package's sources and compiled modules: a version number does not tell builds apart."""
+    """SHA-256 of the installed package's sources and compiled modules: a version number does not distinguish builds."""
     found = find_spec("unwindkit")
     if found is None or not found.submodule_search_locations:
         raise ModuleNotFoundError("unwindkit is not installed for this interpreter")
@@ -73,6 +73,6 @@ def package_digest() -> str:
 
 
 def _field(path: str, pattern: str) -> str:
-    """The first group of a pattern's first match in a file of /proc; empty where there is none."""
+    """The first group of a pattern's first match in a file of /proc; empty if there is none."""
     found = re.search(pattern, Path(path).read_text(errors="replace")) if Path(path).exists() else None
     return found[1].strip() if found else ""

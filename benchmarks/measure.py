@@ -1,8 +1,8 @@
 """Whole processes: their time and peak memory, several programs in turn.
 
-Strategy: the launcher, a process of its own for each run, tells what one program used. Programs alternate
-(A B A B ...), so that a machine that slows down slows all of them; medians are taken; a first run of each warms
-the page cache and does not count.
+Strategy: the launcher, a separate process for each run, reports what one program used. Programs alternate
+(A B A B ...), so that a machine that slows down slows all of them; the result is the median; a first run of each
+warms the page cache and does not count.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CPU_LIMIT = 120  # seconds: a peer that needs more for a file is not worth n run
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A command that reads one file; `environment` goes on top of this process's."""
+    """A command that reads one file; `environment` is added to this process's."""
 
     name: str
     command: tuple[str, ...]
@@ -45,7 +45,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one process used: seconds, and bytes of peak resident memory; a peak below `floor` cannot be told."""
+    """What one process used: seconds, and bytes of peak resident memory; a peak below `floor` cannot be measured."""
 
     wall: float
     user: float
@@ -56,9 +56,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Medians of `runs` runs, each column by itself; `fastest` and `slowest` are of `wall`.
+    """Medians of `runs` runs, each column separately; `fastest` and `slowest` are of `wall`.
 
-    A `peak` of no more than `floor` says only that.
+    A `peak` of at most `floor` is only an upper bound.
     """
 
     program: str
@@ -82,7 +82,7 @@ def environment_of(program: Program) -> dict[str, str]:
 
 
 def run_once(program: Program, limit: int = CPU_LIMIT) -> Usage:
-    """Run it to its end. Raises RunError where it fails or needs more than `limit` seconds of processor time."""
+    """Run it to its end. Raises RunError if it fails or needs more than `limit` seconds of processor time."""
     launch = (sys.executable, "-I", "-S", str(LAUNCHER), str(limit), *program.command)
     done = subprocess.run(launch, capture_output=True, cwd=ROOT, env=environment_of(program), check=False)
     said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
@@ -100,7 +100,7 @@ def run_once(program: Program, limit: int = CPU_LIMIT) -> Usage:
 def alternate(
     programs: Sequence[Program], runs: int, run: Callable[[Program], Usage] = run_once
 ) -> tuple[list[Measured], list[Skipped]]:
-    """Run all of them in turn, `runs` times each; one that fails when warmed up is skipped. `run` raises RunError."""
+    """Run all of them in turn, `runs` times each; one whose warm-up run fails is skipped. `run` raises RunError."""
     ready, skipped = [], []
     for program in programs:
         try:

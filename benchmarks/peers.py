@@ -1,6 +1,6 @@
 """The programs that unwindkit is measured against: each prints every row of a file's `.eh_frame`.
 
-Strategy: a peer that is absent is a `Skipped` with the reason; `programs` has what runs on one input.
+Strategy: an absent peer is a `Skipped` with the reason; `programs` returns those that run on one input.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _on_path(name: str, program: str, *options: str) -> Program | Skipped:
 
 
 def _versioned(program: Program, *command: str) -> Program | Skipped:
-    """The program with what it says of its version."""
+    """The program and its version, as it prints it."""
     try:
         return replace(program, version=version_line(*command))
     except (subprocess.CalledProcessError, OSError) as error:
@@ -62,7 +62,7 @@ def _versioned(program: Program, *command: str) -> Program | Skipped:
 
 
 def all_peers(quick: bool) -> tuple[list[Program], list[Skipped]]:
-    """Those that are there, and why the others are not. Quick: one readelf, the system's where 2.47 is absent."""
+    """The peers found, and why others are missing. Quick: one readelf, the system's if 2.47 is absent."""
     oracle = readelf_of_oracles()
     if quick:
         found = [oracle] if isinstance(oracle, Program) else [oracle, readelf_of_system()]
@@ -73,7 +73,7 @@ def all_peers(quick: bool) -> tuple[list[Program], list[Skipped]]:
 
 
 def on_input(peers: list[Program], found: Found) -> tuple[list[Program], list[Skipped]]:
-    """The peers' commands for one file; the slow ones get small files alone."""
+    """The peers' commands for one file; the slow ones get only small files."""
     slow = [peer for peer in peers if peer.name == "pyelftools" and not found.small]
     programs = [replace(peer, command=(*peer.command, str(found.path))) for peer in peers if peer not in slow]
     return programs, [Skipped(f"{peer.name} on {found.name}", "too slow for a file of this size") for peer in slow]

@@ -1,6 +1,6 @@
 """Results as Markdown and as JSON.
 
-Strategy: every table is a heading and rows of text; one function pads them, so that the terminal shows the same.
+Strategy: every table is a heading and rows of text; one function pads them, so that a terminal shows columns too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NONE = "-"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """All that is written. `load_after`: the average over a minute."""
+    """Everything that is written. `load_after`: the average over a minute."""
 
     machine: Machine
     runs: int
@@ -34,9 +34,9 @@ class Run:
 
 
 def as_json(run: Run) -> str:
-    """Everything, with derived figures beside the measured ones."""
+    """Everything, with derived figures next to the measured ones."""
     document = asdict(run)
-    # Commands and folders are this machine's business; names and versions are the result.
+    # Commands and folders mean nothing on other machines; names and versions are kept.
     document["inputs"] = [{"name": f.name, "file": f.path.name, "size": f.size, "sha256": f.sha256} for f in run.inputs]
     document["peers"] = [{"name": peer.name, "version": peer.version} for peer in run.peers]
     for part in ("comparisons", "pure", "writers", "printing", "stack_cfi", "stack_cfi_in_process"):
@@ -170,7 +170,7 @@ def _growth_rows(steps: Sequence[Step]) -> Iterator[tuple[str, ...]]:
 
 
 def _table(heading: Sequence[str], rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]]) -> str:
-    """A Markdown table, padded; columns but the names' are aligned right."""
+    """A Markdown table, padded; all columns but the names are aligned right."""
     lines = [tuple(heading), *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heading))]
     right = [column > 0 and heading[column] != "program" for column in range(len(heading))]

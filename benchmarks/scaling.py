@@ -1,10 +1,10 @@
 """Inputs of any number of functions: the FDEs of a real `.eh_frame`, again and again, at new addresses.
 
-Strategy: an FDE is kept but for its CIE pointer and its start, which count from where they stand; CIEs are kept
-whole and come first. Fewer functions than the source has are taken from all over it. Personality and LSDA
-addresses, relative too, lead nowhere: nobody follows them here. Code is a NOBITS section, so the file stays small.
+Strategy: an FDE is copied except for its CIE pointer and its start, which are relative to their own position; CIEs
+are copied unchanged and come first. Fewer functions than the source has are sampled evenly. Personality and LSDA
+addresses, also relative, point nowhere; nothing follows them here. Code is a NOBITS section, so the file stays small.
 
-Run as `python -m benchmarks.scaling SOURCE COUNT OUT`: its memory is given back before anything is measured.
+Run as `python -m benchmarks.scaling SOURCE COUNT OUT`: its memory is freed before anything is measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from roundtrip_tests.support.tiny_elf import ALLOC, EXECINSTR, HEADER, NOBITS, C
 
 _WORD = 4  # bytes of an initial length, an id, and a start or size as sdata4
 _EXTENDED = 0xFFFF_FFFF  # initial length of a 64-bit entry
-_FDE = struct.Struct("<IIiI")  # length, CIE pointer, start, size: what an FDE begins with where starts are pcrel sdata4
+_FDE = struct.Struct("<IIiI")  # length, CIE pointer, start, size: the start of an FDE with pcrel sdata4 addresses
 _ALIGNMENT = 16  # of functions
 _PAGE = 0x1000
 _ADDRESS = 0x1000  # of the section
@@ -34,7 +34,7 @@ _ADDRESS = 0x1000  # of the section
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """An FDE to repeat: the index of its CIE, its function's size, and all bytes behind that."""
+    """An FDE to repeat: the index of its CIE, its function's size, and all bytes after that."""
 
     cie: int
     size: int
@@ -42,7 +42,7 @@ class Body:
 
 
 def bodies_of(section: Section) -> tuple[list[bytes], list[Body]]:
-    """The CIEs of a little-endian `.eh_frame`, whole, and the FDEs whose starts are pcrel sdata4."""
+    """The complete CIEs of a little-endian `.eh_frame`, and the FDEs whose starts are pcrel sdata4."""
     cies: dict[int, bytes] = {}
     usable: dict[int, int] = {}  # index of a CIE by its offset
     bodies = []
@@ -72,14 +72,14 @@ def _entries(section: Section) -> Iterator[tuple[int, int, int]]:
 
 
 def chosen(bodies: Sequence[Body], count: int) -> list[Body]:
-    """`count` of them: evenly spread over the source, or all of it as often as need be."""
+    """`count` of them: evenly spread over the source, or the whole source, repeated as needed."""
     if count <= len(bodies):
         return [bodies[index * len(bodies) // count] for index in range(count)]
     return [bodies[index % len(bodies)] for index in range(count)]
 
 
 def build_section(cies: Sequence[bytes], bodies: Sequence[Body], address: int, code: int) -> tuple[bytes, int]:
-    """An `.eh_frame` for virtual address `address` whose functions stand in a row from `code` on, and their end."""
+    """An `.eh_frame` for virtual address `address` whose functions follow one another from `code` on, and their end."""
     parts = list(cies)
     cie_offsets = list(accumulate(map(len, cies), initial=0))
     offset, start = cie_offsets[-1], code
@@ -93,7 +93,7 @@ def build_section(cies: Sequence[bytes], bodies: Sequence[Body], address: int, c
 
 
 def repeated_elf(source: Path, count: int) -> bytes:
-    """An ELF file of `count` functions like those of `source`. Raises ValueError where that has none to repeat."""
+    """An ELF file of `count` functions like those of `source`. Raises ValueError if that has none to repeat."""
     image = open_elf(source)
     if image.byte_order != "little" or image.address_size != 8:
         raise ValueError(f"{source}: only little-endian ELF64 is repeated")

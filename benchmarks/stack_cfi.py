@@ -1,7 +1,7 @@
 """STACK CFI of one file: in a process that has its modules loaded, and by the whole command; the peers of both.
 
-Strategy: as everywhere programs alternate. In process, the child measures itself and prints its usage: from the path to
-the bytes of the lines, which it holds. Peak memory is the child's at the end, its modules included.
+Strategy: programs alternate, as in every part. In process, the child measures itself and prints its usage: from the
+path to the bytes of the lines, in memory. Peak memory is the child's at the end, its modules included.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def commands(path: Path, folder: Path) -> list[Program]:
 
 
 def peers() -> tuple[list[Program], list[Skipped]]:
-    """Those that are there, and why the others are not."""
+    """The peers found, and why the others are missing."""
     found = [symbolic(), dump_syms()]
     programs = [peer for peer in found if isinstance(peer, Program)]
     return programs, [peer for peer in found if isinstance(peer, Skipped)]
 
 
 def dump_syms() -> Program | Skipped:
-    """Breakpad's own, of the npm package `minidump`; it prints names, too, as far as the file has them."""
+    """Breakpad's own, from the npm package `minidump`; it also prints names if the file has them."""
     folder = ORACLES / _PACKAGE
     path = folder / "bin/linux-x64" / DUMP_SYMS
     if not path.exists():
@@ -52,7 +52,7 @@ def dump_syms() -> Program | Skipped:
 
 
 def symbolic() -> Program | Skipped:
-    """Sentry's, of the package index, in a process of its own."""
+    """Sentry's, from PyPI, in a separate process."""
     try:
         version = metadata.version(SYMBOLIC)
     except metadata.PackageNotFoundError:
@@ -82,7 +82,7 @@ def whole_process(found: Found, peer: Program | None, runs: int) -> tuple[Compar
 
 
 def readable_by_dump_syms(path: Path, folder: Path) -> Path:
-    """The file, or a copy for dump_syms, which passes over an `.eh_frame` of type SHT_X86_64_UNWIND (LLVM's libraries
+    """The file, or a copy for dump_syms, which ignores an `.eh_frame` of type SHT_X86_64_UNWIND (LLVM's libraries
     have one) and would have next to nothing to do."""
     with path.open("rb") as file:
         elf = ELFFile(file)
@@ -106,7 +106,7 @@ def _compared(found: Found, measured: list[Measured], failed: list[Skipped]) -> 
 
 
 def _usage_inside(program: Program) -> Usage:
-    """What a child says of itself. Raises RunError where it fails."""
+    """What a child reports about itself. Raises RunError if it fails."""
     done = subprocess.run(program.command, capture_output=True, cwd=ROOT, env=environment_of(program), check=False)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
@@ -115,7 +115,7 @@ def _usage_inside(program: Program) -> Usage:
 
 
 def main(name: str, path: str) -> None:
-    """The child: convert once and say what it took."""
+    """The child: convert once and print what it took."""
     if name == OURS:
         from unwindkit import read_elf, to_stack_cfi
 
@@ -128,7 +128,7 @@ def main(name: str, path: str) -> None:
         def convert(file: str) -> object:
             return next(Archive.open(file).iter_objects()).make_cficache()
 
-    convert(str(Path(sys.executable).resolve()))  # what is loaded when it is first needed is loaded
+    convert(str(Path(sys.executable).resolve()))  # modules imported at first use are now loaded
     before = resource.getrusage(resource.RUSAGE_SELF)
     start = time.perf_counter()
     held = convert(path)

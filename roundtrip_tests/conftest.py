@@ -1,4 +1,4 @@
-"""What tests share: the engine that a conversion runs on, how hard hypothesis tries, and compiled programs."""
+"""What tests share: the engine that conversions run on, hypothesis's number of examples, and compiled programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-# A law is held against 1,000 examples where HYPOTHESIS_PROFILE=thorough says so (.ci/run does), else a tenth.
+# A law is tested on 1,000 examples with HYPOTHESIS_PROFILE=thorough (as in .ci/run), else on a tenth.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=100, **_COMMON)
 settings.register_profile("thorough", max_examples=1000, **_COMMON)
@@ -40,7 +40,7 @@ def fewer(divisor: int) -> settings:
 
 @contextmanager
 def engine_in_use(name: str) -> Iterator[None]:
-    """Let conversions run on one engine; skips where the compiled one was not built, unless it is required."""
+    """Let conversions run on one engine; skips if the compiled one was not built, unless it is required."""
     try:
         chosen = engine.load(name)
     except ImportError as error:

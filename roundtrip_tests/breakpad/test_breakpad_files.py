@@ -1,4 +1,4 @@
-"""Whole Breakpad symbol files: laws 1, 2 and 4, streaming, and the rules that records keep to one another."""
+"""Whole Breakpad symbol files: laws 1, 2 and 4, streaming, and the rules between records."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_an_error_in_a_file_has_its_line() -> None:
 
 @contextmanager
 def repeated(block: bytes, size: int) -> Iterator[BinaryIO]:
-    """A stream of `size` bytes that no memory holds: one block over and over, through a pipe."""
+    """A stream of `size` bytes, too large for memory: one block repeated through a pipe."""
     source, sink = os.pipe()
 
     def write() -> None:
@@ -194,7 +194,7 @@ def test_streaming_50_mb_takes_little_memory() -> None:
     assert peak < 4_000_000
 
 
-# --- rules that no line shows by itself ----------------------------------------------------------------------
+# --- rules that involve several lines ------------------------------------------------------------------------
 
 LINES = SMALL.splitlines(keepends=True)
 FAULTY: list[tuple[bytes, list[str]]] = [

@@ -1,6 +1,6 @@
-"""What Breakpad calls registers: the assemblers of GNU and LLVM give each name its DWARF number.
+"""Breakpad's register names: the assemblers of GNU and LLVM give each name its DWARF number.
 
-Strategy: a function for each name, of which the register named keeps its value. Breakpad's `$` is x86's `%`.
+Strategy: one function for each name, in which that register keeps its value. Breakpad's `$` is x86's `%`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..support.programs.objects import SUITES, TARGETS, Target, assembled
 
 pytestmark = pytest.mark.oracle(*SUITES)
 
-# Vector and floating-point registers that `.cfi_` directives of these assemblers know by no name.
+# Vector and floating-point registers that have no name in the `.cfi_` directives of these assemblers.
 NO_NAMES = {"aarch64": r"v\d", "aarch64_be": r"v\d", "mips": r"\$f\d", "mips64": r"\$(f|t)\d"}
-# Breakpad has the names of MIPS' old ABI for all, in which registers 8 to 15 are t0 to t7: not so in the new ones.
+# Breakpad uses the names of MIPS' old ABI for all, in which registers 8 to 15 are t0 to t7; the new ABIs differ.
 NAMED = {name: target for name, target in TARGETS.items() if ARCHITECTURES[target.name].breakpad_registers is not None}
 OLD_ABI = {name: target for name, target in NAMED.items() if name != "mips n32"}
 
@@ -78,6 +78,6 @@ def test_stack_pointer_frame_pointer_and_return_address_by_name() -> None:
 
 
 def test_architectures_without_names() -> None:
-    """Breakpad's dump_syms knows neither's registers (src/common/dwarf_cfi_to_module.cc)."""
+    """Breakpad's dump_syms knows the registers of neither (src/common/dwarf_cfi_to_module.cc)."""
     without = [name for name, architecture in ARCHITECTURES.items() if architecture.breakpad_registers is None]
     assert without == [name for name in ARCHITECTURES if name not in SP_FP_RA] == ["loongarch64", "sparc64"]

@@ -1,7 +1,7 @@
 """Where dump_syms and symbolic are wrong, and our lines right: small programs, and Debian's libraries.
 
-Strategy: each peer's own text shows the fault, so that a version without it is noticed; a walk shows its cost. What
-our text is in each case, test_stack_cfi.py holds.
+Strategy: each peer's own text shows the fault, so that a version without it is noticed; a walk shows its cost.
+test_stack_cfi.py tests our text in each case.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..support.texts.symbolic_reader import cfi_text, refusal
 AMD64 = pytest.mark.oracle("npm", "symbolic", "gcc")
 ARM64 = pytest.mark.oracle("npm", "symbolic", "sid-arm64", "aarch64-linux-gnu-gcc")
 
-# The row behind pop is in force for more than one instruction.
+# The row after pop is in force for more than one instruction.
 SOURCE = """
  .cfi_sections {sections}
  .globl main
@@ -88,7 +88,7 @@ def inits(lines: list[str]) -> list[str]:
 
 @AMD64
 def test_symbolic_leaves_a_rule_in_force_that_was_restored(tmp_path: Path) -> None:
-    """Behind pop its walk reads the caller's rbx from below the stack pointer; ours leaves it in the register."""
+    """After pop its walk reads the caller's rbx from below the stack pointer; ours leaves it in the register."""
     program = assembled(tmp_path)
     theirs = cfi_text(program)
     assert len(ours(program)) == len(theirs.splitlines()) == 3
@@ -108,7 +108,7 @@ def test_symbolic_leaves_a_rule_in_force_that_was_restored(tmp_path: Path) -> No
 
 
 def of_main(path: Path, lines: list[str]) -> list[str]:
-    """The lines of `main` alone."""
+    """Only the lines of `main`."""
     with path.open("rb") as file:
         elf = ELFFile(file)
         (main,) = elf.get_section_by_name(".symtab").get_symbol_by_name("main")
@@ -138,7 +138,7 @@ def test_symbolic_refuses_files_with_the_other_signing_key(tmp_path: Path) -> No
 @pytest.mark.oracle("symbolic", "sid-s390x", "sid-riscv64")
 @pytest.mark.parametrize("suite", ["sid-s390x", "sid-riscv64"])
 def test_symbolic_writes_changes_without_a_beginning(suite: str) -> None:
-    """It has no names for the registers of their CFA, and leaves out the INIT."""
+    """It has no names for the registers of their CFA, and omits the INIT."""
     theirs = cfi_text(libc(suite)).splitlines()
     assert len(theirs) > 2000
     assert inits(theirs) == []

@@ -1,4 +1,4 @@
-"""Records of Breakpad symbol files: the document's examples, what may be odd about a line, what is refused."""
+"""Records of Breakpad symbol files: the document's examples, unusual but valid lines, what is refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from unwindkit.schemas.text_records import Record
 MAX = (1 << 64) - 1
 OPERATOR = "nsQueryInterfaceWithError::operator()(nsID const&, void**) const"
 
-# Every example of the document, and the forms it has no example of.
+# Every example of the document, and the forms without an example there.
 VECTORS: list[tuple[str, Record]] = [
     (
         "MODULE Linux x86 D3096ED481217FD4C16B29CD9BC208BA0 firefox-bin",
@@ -136,7 +136,7 @@ VECTORS: list[tuple[str, Record]] = [
     ("   ", Unknown("   ")),
     ("# a comment", Unknown("# a comment")),
     ("FUNCTION 1 2 3", Unknown("FUNCTION 1 2 3")),
-    ("FACE 7 59 4", Unknown("FACE 7 59 4")),  # letters alone, in capitals: the name of a record to come
+    ("FACE 7 59 4", Unknown("FACE 7 59 4")),  # only capital letters: possibly the name of a future record
     ("g184 7 59 4", Unknown("g184 7 59 4")),
     # Names: empty, with spaces around, beyond ASCII.
     ("FUNC 1 2 3 ", Func(False, 1, 2, 3, "")),
@@ -158,7 +158,7 @@ def test_lines_read_as_the_document_has_them_and_write_back(text: str, record: R
     assert build_record(record) == line
 
 
-# What other writers or editors make of a line; the canonical one with it.
+# Lines as other writers or editors leave them, with the canonical form.
 ODD: list[tuple[bytes, bytes]] = [
     (b"c184 7 59 4\r\n", b"c184 7 59 4"),
     (b"c184 7 59 4\r\r\n", b"c184 7 59 4"),
@@ -206,7 +206,7 @@ def test_a_changed_record_loses_its_spelling() -> None:
     record = parse_record(b"FUNC 00c184 30 0 f\r\n")
     assert isinstance(record, Func)
     assert build_record(replace(record, size=0x31)) == b"FUNC c184 31 0 f\n"
-    # The same value put in again is no change.
+    # Assigning the same value is no change.
     assert build_record(replace(record, size=0x30)) == b"FUNC 00c184 30 0 f\r\n"
     assert build_record(replace(record, spelling=b"FUNC none\n")) == b"FUNC c184 30 0 f\n"
 
@@ -311,8 +311,8 @@ def test_a_line_feed_inside_a_line_is_refused() -> None:
         (File(0, "a\nb"), "FILE.name"),
         (File(0, "a\r"), "FILE.name"),
         (File(0, "a\0"), "FILE.name"),
-        (File(0, "\ud800"), "FILE.name"),  # a surrogate that stands for no byte
-        (File(0, "\udcc3\udca9"), "FILE.name"),  # two that stand for é's bytes
+        (File(0, "\ud800"), "FILE.name"),  # a surrogate that represents no byte
+        (File(0, "\udcc3\udca9"), "FILE.name"),  # two that represent the bytes of é
         (Module("Linux", "", "0", "a"), "MODULE.architecture"),
         (Module("Linux", "x 86", "0", "a"), "MODULE.architecture"),
         (Inline(0, 0, 0, 0, ()), "INLINE.ranges"),

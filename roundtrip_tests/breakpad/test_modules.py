@@ -1,6 +1,6 @@
 """What identifies a file, and its symbols: MODULE ids, names, PUBLIC records, demangling.
 
-Strategy: ids and hashes by hand, and as Breakpad's dump_syms writes them; symbols against nm, names against c++filt.
+Strategy: ids and hashes worked out by hand, and as dump_syms writes them; symbols against nm, names against c++filt.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def with_note(data: bytes, **header: int) -> bytes:
 @pytest.mark.parametrize(
     ("description", "identifier"),
     [
-        # u32, u16, u16 turned round; the last eight bytes as they are; the age.
+        # u32, u16, u16 byte-swapped; the last eight bytes unchanged; the age.
         (bytes(range(20)), "03020100" "0504" "0706" "08090A0B0C0D0E0F" "0"),
         (bytes(range(16)), "03020100" "0504" "0706" "08090A0B0C0D0E0F" "0"),
         (b"\xab\xcd\xef\x01\x02\x03", "01EFCDAB" "0302" "0000" "0000000000000000" "0"),
@@ -112,7 +112,7 @@ def test_a_soname_past_the_strings() -> None:
 
 
 def test_architectures_have_breakpads_names() -> None:
-    """All of ours, as MODULE records have them."""
+    """All of ours, as spelled in MODULE records."""
     names = {
         "x86": "x86",
         "x86_64": "x86_64",
@@ -179,14 +179,14 @@ def test_names_are_demangled_as_by_the_binutils(tmp_path: Path) -> None:
 
 
 def filtered(names: Iterable[str], folder: Path, scheme: str) -> list[str]:
-    """What c++filt of the system makes of names."""
+    """Names demangled by the system's c++filt."""
     listed = folder / "names"
     listed.write_text("".join(f"{name}\n" for name in names))
     return tool("sh", "-c", f"c++filt -i -s {scheme} < {listed}").splitlines()
 
 
 RUST = {
-    # legacy, with and without its hash said
+    # legacy, with and without its hash shown
     "_ZN4core3fmt9Formatter9write_str17h0123456789abcdefE": "core::fmt::Formatter::write_str",
     "_ZN3std2io5stdio6_print17h5a2b4c6d8e0f1a3bE": "std::io::stdio::_print",
     # v0
@@ -245,7 +245,7 @@ def test_symbols_that_no_line_holds_are_written_with_a_mark(tmp_path: Path) -> N
 
 
 def test_threads_demangle_side_by_side() -> None:
-    """Each with room of its own for what the runtime writes."""
+    """Each with its own buffer for what the runtime writes."""
     names = [f"_ZN{length}{'a' * length}1fEv" for length in range(1, 900)] * 3
     with ThreadPoolExecutor(4) as executor:
         found = list(executor.map(demangle_names, [names] * 8))

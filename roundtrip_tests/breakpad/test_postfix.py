@@ -1,4 +1,4 @@
-"""Breakpad's postfix language: values worked out by hand, what has no value, DWARF expressions said in it."""
+"""Breakpad's postfix language: values worked out by hand, what has no value, DWARF expressions translated to it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def memory(address: int, size: int) -> int:
         ("1 ^ ^", (2 + 8) * 2 + 8),
         ("  1   2  + ", 3),
         ("10 2 3 + -", 5),
-        ("$y 5 = $y $y +", 10),  # an assignment leaves nothing behind
+        ("$y 5 = $y $y +", 10),  # an assignment leaves nothing on the stack
         # The lazy PLT: 8, and from byte 11 of an entry of 16 on 16.
         ("$rsp 8 + $rip 16 % 5 + 16 / 8 * +", 0x1008),
     ],
@@ -127,7 +127,7 @@ def test_program_strings_assign() -> None:
         "$esp": 0x210,
     }
     assert names == {"$esp": 0x100, "$ebp": 0x200, ".cbParams": 8}
-    # MSVC 2010 writes the operator without a space behind it.
+    # MSVC 2010 writes the operator without a space after it.
     assert run_postfix("$T0 $ebp 128 + =$eip $T0 4 + ^ =$ebp 5 =", names, memory) == {
         "$T0": 0x280,
         "$eip": 0x284 * 2 + 4,

@@ -1,7 +1,7 @@
 """STACK CFI of every architecture: at each PC and register the rules of readelf 2.47, none wrong, none missing.
 
-Strategy: the text is read by a parser of the tests' own and held against `-wNF`; expressions are evaluated over random
-registers and memory on both sides.
+Strategy: a parser of the tests' own reads the text, which is compared with `-wNF`; expressions are evaluated
+over random registers and memory on both sides.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def agrees(text: str, frames: list[Frame], table: UnwindTable) -> int:
             rules = found[place].at(pc - table.load_address)
             assert pc - table.load_address < found[place].end
             said = {register: rule for register, rule in registers if rule != "s"}
-            # readelf's `u` is no rule, or that the value is lost.
+            # readelf's `u` means no rule, or that the value is lost.
             nothing = "exp" if names[column] in ("$eip", "$rip") or rules[".ra"] == "0" else f"r{column}"
             expected = {".cfa": cfa, ".ra": said.pop(column, nothing)}
             expected |= {names[register]: rule for register, rule in said.items() if register in names}
@@ -77,7 +77,7 @@ def test_real_files(path: str) -> None:
     assert agrees(text.decode(), readelf_frames(Path(path), ".eh_frame"), table) > 500
 
 
-# --- the peers' faults, and what else has a rule of its own ---------------------------------------------------------
+# --- the peers' faults, and other special cases ---------------------------------------------------------------------
 
 
 def of(*rows: Row, architecture: str = "x86_64", size: int = 0x20, column: int | None = None) -> UnwindTable:
@@ -140,7 +140,7 @@ def test_signal_trampoline_reads_what_the_kernel_saved() -> None:
 
 @pytest.mark.parametrize("kind", [RuleKind.SAME_VALUE, RuleKind.REGISTER, RuleKind.VAL_EXPRESSION])
 def test_a_register_that_keeps_its_value_has_no_rule(kind: RuleKind) -> None:
-    """Same value, itself, breg3 0: read back, all are no rule, so that a later `.undef` is written or omitted alike."""
+    """Same value, itself, breg3 0: read back, none is a rule, so a later `.undef` is written or omitted alike."""
     kept = RegisterRule(3, kind, {RuleKind.REGISTER: 3, RuleKind.VAL_EXPRESSION: octets("73 00")}.get(kind))
     lost = RegisterRule(3, RuleKind.UNDEFINED)
     assert lines(of(row(0, sp(8), kept, RA), row(4, sp(8), lost, RA))) == [
@@ -155,7 +155,7 @@ def undefined(register: int) -> RegisterRule:
 def test_undefined_return_address_ends_the_walk() -> None:
     assert lines(of(row(0, sp(8), undefined(16))))[0].endswith(" .cfa: $rsp 8 + .ra: 0")
     assert lines(of(row(0, on(31, 0), undefined(30)), architecture="aarch64"))[0].endswith(" .cfa: sp 0 + .ra: 0")
-    # Where calls push it and no rule says where: nobody knows.
+    # Calls push it and no rule tells where: its place is unknown.
     assert lines(of(row(0, sp(8))))[0].endswith(" .ra: 0")
 
 
@@ -163,7 +163,7 @@ def test_undefined_register_is_withdrawn_only_where_it_had_a_rule() -> None:
     lost = row(8, sp(8), undefined(3), RA)
     assert lines(of(row(0, sp(8), undefined(3), RA), row(4, sp(8), undefined(3), undefined(12), RA)))[1:] == []
     assert lines(of(START, row(4, sp(8), at(3, -16), RA), lost))[2] == "STACK CFI 1008 $rbx: .undef"
-    # It had one, though not right before.
+    # It had one, though not in the row before.
     assert lines(of(START, row(2, sp(8), at(3, -16), RA), row(4, sp(8), RA), lost))[2:] == [
         "STACK CFI 1004 $rbx: $rbx",
         "STACK CFI 1008 $rbx: .undef",
@@ -186,7 +186,7 @@ def test_what_cannot_be_said_ends_the_range_and_another_begins() -> None:
 
 
 def test_registers_without_a_name() -> None:
-    """arm64's `vg`, column 46, is left out; a CFA on such a register cannot be said."""
+    """arm64's `vg`, column 46, is left out; a CFA based on such a register cannot be expressed."""
     rows = (row(0, on(31, 0)), row(4, on(31, 16), at(46, -16)), row(8, on(46, 0)))
     text, refusals = to_stack_cfi(of(*rows, architecture="aarch64"))
     assert text == b"STACK CFI INIT 1000 8 .cfa: sp 0 + .ra: x30\nSTACK CFI 1004 .cfa: sp 16 +\n"
@@ -229,7 +229,7 @@ TRANSLATED = [
     "77 00 4f 1a 30 2a",  # always 0 or more
     "08 30 77 00 22",  # plus with the constant first
     "76 08 06 77 10 22 06",  # breg6 8, deref, breg7 16, plus, deref
-    "12 23 08",  # dup of what is there before: the CFA; plus_uconst 8
+    "12 23 08",  # dup of the initial stack entry, the CFA; plus_uconst 8
 ]
 
 
@@ -268,8 +268,8 @@ def test_translated_expressions_give_the_same_value(said: str, starts_with_cfa: 
         "77 00 76 00 27",  # xor
         "77 00 76 00 21",  # or
         "77 00 34 26",  # shra
-        "77 00 35 1b",  # div 5 of what may be negative
-        "77 00 38 2a",  # ge 8 of what may be negative
+        "77 00 35 1b",  # div 5 of a possibly negative value
+        "77 00 38 2a",  # ge 8 of a possibly negative value
         "77 00 08 05 1a",  # and 5: no run of ones
         "77 00 94 04",  # deref_size 4
         "77 00 30 1d",  # mod 0

@@ -1,7 +1,7 @@
 """STACK CFI of libxul, libLLVM and others: at every PC readelf's rules, none wrong, none missing; expressions by value.
 
-Strategy: `stack_cfi_referee` compares columns, and is held to small faults first. Expressions are what readelf shows as
-`exp`: their values, over random registers and memory, are those of the DWARF bytes by a stack machine of the tests'.
+Strategy: `stack_cfi_referee` compares columns, and is first shown to find small faults. Expressions are the rules that
+readelf prints as `exp`: over random registers and memory, the tests' stack machine on the DWARF bytes gives the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..support.texts.stack_cfi_text import value_of
 
 # --- values of expressions --------------------------------------------------------------------------------------------
 
-# A register's number, or None for the CFA; how its rule is said; the expression.
+# A register's number, or None for the CFA; the kind of its rule; the expression.
 Said = tuple[int | None, RuleKind, bytes]
 
 
@@ -50,7 +50,7 @@ def expressions_of(table: UnwindTable) -> set[Said]:
 
 
 def values(table: UnwindTable, said: set[Said], words: set[tuple[str, str]]) -> tuple[set[object], set[object]]:
-    """What the rules give in a hundred random states: by the bytes, and by the words; with the register's name."""
+    """What the rules give in a hundred random states: by the bytes, and by postfix; with the register's name."""
     size = table.architecture.address_size
     mask = (1 << 8 * size) - 1
     names = breakpad_names(table.architecture)
@@ -87,7 +87,7 @@ def values(table: UnwindTable, said: set[Said], words: set[tuple[str, str]]) -> 
 
 
 def agrees_by_value(table: UnwindTable, words: set[tuple[str, str]]) -> int:
-    """How many expressions there are, each with words of the same values, and no words beside."""
+    """The number of expressions, each with postfix text of the same values, and no other postfix text."""
     said = expressions_of(table)
     by_bytes, by_words = values(table, said, words)
     assert by_bytes == by_words
@@ -104,7 +104,7 @@ def test_lazy_plt_of_a_32_bit_library() -> None:
 
 
 def agrees(path: Path) -> tuple[int, int]:
-    """Rows of readelf's that were compared, and expressions."""
+    """The numbers of compared readelf rows and expressions."""
     table = read_elf(path)
     numbers: Numbers = {}
     ours, words = columns_of_text(to_stack_cfi(table)[0], numbers)
@@ -141,7 +141,7 @@ def test_libxul() -> None:
     assert said >= 12
 
 
-# --- and its teeth ----------------------------------------------------------------------------------------------------
+# --- faults that it must find -----------------------------------------------------------------------------------------
 
 ROWS = b"""Contents of the .eh_frame section:
 
@@ -181,14 +181,14 @@ def test_columns_that_agree() -> None:
     [
         (b"-16 + ^", b"-24 + ^", [0x804]),  # another slot
         (b" $rbx: $rbx", b"", [0x808]),  # a stale rule
-        (b" $rbp: $r12", b"", [0x808]),  # a rule that is missing
+        (b" $rbp: $r12", b"", [0x808]),  # a missing rule
         (b"$r12", b"$r13", [0x808]),
         (b".ra: 0", b".ra: .cfa -8 + ^", [0x808]),
         (b"$rsp 8 + ^", b"$rsp 8 +", [0x808]),  # not an expression
         (b"CFI 804", b"CFI 805", [0x804]),  # a row too late
         (b"INIT 820 10", b"INIT 820 f", [0x82F]),  # a range too short
         (b"INIT 800 10", b"INIT 800 11", [0x810]),  # too long
-        (TEXT.splitlines(keepends=True)[3], b"", [0x820]),  # a function that is missing
+        (TEXT.splitlines(keepends=True)[3], b"", [0x820]),  # a missing function
         (TEXT.splitlines(keepends=True)[1], b"", [0x804]),
     ],
 )

@@ -26,7 +26,7 @@ EVERY = pytest.mark.parametrize("architecture", NAMED, ids=lambda one: one.name)
 
 
 def rules_of(register: int, named: list[int]) -> SearchStrategy[RegisterRule]:
-    """What the language says of a register other than by an expression."""
+    """The rules of a register that the language can express without an expression."""
     offsets = st.builds(
         RegisterRule, st.just(register), st.sampled_from([RuleKind.OFFSET, RuleKind.VAL_OFFSET]), OFFSETS
     )
@@ -36,7 +36,7 @@ def rules_of(register: int, named: list[int]) -> SearchStrategy[RegisterRule]:
 
 @st.composite
 def sayable_tables(draw: DrawFn, architecture: Architecture) -> UnwindTable:
-    """Tables whose every rule the language has words for, functions apart or not, runs shared or not."""
+    """Tables of rules that the language can express; functions adjacent or with gaps, runs shared or not."""
     named = sorted(breakpad_names(architecture))
     column = architecture.return_address
     returns = st.one_of(rules_of(column, named), st.just(RegisterRule(column, RuleKind.UNDEFINED)))
@@ -67,9 +67,9 @@ def test_a_table_that_can_be_said_comes_back(architecture: Architecture, data: D
 @EVERY
 @given(data=st.data())
 def test_text_of_any_table_comes_back(architecture: Architecture, data: DataObject) -> None:
-    """Whatever can be said of it, the return address in its usual column; and it is the same piece by piece.
+    """Any table that the language can express, with the usual return address column; writing in pieces changes nothing.
 
-    A rule may be said in two ways (`.cfa ^`, of an expression, and `.cfa 0 + ^`): what is read from both is the same.
+    A rule may be spelled in two ways (`.cfa ^`, from an expression, and `.cfa 0 + ^`): both are read as the same rule.
     """
     table = data.draw(rich_tables(architecture))
     usual = np.full_like(table.functions.return_column, architecture.return_address)
@@ -105,7 +105,7 @@ def test_spellings_say_the_same(old: bytes, new: bytes) -> None:
 
 @pytest.mark.usefixtures("kernels")
 def test_ranges_of_very_different_length() -> None:
-    """One of 3,000 lines among short ones: neither way of going through them leaves the other's states behind."""
+    """One of 3,000 lines among short ones: neither way of processing them leaves states for the other."""
     long = [f"STACK CFI INIT 0 {3000:x} .cfa: $rsp 8 + .ra: .cfa -8 + ^"]
     long += [f"STACK CFI {offset:x} .cfa: $rsp {8 + offset % 7 * 8} +" for offset in range(1, 3000)]
     short = [f"STACK CFI INIT {10000 + 9 * n:x} 9 .cfa: $rsp {8 * (n % 5)} + .ra: .cfa -8 + ^" for n in range(90)]

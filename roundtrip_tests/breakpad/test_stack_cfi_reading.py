@@ -1,7 +1,7 @@
-"""STACK CFI into the table: the document's examples, laws, what is wrong with a line and which.
+"""STACK CFI into the table: the document's examples, laws, which line is at fault and why.
 
-Strategy: text that we write gives the same text again, and a table with the same rules where Breakpad has names for
-them; postfix expressions are evaluated on both sides.
+Strategy: text that we write gives the same text again, and a table with the same rules for registers that Breakpad
+names; postfix expressions are evaluated on both sides.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STACK CFI 804c4b1 .cfa: $esp 8 + $ebp: .cfa 8 - ^
 
 
 def test_the_documents_function() -> None:
-    """func at 0x1000; its registers are not x86's: $ebx stands for its $r0. `.cfa ^` is at the CFA itself."""
+    """func at 0x1000; its registers are not x86's: $ebx replaces its $r0. `.cfa ^` is the word at the CFA itself."""
     text = """STACK CFI INIT 1000 17 .cfa: $esp .ra: .cfa ^
 STACK CFI      1001 .cfa: $esp 16 +
 STACK CFI      1002 $ebx: .cfa 4 - ^
@@ -82,7 +82,7 @@ def test_rules_of_every_kind() -> None:
 def test_lines_without_a_cfa_say_the_rest() -> None:
     assert only(from_stack_cfi("STACK CFI INIT 0 1 .ra: .cfa -8 + ^", "x86_64")).rows == (row(0, NO_CFA, at(16, -8)),)
     assert len(from_stack_cfi("", "x86_64")) == 0
-    # Numbers may be spelled oddly, as readers of symbol files take them.
+    # Numbers may have odd spellings that readers of symbol files accept.
     (function,) = from_stack_cfi("STACK CFI INIT 0x00FF 2 .cfa:  $rsp 8 +", "x86_64")
     assert (function.start, function.rows) == (0xFF, (row(0, sp(8)),))
 
@@ -91,7 +91,7 @@ def test_lines_without_a_cfa_say_the_rest() -> None:
 
 
 def project(table: UnwindTable) -> UnwindTable:
-    """What STACK CFI keeps of a table: rules of registers with a name that are no "same value"; no marks."""
+    """What STACK CFI keeps of a table: rules other than "same value" of registers with a name; no marks."""
     rules, rows = table.rules, table.rows
     names = breakpad_names(table.architecture)
     column = table.architecture.return_address
@@ -122,7 +122,7 @@ def test_text_comes_back_and_so_do_rules(suite: str) -> None:
     read = from_stack_cfi(text, table.architecture.name, table.load_address)
     assert to_stack_cfi(read)[0] == text
     if suite == "sid-s390x":
-        # Functions whose return address is in another column have it in one of their own.
+        # Functions with another return address column get a column of their own for it.
         assert (read.functions.return_column != table.architecture.return_address).sum() < 5
         return
     if not np.isin(table.rules.kind, WITH_EXPRESSION).any() and not (table.rows.cfa_kind == CfaKind.EXPRESSION).any():
@@ -132,7 +132,7 @@ def test_text_comes_back_and_so_do_rules(suite: str) -> None:
 
 
 def test_a_symbol_file_as_sframe() -> None:
-    """The lazy PLT's expression comes back as the rows that it means."""
+    """The lazy PLT's expression is read back as the rows that it means."""
     table = read_elf(REAL_FILES[0])
     read = from_stack_cfi(to_stack_cfi(table)[0], "x86_64", table.load_address)
     one, other = (by_pc(from_sframe(to_sframe(some)[0])) for some in (table, read))

@@ -23,7 +23,7 @@ from unwindkit.schemas.breakpad_files import parse_record, read_records
 
 
 def memory_of(words: dict[int, int], word_size: int = 4) -> ReadMemory:
-    """Memory with words at these addresses alone, read in whole words."""
+    """Memory with words at these addresses only, read in whole words."""
 
     def read(address: int, size: int) -> int:
         assert size == word_size
@@ -44,7 +44,7 @@ def row_at(index: RuleIndex, address: int) -> RuleRow:
 
 # --- the document's function at 0x1000 -----------------------------------------------------------------------
 
-# The records as the document has them but for the INIT's size, which it forgets: func+22 is the last instruction.
+# The document's records, plus the INIT's size, which it omits: func+22 is the last instruction.
 FUNC = b"""STACK CFI INIT 1000 17 .cfa: $sp .ra: .cfa ^
 STACK CFI      1001 .cfa: $sp 16 +
 STACK CFI      1002 $r0: .cfa 4 - ^
@@ -112,7 +112,7 @@ def test_the_documents_pair_at_804c4b0() -> None:
         pushed = evaluate_rules(row_at(index, address).rules, {"$esp": 0xFC, "$ebp": 0}, memory, 4)
         assert pushed.values == {".cfa": 0x104, "$eip": 0x8041234, "$ebp": 0x180}
     assert index.at(0x804C4F0) is None
-    # It gives $eip where walkers ask for .ra.
+    # It has $eip where walkers need .ra.
     assert missing_rules(row_at(index, 0x804C4B0).rules) == (".ra",)
     with pytest.raises(ParseError, match=r"no rule for \.ra is in force"):
         caller_registers(row_at(index, 0x804C4B0).rules, {"$esp": 0x100}, memory, 4, stack_pointer="$esp")
@@ -155,7 +155,7 @@ def test_missing_rules_are_named(rules: dict[str, str], missing: tuple[str, ...]
 def test_a_rule_without_value_says_whose_it_is() -> None:
     with pytest.raises(ParseError, match=r"^postfix\+0x5: \$a: \$b 8 \+: \$b has no value$"):
         evaluate_rules({"$a": "$b 8 +", ".cfa": "1"}, {}, memory_of({}))
-    # .cfa is no name in its own rule, nor .ra in any.
+    # .cfa has no value in its own rule, nor .ra in any.
     for rules in ({".cfa": ".cfa 8 +"}, {".cfa": "8", ".ra": "1", "$a": ".ra"}):
         with pytest.raises(ParseError, match="has no value"):
             evaluate_rules(rules, {}, memory_of({}))
@@ -178,7 +178,7 @@ def test_a_delta_changes_what_it_names_until_the_next_init() -> None:
 
 
 def test_deltas_out_of_order_or_range() -> None:
-    # At the INIT's own address, twice at one, descending, before it, at its end and behind.
+    # At the INIT's own address, twice at one, descending, before it, at its end and after.
     (found,) = rule_ranges(
         read_records(
             io.BytesIO(
@@ -270,7 +270,7 @@ def test_program_strings_see_the_documents_variables() -> None:
 
 
 def test_the_documents_program_string() -> None:
-    # As it stands it lacks a word: `=` has a value and no name.
+    # As published it lacks a word: `=` has a value and no name.
     with pytest.raises(ParseError, match="too few values on the stack for ="):
         caller_by_stack_win(
             stack_win("STACK WIN 4 2170 14 1 0 0 0 0 0 1 $eip 4 + ^ = $esp $ebp 8 + = $ebp $ebp ^ ="),

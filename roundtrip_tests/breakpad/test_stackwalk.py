@@ -1,7 +1,7 @@
 """Breakpad's own minidump_stackwalk, walking real stacks by our STACK CFI: gdb's frames, registers and all.
 
-Strategy: a program is stopped under gdb, what is there becomes a minidump, our text for its files a symbol store. gdb's
-frames are the truth. Where dump_syms' text is right, it gives the same walk; where it is not, the walk shows it.
+Strategy: a program is stopped under gdb, its state becomes a minidump, our text for its files a symbol store. gdb's
+frames are the truth. Where dump_syms' text is right, it gives the same walk; where it is wrong, the walk shows it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..support.texts.stackwalks import BY_CFI, SCANNING, WalkedFrame, cfi_lines,
 
 AMD64_TOOLS = pytest.mark.oracle("npm", "g++", "gdb")
 ARM64_TOOLS = pytest.mark.oracle("npm", "sid-arm64", "aarch64-linux-gnu-g++", "gdb-multiarch", "qemu-aarch64")
-# What a caller finds unchanged, and so what a walker may know of it (System V ABI AMD64 3.2.1; AAPCS64 6.1.1).
+# Callee-saved registers, which a walker can recover (System V ABI AMD64 3.2.1; AAPCS64 6.1.1).
 KEPT = {"x86_64": {"rbx", "rbp", "rsp", "rip", "r12", "r13", "r14", "r15"},
         "aarch64": {*(f"x{number}" for number in range(19, 30)), "sp", "pc"}}  # fmt: skip
 
@@ -35,8 +35,8 @@ class Walked:
     theirs: Path
 
     def walk(self, stop: Stop, symbols: Path) -> list[WalkedFrame]:
-        """The frames up to where nothing says how to go on: the walker may scan the stack then, on amd64 for `.ra: 0`,
-        too (test_stackwalk_words.py)."""
+        """The frames up to the first without a rule: the walker may then scan the stack, on amd64 for `.ra: 0`
+        as well (test_stackwalk_words.py)."""
         frames = walk(self.machine.name, stop.state, symbols)
         return list(takewhile(lambda frame: frame.found_by != SCANNING, frames))
 
@@ -52,14 +52,14 @@ def walked(machine: Machine, folder: Path, stopped: tuple[Stop, ...]) -> Walked:
 
 @pytest.fixture(scope="session")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Walked:
-    """Calls alone, through libc and libstdc++."""
+    """Only calls, through libc and libstdc++."""
     folder = tmp_path_factory.mktemp("plain")
     return walked(AMD64, folder, stops(AMD64, build(AMD64, folder)))
 
 
 @pytest.fixture(scope="session")
 def signalled(tmp_path_factory: pytest.TempPathFactory) -> Walked:
-    """A signal handler on the way; stops inside the PLT and at 70 instructions of a call, too."""
+    """With a signal handler; stops also inside the PLT and at 70 instructions of a call."""
     folder = tmp_path_factory.mktemp("signalled")
     return walked(AMD64, folder, stops(AMD64, build(AMD64, folder, "-DSIGNAL"), steps=70))
 
@@ -83,7 +83,7 @@ def stops_of(found: Walked, label: str) -> list[Stop]:
 
 
 def is_the_truth(machine: Machine, stop: Stop, frames: list[WalkedFrame]) -> None:
-    """The frames are gdb's, to the last: places, modules, every register that calls keep; all are found by CFI."""
+    """The frames are gdb's, to the last: addresses, modules, every callee-saved register; all are found by CFI."""
     pc = machine.registers[-1]
     assert [frame.pc for frame in frames] == [frame[pc] for frame in stop.frames]
     assert {frame.found_by for frame in frames[1:]} == {BY_CFI}
@@ -116,7 +116,7 @@ def test_walk_is_as_with_dump_syms_file(plain: Walked) -> None:
 
 @AMD64_TOOLS
 def test_undefined_return_address_ends_walking_by_cfi_at_start(plain: Walked) -> None:
-    """_start says so; dump_syms leaves the CIE's rule, and a frame follows where no code is."""
+    """_start marks it; dump_syms leaves the CIE's rule, and a frame outside any code follows."""
     (stop,) = plain.stops
     assert len(plain.walk(stop, plain.ours)) == len(stop.frames)
     beyond = plain.walk(stop, plain.theirs)[len(stop.frames)]
@@ -125,7 +125,7 @@ def test_undefined_return_address_ends_walking_by_cfi_at_start(plain: Walked) ->
 
 @AMD64_TOOLS
 def test_signal_frame_gives_back_every_register(signalled: Walked) -> None:
-    """glibc's __restore_rt has expressions alone: the frame that was interrupted is whole again."""
+    """glibc's __restore_rt has only expressions: the interrupted frame is recovered completely."""
     stop = signalled.stops[-1]
     frames = signalled.walk(stop, signalled.ours)
     is_the_truth(AMD64, stop, frames)
@@ -135,7 +135,7 @@ def test_signal_frame_gives_back_every_register(signalled: Walked) -> None:
 
 @AMD64_TOOLS
 def test_dump_syms_loses_the_stack_at_a_signal_frame(signalled: Walked) -> None:
-    """It drops expressions: from there on nothing says how to go on."""
+    """It drops expressions: from there on no rule tells how to continue."""
     stop = signalled.stops[-1]
     frames = signalled.walk(stop, signalled.theirs)
     assert [frame.pc for frame in frames] == [frame["rip"] for frame in stop.frames[:4]]
@@ -143,7 +143,7 @@ def test_dump_syms_loses_the_stack_at_a_signal_frame(signalled: Walked) -> None:
 
 @AMD64_TOOLS
 def test_every_instruction_of_a_lazy_plt_entry(signalled: Walked) -> None:
-    """jmp, push, jmp: the CFA moves in the middle of 16 bytes, which one expression says."""
+    """jmp, push, jmp: the CFA moves in the middle of 16 bytes, which one expression encodes."""
     in_plt = stops_of(signalled, "plt")
     assert len(in_plt) >= 3
     assert {stop.frames[0]["rip"] % 16 for stop in in_plt} == {0, 6, 11}
@@ -171,8 +171,8 @@ def test_arm64_crash_below_libc_and_libstdcpp(arm64: Walked) -> None:
 
 @AMD64_TOOLS
 def test_every_instruction_from_a_prologue_into_the_resolver(signalled: Walked) -> None:
-    """A prologue, a lazy PLT entry and the PLT's head, and ld.so: its trampoline realigns the stack and has the CFA on
-    rbx, the function that it calls saves all registers."""
+    """A prologue, a lazy PLT entry, the PLT's first entry, and ld.so: its trampoline realigns the stack and bases the
+    CFA on rbx, the function that it calls saves all registers."""
     stepped = stops_of(signalled, "step")
     assert len({stop.frames[0]["rip"] for stop in stepped}) >= 60
     modules = set()
@@ -186,7 +186,7 @@ def test_every_instruction_from_a_prologue_into_the_resolver(signalled: Walked) 
 
 @ARM64_TOOLS
 def test_arm64_every_instruction_of_a_prologue(arm64: Walked) -> None:
-    """Before and behind paciasp, and as registers are stored."""
+    """Before and after paciasp, and as registers are stored."""
     stepped = stops_of(arm64, "step")
     assert len(stepped) == 12
     for stop in stepped:
@@ -196,7 +196,7 @@ def test_arm64_every_instruction_of_a_prologue(arm64: Walked) -> None:
 
 @ARM64_TOOLS
 def test_arm64_signed_return_addresses(arm64: Walked, arm64_program: Path) -> None:
-    """The same program on a processor that signs: the walker takes the signatures off."""
+    """The same program on a processor that signs: the walker strips the signatures."""
     (signed,) = stops(ARM64, arm64_program, cpu="max")
     (plain,) = stops_of(arm64, "crash")
     assert signed.state.modules == plain.state.modules
@@ -219,13 +219,13 @@ def test_dump_syms_says_nothing_of_a_restored_return_address() -> None:
     assert ".ra: .ra" not in our_symbols(path)
 
 
-# --- the file's head --------------------------------------------------------------------------------------------------
+# --- the file's header ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.oracle("npm", *NAMED_LIBRARIES)
 @pytest.mark.parametrize("suite", [suite for suite in NAMED_LIBRARIES if suite not in ("sid-riscv64", "sid-s390x")])
 def test_module_and_code_id_are_dump_syms(suite: str) -> None:
-    """It has one word for RISC-V of both sizes, and crashes on s390x."""
+    """It has one name for 32-bit and 64-bit RISC-V, and crashes on s390x."""
     head = our_symbols(libc(suite)).splitlines()[:2]
     assert head == dump_syms(libc(suite), "-i").splitlines()
 
@@ -233,7 +233,7 @@ def test_module_and_code_id_are_dump_syms(suite: str) -> None:
 @pytest.mark.oracle("npm")
 @pytest.mark.parametrize("path", REAL_FILES, ids=str)
 def test_names_are_at_all_addresses_where_dump_syms_has_some(path: str) -> None:
-    """Of several names at an address it may take another; functions that an IFUNC chooses it does not name."""
+    """Of several names at an address it may take another; it does not name functions chosen by an IFUNC."""
     ours, theirs = (
         {
             line.removeprefix("PUBLIC ").removeprefix("m ").split()[0]

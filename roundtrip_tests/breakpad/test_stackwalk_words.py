@@ -1,6 +1,6 @@
-"""What Breakpad's walker makes of our words, one at a time: names of registers, `.ra: 0`, what is left out, `.undef`.
+"""How Breakpad's walker reads each construct that we write: register names, `.ra: 0`, omitted rules, `.undef`.
 
-Strategy: a table by hand gives the text of two functions; a stack by hand, no two words of it alike, is walked.
+Strategy: a hand-made table gives the text of two functions; a hand-made stack without equal words is walked.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.oracle("npm")
 MODULE = Module("handmade", 0x400000, 0x10000, bytes(range(1, 21)))
 IDENTIFIER = "0403020106050807090A0B0C0D0E0F100"
 INNER, OUTER, STACK = 0x1000, 0x2000, 0x7FFF0000
-# The frame of INNER is 32 words, at its top the return address; above it is OUTER's.
+# The frame of INNER is 32 words with the return address at its top; OUTER's is above it.
 FRAME = 32
 RETURNED, BEYOND = MODULE.base + OUTER + 0x20, MODULE.base + OUTER + 0x40
-# On MIPS the walker goes back behind the call's delay slot.
+# On MIPS the walker subtracts the call and its delay slot from a return address.
 BEHIND_CALL = {"mips": 8, "mips64": 16}
-# What a caller finds unchanged, by the names that gdb, and our minidumps, give to registers.
+# Callee-saved registers, by gdb's names, which our minidumps use.
 KEPT = {
     "x86": ("ebx", "esi", "edi", "ebp"),
     "x86_64": ("rbx", "rbp", "r12", "r13", "r14", "r15"),
@@ -41,12 +41,12 @@ KEPT = {
 
 
 def walked(architecture: str, folder: Path, table: UnwindTable, **registers: int) -> list[WalkedFrame]:
-    """The walk from INNER + 8 by the text of the table. Word n of the stack is 0x5000 + n, but return addresses."""
+    """The walk from INNER + 8 by the text of the table. Word n of the stack is 0x5000 + n, except return addresses."""
     context = CONTEXTS[architecture]
     words = [0x5000 + number for number in range(3 * FRAME)]
     words[FRAME - 1], words[2 * FRAME - 1] = RETURNED, BEYOND
     size = ARCHITECTURES[architecture].address_size
-    # Dumps are little-endian here, those of MIPS, too.
+    # All dumps are little-endian here, even MIPS'.
     stack = b"".join(word.to_bytes(size, "little") for word in words)
     registers |= {context.pc: MODULE.base + INNER + 8, context.sp: STACK}
     head = f"MODULE Linux {architecture} {IDENTIFIER} {MODULE.name}\n"
@@ -106,13 +106,13 @@ def found(frames: list[WalkedFrame]) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("architecture", ["x86", "arm", "aarch64", "riscv32", "riscv64"])
 def test_undefined_return_address_ends_the_walk(architecture: str, tmp_path: Path) -> None:
-    """`.ra: 0`, though a word that looks like a return address lies above."""
+    """`.ra: 0`, though a word above looks like a return address."""
     assert found(walked(architecture, tmp_path, table(architecture))) == [(RETURNED, BY_CFI)]
 
 
 @pytest.mark.parametrize("architecture", BEHIND_CALL)
 def test_undefined_return_address_ends_the_walk_on_mips(architecture: str, tmp_path: Path) -> None:
-    """The walker takes the delay slot off first: one frame more, below 0, where no module is."""
+    """The walker subtracts the delay slot first: one more frame, below 0, outside any module."""
     last = walked(architecture, tmp_path, table(architecture))[2:]
     behind = BEHIND_CALL[architecture]
     assert [(frame.module, frame.pc) for frame in last] == [
@@ -121,14 +121,14 @@ def test_undefined_return_address_ends_the_walk_on_mips(architecture: str, tmp_p
 
 
 def test_undefined_return_address_ends_walking_by_cfi_on_amd64(tmp_path: Path) -> None:
-    """There this walker takes 0 for a failure (its message is "invalid rip/rsp"), and scans the stack: what it finds is
-    marked so. With 1 for 0 the walk would end, as on other machines."""
+    """There this walker treats 0 as a failure ("invalid rip/rsp") and scans the stack; frames found so are marked.
+    With 1 instead of 0 the walk would end, as on other machines."""
     frames = walked("x86_64", tmp_path, table("x86_64"))
     assert found(frames) == [(RETURNED, BY_CFI), (BEYOND, SCANNING)]
 
 
 def test_a_return_address_that_has_a_rule_is_walked_to(tmp_path: Path) -> None:
-    """The stack is the one of the tests above."""
+    """The stack of the tests above."""
     frames = walked("x86_64", tmp_path, table("x86_64", outer=row(0, cfa("x86_64"), at(16, -8))))
     assert found(frames)[:2] == [(RETURNED, BY_CFI), (BEYOND, BY_CFI)]
 
@@ -139,14 +139,14 @@ RA = at(16, -8)
 
 
 def test_undefined_register_that_never_had_a_rule_is_left_out(tmp_path: Path) -> None:
-    """The walk goes on; the walker takes a register that calls keep for unchanged, as wherever nothing is said."""
+    """The walk goes on; the walker treats a callee-saved register as unchanged, as in every frame without a rule."""
     frames = walked("x86_64", tmp_path, table("x86_64", row(0, cfa("x86_64"), lost(3), RA)), rbx=0x1234)
     assert found(frames)[0] == (RETURNED, BY_CFI)
     assert frames[1].registers["rbx"] == 0x1234
 
 
 def test_withdrawn_register_has_no_stale_value(tmp_path: Path) -> None:
-    """`.undef` has no value for this walker: the register counts as unchanged, the frame's other rules still hold."""
+    """`.undef` has no value for this walker: it treats the register as unchanged, and the frame's other rules hold."""
     rows = (row(0, cfa("x86_64"), at(3, -16), at(6, -24), RA), row(4, cfa("x86_64"), lost(3), at(6, -24), RA))
     said = table("x86_64", *rows)
     assert b"STACK CFI 1004 $rbx: .undef\n" in to_stack_cfi(said)[0]
@@ -157,7 +157,7 @@ def test_withdrawn_register_has_no_stale_value(tmp_path: Path) -> None:
 
 
 def test_same_value_takes_a_rule_back_and_keeps_the_frame(tmp_path: Path) -> None:
-    """DW_CFA_restore to no rule: not the stale slot, but what is in the register."""
+    """DW_CFA_restore to no rule: the register's value, not the stale slot."""
     rows = (row(0, cfa("x86_64"), at(3, -16), RA), row(4, cfa("x86_64"), RA))
     said = table("x86_64", *rows)
     assert b"STACK CFI 1004 $rbx: $rbx\n" in to_stack_cfi(said)[0]

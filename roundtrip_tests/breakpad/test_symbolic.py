@@ -1,7 +1,7 @@
-"""Sentry's symbolic reads our symbol files: the same STACK lines come out again, and names are found.
+"""Sentry's symbolic reads our symbol files: it returns the same STACK lines, and finds names.
 
-Strategy: C libraries of seven machines, libstdc++, and libLLVM, whole; identifiers and names are held against its own
-reading of the ELF file.
+Strategy: C libraries of seven machines, libstdc++, and all of libLLVM; identifiers and names are compared with its
+own reading of the ELF file.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..support.texts.symbolic_reader import cfi_text, names_at, opened, refusal
 
 pytestmark = pytest.mark.oracle("symbolic", *FRAME_SUITES)
 
-# symbolic has no word for these two; the lines themselves it takes under another.
+# symbolic has no name for these two; it accepts the lines themselves under another.
 WITHOUT_WORD = {"sid-riscv64": "riscv64", "sid-s390x": "s390x"}
 
 
 def written(folder: Path, path: Path, word: tuple[str, str] = ("", "")) -> tuple[Path, str]:
-    """The symbol file of a file, and its STACK CFI lines; the machine's word in MODULE is replaced by the second."""
+    """The symbol file of a file, and its STACK CFI lines; the machine's name in MODULE is replaced by the second."""
     text = our_symbols(path).replace(f" {word[0]} ", f" {word[1]} ", 1) if word[0] else our_symbols(path)
     out = folder / f"{path.name}.sym"
     out.write_text(text)
@@ -35,7 +35,7 @@ def is_taken(path: Path, out: Path, lines: str) -> None:
     assert cfi_text(out) == lines
     found, elf = opened(out), opened(path)
     assert (found.file_format, found.code_id) == ("breakpad", elf.code_id)
-    # Of a big-endian file it takes the build id's bytes as they stand, where Breakpad swaps on any x86.
+    # In a big-endian file it takes the build id's bytes unchanged, where Breakpad on x86 swaps them.
     assert found.debug_id == elf.debug_id or "s390x" in str(path)
 
 
@@ -61,14 +61,14 @@ def test_reads_and_writes_the_same_lines_of_libllvm(tmp_path: Path) -> None:
 
 
 def test_arm_library_without_call_frame_information_has_no_lines(tmp_path: Path) -> None:
-    """armhf's libc unwinds by .ARM.exidx alone."""
+    """armhf's libc has only .ARM.exidx."""
     out, lines = written(tmp_path, libc("sid-armhf"))
     assert (lines, cfi_text(out)) == ("", "")
 
 
 @pytest.mark.parametrize("suite", WITHOUT_WORD)
 def test_has_no_word_for_two_machines(suite: str, tmp_path: Path) -> None:
-    """So what we write for them is for other readers."""
+    """So our files for them are for other readers."""
     assert refusal(written(tmp_path, libc(suite))[0]) == "invalid architecture"
 
 
@@ -89,6 +89,6 @@ def test_finds_every_name_where_we_put_it(suite: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", [path for path in REAL_FILES if "/bin/" in path], ids=str)
 def test_finds_the_names_that_it_finds_in_the_program(path: str, tmp_path: Path) -> None:
-    """Programs have one name an address; of a library's several it is free to choose another."""
+    """Programs have one name per address; of a library's several it may choose another."""
     out, _ = written(tmp_path, Path(path))
     assert names_at(out, publics(out)) == names_at(Path(path), publics(out))

@@ -1,4 +1,4 @@
-"""`unwindkit breakpad`: one file, stores, many files, and what is said of files that lack something."""
+"""`unwindkit breakpad`: one file, stores, many files, and the messages about files that lack something."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WITH_ID = "-Wl,--build-id=0x00112233445566778899aabbccddeeff01020304"
 
 @pytest.fixture(name="program")
 def _program(tmp_path: Path) -> Path:
-    """A program with a build id of known bytes."""
+    """A program with a known build id."""
     build_program(tmp_path)
     path = tmp_path / "main.c"
     return compiled(path.with_name("program"), path.read_text(), WITH_ID)
@@ -50,7 +50,7 @@ def compiled(path: Path, text: str, *options: str) -> Path:
 
 
 def kinds(data: bytes) -> list[type]:
-    """The kinds of record in their order, each once for those that follow each other."""
+    """The kinds of record in their order, each run of the same kind once."""
     found = [type(record) for _, record in read_records(io.BytesIO(data))]
     return [kind for index, kind in enumerate(found) if index == 0 or found[index - 1] is not kind]
 
@@ -104,7 +104,7 @@ def test_a_stripped_file_says_what_its_dynamic_symbols_say(tmp_path: Path) -> No
 
 
 def test_both_sections_without_duplicates(tmp_path: Path) -> None:
-    """main() of .debug_frame alone, the rest of .eh_frame; functions of both are said once."""
+    """main() only in .debug_frame, the rest in .eh_frame; functions of both are written once."""
     text = "int main(void) { return 0; }"
     program = compiled(tmp_path / "both", text, "-g", "-Wa,--gdwarf-cie-version=3", "-fno-asynchronous-unwind-tables")
     starts = [record.address for _, record in said(program) if isinstance(record, StackCfiInit)]
@@ -185,7 +185,7 @@ def test_a_store(program: Path, tmp_path: Path) -> None:
 
 
 def test_two_files_of_one_name_and_id_with_another_content(program: Path, tmp_path: Path) -> None:
-    """The one that was there stays; both in one run: whichever comes first."""
+    """The existing one stays; with both in one run, the first."""
     store, other = tmp_path / "store", tmp_path / "other" / "program"
     other.parent.mkdir()
     shutil.copy(program, other)
@@ -219,7 +219,7 @@ def test_many_files_and_folders(program: Path, tmp_path: Path, jobs: str) -> Non
     assert done.stderr.endswith("3 files: 2 done, 1 failed\n")
     with ThreadPoolExecutor(2) as executor:
         outcomes = list(write_breakpad_many([tree / "lib" / "a", tree / "text"], store, executor, cfi_only=True))
-    # The first is there with PUBLIC records, which makes it another content.
+    # The first one is stored with PUBLIC records, so its content differs.
     assert [isinstance(one, Failure) for one in outcomes] == [True, True]
 
 
@@ -244,7 +244,7 @@ def test_wrong_usage_and_broken_files_leave_nothing(program: Path, tmp_path: Pat
 
 @pytest.mark.oracle("sid-amd64")
 def test_a_reader_that_has_seen_enough() -> None:
-    """No complaint, though more is written than a pipe holds."""
+    """No error, though the output is larger than a pipe's buffer."""
     command = [sys.executable, "-m", "unwindkit", "breakpad", libc("sid-amd64")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

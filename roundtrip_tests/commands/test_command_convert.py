@@ -84,7 +84,7 @@ def test_the_rules_at_every_pc_survive(
     try:
         new = converted(tmp_path, old, to_version, address, to_address)
     except BuildError as error:
-        assert version == 3, error  # whose starts have 64 bits
+        assert version == 3, error  # with 64-bit start addresses
         return
     back = by_pc(from_sframe(new, to_address))
     expected = by_pc(project_sframe(table, to_version), without=refusals_of(table, to_version, to_address))
@@ -119,7 +119,7 @@ def test_starts_follow_the_section(folder: Path) -> None:
 
 
 def test_functions_that_overlap_lose_nothing(folder: Path) -> None:
-    second = octets("d00f0000 30000000 00000000 02000000 00 00 0000")  # 0x1000 once more, longer
+    second = octets("d00f0000 30000000 00000000 02000000 00 00 0000")  # 0x1000 again, longer
     data = V2[:8] + octets("02000000 02000000 06000000 00000000 28000000") + V2[28:48] + second + V2[48:]
     (folder / "in").write_bytes(data)
     report = unwindkit.convert(folder / "in", folder / "out", "sframe")
@@ -149,7 +149,7 @@ def test_raw_call_frame_information(folder: Path, source: str, pointer: str) -> 
     cfi[4:8] = octets(pointer)
     if source == "debug_frame":
         length = 4 + int.from_bytes(cfi[:4], "little")
-        cfi[length + 4 : length + 8] = bytes(4)  # the CIE pointer counts from the section's start
+        cfi[length + 4 : length + 8] = bytes(4)  # the CIE pointer is relative to the section's start
     (folder / "in").write_bytes(cfi)
     arguments = ("convert", folder / "in", folder / "out", "--to", "sframe", "--from", source)
     assert run(*arguments, "--arch", "x86_64").returncode == DONE

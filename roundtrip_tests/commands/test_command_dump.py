@@ -1,7 +1,7 @@
 """`unwindkit dump --sframe` prints what `readelf --sframe` of binutils 2.47 prints, byte for byte.
 
 Strategy: real files, Debian's binaries, gas's and hypothesis's sections, and bytes made by hand for what none of these
-has; each shown to both. What the two differ in: test_dump_differences.py.
+has; each is dumped by both. For where they differ, see test_dump_differences.py.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test_v1_of_gas_2_40_as_readelf_2_40_but_for_the_fixed_ra_offset(tmp_path: Pa
 
 
 def reaches_past(section: SframeSection) -> bool:
-    """Whether an FRE starts behind its function's end: there readelf ends with an assertion."""
+    """Whether an FRE starts after its function's end: there readelf fails an assertion."""
     order = SFRAME_ABIS[SFRAME_ABI(section.header.abi_arch)].byte_order
     for fde in section.fdes:
         width = 1 << fde.func_info.fretype
@@ -124,7 +124,7 @@ def reaches_past(section: SframeSection) -> bool:
 
 
 def agree(path: Path, section: SframeSection, as_readelf_has_it: str) -> None:
-    """The section that `path` shows to us, and what readelf prints of it (an OracleError's text where it ended)."""
+    """Compare our dump of the section in `path` with readelf's (an OracleError's text if it failed)."""
     text = by_us(path)
     if reaches_past(section):
         assert "`ifre.fre_start_addr <= fdep->func_size' failed" in as_readelf_has_it
@@ -152,7 +152,7 @@ def test_any_section_of_version_3(abi: SFRAME_ABI, data: st.DataObject, tmp_path
     section = data.draw(valid_sframe_sections(SFRAME_VERSION.V3, abi, plain=True))
     path = shown(tmp_path / "file", engine.build(section, SFRAME_ABIS[abi].byte_order), abi)
     by_readelf = readelf_or_error(path)
-    # A PCMASK FDE may be shorter than its block, where readelf ends.
+    # A PCMASK FDE may be shorter than its block; readelf fails on it.
     if "`ifre.fre_start_addr <= fdep->func_size' failed" not in by_readelf:
         assert by_us(path) == by_readelf
 
@@ -164,7 +164,7 @@ def test_any_section_of_version_3(abi: SFRAME_ABI, data: st.DataObject, tmp_path
 def test_any_section_of_version_1_as_the_same_in_version_2(
     abi: SFRAME_ABI, data: st.DataObject, tmp_path: Path
 ) -> None:
-    """readelf 2.47 refuses V1: it is shown the same FDEs in V2's records, with blocks of 16 where they repeat."""
+    """readelf 2.47 refuses V1, so it reads the same FDEs as V2 records, with blocks of 16 where they repeat."""
     order = SFRAME_ABIS[abi].byte_order
     section = data.draw(valid_sframe_sections(SFRAME_VERSION.V1, abi, plain=True))
     fdes = tuple(

@@ -1,6 +1,6 @@
-"""`unwindkit edit`: functions dropped, replaced, added; two files merged. Exceptions pass through what comes out.
+"""`unwindkit edit`: functions dropped, replaced, added; two files merged. Exceptions pass through the results.
 
-What each edit does to the bytes is held elsewhere: test_callframe_edits.py, test_callframe_merging.py.
+What each edit does to the bytes is tested elsewhere: test_callframe_edits.py, test_callframe_merging.py.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def starts(path: Path) -> set[int]:
 
 
 def ends_early(path: Path) -> bool:
-    """Whether an exception finds no way."""
+    """Whether an exception cannot be unwound."""
     done = subprocess.run([path], capture_output=True, text=True, check=False)
     return done.returncode < 0 and "terminate called" in done.stderr
 
@@ -87,7 +87,7 @@ def test_dropped_by_name_and_taken_back(original: Path, copy: Path) -> None:
 
 
 def test_all_functions_of_another_file(original: Path, copy: Path) -> None:
-    """Those that are there are replaced, the others added: what `.sframe` cannot say is so taken from elsewhere."""
+    """Existing functions are replaced, others added: so what `.sframe` cannot express comes from elsewhere."""
     pcs = sorted(starts(original))[::3]
     report = edit_eh_frame(copy, copy, drop=pcs)
     assert report.dropped == len(pcs)

@@ -12,7 +12,7 @@ from ..support.handmade import PLAIN_CIE, Fde, eh_frame
 from ..support.tiny_elf import CFI, CODE, ET_CORE, ET_REL, NOBITS, SYMTAB, Content, patched, tiny_elf, tiny_elf32
 
 FLIPPED = bytearray(CFI.data)
-FLIPPED[18 + 4] ^= 0x40  # the CIE pointer of the first FDE, behind a CIE of 18 bytes
+FLIPPED[18 + 4] ^= 0x40  # the CIE pointer of the first FDE, after a CIE of 18 bytes
 
 BROKEN = {
     "not ELF": (b"#!/bin/sh\n", "not an ELF file"),

@@ -1,6 +1,6 @@
-"""`unwindkit find`: the row in force at a PC, from each source in the file, as readelf 2.47 shows it.
+"""`unwindkit find`: the row in force at a PC, from each source in the file, as in readelf 2.47.
 
-Strategy: files made by hand whose rows are plain to see; then readelf's rows of `.eh_frame` and `.sframe` of compiled
+Strategy: files made by hand with obvious rows; then readelf's rows of `.eh_frame` and `.sframe` of compiled
 programs, real files and other architectures' binaries, at the first, last and next PC of every row.
 """
 
@@ -111,7 +111,7 @@ def lines(folder: Path, data: bytes, *pcs: int) -> list[str]:
 
 
 def test_every_source_in_their_order(tmp_path: Path) -> None:
-    """Several sections of one name, an empty one and one that is debugging information are sources each."""
+    """Several sections of one name, an empty one and one with debugging information are separate sources."""
     cie = entry(b"\xff\xff\xff\xff" + octets(f"{PLAIN_CIE} 0c0718 9001"))  # def_cfa r7+24, offset r16 1
     fde = entry(bytes(4) + (0x1000).to_bytes(8, "little") + (8).to_bytes(8, "little"))
     debug = Content(".debug_frame", cie + fde, flags=0)
@@ -172,17 +172,17 @@ def test_rules_of_every_kind(tmp_path: Path) -> None:
     assert [line.partition(": ")[2] for line in found] == [text for _, text in kinds]
 
 
-# --- as readelf has it ------------------------------------------------------------------------------------------
+# --- as in readelf ----------------------------------------------------------------------------------------------
 
 
 def probes(rows: FrameRows | SframeRows) -> Iterable[int]:
-    """The PC of every row and function's end, and those beside it."""
+    """The PC of every row and function's end, and its neighbours."""
     pcs = np.concatenate([rows.start, rows.end, rows.pc])
     return np.unique(np.concatenate([pcs - np.uint64(1), pcs, pcs + np.uint64(1)])).tolist()
 
 
 def texts_at(rows: FrameRows | SframeRows, pcs: Iterable[int]) -> list[RowText | SframeText | None]:
-    """What readelf shows at each PC: the last row at or before it, of the one function that holds it."""
+    """What readelf shows at each PC: the last row at or before it, in the one function that contains it."""
     order = np.argsort(rows.start, kind="stable")
     found: list[RowText | SframeText | None] = []
     for pc in pcs:
@@ -200,8 +200,8 @@ def texts_at(rows: FrameRows | SframeRows, pcs: Iterable[int]) -> list[RowText |
 
 
 def agrees(path: Path, source: str, rows: FrameRows | SframeRows, **names: str) -> int:
-    """Hold one source against readelf's rows, at every probe, and return how many had one. `names` are what those call
-    a CFA's registers."""
+    """Compare one source with readelf's rows at every probe, and return how many had one. `names` are readelf's names
+    of a CFA's registers."""
     pcs = list(probes(rows))
     architecture, everything = find_in_file(path, pcs)
     found = [one for one in everything if one.source == source]
@@ -212,12 +212,12 @@ def agrees(path: Path, source: str, rows: FrameRows | SframeRows, **names: str) 
         said = None if rules is None else shorthand(rules, names)
         expected = None
         if text is not None:
-            # `r13 (x13)` is one register; `f`, the fixed offset, is AMD64's alone; operations are compared elsewhere.
+            # `r13 (x13)` is one register; `f`, the fixed offset, is only on AMD64; operations are compared elsewhere.
             ra = "c-8" if text.ra == "f" else text.ra
             cfa, fp, ra = (re.sub(r" \(\w+\)|(?<=exp)\(.*", "", one) for one in (text.cfa, text.fp, ra))
             expected = cfa, fp, ra
             if " in column " in ra and said is not None:
-                # A signal frame of s390x: readelf calls RA what its CIE does, we what the ABI does.
+                # A signal frame of s390x: readelf's RA is the CIE's column, ours is the ABI's.
                 expected = (*expected[:2], said[2])
         assert said == expected, hex(one.pc)
         count += expected is not None
@@ -267,7 +267,7 @@ def test_binaries_of_other_architectures(suite: str, names: dict[str, str]) -> N
 
 @pytest.mark.parametrize("tools", [pytest.param(None, id="ours"), *EVERY_VERSION[:2]])
 def test_every_pc_of_a_plt(tools: Binutils | None, tmp_path: Path) -> None:
-    """Held against the CFI's own expression, evaluated; V1 has no field for the block that its PLT repeats."""
+    """Compared with the value of the CFI's own expression; V1 has no field for the PLT's repeated block."""
     compiled.require()
     (flags,) = (flags for flags in compiled.FLAG_SETS if flags.name == "lazy")
     if tools is not None:

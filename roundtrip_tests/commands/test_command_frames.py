@@ -1,6 +1,6 @@
 """`unwindkit convert --to eh_frame|debug_frame|directives`: reports, exit codes, what is refused, nothing half-written.
 
-What the bytes say is held elsewhere: test_callframe_encoding.py, test_elf_frames.py, test_directives*.py.
+The content of the bytes is tested elsewhere: test_callframe_encoding.py, test_elf_frames.py, test_directives*.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m unwindkit` as users run it: what is printed and written, and files that are never half written."""
+"""`python -m unwindkit` as users run it: what it prints and writes, and that it never leaves a half-written file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def says_it_runs(path: Path) -> bool:
 )
 @pytest.mark.parametrize("pure", [False, True])
 def test_started_anew_it_says_what_it_says_when_it_is_loaded(tiny: Path, arguments: list[str], pure: bool) -> None:
-    """Most tests run the command in a process where it is loaded already."""
+    """Most tests run the command in a process that has loaded it already."""
     environment = os.environ | {"UNWINDKIT_PURE": str(int(pure))}
     whole = [*arguments[:1], *([tiny] if arguments else []), *arguments[1:]]
     anew, loaded = started_anew(*whole, environment=environment), unwindkit(*whole, pure=pure)
@@ -216,7 +216,7 @@ def test_output_through_a_symbolic_link(copy: Path) -> None:
     assert says_it_runs(target)
 
 
-# ---- sframe: what is left as it was ----
+# ---- sframe: what stays unchanged ----
 
 
 @pytest.mark.parametrize("option", ["-o", "--section", "--report"])
@@ -253,7 +253,7 @@ CUT = "entry[0].length: the record ends inside a value"
 
 
 def no_large_files() -> None:
-    """As a full disk: no file may grow beyond a kilobyte."""
+    """Like a full disk: no file may grow beyond a kilobyte."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
 

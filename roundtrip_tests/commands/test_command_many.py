@@ -1,4 +1,4 @@
-"""`unwindkit sframe` on many files: each on its own, paths kept, one report; and what is said of files beside ELF."""
+"""`unwindkit sframe` on many files: each separately, paths kept, one report; and messages on files other than ELF."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BROKEN_SAYS = ".eh_frame+0x2d (file 0x1ad): entry[2].length: the length reaches 
 
 @pytest.fixture(name="tree")
 def _tree(tmp_path: Path) -> Path:
-    """A folder with programs, a broken one, an object file, a text, a link to a program and a link to a folder."""
+    """A folder with programs, a broken one, an object file, a text file, a link to a program and a link to a folder."""
     tree = tmp_path / "tree"
     (tree / "lib" / "deep").mkdir(parents=True)
     program = build_program(tmp_path)
@@ -68,7 +68,7 @@ def test_a_folder(tree: Path, tmp_path: Path, jobs: str) -> None:
 
 
 def test_exit_codes(tree: Path, tmp_path: Path) -> None:
-    # `_start` is an outermost frame, which version 2 cannot say.
+    # `_start` is an outermost frame, which version 2 cannot encode.
     for version, code in (("2", DIFFERENT), ("3", DONE)):
         arguments = (tree / "program", tree / "lib" / "deep", "--output-dir", tmp_path / version, "--strict")
         done = unwindkit("sframe", *arguments, "--sframe-version", version)
@@ -137,7 +137,7 @@ def _deadly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import multiprocessing
 
     monkeypatch.setattr(batch, "write_sframe", kills)
-    forked = multiprocessing.get_context("fork")  # so that the workers have what was put in
+    forked = multiprocessing.get_context("fork")  # so that the workers inherit the replacement
     monkeypatch.setattr(batch, "worker_processes", lambda jobs, files: ProcessPoolExecutor(1, forked))
     return
 
@@ -160,7 +160,7 @@ def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         files_and_outputs(["a/x", "b/x"], tmp_path)
 
 
-# --- files that are told apart --------------------------------------------------------------------------------
+# --- how files are distinguished ------------------------------------------------------------------------------
 
 
 def test_signed_files_are_converted_with_a_warning(tree: Path, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""`unwindkit remove` as users run it: messages, files that are never half written, malformed files that are refused.
+"""`unwindkit remove` as users run it: messages, no half-written files, malformed files that are refused.
 
-Strategy: a program that we gave an `.sframe`, and a file made by hand of which one field is spoiled at a time.
+Strategy: a program that we gave an `.sframe`, and a hand-made file in which one field at a time is corrupted.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def test_same_input_twice_gives_the_same_bytes(copy: Path) -> None:
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
 
-# --- what is left as it was -----------------------------------------------------------------------------------
+# --- what stays unchanged -------------------------------------------------------------------------------------
 
 
 def test_output_that_is_the_input_itself(copy: Path) -> None:
@@ -136,7 +136,7 @@ def test_wrong_usage(copy: Path, arguments: list[str]) -> None:
 
 
 def no_large_files() -> None:
-    """As a full disk: no file may grow beyond a kilobyte."""
+    """Like a full disk: no file may grow beyond a kilobyte."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
 
@@ -169,7 +169,7 @@ def test_file_without_the_section(tmp_path: Path, option: str) -> None:
 
 # --- malformed files ------------------------------------------------------------------------------------------
 
-# Section 1 is the code, whose bytes are not zero; 3 is `.sframe`, the last that is loaded, at 0x1d0 in the file.
+# Section 1 is the code, with nonzero bytes; 3 is `.sframe`, the last loaded one, at 0x1d0 in the file.
 SFRAME = Content(".sframe", b"\x55" * 64, SHT_GNU_SFRAME)
 FILLED = Content(".text", b"\xcc" * 0x80, flags=CODE.flags)
 SFRAME_OFFSET = 0x1D0
@@ -184,7 +184,7 @@ def section(index: int, **fields: int) -> bytearray:
 
 
 def segments(*loads: dict[str, int], kind: int = PT_LOAD) -> bytearray:
-    """The file with these program headers; fields as Elf64_Phdr's without p_."""
+    """The file with these program headers; the fields of Elf64_Phdr without p_."""
     data = good(e_phnum=len(loads))
     for index, load in enumerate(loads):
         fields = {"type": kind, "flags": 4, "align": 0x1000, "memsz": load.get("filesz", 0)} | load
@@ -255,7 +255,7 @@ REFUSED: dict[str, tuple[bytearray, str]] = {
     ),
     "not ELF": (bytearray(b"#!/bin/sh\n"), "e_ident: is not an ELF file"),
     "empty": (bytearray(), "e_ident: is not an ELF file"),
-    # Its bytes behind the section, which no section header names, would be lost.
+    # Its bytes after the section, which no section header covers, would be lost.
     "segment with more than the section": (
         segments(load(0, SFRAME_OFFSET), load(SFRAME_OFFSET, SFRAME_OFFSET + 64 + 8)),
         f".sframe: check: faults found: PT_LOAD at {BASE + SFRAME_OFFSET:#x}: is missing or has changed",

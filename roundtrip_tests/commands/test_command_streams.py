@@ -1,7 +1,7 @@
 """`-` for standard input and output, in every command; `unwindkit --version`; dump without options; symbols for `find`.
 
-Strategy: what a command writes to standard output is what it writes to a file, and what it reads from standard input
-gives what the file gives.
+Strategy: a command writes the same bytes to standard output as to a file, and standard input gives the same result
+as a file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_version() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", library.__version__)
 
 
-# Options of each command that writes a result, without FILE.
+# Each command that writes a result, with its options, without FILE.
 COMMANDS = {
     "sframe": ("sframe", "-o"),
     "the section alone": ("sframe", "--section"),
@@ -67,7 +67,7 @@ def test_standard_input_gives_what_the_file_gives(name: str, program: Path, tmp_
     piped(*COMMANDS[name], out, "-", given=program.read_bytes())
     assert out.read_bytes() == data
     from_file, _ = piped(*COMMANDS[name], "-", program)
-    # A module without DT_SONAME is called by its file's name.
+    # A module without DT_SONAME gets its file's name.
     assert data == (from_file.replace(b" main\n", b" -\n", 1) if name == "breakpad" else from_file)
 
 

@@ -1,6 +1,6 @@
-"""`unwindkit dump --at PC|SYMBOL`: only the functions there, printed as among all others.
+"""`unwindkit dump --at PC|SYMBOL`: only the functions there, printed as in the whole dump.
 
-Strategy: what is printed are paragraphs of the whole dump; which ones, their own headings tell.
+Strategy: the output is paragraphs of the whole dump, selected by the addresses in their headings.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where `unwindkit dump --sframe` is not readelf 2.47's text: each difference that docs/commands/dump.md lists, shown.
+"""Where `unwindkit dump --sframe` differs from readelf 2.47: each difference listed in docs/commands/dump.md.
 
-Strategy: what readelf refuses is held against what it prints of the same functions in a section that it takes; what we
-refuse has its place and reason.
+Strategy: what readelf refuses is compared with its dump of the same functions in a section that it accepts; what we
+refuse is reported with its place and reason.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ GOOD = section(ONE)
 
 
 def test_pc_relative_starts_count_from_where_the_fde_is(tmp_path: Path) -> None:
-    """libsframe takes FDE i for one at 28 + 20 i, whatever fdeoff says: its functions start 4 bytes too low."""
+    """libsframe assumes FDE i at 28 + 20 i, ignoring fdeoff: its functions start 4 bytes too low."""
     path = shown(tmp_path / "file", section(ONE, ONE, gap=b"abcd", flags=PCREL))
     ours = by_us(path)
     assert re.findall(r"pc = (\w+)", ours) == [f"{0x10000 + 28 + 4 + 0x1000 + 20 * index:#x}" for index in range(2)]
@@ -70,7 +70,7 @@ def test_s390x_cfa_offset_beyond_32_bits(tmp_path: Path) -> None:
     assert by_readelf(path) == ours.replace("sp+2147483648", "sp+-2147483648")
 
 
-# --- readelf refuses, or ends -------------------------------------------------------------------------------------
+# --- readelf refuses, or fails ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_shared_fres_in_the_other_byte_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("info", [FdeInfo(0, 0, 0, 0), masked()], ids=["PCINC", "PCMASK"])
 def test_fre_behind_its_function(info: FdeInfo, tmp_path: Path) -> None:
-    # A function whose size is no multiple of its block may well end before a row of the block.
+    # A function whose size is no multiple of its block may end before a row of the block.
     long = replace(ONE, info=info, repetition=16)
     path = shown(tmp_path / "file", section(replace(long, size=3)))
     with pytest.raises(OracleError, match=r"readelf ended with -6: .*fre_start_addr <= fdep->func_size"):
@@ -109,7 +109,7 @@ def test_fre_behind_its_function(info: FdeInfo, tmp_path: Path) -> None:
 
 
 def test_version_1(tmp_path: Path) -> None:
-    """As version 2: test_command_dump.py holds it against that, and against readelf 2.40."""
+    """Like version 2: test_command_dump.py compares it with that, and with readelf 2.40."""
     (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
     gcc(tmp_path, *chosen(tmp_path, V1), SFRAME, "main.c", "-o", "main")
     with pytest.raises(OracleError, match=BAD):
@@ -157,7 +157,7 @@ def test_version_3_is_printed_as_readelf_prints_it(tmp_path: Path) -> None:
 
 
 def test_relocatable_file(tmp_path: Path) -> None:
-    """Its functions have no addresses yet; readelf prints what the bytes give before relocation."""
+    """Its functions have no addresses yet; readelf prints the addresses before relocation."""
     path = tmp_path / "main.o"
     (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
     gcc(tmp_path, SFRAME, *chosen(tmp_path, V3), "-c", "main.c")
@@ -169,7 +169,7 @@ def test_relocatable_file(tmp_path: Path) -> None:
 
 
 def test_file_without_the_section(tmp_path: Path) -> None:
-    """readelf warns, and ends with 0."""
+    """readelf warns, and exits with 0."""
     path = tmp_path / "file"
     path.write_bytes(tiny_elf())
     assert by_readelf(path) == ""
@@ -185,7 +185,7 @@ def test_section_whose_bytes_are_in_another_file(tmp_path: Path) -> None:
 
 
 def test_broken_section_ends_the_dump(tmp_path: Path) -> None:
-    """readelf goes on with the next one, and ends with 1."""
+    """readelf continues with the next one, and exits with 1."""
     path = tmp_path / "file"
     path.write_bytes(sframes(b"xx", GOOD))
     with pytest.raises(OracleError, match=BAD):

@@ -1,6 +1,6 @@
-"""`unwindkit dump --sframe --json`: what the text says, under the specification's names; and dumps as commands.
+"""`unwindkit dump --sframe --json`: the content of the text, under the specification's names; and dumps as commands.
 
-Strategy: the text, which other tests hold against readelf's, and the JSON are both taken apart and compared.
+Strategy: the text, which other tests compare with readelf's, and the JSON are both parsed and compared.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ..support.real_files import REAL_FILES
 from ..support.texts.readelf_text import parse_sframe_rows
 from ..support.tiny_elf import tiny_elf
 
-# A function as both have it: start, end, block, key, and its rows: PC (PCMASK: from the block), CFA, FP, RA.
+# A function in both: start, end, block, key, and its rows: PC (PCMASK: from the block), CFA, FP, RA.
 Said = list[tuple[int, int, int, str, list[tuple[int, str, str, str]]]]
 
 
@@ -165,7 +165,7 @@ def test_as_printed(tmp_path: Path) -> None:
 
 
 def test_names_are_the_specification_s(tmp_path: Path) -> None:
-    """Those of the declarations, from which the manual's tables of fields are made."""
+    """The summaries in the declarations, from which the manual's tables of fields are made."""
     (found,) = plain(shown(tmp_path / "file", section(ONE)))
     assert set(found) == {field.name for field in fields(sframe.Header)} | {"section", "address", "functions"}
     of_fdes = {field.name for record in (sframe.FuncDescEntry, FdeInfo) for field in fields(record)}
@@ -227,7 +227,7 @@ def test_input_that_is_none(tmp_path: Path) -> None:
     "command", [["dump", "--sframe"], ["dump", "--sframe", "--json"], ["find"], ["find", "--json"]]
 )
 def test_reader_that_has_seen_enough(command: list[str], tmp_path: Path) -> None:
-    """As `| head -1`: no traceback, whatever else could not be written."""
+    """As `| head -1`: no traceback, whatever remained unwritten."""
     path = tmp_path / "file"
     path.write_bytes(sframes(section(*[ONE] * 3000)))
     pcs = [str(0x2080 + index % 16) for index in range(3000)] if "find" in command else []

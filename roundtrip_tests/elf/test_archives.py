@@ -1,7 +1,7 @@
-"""Archives: members get their section, all else is kept byte for byte; what cannot be kept is refused with its place.
+"""Archives: members get their section, all else is kept byte for byte; what cannot be kept is refused, with its offset.
 
 Strategy: archives are made by hand, so that every byte of the result is known, and by ar and llvm-ar, which then list
-the result as they list the input.
+the result like the input.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BITCODE = b"BC\xc0\xde" + bytes(9)
 
 
 def member(name: str, data: bytes, date: int = 1234567890, mode: str = "100640") -> bytes:
-    """One member, padded to an even size."""
+    """One member, padded to even size."""
     header = f"{name:<16}{date:<12}{1000:<6}{100:<6}{mode:<8}{len(data):<10}`\n".encode()
     return header + data + b"\n" * (len(data) % 2)
 
@@ -47,7 +47,7 @@ LONG_NAMES = f"{LONG_NAME}/\n".encode()
 
 
 def archive(first: bytes, second: bytes, word: int = 4) -> bytes:
-    """Tables, an object of a long name, another kind of file of odd size, an object; s0 and s1 are in the first."""
+    """Tables, an object with a long name, a non-ELF file of odd size, an object; s0 and s1 are in the first."""
     table = {4: "/", 8: "/SYM64/"}[word]
     names = member("//", LONG_NAMES)
     start = len(MAGIC) + len(member(table, symbols(0, 0, 0, word=word))) + len(names)
@@ -222,10 +222,10 @@ def test_ar_lists_the_result_as_the_input(options: str, files: list[Path], tmp_p
     assert (report.members, report.fdes) == (3, 3)
     for program in (["ar", "t"], ["nm", "-s"]):
         assert listed(after, *program).replace("after.a", "") == listed(before, *program).replace("before.a", "")
-    # Mode, owner, date of each member; sizes have grown.
+    # Mode, owner, date of each member; the sizes are larger.
     lines = [[line.split() for line in listed(path, "ar", "tv").splitlines()] for path in (before, after)]
     assert [[*one[:2], *one[3:]] for one in lines[0]] == [[*one[:2], *one[3:]] for one in lines[1]]
-    # What ar makes of the members one by one.
+    # The archive that ar makes of the single members.
     for path in files:
         write_sframe(path, path, 3)
         assert (

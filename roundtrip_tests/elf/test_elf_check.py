@@ -1,7 +1,7 @@
-"""The check sees every kind of damage, in what each engine writes.
+"""The check finds every kind of damage, in the output of each engine.
 
-Strategy: it is held against results that were damaged in one place each, by hand or in every field of every header; and
-against a pair of files where what was done to one cannot be right for the other.
+Strategy: it is run on results damaged in one place each, by hand or in every field of every header; and on a pair of
+files where a change that is right in one cannot be right in the other.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ..support.programs.elf_programs import (
 )
 
 EVERY_ENGINE = pytest.mark.parametrize("engine", ENGINES)
-Damage = tuple[Place, str, int, str]  # where, how it is packed, what, and what the fault must say
+Damage = tuple[Place, str, int, str]  # where, struct format, value, and the words of the fault
 
 DAMAGE: dict[str, Damage] = {
     "code": (in_section(".text", 40), "B", 0xCC, r"\.text: bytes differ from 0x28"),
@@ -79,7 +79,7 @@ WHERE_IT_MOVED = {"interpreter": r"\.interp, which moved: its bytes have changed
 
 
 def written(before: Path, good: Path, engine: str) -> ExpectedSection:
-    """A faultless file, and what the check is told of it."""
+    """A faultless file, and the check's arguments for it."""
     told = expected(before, write_by_engines(before, good, sframe(), (engine,)))
     assert check_added(before, good, told) == ()
     return told
@@ -104,7 +104,7 @@ def test_check_reports_damage(damage: str, engine: str, built: Built, tmp_path: 
 @EVERY_ENGINE
 @pytest.mark.parametrize("number", [0, 4])
 def test_check_reports_a_longer_segment(number: int, engine: str, built: Built, tmp_path: Path) -> None:
-    """The first one, and the new one: in the file and in memory alike."""
+    """The first one, and the new one: in the file and in memory."""
     before, good = built(DEBUG), tmp_path / "good"
     told = written(before, good, engine)
     place = segment_at(good, "PT_LOAD", number)
@@ -176,7 +176,7 @@ def test_check_reports_damage_of_tables_that_moved(damage: str, built: Built, tm
 
 
 def test_check_reports_a_table_that_nothing_points_at(built: Built, tmp_path: Path) -> None:
-    """Where the dynamic entry is of another tag, in both files, that of the moved table is missing."""
+    """If the dynamic entry has another tag in both files, that of the moved table is missing."""
     before, good = built(SHARED, LIBRARY), tmp_path / "good"
     told = written(before, good, HEADERS_KEPT)
     for tag, name in (("DT_GNU_HASH", r"\.gnu\.hash"), ("DT_SYMTAB", r"\.dynsym")):
@@ -188,7 +188,7 @@ def test_check_reports_a_table_that_nothing_points_at(built: Built, tmp_path: Pa
 
 
 def symbol_of(path: Path, name: str) -> int:
-    """File offset of the value of the symbol that stands for a section."""
+    """File offset of the value of a section's STT_SECTION symbol."""
     table, data, index = dict(headers(path)[1])[".symtab"], path.read_bytes(), index_of(path, name)
     start, size = int(str(table["sh_offset"])), int(str(table["sh_size"]))
     return next(
@@ -206,14 +206,14 @@ def test_check_reports_a_section_s_symbol_that_did_not_follow(built: Built, tmp_
         (old,) = struct.unpack_from("<Q", before.read_bytes(), symbol_of(before, name))
         bad = patched(good, tmp_path / "bad", (place, "Q", old))
         assert is_found(rf"\.symtab: symbol \d+ is in {re.escape(name)}, which moved", before, bad, told)
-        # Nor may it be a symbol of anything else.
+        # Nor may the symbol be of any other section.
         values = zip((before, good), ("one", "two"), strict=True)
         kinds = [patched(path, tmp_path / out, (symbol_of(path, name) - 4, "B", 1)) for path, out in values]
         assert is_found(rf"\.symtab: symbol \d+ is in {re.escape(name)}, which moved", *kinds, told)
 
 
 def test_check_reports_a_note_that_nothing_repeats(built: Built, tmp_path: Path) -> None:
-    """Where PT_GNU_PROPERTY is of another type, in both files, the dropped PT_NOTE is one."""
+    """If PT_GNU_PROPERTY has another type in both files, the dropped PT_NOTE is a fault."""
     before, good = built(DEBUG), tmp_path / "good"
     told = written(before, good, HEADERS_KEPT)
     other = 0x6474E5FF

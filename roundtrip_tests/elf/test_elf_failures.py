@@ -1,8 +1,8 @@
-"""What goes wrong while a file is written in place: no room, no permission, a kill. The old file is whole each time.
+"""Failures while a file is written in place: no space, no permission, a kill. The old file is intact each time.
 
-Strategy: a small tmpfs in a mount namespace of the command's own is full, or read-only; where there are no such
-namespaces, a limit of the file size, or a folder's mode. The kills come at moments of a seeded generator, half of them
-counted from the start and half from when the temporary file is there.
+Strategy: a small tmpfs in a separate mount namespace is full, or read-only; without such namespaces, a limit of the
+file size, or a folder's mode. The kills come at seeded random times, half of them measured from the start and half
+from the creation of the temporary file.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ MEGABYTE = 1 << 20
 
 
 def has_namespaces() -> bool:
-    """Whether we may mount in a namespace of our own."""
+    """Whether we may mount in a new namespace."""
     return shutil.which("unshare") is not None and run("unshare", "-rm", "true")[0] == 0
 
 
 def in_tmpfs(folder: Path, size: int, program: Path, script: str) -> list[str]:
-    """Lines that a shell script prints, in a namespace with a tmpfs of so many bytes at `folder`; $F is a copy of the
-    program in it, and `sframe` the command for it, whose messages and exit status are printed."""
+    """Lines that a shell script prints, in a namespace with a tmpfs of `size` bytes at `folder`; $F is a copy of the
+    program in it, and `sframe` runs the command on it and prints its messages and exit status."""
     start = f'set -e; mount -t tmpfs -o size={size} tmpfs "$D"; F="$D/program"; cp "$P" "$F"; cd "$D"'
     function = 'sframe() { set +e; "$@" "$F" 2>&1; echo "status $?"; set -e; }'
     command = ["unshare", "-rm", "bash", "-c", f"{start}; {function}; {script}", "bash", *SFRAME]
@@ -56,7 +56,7 @@ def _program(built: Built, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("room", [0, 4096, MEGABYTE // 2, MEGABYTE])
 def test_full_disk_leaves_the_old_file(room: int, program: Path, tmp_path: Path) -> None:
-    """`room` bytes, in whole pages, are left beside the file; its copy needs more."""
+    """`room` bytes, in whole pages, are free besides the file; its copy needs more."""
     if not has_namespaces():
         pytest.skip("no mount namespaces here: the next test limits the size of files")
     disk = tmp_path / "disk"
@@ -83,7 +83,7 @@ def test_file_that_may_not_become_as_long_leaves_the_old_one(limit: int, program
 
 
 def test_enough_room_is_enough(program: Path, tmp_path: Path) -> None:
-    """What the two tests above lack: with room for a copy it is written."""
+    """What the two tests above lack: with space for a copy the file is written."""
     if not has_namespaces():
         pytest.skip("no mount namespaces here")
     disk = tmp_path / "disk"
@@ -128,7 +128,7 @@ def started(program: Path) -> subprocess.Popen[bytes]:
 
 
 def wait_for_temporary(process: subprocess.Popen[bytes], folder: Path) -> bool:
-    """Wait until it writes; whether it did before it ended."""
+    """Wait until it writes; return whether it did before it ended."""
     while not temporaries(folder):
         if process.poll() is not None:
             return False
@@ -137,7 +137,7 @@ def wait_for_temporary(process: subprocess.Popen[bytes], folder: Path) -> bool:
 
 
 def durations(program: Path) -> tuple[float, float]:
-    """Seconds that a whole run takes, and from when it writes."""
+    """Seconds that a whole run takes, and seconds from its first write to its end."""
     start = time.monotonic()
     process = started(program)
     wait_for_temporary(process, program.parent)
@@ -147,8 +147,8 @@ def durations(program: Path) -> tuple[float, float]:
 
 
 def kills(program: Path, whole: float, writing: float) -> Iterator[bool]:
-    """Start runs and kill each; whether it was still there. What a run has left is looked at, and cleared away, between
-    two of these."""
+    """Start runs and kill each; yield whether it was still running. The caller inspects and removes what a run left
+    before the next."""
     chance = random.Random(20261121)
     for number in range(KILLS):
         process = started(program)
@@ -171,7 +171,7 @@ def test_killed_at_any_moment_it_leaves_the_old_file_or_the_new_one(built: Built
     for _ in range(3):
         program.write_bytes(old)
         measured.append(durations(program))
-    # The shortest: with the time of a run that the machine was busy in, most kills would come after the end.
+    # The shortest: measured on a busy machine, most kills would come after the end.
     whole, writing = map(min, zip(*measured, strict=True))
     new = program.read_bytes()
     assert ".sframe" in dict(headers(program)[1])
@@ -204,7 +204,7 @@ def test_killed_at_any_moment_it_leaves_the_old_file_or_the_new_one(built: Built
     ids=" ".join,
 )
 def test_what_is_no_file_is_written_to_and_stays(command: tuple[str, str], built_program: Path, tmp_path: Path) -> None:
-    """A pipe stands for /dev/null, which a rename by root would take away from everyone."""
+    """A pipe replaces /dev/null, which a rename by root would break for everyone."""
     program = built_program
     expected, pipe = tmp_path / "expected", tmp_path / "pipe"
     name, option = command

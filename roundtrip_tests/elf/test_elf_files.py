@@ -1,5 +1,5 @@
-"""Around a written file: owner, mode, links and what is appended stay; what cannot be written is refused, and damaged
-headers end in a refusal or in a file that the check finds faultless."""
+"""Around a written file: owner, mode, links and appended bytes stay; what cannot be written is refused, and damaged
+headers lead to a refusal or to a file that the check finds faultless."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_damaged_headers_end_in_a_format_error_or_in_a_checked_file(engine: str,
 
 @pytest.mark.parametrize("engine", [HEADERS_KEPT, HEADERS_MOVED])
 def test_empty_section_may_be_anywhere(engine: str, built: Built, tmp_path: Path) -> None:
-    """Its offset, far behind the end of the file, is nobody's place."""
+    """Its offset, far past the end of the file, refers to nothing."""
     program = built("gcc -O1", OLDER)
     header = section_at(program, ".older")
     before = patched(program, tmp_path / "before", (header + 24, "Q", 1 << 63), (header + 32, "Q", 0))
@@ -172,7 +172,7 @@ def test_empty_section_may_be_anywhere(engine: str, built: Built, tmp_path: Path
 
 
 def test_holes_stay_holes(built: Built, tmp_path: Path) -> None:
-    """64 MiB of .bss: where the program headers move they stand behind it, in the file as well."""
+    """64 MiB of .bss: program headers that move are placed after it, in the file as well."""
     probe, moved, without = (tmp_path / name for name in ("probe", "moved", "without"))
     with probe.open("wb") as file:
         file.truncate(1 << 26)
@@ -188,7 +188,7 @@ def test_holes_stay_holes(built: Built, tmp_path: Path) -> None:
 
 
 def test_no_hole_is_as_long_as_the_memory_of_a_large_program(built: Built, tmp_path: Path) -> None:
-    """Program headers that move keep the first PT_LOAD's distance: here they would come a terabyte into the file."""
+    """Program headers that move keep the first PT_LOAD's distance: here that is a terabyte into the file."""
     program = built("gcc -static")
     last = segment_at(program, "PT_LOAD", 3)
     before = patched(program, tmp_path / "before", (last + 40, "Q", 1 << 40))

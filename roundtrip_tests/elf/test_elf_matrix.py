@@ -1,8 +1,8 @@
-"""What a file can be used for, it can still be used for with a section: every input and every engine of `elf_matrix`.
+"""A file with a new section can be used as before: every input and every engine of `elf_matrix`.
 
 It runs, debuggers find in it what they found, and eu-elflint finds no more; where the program headers are kept, or an
-older section had room, it also survives strip, objcopy, eu-strip and patchelf. After the two other engines those tools
-may break it: `docs/writing-elf.md` has the counts.
+older section had space, it also survives strip, objcopy, eu-strip and patchelf. After the two other engines those tools
+may break it: see the counts in `docs/writing-elf.md`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_a_file_stays_as_useful_as_it_was(one: Input, built: Built, tmp_path: Pa
         assert {"runs", "the check", "eu-elflint", "strip 2.40", "objcopy 2.40", "eu-strip"} <= set(kept)
         assert ("addr2line" in kept) == one.has_lines
         assert ("gdb" in kept) == one.can_abort
-        # patchelf takes no static program, and strip 2.47 is there for x86-64 at least.
+        # patchelf accepts no static program, and strip 2.47 is available for x86-64 at least.
         assert ("patchelf" in kept) == ("static" not in one.name), engine
         assert one.prefix or {"strip 2.47", "objcopy 2.47"} <= set(kept)
     assert one.name in table({one.name: row})

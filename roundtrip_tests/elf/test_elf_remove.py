@@ -1,8 +1,8 @@
 """Files that `.sframe` was taken out of: they run as before, and nothing else has changed.
 
 Strategy: an `.sframe` that we wrote (each engine in its way) or that a linker wrote (in the middle of a PT_LOAD) is
-removed, and the result held against the input by its tables and its bytes, without the product's check; then by what
-readelf 2.47 and eu-elflint say, and by execution.
+removed, and the result compared with the input by its tables and its bytes, without the product's check; then by
+readelf 2.47 and eu-elflint, and by execution.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def test_real_files_that_we_gave_a_section(path: str, engine: str, folder: Path,
     assert report.segments == (1 if engine == HEADERS_KEPT else 2)
     assert complaints(after) <= complaints(original)
     if ".so" in after.name:
-        # In the place of the system's, it runs a program that throws exceptions.
+        # It replaces the system's one under a program that throws exceptions.
         assert prints(compiled.build(folder, FLAGS["O2"]), LD_PRELOAD=str(after)) == EXPECTED_OUTPUT
     else:
         texts = [subprocess.run([one, "--version"], capture_output=True, check=True).stdout for one in (path, after)]
         assert texts[0] == texts[1] != b""
 
 
-# Their program headers cannot stay.
+# Their program headers cannot be kept.
 MOVED_HEADERS = ("static",)
 
 
@@ -77,7 +77,7 @@ def test_compiled_files_that_we_gave_a_section(name: str, engine: str, folder: P
     removed(before, after, engine)
     new = complaints(after) - complaints(original)
     if name == "shared" and engine == HEADERS_KEPT:
-        # eu-elflint takes the size of a function, here 64 KiB, for what the relocation of its PLT slot writes.
+        # eu-elflint assumes that the relocation of a PLT slot writes as many bytes as the function has, here 64 KiB.
         new -= {one for one in new if re.search(r"'\.rela\.plt': relocation \d+: read-only section modified", one)}
         assert len(complaints(after)) == 2, "those of bytes_65535 and bytes_65536"
     assert new == set()
@@ -101,7 +101,7 @@ def test_added_again_and_again_it_is_the_first_file(name: str, folder: Path, tmp
 
 
 def test_added_longer_and_shorter_in_turn_it_grows_once(folder: Path, tmp_path: Path) -> None:
-    """What another SFrame version takes is kept for it; a shorter section leaves the room as it was."""
+    """The capacity for another SFrame version is kept; a shorter section does not change it."""
     path, sizes = tmp_path / "program", []
     shutil.copy(compiled.build(folder, FLAGS["O2"]), path)
     for version in (2, 3, 2, 3, 2):
@@ -176,7 +176,7 @@ def test_removed_from_a_linker_s_file_then_added_then_removed(tools: Binutils, f
     report = unwindkit.write_sframe(without, added)
     assert (report.writer, report.replaced_bytes) == (HEADERS_KEPT, ())
     assert prints(added) == EXPECTED_OUTPUT
-    # PT_GNU_SFRAME's old place and that of a needless PT_NOTE are room for both program headers: nothing has moved.
+    # PT_GNU_SFRAME's old place and that of a needless PT_NOTE are slots for both program headers: nothing has moved.
     removed(added, again, LIEF)
     assert prints(again) == EXPECTED_OUTPUT
 
@@ -184,14 +184,14 @@ def test_removed_from_a_linker_s_file_then_added_then_removed(tools: Binutils, f
 @pytest.mark.oracle
 @pytest.mark.parametrize("tools", EVERY_VERSION)
 def test_relocations_that_were_kept_for_the_section_go_with_it(tools: Binutils, folder: Path, tmp_path: Path) -> None:
-    """Those of a section that is none end objcopy and strip: "file format not recognized"."""
+    """objcopy and strip fail on relocations of a missing section: "file format not recognized"."""
     (tmp_path / "main.c").write_text('#include <stdio.h>\nint main(void) { puts("it runs"); return 0; }\n')
     gcc(tmp_path, *chosen(folder, tools), SFRAME, "-Wl,--emit-relocs", "main.c", "-o", "before")
     before, after = tmp_path / "before", tmp_path / "after"
     assert {".sframe", ".rela.sframe"} < {name for name, _ in headers(before)[1]}
     report = removed(before, after)
     assert len(report.removed) == report.segments == 1
-    # eu-elflint: the section's own symbol is now one of no section.
+    # eu-elflint: the section's own symbol now belongs to no section.
     new = {one for one in complaints(after) - complaints(before) if "st_value out of bounds" not in one}
     assert new == set()
     for command in (["objcopy"], [*oracle_command("objcopy")], ["strip", "-o"]):
@@ -229,7 +229,7 @@ def test_several_sections_loaded_and_not(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.oracle
 def test_segment_that_names_no_section_goes_too(folder: Path, tmp_path: Path) -> None:
     original = linked(folder, V3, "O2")
-    # As if renamed: its name is then that of the section before.
+    # As if renamed: it then has the name of the section before it.
     other, name = section_at(original, ".eh_frame"), section_at(original, ".sframe")
     (offset,) = struct.unpack_from("<I", original.read_bytes(), other)
     before = patched(original, tmp_path / "before", (name, "I", offset))

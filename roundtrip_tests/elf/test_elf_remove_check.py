@@ -1,4 +1,4 @@
-"""The check of removal sees every fault: it is held against results that were spoiled in one place each."""
+"""The check of removal finds every fault: it is run on results corrupted in one place each."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ..support.programs.elf_programs import (
     unnoticed,
 )
 
-# What is spoiled in a file that a linker's `.sframe` was taken out of, where (None: where that was), by what, and what
-# the fault must say.
+# What is corrupted in a file after removal of a linker's `.sframe`: where (None: where that was), by what, and the
+# words of the fault.
 DAMAGE: dict[str, tuple[Place | None, str, int, str]] = {
     "code": (in_section(".text", 40), "B", 0xCC, r"section \[\d+\] \.text: its bytes have changed"),
     "symbol": (in_section(".symtab", 24 * 9 + 8), "Q", 0x77, r"section \[\d+\] \.symtab: its bytes have changed"),
@@ -53,7 +53,7 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def padding_of(path: Path) -> int:
-    """A byte that no table and no section has: the last of the first page, which the code follows."""
+    """A byte outside all tables and sections: the last of the first page, which the code follows."""
     (text,) = (one["p_offset"] for one in headers(path)[0] if one["p_type"] == "PT_LOAD" and one["p_flags"] == 5)
     return int(text) - 1
 
@@ -116,6 +116,6 @@ def test_check_watches_every_field_of_every_header(engine: str | None, folder: P
     else:
         given(compiled.build(folder, FLAGS["O2"]), before, engine)
     removed(before, good, engine)
-    # Of an unused header only the type means something.
+    # In an unused header only the type has a meaning.
     fields = fields_of(good, of_unused=(4,))
     assert unnoticed(good, tmp_path / "bad", fields, lambda bad: faults(before, bad)) == []

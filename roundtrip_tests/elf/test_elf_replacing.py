@@ -1,6 +1,6 @@
-"""A section that is there already is overwritten where it has room, or replaced by another: the program sees one.
+"""An existing section is overwritten if it has space, or replaced by another: the program sees one.
 
-Strategy: each engine writes a section, then others of many sizes follow; or a section of somebody else's is in the way.
+Strategy: each engine writes a section, then others of many sizes follow; or a foreign section is in the way.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_empty_section_is_replaced(engine: str, built: Built, tmp_path: Path) ->
 @pytest.mark.parametrize("size", [200, 10, 201])
 def test_section_among_others_is_overwritten_if_it_has_room(size: int, built: Built, tmp_path: Path) -> None:
     program = built("gcc -O1", OLDER)
-    # A PT_NOTE becomes the segment, longer than the section as GNU ld 2.45 makes it; the address must be aligned.
+    # A PT_NOTE becomes the segment, longer than GNU ld 2.45's section; the address must be aligned.
     address = int(str(place_of(program, ".older")["sh_addr"]))
     at = segment_at(program, "PT_NOTE")
     edits = ((at, "I", PT_GNU_SFRAME), (at + 8, "Q", address), (at + 16, "Q", address), (at + 32, "Q", 300))
@@ -128,7 +128,7 @@ def test_section_that_objcopy_added_unloaded_is_replaced(engine: str, built: Bui
 
 @EVERY_ENGINE
 def test_a_section_that_grew_in_place_is_followed_by_what_followed(engine: str, built: Built, tmp_path: Path) -> None:
-    """Whole pages are put in behind it; the room that is left then is used, and the file grows no more."""
+    """Whole pages are inserted after it; then the space left is used, and the file grows no more."""
     program = tmp_path / "program"
     write_by_engines(built(DEBUG), program, sframe(), (engine,))
     first = program.stat().st_size

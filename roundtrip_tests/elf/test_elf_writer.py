@@ -1,7 +1,7 @@
-"""Files that got a loaded section still run as they did, by each engine.
+"""Files with a new loaded section still run as before, with each engine.
 
-Strategy: programs compiled here and the system's own get a section whose words are its own addresses; what they print,
-and what the tools of debugging say of them, is held against the originals.
+Strategy: programs compiled here and the system's own get a section whose words are its own addresses; their output, and
+what debugging tools print of them, is compared with the originals.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_library_is_loaded_by_dlopen_and_by_preload(build: str, engine: str, bui
     assert run("/bin/echo", "hi", LD_PRELOAD=str(library)) == (0, "loaded\nhi\n")
 
 
-# $F is the file, $D its folder, $X a C++ program.
+# $F is the file, $D its folder, and $X a C++ program.
 LIBRARIES = "LD_LIBRARY_PATH=$D"
 SYSTEM = {
     "/bin/ls": ["$F -la -d / /usr", "$F -d /"],
@@ -164,7 +164,7 @@ def test_readelf_shows_section_and_segment(engine: str, built: Built, tmp_path: 
     report = write_by_engines(built(DEBUG), after, sframe(), (engine,))
     text = tool("readelf", "-lSW", after)
     [line] = [one for one in text.splitlines() if "] .sframe " in one]
-    # readelf before 2.45 knows neither type's name.
+    # readelf before 2.45 knows the names of neither type.
     assert "GNU_SFRAME" in line or "LOOS+0xffffff4" in line
     assert f"{report.address:016x} {report.file_offset:06x} {SIZE:06x} 00   A  0   0  8" in line
     assert "GNU_SFRAME" in text or "LOOS+0x474e554" in text
@@ -190,7 +190,7 @@ def test_no_section_index_changes_and_the_new_one_is_last(engine: str, built: Bu
 
 
 def moves_the_headers(before: Path, out: Path, reason: str) -> None:
-    """The program headers cannot be kept, for that reason, so they move."""
+    """The program headers cannot be kept for that reason, so they move."""
     with pytest.raises(BuildError) as caught:
         write_by_engines(before, out, sframe(), (HEADERS_KEPT,))
     assert str(caught.value) == reason
@@ -199,7 +199,7 @@ def moves_the_headers(before: Path, out: Path, reason: str) -> None:
 
 
 def test_notes_step_back_and_the_rest_goes_to_the_new_segment(built: Built, tmp_path: Path) -> None:
-    """Of the shared library: the build id stays on the first page, .gnu.hash and .dynsym are with the section."""
+    """In the shared library the build id stays on the first page, .gnu.hash and .dynsym move with the section."""
     before, after = built(SHARED, LIBRARY), tmp_path / "libx.so"
     report = write_by_engines(before, after, sframe(), (HEADERS_KEPT,))
     old, new = dict(headers(before)[1]), dict(headers(after)[1])
@@ -241,7 +241,7 @@ def test_symbols_of_sections_follow_them(built: Built, tmp_path: Path) -> None:
 def test_a_symbol_in_a_note_keeps_it_where_it_is(built: Built, tmp_path: Path) -> None:
     program = built("gcc -static-pie")
     assert ".note.ABI-tag" in write_by_engines(program, tmp_path / "kept", sframe(), (HEADERS_KEPT,)).moved
-    # That one is known, and stands at the note's start; any other may be read by the program's code.
+    # That symbol is known, and is at the note's start; any other may be read by the program's code.
     table = dict(headers(program)[1])[".symtab"]
     place = int(str(table["sh_offset"])) + 2 * struct.calcsize("<IBBHQQ") + 8
     (value,) = struct.unpack_from("<Q", program.read_bytes(), place)
@@ -262,7 +262,7 @@ def test_code_in_the_way_does_not_move(name: str, built: Built, tmp_path: Path) 
 
 
 def test_bytes_of_no_section_do_not_move(built: Built, tmp_path: Path) -> None:
-    """.interp has 28 bytes, and what follows is aligned to 8: two that are nobody's, one of them in the way."""
+    """.interp has 28 bytes, and what follows is aligned to 8: two unowned bytes, one of them in the way."""
     before = patched(built(DEBUG), tmp_path / "before", (in_section(".interp", 29)(built(DEBUG)), "B", 1))
     moves_the_headers(before, tmp_path / "out", "e_phoff: bytes that belong to no section are in the way")
     assert run(tmp_path / "out", "operand")[0] == 3

@@ -1,4 +1,4 @@
-"""Hostile and odd ELF files: every header field that reading depends on, spoilt one by one in a small file."""
+"""Hostile and odd ELF files: every header field that reading depends on, corrupted one by one in a small file."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_file_header_that_lies(path: Path, fields: dict[str, int], record: str, 
 @pytest.mark.parametrize(
     ("header", "zeroth", "record"),
     [
-        # gABI: where 16 bits do not do, section 0 has the number.
+        # gABI: if 16 bits are not enough, section 0 has the number.
         ({"e_shnum": 0}, {"sh_size": 1 << 63}, "e_shnum"),
         ({"e_shnum": 0}, {"sh_size": MAX}, "e_shnum"),
         ({"e_shnum": 0, "e_shentsize": 0}, {"sh_size": MAX}, "e_shentsize"),
@@ -156,7 +156,7 @@ def test_cover_of_kernel_addresses_beside_sections_at_low_ones(path: Path) -> No
     low, high = Content(".init", bytes(0x20), flags=ALLOC | EXECINSTR), CODE
     path.write_bytes(patched(tiny_elf(low, high, CFI), section=2, sh_addr=0xFFFFFFFF81000000))
     start = np.array([0xFFFFFFFF81000010, 0xFFFFFFFF81000000, 0x1008, 0xFFFFFFFF81000018], np.uint64)
-    end = start + np.array([0x10, 0x18, 8, 4], np.uint64)  # overlapping, nested, in no order
+    end = start + np.array([0x10, 0x18, 8, 4], np.uint64)  # overlapping, nested, unsorted
     assert covered_bytes(open_elf(path), start, end) == (0x20 + 8, 0xA0)
 
 
@@ -170,7 +170,7 @@ def test_cover_of_kernel_addresses_beside_sections_at_low_ones(path: Path) -> No
 def test_section_headers_that_do_not_matter_do_no_harm(
     path: Path, section: int, fields: dict[str, int], kind: int
 ) -> None:
-    """Symbol tables that link to themselves, hashes without buckets: only the table and its names are asked for."""
+    """Symbol tables that link to themselves, hashes without buckets: only the table and its names are read."""
     path.write_bytes(patched(tiny_elf(), section=section, sh_type=kind, **fields))
     if section == 2 and "sh_name" in fields:
         assert info(path).sections == ()
@@ -232,7 +232,7 @@ def test_file_that_is_no_elf_or_ends_in_its_header(path: Path, data: bytes) -> N
 
 
 def test_file_cut_anywhere(path: Path) -> None:
-    """The section headers come last: nothing shorter than the file can be read."""
+    """The section headers come last: no truncated file can be read."""
     data = tiny_elf()
     for size in range(len(data)):
         path.write_bytes(data[:size])
@@ -242,7 +242,7 @@ def test_file_cut_anywhere(path: Path) -> None:
 
 
 def compressed(data: bytes, size: int, kind: int = 1, head: int = 24) -> bytearray:
-    """A file whose `.debug_frame` is these bytes behind an Elf64_Chdr that says `size`."""
+    """A file whose `.debug_frame` is these bytes after an Elf64_Chdr with this `size`."""
     chdr = struct.pack("<IIQQ", kind, 0, size, 8)[:head]
     return tiny_elf(CODE, Content(".debug_frame", chdr + data, flags=COMPRESSED))
 
@@ -317,7 +317,7 @@ def test_headers_that_name_the_same_bytes_a_thousand_times(path: Path) -> None:
 
 
 def test_many_sections_with_endless_names_are_read_in_time(path: Path) -> None:
-    """20,000 names of two megabytes each, were they read to their ends: 40 gigabytes."""
+    """20,000 names of two megabytes each, which would be 40 gigabytes if read to their ends."""
     names = Content(".names", b"x" * (1 << 21), flags=0)
     data = tiny_elf(CODE, CFI, names)
     count, table = 20000, struct.unpack_from("<Q", data, 40)[0]

@@ -1,6 +1,6 @@
-"""Relocatable files that lie: every read of relocations and symbols ends in a FormatError with its place.
+"""Invalid relocatable files: every read of relocations and symbols ends in a FormatError with its offset.
 
-Strategy: one small object made by hand, of x86-64, RISC-V or MIPS; each case spoils a field or has other relocations.
+Strategy: one small object made by hand, of x86-64, RISC-V or MIPS; each case corrupts a field or has other relocations.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ R_64, R_PC32, R_GOTPCREL, R_32 = 1, 2, 9, 10
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """What an Elf64_Sym says of a place."""
+    """The Elf64_Sym of a place."""
 
     value: int = 0
     shndx: int = TEXT_INDEX
@@ -121,7 +121,7 @@ def test_relocation_that_does_nothing_is_not_looked_at(path: Path) -> None:
     assert read_elf(path).function(0).section == TEXT_INDEX
 
 
-# Relocations; of which one, its field and the reason of the error, which is at that record.
+# Relocations; the index, the field and the reason of the error, which is at that record.
 PAST = "reaches past the section's 0x40 bytes"
 TABLES = [
     ([Rela(R_64, offset=0x39)], 0, "offset", f"R_X86_64_64 at 0x39 {PAST}"),
@@ -133,7 +133,7 @@ TABLES = [
     ([Rela(R_64), Rela(77)], 1, "type", "77 is unknown for EM_X86_64"),
     ([Rela(0xFFFFFFFF)], 0, "type", "4294967295 is unknown for EM_X86_64"),
     ([Rela(R_64), Rela(R_64, addend=1)], 1, "offset", "R_X86_64_64 at 0x1c: another relocation sets the same field"),
-    # .text is laid at 0x40000000, .eh_frame behind it at 0x40000100.
+    # .text is placed at 0x40000000, .eh_frame after it at 0x40000100.
     ([Rela(R_32, addend=1 << 33)], 0, "addend", "R_X86_64_32: 0x240000000 does not fit 32 bits"),
     ([Rela(R_PC32, addend=-(1 << 32))], 0, "addend", "R_X86_64_PC32: 0xfffffffefffffee4 does not fit 32 bits"),
 ]

@@ -1,7 +1,7 @@
 """An `.sframe` in a relocatable file: its relocations, what else is in the file, what is refused.
 
 Strategy: relocations are those that GNU as 2.47 gives its own section of the same source; rules at each PC are those of
-the call frame information, by the canonical form; symbols are chosen in tables made by hand.
+the call frame information, by the canonical form; symbol selection is tested on tables made by hand.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..support.tiny_elf import CODE, ET_REL, Content, patched, tiny_elf
 from .test_hostile_objects import OTHER, R_64, RELA_INDEX, SYMBOLS_INDEX, Rela, Symbol, symbol_table, tiny_object
 
 SFRAME_TARGETS = ("x86_64", "aarch64", "s390x")
-# By its supplement: 64 bits, 32 bits.
+# By the psABI: 64 bits, 32 bits.
 PCREL_TYPES = {"x86_64": (24, 2), "aarch64": (260, 261), "s390x": (23, 5), "aarch64_be": (260, 261)}
 START_SIZE = {2: 20, 3: 16}
 GNU_TARGETS = pytest.mark.parametrize("name", SFRAME_TARGETS)
@@ -33,7 +33,7 @@ VERSIONS = pytest.mark.parametrize("version", [2, 3])
 
 
 def relocations(path: Path) -> list[tuple[int, int, str, int]]:
-    """Those of `.sframe`: offset, type, the section that it leads into, and where in it."""
+    """The relocations of `.sframe`: offset, type, target section, and offset in that."""
     with path.open("rb") as file:
         elf = ELFFile(file)
         (table,) = (one for one in elf.iter_sections("SHT_RELA") if one.name == ".rela.sframe")
@@ -151,7 +151,7 @@ ONE_FDE = """.balign 8
 
 @pytest.mark.oracle("forky")
 def test_ld_keeps_what_several_sections_of_an_object_name(tmp_path: Path) -> None:
-    # Why there is one: of several, ld 2.47 exempts one alone from what it follows (bfd/elflink.c, _bfd_elf_gc_mark).
+    # Why there is one: of several, ld 2.47 exempts only one from its marking (bfd/elflink.c, _bfd_elf_gc_mark).
     source = grouped({"f": "ret", "g": "ret", "h": "ret"}, ONE_FDE) + ".text\n.globl _start\n_start: call f\n"
     path = assembled(tmp_path, TARGETS["x86_64"], source)
     kept = {}
@@ -165,7 +165,7 @@ def test_ld_keeps_what_several_sections_of_an_object_name(tmp_path: Path) -> Non
 
 @pytest.mark.oracle("forky")
 def test_several_in_groups_become_one_in_none(tmp_path: Path) -> None:
-    # GNU ld 2.47 keeps all code of such a file if it collects sections: what a group's `.sframe` names counts as used.
+    # With --gc-sections GNU ld 2.47 keeps all code of such a file: what a group's `.sframe` refers to counts as used.
     source = grouped({"f": "ret", "g": "nop\nret", "h": "nop\nnop\nret"}, ".byte 1")
     path = assembled(tmp_path, TARGETS["x86_64"], f"{source}.text\n.globl _start\n_start: call f\n")
     report = write_sframe(path, tmp_path / "out.o", 3)
@@ -200,7 +200,7 @@ def test_more_sections_than_the_elf_header_counts(sections: int, tmp_path: Path)
 
 
 def relocations_with_many(path: Path) -> list[tuple[int, int, str, int]]:
-    """As `relocations`, by readelf: pyelftools does not look up large section indices."""
+    """Like `relocations`, by readelf: pyelftools does not look up large section indices."""
     lines = run_oracle("readelf", "-rW", path).partition("'.rela.sframe'")[2].splitlines()[2:3]
     (offset, _, kind, _, name, sign, addend) = lines[0].split()
     assert (kind, sign) == ("R_X86_64_PC64", "+")
@@ -222,7 +222,7 @@ GROUP = Content(".group", struct.pack("<2I", 1, 1), 17, 0)
 
 
 def with_symbols(path: Path, *symbols: tuple[int, tuple[int, int]], fifth: Content = OTHER) -> Path:
-    """An object whose `.eh_frame` names symbol 1, an absolute one plus .text's place; the others are of .text."""
+    """An object whose `.eh_frame` refers to symbol 1, an absolute one plus .text's address; the others are in .text."""
     table = bytearray(symbol_table(*(Symbol(value) for value, _ in symbols)))
     for index, (_, fields) in enumerate(symbols, 1):
         table[24 * index + 4], table[24 * index + 5] = fields
@@ -238,7 +238,7 @@ def with_symbols(path: Path, *symbols: tuple[int, tuple[int, int]], fifth: Conte
 NAMES_INDEX = 6
 OTHERS = [info(GLOBAL, FUNC), info(WEAK, FUNC, HIDDEN), info(LOCAL, FILE), info(LOCAL, TLS), info(LOCAL, IFUNC)]
 CHOICES = [
-    # Symbols behind those that cannot be taken, each with its value; which one is.
+    # Symbols after the unusable ones, each with its value; the chosen one.
     ([(0, info(LOCAL, SECTION)), (0x40, info(LOCAL, FUNC))], 0),
     ([(0x40, info(LOCAL, FUNC)), (0, info(LOCAL, SECTION))], 1),
     ([(8, info(LOCAL, NOTYPE)), (0x40, info(LOCAL, FUNC))], 1),
@@ -269,7 +269,7 @@ def test_without_one_it_is_refused(tmp_path: Path) -> None:
 
 
 def test_hidden_symbol_of_a_group_is_not_taken(tmp_path: Path) -> None:
-    # Another file's copy of the group may be what stays, and the symbol is then that file's.
+    # The linker may keep another file's copy of the group, and the symbol is then that file's.
     path = with_symbols(tmp_path / "object.o", (0, info(GLOBAL, FUNC, HIDDEN)), fifth=GROUP)
     with pytest.raises(BuildError, match="has no symbol that a relocation can use"):
         by_ours(path)

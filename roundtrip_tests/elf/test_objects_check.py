@@ -1,7 +1,7 @@
-"""The check of a relocatable file sees each thing that may be wrong; broken files end in a FormatError.
+"""The check of a relocatable file finds each kind of fault; broken files end in a FormatError.
 
-Strategy: a right result is spoiled, one field or byte at a time, and the check has to say so. An input is spoiled in
-every field of its headers, cut everywhere, and at random; what is written all the same passes the check of its own.
+Strategy: a correct result is corrupted, one field or byte at a time, and the check has to find it. An input is
+corrupted in every field of its headers, truncated everywhere, and at random; what is still written passes the check.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_other_bytes_of_a_section_are_seen(section: int) -> None:
     assert check(AFTER[:at] + bytes([AFTER[at] ^ 1]) + AFTER[at + 1 :])
 
 
-# Where a section is may change.
+# The offset of a section may change.
 @pytest.mark.parametrize("section", range(1, 9))
 @pytest.mark.parametrize("field", [name for name in SECTION if name != "sh_offset"])
 def test_other_header_of_a_section_is_seen(section: int, field: str) -> None:
@@ -121,7 +121,7 @@ def test_what_is_left_after_a_removal_is_seen() -> None:
 
 
 def tried(path: Path, data: bytes) -> bool:
-    """Whether it is written; nothing but a FormatError may keep it from that."""
+    """Whether it is written; only a FormatError may prevent that."""
     path.write_bytes(data)
     out = path.with_name("out.o")
     out.unlink(missing_ok=True)

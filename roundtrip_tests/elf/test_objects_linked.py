@@ -1,7 +1,7 @@
-"""Relocatable files with our `.sframe`, linked by GNU ld: the output says at every PC what its `.eh_frame` says.
+"""Relocatable files with our `.sframe`, linked by GNU ld: the output has the rules of its `.eh_frame` at every PC.
 
-Strategy: readelf 2.47 reads both sections of the output, the referee compares them. It also finds what is stale: an FDE
-where no function is, or two at one PC. PLT entries are left out: ld describes them itself, and not all of them right.
+Strategy: readelf 2.47 reads both sections of the output, the referee compares them. It also finds stale FDEs: one
+without a function, or two at one PC. PLT entries are left out: ld describes them itself, not all of them correctly.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ COLLECTED = "-Wl,--gc-sections"
 
 
 def with_ours(folder: Path, objects: Sequence[Path], version: int = 3) -> list[Path]:
-    """Copies of those that have call frame information, with our section; the others as they are."""
+    """Copies of the files that have call frame information, with our section; the others unchanged."""
     folder.mkdir(parents=True, exist_ok=True)
     found = []
     for path in objects:
@@ -56,7 +56,7 @@ def with_ours(folder: Path, objects: Sequence[Path], version: int = 3) -> list[P
 
 
 def judged(program: Path) -> referee.Comparison:
-    """The comparison, in which nothing differs but in a PLT."""
+    """The comparison, without any difference outside a PLT."""
     found = referee.compare(frame_rows(program), sframe_rows(program))
     stubs = [place for name, place in sections(program).items() if name.startswith((".plt", ".iplt"))]
     others = [one for one in found.differences if not any(start <= one.start < end for start, end in stubs)]
@@ -87,7 +87,7 @@ def test_folded_and_collected_functions_leave_nothing(machine: Machine, collecte
     program = linked(tmp_path, machine, objects, *[COLLECTED] * collected, start=start)
     judged(program)
     runs(program, machine)
-    # The FDEs, those of PLTs aside, are those of .eh_frame, one for one.
+    # Outside PLTs the FDEs are those of .eh_frame, one to one.
     frame = frame_rows(program)
     code = [place for name, place in sections(program).items() if name.startswith(".text")]
     expected = {at for at, end in zip(frame.start.tolist(), frame.end.tolist(), strict=True) if at < end}
@@ -198,7 +198,7 @@ def test_objects_of_llvm(tmp_path: Path) -> None:
 
 @pytest.mark.oracle("trixie")
 def test_version_2_as_ld_2_44_has_it(tmp_path: Path) -> None:
-    # ld 2.45 alone merges what we write; 2.44 has the same relocations, another type of section, and no flag for them.
+    # Only ld 2.45 merges what we write; 2.44 has the same relocations, another section type, and no flag for them.
     objects = with_ours(tmp_path / "ours", compiled(tmp_path, TRIXIE, "-O2", *SPLIT), version=2)
     start = with_ours(tmp_path / "start", start_files(TRIXIE), version=2)
     for path in [*objects, *start]:

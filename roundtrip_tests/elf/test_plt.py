@@ -1,4 +1,4 @@
-"""CFA expressions of the PC modulo a block become rows: hand-made `.eh_frame`, and PLT sections told by their bytes."""
+"""CFA expressions of the PC modulo a block become rows: hand-made `.eh_frame`; PLT sections known by their bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def table_of_fdes(*fdes: Fde) -> UnwindTable:
 
 
 def converted(table: UnwindTable) -> tuple[Sframe, Refusals]:
-    """The section as the small reader has it; the law holds for it."""
+    """The section, by the small reader; it is checked against the law."""
     data, refusals = to_sframe(table)
     expected, found = by_pc(project_sframe(table), without=refusals), by_pc(from_sframe(data))
     assert found == expected, "\n".join(found.differences(expected))
@@ -111,7 +111,7 @@ def test_any_other_expression_is_refused_as_before() -> None:
 
 
 def test_refusals_name_the_functions_of_the_table_that_was_given() -> None:
-    # Function 1 comes apart into three; its second row's rbp lies in a register, which V2 cannot say.
+    # Function 1 is split in three; its second row's rbp is saved in a register, which V2 cannot encode.
     broken = PLT_CFI + "02 20  0c 07 08  09 06 03"  # advance_loc1 32; def_cfa rsp+8; register rbp in rbx
     table = table_of_fdes(
         Fde(0x3000, 16, X86_64_START),
@@ -135,7 +135,7 @@ def test_refusals_name_the_functions_of_the_table_that_was_given() -> None:
 def test_a_function_that_shares_pcs_with_another_is_not_split(other: Fde, first: bool) -> None:
     plt = Fde(0x1000, 64, PLT_CFI)
     _, refusals = converted(table_of_fdes(*((plt, other) if first else (other, plt))))
-    # Were it split, its parts would start behind the other, which then had PCs that are not its own.
+    # If it were split, its parts would start after the other, which would then cover foreign PCs.
     assert Reason.OVERLAP in {reason for _, _, _, reason in said(refusals)}
 
 
@@ -159,7 +159,7 @@ def test_sizes_beyond_any_plt_are_refused_at_once(start: int, size: int) -> None
 
 def test_rows_laid_out_are_bounded_over_all_functions() -> None:
     began = time.monotonic()
-    size = 1 << 17  # laid out, 16,384 changes each; the first four use all that is allowed
+    size = 1 << 17  # unrolled, 16,384 changes each; the first four use up the allowance
     fdes = [Fde(0x1001 + index * size, size, ONE_MASKED_ROW) for index in range(200)]
     data, refusals = to_sframe(table_of_fdes(*fdes))
     assert [one[0] for one in said(refusals)] == list(range(4, 200))
@@ -170,7 +170,7 @@ def test_rows_laid_out_are_bounded_over_all_functions() -> None:
 
 def test_expressions_looked_at_are_bounded() -> None:
     began = time.monotonic()
-    # As long as an expression may be: forty functions of the PC, each with a mask of 255; and all are different.
+    # The maximum length of an expression: forty functions of the PC, each with a mask of 255; all are different.
     body = "80 00 08 ff 1a 22" * 40
     fdes = [
         Fde(0x1000 + 64 * index, 64, f"{X86_64_START} 0f f201 77 {index % 64:02x} {body}") for index in range(64)
@@ -204,7 +204,7 @@ PIECES = st.lists(
 
 
 def cfi(pieces: list[Piece]) -> str:
-    """Instructions for pieces, each so many bytes long."""
+    """Instructions for pieces, each with its length in bytes."""
     text = "90 01"
     for index, (_, rule) in enumerate(pieces):
         text += f" 02 {pieces[index - 1][0]:02x}" if index else ""  # advance_loc1
@@ -214,7 +214,7 @@ def cfi(pieces: list[Piece]) -> str:
 
 @st.composite
 def functions(draw: DrawFn) -> list[tuple[int, list[Piece]]]:
-    """Starts and pieces: neighbours, apart, overlapping."""
+    """Starts and pieces: adjacent, separate, overlapping."""
     found = []
     start = draw(st.integers(0, 300)) * draw(st.sampled_from([1, 16]))
     for _ in range(draw(st.integers(1, 4))):
@@ -243,7 +243,7 @@ def test_any_table_means_the_same_at_every_pc(drawn: list[tuple[int, list[Piece]
         assert said(refusals) == []
 
 
-# --- PLT sections told by their bytes -----------------------------------------------------------------------
+# --- PLT sections recognized by their bytes -----------------------------------------------------------------
 
 HEADER = octets("ff35 11111111  ff25 22222222  0f1f4000")  # push; jmp; nop
 LAZY_ENTRY = octets("ff25 11111111  68 00000000  e9 22222222")  # jmp; push; jmp
@@ -285,14 +285,14 @@ def test_a_plt_section_is_told_by_its_bytes(
     ("name", "data"),
     [
         (".plt", b""),
-        (".plt", HEADER + LAZY_ENTRY + LAZY_ENTRY[:11] + b"\xe8" + LAZY_ENTRY[12:]),  # call where the jmp was
+        (".plt", HEADER + LAZY_ENTRY + LAZY_ENTRY[:11] + b"\xe8" + LAZY_ENTRY[12:]),  # call instead of jmp
         (".plt", HEADER + LAZY_ENTRY + IBT_ENTRY),  # two kinds
         (".plt", HEADER + LAZY_ENTRY[:15]),  # cut
         (".plt", HEADER[:15]),
         (".plt", HEADER + HEADER),
         (".plt.sec", SECOND_ENTRY + bytes(16)),
-        (".plt.sec", LAZY_ENTRY),  # pushes where such a section never does
-        (".plt.got", GOT_ENTRY[:6] + b"\x50\x90"),  # push rax behind the jmp
+        (".plt.sec", LAZY_ENTRY),  # a push where such a section has none
+        (".plt.got", GOT_ENTRY[:6] + b"\x50\x90"),  # push rax after the jmp
         (".plt.got", GOT_ENTRY + b"\x90"),
     ],
 )

@@ -1,4 +1,4 @@
-"""PLT sections of AArch64 and s390x that no call frame information covers are told by their bytes."""
+"""PLT sections of AArch64 and s390x without call frame information are recognized by their bytes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ S390X_ENTRY = """
 
 
 def shape(functions: list[Function], ra: int) -> list[tuple[object, ...]]:
-    """Start, size and block of each function; of each row its offset, the CFA's from SP, and where RA is."""
+    """Start, size and block of each function; of each row its offset, the CFA's from SP, and the place of RA."""
     return [
         (
             *(one.start, one.size, one.repetition),
@@ -137,7 +137,7 @@ def test_aarch64_plt_is_told_by_its_bytes(name: str, text: str, expected: list[t
     ("address", "text", "expected"),
     [
         (0x1000, S390X_FIRST + S390X_ENTRY * 2, [(0x1000, 32, 0), (0x1020, 64, 32)]),
-        # libc's starts at 0x2c128: readers would differ about a block.
+        # libc's starts at 0x2c128: readers disagree on the start of a block.
         (0x2C128, S390X_FIRST + S390X_ENTRY * 2, [(0x2C128, 32, 0), (0x2C148, 64, 0)]),
         (0x2C388, S390X_ENTRY * 17, [(0x2C388, 544, 0)]),
     ],
@@ -149,7 +149,7 @@ def test_s390x_plt_is_told_by_its_bytes(address: int, text: str, expected: list[
 
 UNKNOWN = [
     ("aarch64", FIRST + NOP * 2),  # cut
-    ("aarch64", FIRST + NOP * 3 + ENTRY + NOP),  # four bytes too many
+    ("aarch64", FIRST + NOP * 3 + ENTRY + NOP),  # four extra bytes
     ("aarch64", FIRST + NOP * 3 + ENTRY + ENTRY.replace("20021fd6", "20023fd6")),  # blr, which would return
     ("aarch64", FIRST + NOP * 3 + ENTRY.replace("700c00b0", "710c00b0")),  # adrp x17
     ("aarch64", FIRST + NOP * 3 + ENTRY.replace("115a46f9", "115a06f9")),  # str
@@ -170,7 +170,7 @@ REAL = [
     ("sid-arm64", "usr/lib/aarch64-linux-gnu/libc.so.6", 0),
     ("sid-arm64", "usr/lib/aarch64-linux-gnu/libstdc++.so.6", 0),
     ("sid-arm64", "usr/bin/perl", 0),
-    # .eh_frame has the entries but for the IRELATIVE ones: about half.
+    # .eh_frame covers the entries except the IRELATIVE ones: about half.
     ("sid-s390x", "usr/lib/s390x-linux-gnu/libc.so.6", 0.3),
 ]
 
@@ -187,5 +187,5 @@ def test_plt_of_debian_binaries_is_covered_whole(suite: str, name: str, covered:
     found = with_uncovered_plt(image, table)
     assert np.all(find_rows(found, pcs).row >= 0)
     known = find_rows(table, pcs)
-    # What was covered has the row that it had.
+    # Covered entries keep their rows.
     assert np.array_equal(find_rows(found, pcs).row[known.row >= 0], known.row[known.row >= 0])

@@ -1,4 +1,4 @@
-"""PLT rows of linked programs: at every PC against the CFI's own expression, and against the stack when executed."""
+"""PLT rows of linked programs: at every PC compared with the CFI's own expression, and with the stack when executed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..support.programs.plt_programs import (
     section_of,
 )
 
-# For a section that is not written into its program: lld leaves no room for the program headers that takes.
+# For a section that is not written into its program: lld leaves no space for the program headers needed.
 AWAY = 0x500000
 EVERY_KIND = {".plt", ".plt.sec", ".plt.got"}
 
@@ -64,7 +64,7 @@ def apart(program: Path) -> Sframe:
 
 
 def faults(steps: list[Step], sframe: Sframe) -> list[Step]:
-    """Where the row is not what the stack was."""
+    """The steps at which the row differs from the stack."""
     return [step for step in steps if sframe.offset(step.pc) != step.cfa_offset]
 
 
@@ -110,7 +110,7 @@ def test_all_three_sections_are_stepped_through(folder: Path) -> None:
 
 @pytest.mark.parametrize(("offset", "at"), [(8, 0), (16, 11)])
 def test_a_wrong_row_is_noticed_by_stepping_and_by_evaluation(offset: int, at: int, folder: Path) -> None:
-    # Not shared: .plt.got's one row would be the same bytes.
+    # Not shared: .plt.got's single row would have the same bytes.
     output = rewritten(folder, COVERED[0], "none")
     data, address = section_of(output)
     (fde,) = (fde for fde in Sframe(data, address).fdes if fde.block == 16)
@@ -152,7 +152,7 @@ def test_a_section_with_an_entry_that_is_not_known_is_left_alone(section: str, f
     pcs = plt_sections(program)[section]
     changed = program.with_suffix(section)
     data = bytearray(program.read_bytes())
-    data[pcs[-16]] = 0x55  # push rbp, where the last entry has endbr64; text has equal offsets and addresses here
+    data[pcs[-16]] = 0x55  # push rbp instead of the last entry's endbr64; offsets and addresses in text are equal here
     changed.write_bytes(data)
     sframe = apart(changed)
     covered = {name for name, found in plt_sections(changed).items() if any(sframe.fre(pc) for pc in found)}

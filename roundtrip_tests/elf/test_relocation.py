@@ -1,4 +1,4 @@
-"""Relocatable files of every architecture: what readelf 2.47 reads of them, and what a linker makes of them.
+"""Relocatable files of every architecture: as readelf 2.47 reads them, and as a linker resolves them.
 
 Strategy: one program in two sections, assembled for each; Debian's libc.a as one object; what each relocation
 computes, in bytes worked out by hand. Broken ones are in test_hostile_objects.py.
@@ -40,7 +40,7 @@ LINKED = [target for target in TARGETS.values() if target.linker is not None and
 
 
 def names_of_sections(path: Path, table: UnwindTable) -> list[str]:
-    """Of the section that each function is in."""
+    """The name of each function's section."""
     with path.open("rb") as file:
         elf = ELFFile(file)
         return [elf.get_section(index).name for index in table.functions.section.tolist()]
@@ -95,7 +95,7 @@ ARCHIVES = {
     "sid-riscv64": "usr/lib/*/libc.a",
     "sid-sparc64": "usr/*/lib/libc.a",
 }
-# Not SPARC's: ld 2.47 ends with a segmentation fault.
+# Not SPARC's: ld 2.47 crashes with a segmentation fault.
 WHOLE = {
     "sid-i386": ("x86", 3000),
     "sid-loong64": ("loongarch64", 3000),
@@ -189,7 +189,7 @@ g: .section .sleep,"a"
     laid = lay_out(open_elf(assembled(tmp_path, TARGETS["riscv64"], source)))
     (header,) = laid.image.named(".sleep")
     found = bytes(relocate(laid, header).data)
-    # 300 is 0x12c; 70 & 63 is 6, under the two bits of the opcode; g alone is wherever it was laid.
+    # 300 is 0x12c; 70 & 63 is 6, under the two bits of the opcode; only g is at its place in the layout.
     assert found[:17] == bytes.fromhex("2d01000000000000 2e010000 2f01 30 c6 2c")
     assert found[19:] == bytes.fromhex("2c010000")
 
@@ -209,7 +209,7 @@ def test_loongarch_advances_over_code_that_the_linker_may_shorten(tmp_path: Path
 
 
 def test_loongarch_pairs_of_every_size(tmp_path: Path) -> None:
-    """All add to what is in the field (LoongArch psABI, relocations)."""
+    """All add to the value in the field (LoongArch psABI, relocations)."""
     pairs = "".join(
         f" .reloc {place}, R_LARCH_ADD{bits}, g\n .reloc {place}, R_LARCH_SUB{bits}, f\n"
         for place, bits in ((0, 64), (8, 32), (12, 24), (15, 16), (17, 8), (18, 6), (19, "_ULEB128"), (22, "_ULEB128"))
@@ -321,7 +321,7 @@ def test_compressed_section_is_relocated_after_unpacking(tmp_path: Path) -> None
     assert by_pc(read_elf(path)) == by_pc(plain)
 
 
-# --- who does without addresses ---------------------------------------------------------------------------------
+# --- callers without addresses ----------------------------------------------------------------------------------
 
 
 def test_sframe_of_an_object_counts_from_its_sections_too(tmp_path: Path) -> None:

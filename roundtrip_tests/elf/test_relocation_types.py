@@ -1,7 +1,7 @@
-"""The table of relocations: numbers are pyelftools' and the assemblers', and what one computes is what ld computes.
+"""The table of relocations: numbers as in pyelftools and the assemblers, results as computed by ld.
 
-Strategy: each type that sets a field is put at a place of its own by `.reloc`, linked so that S + A or S + A - P is -1,
-and the bytes there tell its size and whether P counts. Pairs of RISC-V are in test_relocation.py.
+Strategy: each type that sets a field gets a place of its own by `.reloc`, linked so that S + A or S + A - P is -1,
+and the bytes there show its size and whether it is PC-relative. Pairs of RISC-V are in test_relocation.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAMES = {
     "EM_PPC64": enums.ENUM_RELOC_TYPE_PPC64,
     "EM_S390": enums.ENUM_RELOC_TYPE_S390X,
 }
-# What pyelftools 0.32 lacks, or has otherwise than the supplements (AArch64's NULL as NONE) and glibc's elf.h (DTPREL).
+# What pyelftools 0.32 lacks, or names differently than the psABIs (AArch64's NULL as NONE) and glibc's elf.h (DTPREL).
 NOT_THERE = {
     *("R_386_GOT32X", "R_X86_64_GOTPCRELX", "R_X86_64_REX_GOTPCRELX", "R_MIPS_PC32"),
     *("R_PPC_DTPREL32", "R_390_TLS_LDO32", "R_390_TLS_LDO64"),
@@ -44,13 +44,13 @@ def test_numbers_are_those_of_pyelftools(machine: str) -> None:
 PLACE, HERE = 16, 0x30  # bytes of each place; offset of the symbol that is near them
 SMALL = 0x12  # the other symbol
 LINKED = [target for target in TARGETS.values() if target.linker is not None and target.name != "riscv32"]
-WITHOUT_ADDENDS = ("x86", "arm")  # theirs stand in the field
+WITHOUT_ADDENDS = ("x86", "arm")  # theirs are in the field
 UNSIGNED = ("R_X86_64_32", "R_AARCH64_ABS32", "R_AARCH64_ABS16")  # for ld
-# What as has no name of, or ld no support for.
+# Types that as has no name for, or ld does not support.
 NOT_LINKED = ("R_AARCH64_PLT32", "R_RISCV_PLT32", "R_RISCV_32_PCREL", "R_PPC_PLTREL32", "R_PPC64_PLTREL32")
 
 
-# As the assemblers have them.
+# The numbers in the assemblers.
 OTHERS = {"x86": "R_386_GOT32X", "x86_64": "R_X86_64_GOTPCRELX R_X86_64_REX_GOTPCRELX"}
 
 
@@ -66,7 +66,7 @@ def test_numbers_that_only_an_assembler_has(target: str, tmp_path: Path) -> None
 
 
 def is_linked(name: str, formula: Formula) -> bool:
-    """What the last test here holds against ld: not thread-local storage, nor what names the GOT in its own way; and
+    """The types that the last test compares with ld: not thread-local storage, nor special references to the GOT;
     there is no ld for MIPS."""
     is_own = any(word in name for word in ("TLS", "DTP", "GOT", "MIPS"))
     return formula.operation is Operation.SET and name not in NOT_LINKED and not is_own
@@ -74,7 +74,7 @@ def is_linked(name: str, formula: Formula) -> bool:
 
 @pytest.mark.parametrize("machine", RELOCATION_TYPES)
 def test_names_of_the_others_tell_size_and_what_they_count_from(machine: str) -> None:
-    """PREL, PC and what leads through the PLT count from P; DTPREL is of thread-local storage."""
+    """PREL, PC and PLT types are relative to P; DTPREL is thread-local storage."""
     for name, formula in RELOCATION_TYPES[machine].values():
         if formula.operation in (Operation.SET, Operation.LINKER) and not is_linked(name, formula):
             tail = re.sub(r"^R_(X86_64|[A-Z0-9]+)_", "", name)
@@ -104,7 +104,7 @@ def place_of(target: Target, index: int, name: str, formula: Formula) -> str:
 def test_a_field_is_what_ld_makes_of_it(target: Target, tmp_path: Path) -> None:
     types = types_that_set(target)
     places = [place_of(target, index, name, formula) for index, (_, name, formula) in enumerate(types)]
-    # A local symbol's value would be added to what stands in the field.
+    # A local symbol's value would be added to the value in the field.
     places.insert(HERE // PLACE, " .globl here\nhere:\n" if target.name in WITHOUT_ADDENDS else "here:\n")
     source = f' .section .data,"aw"\n{"".join(places)}'
     path = assembled(tmp_path, target, source)

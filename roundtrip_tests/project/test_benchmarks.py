@@ -1,4 +1,4 @@
-"""The benchmarks run and say what they could not measure. No figure is judged here: a busy machine would fail."""
+"""The benchmarks run and report what they could not measure. No figure is judged here: a busy machine would fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of STACK CFI runs, names what is absent, and gives dump_syms a file that it reads."""
+"""The benchmark of STACK CFI runs, lists what is missing, and gives dump_syms a file that it can read."""
 
 from __future__ import annotations
 

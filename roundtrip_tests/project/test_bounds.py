@@ -1,7 +1,7 @@
-"""Time and memory stay proportional to the input: attempts at amplification, each in a process of its own with limits.
+"""Time and memory stay proportional to the input: attempts at amplification, each in a separate process with limits.
 
-Strategy: a case is a few lines that make bytes and read them; the child gets CPU seconds and address space above what
-it has after the imports, and prints what came out: a number, or the error.
+Strategy: a case is a few lines that make bytes and read them; the child gets CPU seconds and address space in addition
+to its use after the imports, and prints the result: a number, or the error.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ CASES = [
     ),
 ]
 
-# Of an `.sframe`, whose FDEs may name the same FREs, the dump, the look-up, and version 1.
+# For an `.sframe`, whose FDEs may share FREs: the dump, the look-up, and version 1.
 READERS = [
     pytest.param(
         """

@@ -1,7 +1,7 @@
-"""Mutated sections and files: only ParseError may come out, and both engines say the same.
+"""Mutated sections and files: only ParseError may be raised, and both engines give the same result.
 
 Strategy: seeds are small (made by hand, with every instruction, or cut from a real file), mutations are drawn from
-random numbers with a fixed seed, so that a failure is there again the next time.
+random numbers with a fixed seed, so that failures are reproducible.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TELLING = [0x00, 0x01, 0x02, 0x04, 0x0A, 0x0B, 0x0C, 0x0F, 0x10, 0x16, 0x1B, 0x2
 
 
 def mutated(random_: random.Random, data: bytes) -> bytes:
-    """Some bytes of `data` flipped, replaced, moved, repeated or taken away."""
+    """Some bytes of `data` flipped, replaced, moved, repeated or removed."""
     changed = bytearray(data)
     for _ in range(random_.choice([1, 1, 1, 2, 3, 8])):
         if not changed:
@@ -71,7 +71,7 @@ def outcome(read: Callable[[], UnwindTable]) -> object:
 
 
 def agree(read: Callable[[], UnwindTable], data: bytes) -> None:
-    """Both engines give the same, and nothing but ParseError leaves."""
+    """Both engines give the same, and raise only ParseError."""
     with engine_in_use("pure"):
         pure = outcome(read)
     with engine_in_use("compiled"):
@@ -80,7 +80,7 @@ def agree(read: Callable[[], UnwindTable], data: bytes) -> None:
 
 
 def fde_tails() -> list[str]:
-    """Instruction streams that hold every opcode once, and usual ones."""
+    """Instruction streams that contain every opcode once, and typical ones."""
     every = " ".join(text for text, opcode, _ in EXAMPLES if opcode.name not in ("set_loc", "restore_state"))
     return [
         every.replace("0a", "0a 0b", 1),
@@ -122,7 +122,7 @@ EVERY_SECTION = pytest.mark.parametrize("number", range(6))
 
 
 def mutated_sections(number: int, seed: str, count: int) -> Iterator[Section]:
-    """One of `cfi_seeds`, changed so many times, at some address."""
+    """One of `cfi_seeds`, with some number of changes, at some address."""
     _, dialect, order, address_size, data = cfi_seeds()[number]
     random_ = random.Random(seed)
     for _ in range(count):

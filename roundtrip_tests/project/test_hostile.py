@@ -27,7 +27,7 @@ from ..support.handmade import (
 
 # A CIE of 13 bytes (length 9): what most cases start with.
 CIE = eh_frame(PLAIN_CIE)
-FDE = octets("14000000 11000000 0010000000000000 1000000000000000")  # for the place right behind it
+FDE = octets("14000000 11000000 0010000000000000 1000000000000000")  # for the offset right after it
 
 
 def refused(data: bytes, dialect: Dialect = EH_FRAME, architecture: str = "x86_64", address: int = 0) -> ParseError:
@@ -45,7 +45,7 @@ def refused_as_records(data: bytes, dialect: Dialect = EH_FRAME) -> ParseError:
 
 
 ENTRIES = [
-    # what is behind the CIE; where the bulk engine finds the fault; its words; where the reference engine does
+    # the bytes after the CIE; where the bulk engine finds the fault; its words; where the reference engine does
     pytest.param("14", 13, "entry[1].length", "the record ends inside a value", "entry[1].length", id="cut length"),
     pytest.param("f0ffffff", 13, "entry[1].length", "a reserved initial length", "entry[1].length", id="reserved"),
     pytest.param(
@@ -111,7 +111,7 @@ def test_cie_pointer_that_leads_to_no_cie(pointer: str, reason: str, as_record: 
 
 @pytest.mark.usefixtures("kernels")
 def test_cie_pointer_into_the_body_of_an_fde_that_looks_like_a_cie() -> None:
-    disguised = octets("00 00 00") + CIE  # instructions that hold a whole CIE
+    disguised = octets("00 00 00") + CIE  # instructions that contain a whole CIE
     first = entry(octets("11000000 0010000000000000 1000000000000000") + disguised)
     second = entry(octets(f"{len(first) - 13 + 4:02x}000000 0020000000000000 1000000000000000"))
     error = refused(CIE + first + second)
@@ -136,7 +136,7 @@ def test_debug_frame_cie_pointer_that_leads_to_no_cie(pointer: str) -> None:
 
 
 CIES = [
-    # the CIE behind its id; the offset and field of the fault (offsets count the length and the id: eight bytes)
+    # the CIE after its id; the offset and field of the fault (offsets include the length and the id: eight bytes)
     pytest.param("02 00 01 78 10", 9, "version", id="version 2 was never one"),
     pytest.param("05 00 01 78 10", 9, "version", id="version 5 (DWARF 5 kept 4)"),
     pytest.param("ff 00 01 78 10", 9, "version", id="version 255"),

@@ -1,7 +1,7 @@
-"""The import rule: who may import whom, inside the project and outside it; and that no import goes in a circle.
+"""The import rule: which module may import which, inside the project and outside it; and that there is no cycle.
 
 Strategy: one graph of modules, read from the source text, imports inside functions included; TYPE_CHECKING blocks are
-not, since they name types and run nothing.
+not, since they only name types.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LAYERS = {
     "package": {"schemas", "converters", "writers"},
 }
 FORMATS = {"assembler", "breakpad", "cfi", "line", "lookup_tables", "macro", "sframe"}
-# The rooms of converters/, from the ground up: a room imports itself and what is below it.
+# The folders of converters/, from the lowest layer up: a folder imports itself and the layers below.
 ROOMS = (
     {"arrays", "columns", "findings", "refusals", "rules"},
     {"kernels"},
@@ -32,8 +32,8 @@ ROOMS = (
     FORMATS | {"plt"},
     {"files"},
 )
-# The ground floor has no order inside; expression texts name registers. No other two rooms of a floor know each other,
-# except that other formats are made from line tables.
+# The lowest layer has no inner order; expression texts name registers. Other folders of one layer do not import each
+# other, except that other formats are made from line tables.
 NEIGHBOURS = {("dwarf", "arch")}
 LINE_TABLES = {"unwindkit.converters.line.table", "unwindkit.converters.line.lookup"}
 MADE_FROM_LINES = {"breakpad", "lookup_tables"}
@@ -50,7 +50,7 @@ FILES = {module_name(path): path for layer in LAYERS for path in sorted((ROOT / 
 
 
 def executed(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below, but for those that only type checkers read."""
+    """All nodes below, except those that only type checkers read."""
     for child in ast.iter_child_nodes(node):
         if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
             yield child
@@ -81,7 +81,7 @@ def layer_of(name: str) -> str:
 
 
 def room_of(name: str) -> str | None:
-    """The room of converters/ that a module is in."""
+    """The folder of converters/ that a module is in."""
     parts = name.split(".")
     return parts[2] if parts[:2] == ["unwindkit", "converters"] and len(parts) > 2 else None
 
@@ -157,7 +157,7 @@ def test_a_dependency_has_one_home(module: str, home: str) -> None:
 
 
 def test_strategies_alone_need_hypothesis() -> None:
-    """It is an extra: no other module of the product may need it."""
+    """It is an optional dependency: no other module of the product may need it."""
     users = {name for name, targets in GRAPH.items() if "hypothesis" in {one.partition(".")[0] for one in targets}}
     assert "unwindkit.testing" in users
     assert {name for name in users if not name.startswith("unwindkit.schemas.strategies.")} == {"unwindkit.testing"}

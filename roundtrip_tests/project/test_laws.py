@@ -1,7 +1,7 @@
-"""The four laws of the design, on every schema and every conversion.
+"""The four laws of the design, for every schema and every conversion.
 
 1. Records: parse(build(r)) == r. 2. Bytes: build(parse(b)) == b on real sections. 3. Conversion: the rules at
-each PC survive a format but for its written-down loss. 4. Hostile input: only FormatError.
+each PC survive a format except for its documented loss. 4. Hostile input: only FormatError.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ orders = st.sampled_from(["little", "big"])
 address_sizes = st.sampled_from([4, 8])
 SFRAME_ARCHITECTURES = [name for name, architecture in ARCHITECTURES.items() if architecture.sframe is not None]
 
-# Every declared record that needs nothing but itself, with what its FRE type or encoding has to be told.
+# Every declared record that can be parsed alone, with the FRE type or encoding that it depends on.
 PLAIN_RECORDS = [
     (sframe.Preamble, {}),
     (sframe.Header, {}),
@@ -81,7 +81,7 @@ def test_law_1_covers_every_declared_record() -> None:
 def test_law_1_fixed_records(order: ByteOrder, data: st.DataObject) -> None:
     for cls, params in PLAIN_RECORDS:
         if cls in (sframe.FdeInfo, sframe.FdeInfoV3, sframe.FdeInfo2, sframe.FreInfo):
-            continue  # bit fields are no record of their own: they are tested inside FDE and FRE
+            continue  # bit fields are not separate records: they are tested inside FDE and FRE
         survives(data.draw(strategies.records(cls, **params)), order, **params)
 
 
@@ -113,7 +113,7 @@ def test_laws_1_to_3_sframe_of_every_version_and_abi(
     address = data.draw(st.sampled_from([0, 0x1238, 1 << 40]))
     with engine_in_use(engine_name):
         table = from_sframe(engine.build(section, order), address)
-        # Read, written, read again: nothing is lost, as SFrame keeps all that it says.
+        # Read, written, read again: nothing is lost, as SFrame keeps all that it encodes.
         written, refusals = to_sframe(table, max(version, 2), section_address=address)
         back = by_pc(from_sframe(written, address))
     expected = by_pc(table, without=refusals)

@@ -1,6 +1,6 @@
-"""Five hundred files of the machine, converted in one go; fifty of the programs run as they did.
+"""Five hundred files of the machine, converted in one go; fifty of the programs run as before.
 
-Strategy: a drawn sample of /usr/bin and /usr/lib. A refusal must be one whose reason pyelftools finds in the file as
+Strategy: a random sample of /usr/bin and /usr/lib. A refusal must be one whose reason pyelftools finds in the file as
 well. The programs are asked for `--version` and `--help`, from folders of the same length, original and result.
 """
 
@@ -20,10 +20,10 @@ from unwindkit.jobs.batch import Failure, worker_processes
 from unwindkit.jobs.sframe_report import SframeReport
 
 FOLDERS = ("/usr/bin", "/usr/lib")
-# As many as .ci/run wants, or a tenth.
+# The number set by .ci/run, or a tenth.
 FILES, PROGRAMS = (500, 50) if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else (50, 5)
 LARGEST = 30_000_000
-# Programs that do something whatever they are told, or wait for somebody.
+# Programs that act regardless of their options, or wait for input.
 LEFT_ALONE = {"halt", "init", "poweroff", "reboot", "shutdown", "telinit", "runlevel", "ssh-agent", "script", "watch"}
 CFI = (".eh_frame", ".debug_frame")
 
@@ -32,7 +32,7 @@ def sections(elf: ELFFile) -> dict[str, str]:
     return {section.name: section["sh_type"] for section in elf.iter_sections()}
 
 
-# What a refusal says, and how the file shows that it is so.
+# The message of a refusal, and how to verify it in the file.
 REASONS: dict[str, Callable[[ELFFile], bool]] = {
     "is a kernel module": lambda elf: ".gnu.linkonce.this_module" in sections(elf),
     "has no call frame information": lambda elf: not set(CFI) & set(sections(elf)),

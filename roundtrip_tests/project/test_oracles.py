@@ -1,4 +1,4 @@
-"""The oracles are there or a test says so; and the referee has teeth on what gas, ld and the compiler really write."""
+"""The oracles are present or a test reports it; and the referee finds faults in what gas, ld and the compiler write."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_binutils_own_sframe_is_right_but_for_the_lazy_plt(tmp_path: Path) -> No
     result = referee.compare(frame, sframe, excepted=[(plt, plt + len(code))])
     assert result.differences == ()
     assert (result.bytes_excepted, result.rows - result.rows_compared) == (16, 1)
-    # `mov %rsp, %r10` is 3 bytes; the CFA is in r10 for the one byte behind it. Version 2 has no words for that.
+    # `mov %rsp, %r10` is 3 bytes; the CFA is in r10 for the one byte after it. Version 2 cannot encode that.
     in_r10 = int(sframe.start[4]) + 3
     in_v2 = replace(sframe, header=replace(sframe.header, version=2))
     result = referee.compare(frame, in_v2, excepted=[(plt, plt + len(code))])
@@ -149,7 +149,7 @@ def test_every_wrong_byte_in_the_rows_of_a_function_is_found(tmp_path: Path) -> 
     path = linked_by_binutils(tmp_path)
     frame, image, known = frame_rows(path), path.read_bytes(), sframe_rows(path)
     _, place, data = place_of(path, ".sframe")
-    # Start, info, offsets, four times; behind the header, what precedes the FREs, and 5 bytes of attributes.
+    # Start, info, offsets, four times; after the header, what precedes the FREs, and 5 bytes of attributes.
     rows = 28 + int.from_bytes(data[24:28], "little") + 5
     assert data[rows : rows + 14] == bytes.fromhex("000308 010510f0 040410f0 060308")
     for offset in range(place + rows, place + rows + 14):

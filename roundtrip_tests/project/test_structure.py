@@ -1,4 +1,4 @@
-"""The shape of the project: what is installed, what prints, which engine runs, and that the manual is up to date."""
+"""Project structure: what is installed, what prints, which engine runs, and that the manual is up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text by templates: numbers as Python and C's printf put them, words where they belong."""
+"""Text by templates: numbers formatted as by Python and C's printf, words in their places."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ SIGNED = [
 ]
 PADDED = [
     (Unsigned, 0, "80 80 00"),
-    (Unsigned, 5, "85 80 80 80 80 80 80 80 80 80 80 00"),  # twelve bytes, five of value
+    (Unsigned, 5, "85 80 80 80 80 80 80 80 80 80 80 00"),  # twelve bytes, of which five hold the value
     (Signed, 0, "80 80 00"),
     (Signed, -1, "ff ff 7f"),
     (Signed, -2, "fe ff ff ff ff ff ff ff ff ff ff 7f"),
@@ -232,7 +232,7 @@ def test_pointer_application(encoding: int, stored: int, address: int) -> None:
     assert store(address, encoding, 0x2000, bases, 4) == stored
 
 
-# An FDE behind a CIE of 20 bytes, in a section at 0x10000: the location stands at 0x1001c. Each line: the
+# An FDE after a CIE of 20 bytes, in a section at 0x10000: the location is at 0x1001c. Each line: the
 # encoding, the location as stored, the range as stored (unsigned, nothing added), the start that it means.
 LOCATIONS = [
     (0x00, "0040000000000000", "1000000000000000", 0x4000),
@@ -250,7 +250,7 @@ LOCATIONS = [
     (0x1A, "00f0", "1000", 0xF01C),
     (0x19, "8060", "10", 0xF01C),
     (0x11, "808001", "10", 0x1401C),
-    (0x23, "00400000", "10000000", 0x4000),  # textrel and datarel count from 0, as in readelf
+    (0x23, "00400000", "10000000", 0x4000),  # textrel and datarel are relative to 0, as in readelf
     (0x3B, "00400000", "10000000", 0x4000),
     (0x43, "00400000", "10000000", 0x4000),  # funcrel: no function yet
     (0x50, "00000000 0040000000000000", "1000000000000000", 0x4000),  # aligned: four bytes up to 0x10020
@@ -319,7 +319,7 @@ def test_eh_frame_hdr() -> None:
 
 
 def test_eh_frame_hdr_without_a_table() -> None:
-    data = octets("01 1b ff ff 34000000")  # count and table omitted, as ld writes where it cannot sort
+    data = octets("01 1b ff ff 34000000")  # count and table omitted, as ld does if it cannot sort
     expected = EhFrameHdr(1, 0x1B, 0xFF, 0xFF, 0x34, None, (), b"")
     assert engine.parse(EhFrameHdr, Section.of(".eh_frame_hdr", data), 0, 8) == (expected, 8)
     assert engine.build(expected) == data
