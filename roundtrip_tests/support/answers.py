@@ -1,6 +1,6 @@
-"""What look-ups say at each of many PCs, as columns: of a section's bytes and of a table, to be held against another.
+"""Results of look-ups at many PCs, as columns: in a section's bytes and in a table, so that they can be compared.
 
-Strategy: both speak SFrame's words; the row of a table is put into them by its rules, one by one.
+Strategy: both are in SFrame's terms; the row of a table is translated rule by rule.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ I64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 FIELDS = ("start", "info", "base", "cfa", "ra", "fp", "signed")
-NOT_SAVED = 1 << 40  # what stands here for an RA or FP that no word says: no word of 32 bits
+NOT_SAVED = 1 << 40  # an RA or FP that no word encodes: outside the range of 32-bit words
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """One element a PC: whether an FRE was found, and FIELDS of it, zeros where none was."""
+    """One element per PC: whether an FRE was found, and its FIELDS, or zeros."""
 
     found: Flags
     fields: dict[str, I64]
 
     def differences(self, other: Answers, pcs: Sequence[int], where: Flags | bool = True) -> list[str]:
-        """The first PC at which each column differs, of those `where` they are compared."""
+        """The first PC at which each column differs, among those `where` they are compared."""
         columns = [("found", self.found, other.found), *((n, self.fields[n], other.fields[n]) for n in FIELDS)]
         return [
             f"{name} at {pcs[at[0]]:#x} and {len(at) - 1} others: {ours[at[0]]} against {theirs[at[0]]}"
@@ -39,7 +39,7 @@ class Answers:
 
 
 def answers_of_fres(at: FresAt) -> Answers:
-    """What `find_fres` says."""
+    """The result of `find_fres`."""
     fres, abi = at.fres, at.columns.architecture.sframe
     assert abi is not None
     ra, fp = (np.where(has, words, NOT_SAVED) for words, has in fres.slots(abi.fixed_ra_offset or 0, 0))
@@ -54,7 +54,7 @@ def answers_of_fres(at: FresAt) -> Answers:
 
 
 def answers_of_rows(table: UnwindTable, at: RowsAt, info: I64) -> Answers:
-    """What `find_rows` says; `info`, which a row has not, is taken over."""
+    """The result of `find_rows`; `info`, which a row lacks, is copied."""
     rows, row = np.unique(at.row, return_inverse=True)
     said = np.array([_said(table, number) for number in rows.tolist()], np.int64)[row.reshape(-1)]
     fields = dict(zip(("found", "start", *FIELDS[2:]), said.T, strict=True))
@@ -62,7 +62,7 @@ def answers_of_rows(table: UnwindTable, at: RowsAt, info: I64) -> Answers:
 
 
 def _said(table: UnwindTable, number: int) -> tuple[int, ...]:
-    """Whether there is a row, and its FIELDS but `info`."""
+    """Whether there is a row, and its FIELDS except `info`."""
     row = table.row(number) if number >= 0 else None
     if row is None or row.cfa.kind is CfaKind.NONE:
         return (0,) * len(FIELDS)

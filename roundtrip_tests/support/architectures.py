@@ -1,4 +1,4 @@
-"""What GNU readelf calls the registers that SFrame tracks, and what SFrame's ABIs fix, by architecture."""
+"""Readelf's names of the registers that SFrame tracks, and the values that SFrame's ABIs fix, by architecture."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .oracles import OracleError
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What readelf calls the registers that SFrame tracks, and what SFrame's ABI fixes.
+    """Readelf's names of the registers that SFrame tracks, and the values that SFrame's ABI fixes.
 
     `fp`, `sp`, `ra` are (DWARF number, name in -wF). `ra_fixed` is the CFA-relative offset of an untracked RA
-    (None: tracked). `sp_rule` matches what may be said of the SP, which SFrame derives from the CFA.
+    (None: tracked). `sp_rule` matches the valid rules of the SP, which SFrame derives from the CFA.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Programs that gcc compiles and GNU as and ld of some version assemble and link, with the `.sframe` that those write.
+"""Programs that gcc compiles and GNU as and ld of some version assemble and link, with the `.sframe` that these write.
 
 Strategy: gcc looks for `as` and `ld` in a folder first (`-B`); scripts there run a suite's with its own loader.
 """
@@ -23,7 +23,7 @@ from .oracles import absent
 class Binutils:
     """A version of GNU as and ld, and the version of SFrame that `-Wa,--gsframe` makes with it.
 
-    `suite` is that of the oracles that has it; None: it is the system's.
+    `suite` is the suite of the oracles that has it; None: the system's.
     """
 
     release: str
@@ -31,7 +31,7 @@ class Binutils:
     version: int
 
 
-# 2.44's V2 is without the PC-relative flag.
+# 2.44's V2 lacks the PC-relative flag.
 V1, V2, V3 = Binutils("2.40", None, 1), Binutils("2.44", "trixie", 2), Binutils("2.47", "forky", 3)
 EVERY_VERSION = tuple(
     pytest.param(tools, id=f"binutils-{tools.release}", marks=pytest.mark.oracle(*filter(None, [tools.suite])))
@@ -42,7 +42,7 @@ SFRAME = "-Wa,--gsframe"
 
 @functools.cache
 def absence(tools: Binutils) -> str | None:
-    """Why nothing can be built with these, or None; a suite's absence is for `pytest.mark.oracle` to say."""
+    """Why nothing can be built with these, or None; `pytest.mark.oracle` reports a missing suite."""
     if platform.machine() != "x86_64":
         return f"the programs are for x86-64, not for {platform.machine()}"
     if shutil.which("gcc") is None or shutil.which("g++") is None:
@@ -56,8 +56,8 @@ def absence(tools: Binutils) -> str | None:
 
 @functools.cache
 def chosen(folder: Path, tools: Binutils) -> tuple[str, ...]:
-    """gcc's options for these as and ld; their scripts are put into a folder of their own in `folder`. Skips the test
-    where there are none."""
+    """gcc's options for these as and ld; their scripts are put into a separate folder in `folder`. Skips the test
+    if there are none."""
     if (reason := absence(tools)) is not None:
         absent(reason)
     if tools.suite is None:
@@ -73,6 +73,6 @@ def chosen(folder: Path, tools: Binutils) -> tuple[str, ...]:
 
 
 def gcc(folder: Path, *arguments: str | Path) -> None:
-    """Run gcc in a folder; a failure has its messages."""
+    """Run gcc in a folder; a failure shows its messages."""
     done = subprocess.run(["gcc", *arguments], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

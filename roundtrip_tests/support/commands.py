@@ -1,4 +1,4 @@
-"""The command line in a process of its own, and the program that it is tried on."""
+"""The command line in a separate process, and the program that it is run on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DONE, DIFFERENT, WRONG = 0, 1, 2
 def unwindkit(
     *arguments: str | Path, pure: bool = False, before: Callable[[], object] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command; by `python -m unwindkit` where something has to be done `before`, in that process."""
+    """Run the command; by `python -m unwindkit` if something has to be done `before` in that process."""
     environment = os.environ | {"UNWINDKIT_PURE": "1" if pure else "0"}
     if before is None:
         return loaded_command().run([str(argument) for argument in arguments], environment)
@@ -44,7 +44,7 @@ def started_anew(
 
 
 def refuses(file: Path, *arguments: str | Path, says: str = "") -> None:
-    """Exit 2, one line that names the file, nothing on standard output, nothing left behind."""
+    """Exit 2, one line that names the file, nothing on standard output, no file left."""
     before = sorted(file.parent.rglob("*"))
     done = unwindkit(*arguments)
     assert (done.returncode, done.stdout) == (WRONG, "")

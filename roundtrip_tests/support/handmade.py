@@ -1,6 +1,6 @@
-"""Call frame sections assembled from bytes given as hex, and short words for the rows that come out of them.
+"""Call frame sections assembled from bytes given as hex, and short names for the resulting rows.
 
-Strategy: only lengths and CIE pointers are computed here; all that a test is about stands in its hex text.
+Strategy: only lengths and CIE pointers are computed here; all that a test is about is in its hex text.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def octets(text: str) -> bytes:
 
 # Version 1, no augmentation, code alignment factor 1, data alignment factor -8, return address in register 16.
 PLAIN_CIE = "01 00 01 78 10"
-# The same with augmentation "zR" and one byte of data: the encoding is put behind it.
+# The same with augmentation "zR" and one byte of data: the encoding is appended.
 ENCODED_CIE = "01 7a5200 01 78 10 01"
-# What every x86-64 CIE goes on with: def_cfa r7+8, offset r16 1 (saved at CFA-8).
+# How every x86-64 CIE continues: def_cfa r7+8, offset r16 1 (saved at CFA-8).
 X86_64_START = "0c 07 08  90 01"
 
 
@@ -44,7 +44,7 @@ def entry(body: bytes, byte_order: ByteOrder = "little") -> bytes:
 
 
 def eh_frame(cie: str, *fdes: Fde, byte_order: ByteOrder = "little") -> bytes:
-    """One CIE (`cie` is what follows its id, as hex) and its FDEs, as `.eh_frame` has them."""
+    """One CIE (`cie` is what follows its id, as hex) and its FDEs, as in `.eh_frame`."""
     data = entry(bytes(4) + octets(cie), byte_order)
     for fde in fdes:
         pointer = len(data) + 4
@@ -63,13 +63,13 @@ def table_of_bytes(
     dialect: Dialect = EH_FRAME,
     address_size: int = 8,
 ) -> UnwindTable:
-    """The table that the bytes of a section give."""
+    """The table read from the bytes of a section."""
     section = Section.of(dialect.name, data, address, byte_order, address_size)
     return table_from_cfi(section, dialect, ARCHITECTURES[architecture])
 
 
 def debug_frame_table(data: bytes, architecture: str, byte_order: ByteOrder, address_size: int) -> UnwindTable:
-    """As `table_of_bytes`, for `.debug_frame`."""
+    """Like `table_of_bytes`, for `.debug_frame`."""
     return table_of_bytes(data, architecture, 0, byte_order, DEBUG_FRAME, address_size)
 
 
@@ -87,17 +87,17 @@ def only(table: UnwindTable) -> Function:
 
 
 def sp(offset: int) -> CfaRule:
-    """The CFA is x86-64's stack pointer and an offset."""
+    """The CFA is x86-64's stack pointer plus an offset."""
     return on(7, offset)
 
 
 def on(register: int, offset: int) -> CfaRule:
-    """The CFA is a register and an offset."""
+    """The CFA is a register plus an offset."""
     return CfaRule(CfaKind.REGISTER, register, offset)
 
 
 def at(register: int, offset: int) -> RegisterRule:
-    """A register is saved so many bytes from the CFA."""
+    """A register is saved at an offset in bytes from the CFA."""
     return RegisterRule(register, RuleKind.OFFSET, offset)
 
 

@@ -1,6 +1,6 @@
-"""A few lines of Python run in a process of their own, with limits of CPU time and of memory.
+"""A few lines of Python run in a separate process, with limits of CPU time and of memory.
 
-Strategy: the limits count from where LIMITS stands in the lines, behind the imports and whatever makes the input.
+Strategy: the limits apply from the line LIMITS on, after the imports and the creation of the input.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 MEGABYTE = 1 << 20
 
-# In the child: the limits count from here, when numpy and construct are loaded.
+# In the child: the limits apply from here, when numpy and construct are loaded.
 PRELUDE = """
 import os, resource
 from unwindkit import FormatError, by_pc, find_fres, from_sframe, to_sframe
@@ -62,7 +62,7 @@ b"".join(dump(sframe(b"", b"", 0))), printed(CIE + fde(len(CIE), bytes.fromhex("
 
 
 def run(code: str, megabytes: int, seconds: int) -> str:
-    """What the child prints. It fails where it needs more than the limits allow."""
+    """The child's output. Fails if it needs more than the limits allow."""
     program = f"{PRELUDE}\n{textwrap.dedent(code).replace('LIMITS', f'limited({megabytes}, {seconds})')}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -70,5 +70,5 @@ def run(code: str, megabytes: int, seconds: int) -> str:
 
 
 def compiled_only() -> None:
-    """Sizes here are for the compiled kernels; the pure ones take the same way, a hundred times slower."""
+    """Sizes here are for the compiled kernels; the pure ones do the same, a hundred times slower."""
     pytest.importorskip("unwindkit.converters.kernels.cfi._interpreter", reason="the compiled kernels were not built")

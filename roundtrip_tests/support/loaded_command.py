@@ -1,10 +1,10 @@
-"""The command in processes that are forked from one in which it is loaded already.
+"""The command in processes that are forked from one that has loaded it already.
 
 Strategy: Python, NumPy and the package take a quarter of a second to load, and the tests run the command hundreds of
-times. So one process, a session, loads them and waits; for each run it forks, and the child takes over the arguments,
-environment, folder and output of that run and goes on as `python -m unwindkit` does. Which engine is used, and all
-else that a run decides, is decided behind the fork. Tests of how the command starts, of what it does not load, and of
-what limits and signals do to it run `python -m unwindkit` itself.
+times. So one process per session loads them and waits; for each run it forks, and the child takes over the arguments,
+environment, folder and output of that run and goes on as `python -m unwindkit` does. The engine, and all else
+that depends on the run, is chosen after the fork. Tests of how the command starts, of what it does not load, and of
+the effect of limits and signals run `python -m unwindkit` itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMMAND = "unwindkit"
 
 
 class LoadedCommand:
-    """The waiting process, and the way to it."""
+    """The waiting process, and the connection to it."""
 
     def __init__(self) -> None:
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -48,7 +48,7 @@ class LoadedCommand:
         self.process.wait()
 
     def run(self, arguments: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """Run the command once, in the folder that this process is in."""
+        """Run the command once, in this process's current folder."""
         request = json.dumps([arguments, environment, os.getcwd()]).encode()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             socket.send_fds(self.channel, [request], [out.fileno(), err.fileno()])
@@ -61,12 +61,12 @@ class LoadedCommand:
 
 @functools.cache
 def loaded_command() -> LoadedCommand:
-    """The one of this session."""
+    """The waiting process of this session."""
     return LoadedCommand()
 
 
 def wait_for_a_run(channel: socket.socket) -> list[str] | None:
-    """Fork for each run; in the child its arguments, with all else set up, and None when there are no more."""
+    """Fork for each run; returns its arguments in the child, with all else set up, and None when there are no more."""
     while True:
         request, descriptors, _, _ = socket.recv_fds(channel, MAX_REQUEST, 2)
         if not request:
@@ -97,7 +97,7 @@ def load_all() -> None:
 
 
 def run_and_end(arguments: list[str]) -> NoReturn:
-    """What `python -m unwindkit` does; but the interpreter is not taken apart, which takes longer than most runs."""
+    """Act as `python -m unwindkit`, but skip the interpreter's finalization, which takes longer than most runs."""
     sys.argv = [COMMAND, *arguments]
     code: object = None
     try:
@@ -110,7 +110,7 @@ def run_and_end(arguments: list[str]) -> NoReturn:
 
 
 def main() -> None:
-    """What the waiting process does."""
+    """The main function of the waiting process."""
     load_all()
     gc.freeze()  # so that a child copies less
     with socket.socket(fileno=int(sys.argv[1])) as channel:

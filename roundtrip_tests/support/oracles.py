@@ -1,9 +1,9 @@
-"""Programs and files of other Debian suites, to be asked about what we read and write: nobody here made them.
+"""Programs and files of other Debian suites, independent references for what we read and write.
 
 Strategy: the folder $UNWINDKIT_ORACLES (default: `.oracles` in the repository), which `.ci/oracles` fills, has one
 folder for each suite: `forky`, `trixie` and `bookworm` with binutils, which run with their own loader and libraries;
 `sid-ARCH` with binaries to read; `npm` with Breakpad's programs. A test marked `oracle(*names)` is skipped where a
-suite, an imported package or a program on PATH of that name is absent, or fails where they are required.
+suite, an imported package or a program on PATH of that name is absent, or fails if they are required.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ SID_FILES = {
     "libsystemd-shared": "usr/lib/*-linux-gnu/systemd/libsystemd-shared-*.so",
     "openjdk-21-jre-headless": "usr/lib/jvm/java-21-*/lib/server/libjvm.so",
 }
-# OCaml's compiler: functions that count their CFA from memory, signal frames, FLEX in each that catches an exception.
+# OCaml's compiler: functions with the CFA loaded from memory, signal frames, FLEX in each that catches an exception.
 AMD64_FILES = SID_FILES | {"ocaml": "usr/bin/ocamlopt.opt"}
 LIBSFRAME = "usr/lib/*-linux-gnu/libsframe.so.3"
-# Of the names of binutils' programs, by e_machine.
+# Prefixes of the names of binutils' programs, by e_machine.
 PREFIXES = {62: "", 183: "aarch64-linux-gnu-", 22: "s390x-linux-gnu-"}
 
 
@@ -44,14 +44,14 @@ def gas_archive(release: str) -> str:
     return f"usr/src/binutils/binutils-{release}*.tar.xz"
 
 
-# Of the names of binutils' programs for what SFrame has no ABI for.
+# The same for machines without an SFrame ABI.
 CROSS = (
     *("riscv64-linux-gnu", "arm-linux-gnueabihf", "i686-linux-gnu", "powerpc-linux-gnu", "powerpc64le-linux-gnu"),
     *("loongarch64-linux-gnu", "sparc64-linux-gnu"),
 )
-# The C library, and what it is linked from.
+# The C library, and the objects it is linked from.
 LIBC_FILES = ("usr/lib/*-linux-gnu*/libc.so.6", "usr/lib/*-linux-gnu*/libc.a")
-# The C library, by architecture: what call frame information is dumped of. Before trixie it is not in /usr.
+# The C library, by architecture: the input of dumps of call frame information. Before trixie it is not in /usr.
 FRAME_SUITES = {
     **{f"sid-{name}": ("usr/lib/*-linux-*/libc.so.6",) for name in (
         "amd64", "arm64", "armhf", "i386", "loong64", "ppc64el", "riscv64", "s390x"
@@ -65,7 +65,7 @@ FRAME_SUITES = {
 LIBLLVM = "usr/lib/x86_64-linux-gnu/libLLVM-14.so.1"
 LIBXUL = "usr/lib/firefox-esr/libxul.so"
 BREAKPAD_PROGRAMS = "node_modules/minidump/bin/linux-x64"
-# What each suite's folder has to hold.
+# The required contents of each suite's folder.
 SUITES = FRAME_SUITES | {
     "forky": (*_gnu(62, 183, 22), LIBSFRAME, gas_archive("2.47")),
     "trixie": (*_gnu(62, 183), gas_archive("2.44")),
@@ -73,25 +73,25 @@ SUITES = FRAME_SUITES | {
     **dict.fromkeys(("sid-arm64", "sid-s390x"), tuple(SID_FILES.values())),
     "sid-amd64": tuple(AMD64_FILES.values()),
     "sid-llvm": ("usr/bin/llvm-readobj-22", "usr/bin/llvm-dwarfdump-22", "usr/bin/llvm-mc-22"),
-    # What libc6-dbg unpacks to.
+    # The unpacked libc6-dbg.
     "bookworm-dbg": ("usr/lib/debug/.build-id/*/*.debug",),
     "forky-cross": tuple(f"usr/bin/{name}-{program}" for name in CROSS for program in ("as", "ld")),
     **dict.fromkeys(("sid-armhf", "sid-i386", "sid-loong64", "sid-ppc64el", "sid-riscv64"), LIBC_FILES),
     "sid-sparc64": ("usr/sparc64-linux-gnu/lib/libc.so.6", "usr/sparc64-linux-gnu/lib/libc.a"),
     # Before trixie, the C library is not in /usr.
     "bookworm-mips64el": ("lib/*-linux-gnuabi64/libc.so.6", "usr/lib/*-linux-gnuabi64/libc.a"),
-    # Call frame information of 860,000 and 2.5 million rows.
+    # Files with 860,000 and 2.5 million rows of call frame information.
     "bookworm-amd64": (LIBLLVM, LIBXUL),
-    # The npm package: Breakpad's own programs, built for linux-x64.
+    # From the npm package: Breakpad's own programs, built for linux-x64.
     "npm": tuple(f"{BREAKPAD_PROGRAMS}/{name}" for name in ("dump_syms", "minidump_dump", "minidump_stackwalk")),
 }
-# Of the package index.
+# From PyPI.
 PYTHON_PACKAGES = ("symbolic",)
 FETCHED_BY = ".ci/oracles fetches every oracle"
 
 
 class OracleError(Exception):
-    """A program failed, or printed what the parsers of its text do not know."""
+    """A program failed, or its output is unknown to our parsers."""
 
 
 def oracle_root(suite: str = "forky") -> Path:
@@ -143,7 +143,7 @@ def _absence(root: Path) -> str | None:
 
 
 def absent_suite(*names: str) -> str | None:
-    """Why some oracles cannot be used, or None; readelf 2.47, of forky, is always needed."""
+    """Why some oracles cannot be used, or None; readelf 2.47, from forky, is always needed."""
     return next(filter(None, map(_why_absent, ("forky", *names))), None)
 
 
@@ -155,14 +155,14 @@ def _why_absent(name: str) -> str | None:
 
 
 def absent(reason: str) -> NoReturn:
-    """Skip the test for want of a program or a file, or fail it if UNWINDKIT_REQUIRE_ORACLES=1."""
+    """Skip the test because a program or a file is missing, or fail it if UNWINDKIT_REQUIRE_ORACLES=1."""
     if os.environ.get("UNWINDKIT_REQUIRE_ORACLES") == "1":
         pytest.fail(f"oracles are required: {reason} ({FETCHED_BY})", pytrace=False)
     pytest.skip(f"{reason} ({FETCHED_BY})")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What a test marked `oracle(*names)` does where one is absent. For conftest.py."""
+    """Skip or fail a test marked `oracle(*names)` if one is absent. For conftest.py."""
     marks = list(item.iter_markers("oracle"))
     if marks and (reason := absent_suite(*(name for mark in marks for name in mark.args))) is not None:
         absent(reason)

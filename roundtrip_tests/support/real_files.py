@@ -1,4 +1,4 @@
-"""Real files of this machine that tests read: the five of the manual, as far as they are there."""
+"""Real files of this machine that tests read: those of the five of the manual that exist."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Hypothesis strategies for unwind tables: what converters are tested with.
+"""Hypothesis strategies for unwind tables, the input of tests of converters.
 
-Strategy: what a table is made of is drawn number by number, from strategies that are made once: one that is made for
-an example has to be validated for it, which takes longer than to draw from it and to convert what was drawn.
+Strategy: the parts of a table are drawn number by number, from strategies that are made once: a strategy made for an
+example has to be validated for it, which takes longer than drawing from it and converting the result.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.table.model import CfaRule, Function, FunctionFlag, RegisterRule, Row, UnwindTable, table_of
 from unwindkit.schemas.pointers import DW_EH_PE
 
-# Around every width that an encoder chooses by.
+# Around the limits of every width that an encoder can choose.
 EDGES = [0, -8, 8, 16, -16, 160, 127, 128, -128, -129, 32767, 32768, -32768, -32769, 2**31 - 8, 2**31, -(2**31) - 8]
 OFFSETS = st.one_of(st.sampled_from(EDGES), st.integers(-40, 40).map(lambda n: 8 * n), st.integers(-(2**33), 2**33))
 SIZES = st.one_of(st.sampled_from([1, 2, 255, 256, 257, 65535, 65536, 65537]), st.integers(0, 300), st.just(2**32))
-# Of repetitive functions: laid out block by block when compared, gigabytes would be so, too.
+# Sizes of repetitive functions: they are unrolled block by block when compared, so gigabytes are too much.
 SHORT_SIZES = st.one_of(st.sampled_from([1, 2, 255, 256, 257]), st.integers(0, 300), st.just(4095))
 REPETITIONS = st.sampled_from([0, 0, 0, 8, 16, 32])
 MAX_ADDRESS = (1 << 64) - 1
 ADDRESSES = st.integers(0, 1 << 20)
 EXPRESSIONS = st.binary(min_size=1, max_size=3)
 
-# Mostly on a register, and that mostly the SP or FP, which stand here as 0 and 1.
+# Mostly on a register, and that mostly the SP or FP, which are 0 and 1 here.
 CFA_KINDS = st.sampled_from([CfaKind.REGISTER] * 6 + [CfaKind.NONE, CfaKind.EXPRESSION])
 STACK_OR_FRAME = st.integers(0, 7)
 CFA_REGISTERS = st.integers(0, 40)
-# Half of them the usual ones.
+# Half of them are the usual ones.
 RULE_KINDS = st.sampled_from([RuleKind.OFFSET] * 21 + [RuleKind.SAME_VALUE] * 7 + list(RuleKind)[1:-1] * 4)
 RULE_VALUES: dict[RuleKind, SearchStrategy[int] | SearchStrategy[bytes]] = {
     RuleKind.OFFSET: OFFSETS,
@@ -40,7 +40,7 @@ RULE_VALUES: dict[RuleKind, SearchStrategy[int] | SearchStrategy[bytes]] = {
     RuleKind.EXPRESSION: EXPRESSIONS,
     RuleKind.VAL_EXPRESSION: EXPRESSIONS,
 }
-# Three registers of which each has a rule or none, as digits to the base 4; 0 of 0 to 5, and of 0 and 1: none.
+# Three registers, each with a rule or none, as digits in base 4; 0 of 0 to 5, and of 0 and 1: none.
 PRESENT = st.integers(0, 63)
 UP_TO_FIVE, UP_TO_SIX, EITHER = st.integers(0, 5), st.integers(0, 6), st.integers(0, 1)
 RA_STATES = st.sampled_from([RaState.PLAIN, RaState.SIGNED, RaState.SIGNED_WITH_PC])
@@ -68,7 +68,7 @@ def draw_rule(draw: DrawFn, register: int) -> RegisterRule:
 
 
 def draw_row(draw: DrawFn, architecture: Architecture, offset: int) -> Row:
-    """A row with rules for some of the registers that matter and for one that does not."""
+    """A row with rules for some of the registers that matter and for one other."""
     abi = architecture.sframe
     registers = []
     present = draw(PRESENT)
@@ -115,7 +115,7 @@ GAPS = st.sampled_from([0, 0, 1, 16, 4096, -1, -20])
 
 @st.composite
 def tables(draw: DrawFn, architecture: Architecture) -> UnwindTable:
-    """A table of up to six functions in any order, neighbours, apart, or overlapping."""
+    """A table of up to six functions in any order, adjacent, separate, or overlapping."""
     found: list[Function] = []
     address = draw(ADDRESSES)
     for _ in range(draw(UP_TO_SIX)):
@@ -154,7 +154,7 @@ RICH_MARKS = st.sampled_from(
 
 
 def draw_returning_function(draw: DrawFn, architecture: Architecture, start: int, pool: tuple[Row, ...]) -> Function:
-    """A function whose rows come from a few, so that they come back to earlier ones, with all that a CIE says."""
+    """A function with few distinct rows, so that earlier ones recur, and with everything that a CIE encodes."""
     one = st.integers(0, len(pool) - 1)
     chosen = [pool[draw(one)] for _ in range(1 + draw(UP_TO_ELEVEN))]
     offsets = [0, *accumulate(draw(STEPS) for _ in chosen)]
@@ -173,7 +173,7 @@ def draw_returning_function(draw: DrawFn, architecture: Architecture, start: int
 
 @st.composite
 def rich_tables(draw: DrawFn, architecture: Architecture) -> UnwindTable:
-    """A table of all that call frame information can say but segments and repetition, its functions apart."""
+    """A table of all that call frame information can express except segments and repetition, its functions disjoint."""
     pool = tuple(draw_rich_row(draw, architecture) for _ in range(1 + draw(UP_TO_FOUR)))
     found: list[Function] = []
     address = draw(ADDRESSES)
@@ -184,9 +184,9 @@ def rich_tables(draw: DrawFn, architecture: Architecture) -> UnwindTable:
 
 
 def telling_pcs(table: UnwindTable) -> list[int]:
-    """Every PC where a look-up could err by one: starts and ends of functions, of blocks and of rows, and beside them.
+    """Every PC where a look-up could err by one: starts and ends of functions, blocks and rows, and their neighbours.
 
-    Of a repetitive function, the first two blocks and the last.
+    In a repetitive function, the first two blocks and the last.
     """
     found = {0, 1, MAX_ADDRESS - 1, MAX_ADDRESS}
     for function in table:

@@ -1,4 +1,4 @@
-"""A small ELF64 file made by hand (gABI), so that a test can spoil any one field of it.
+"""A small ELF64 file made by hand (gABI), so that a test can corrupt any single field of it.
 
 Strategy: the file header, then one program header, then contents, then section headers; `patched` writes a
 field of the first or the last by its name.
@@ -46,7 +46,7 @@ ET_REL, ET_EXEC, ET_CORE = 1, 2, 4
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A section to be: its name, type, flags, address and bytes; the loaded ones are at their file offset."""
+    """A section to write: its name, type, flags, address and bytes; the loaded ones are at their file offset."""
 
     name: str
     data: bytes = b""

@@ -1,7 +1,7 @@
-"""An `.sframe` section alone in an ELF file, so that readelf can be asked about bytes of any architecture.
+"""An `.sframe` section alone in an ELF file, so that readelf can read bytes of any architecture.
 
-Strategy: no product code. The file header, the section, the names, three section headers; no program headers. What
-readelf does not show of version 3 is read by `flexible_words`.
+Strategy: no product code. The file header, the section, the names, three section headers; no program headers. Parts
+of version 3 that readelf does not show are read by `flexible_words`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def wrapped_section(path: Path, data: bytes, address: int, machine: int, byte_or
 
 
 def rows_of_bytes(path: Path, data: bytes, address: int, machine: int, byte_order: str) -> SframeRows:
-    """What `readelf --sframe` says of the bytes of a section; `path` is the file that it is shown."""
+    """The output of `readelf --sframe` for the bytes of a section; `path` is the file that it reads."""
     wrapped_section(path, data, address, machine, byte_order)
     return parse_sframe_rows(run_oracle("readelf", "-wN", "--sframe", path), data)
 
 
 def flexible_words(data: bytes) -> Iterator[tuple[int, ...]]:
-    """The words of each FRE of a version 3 section's FLEX FDEs, as they stand there: controls unsigned, too."""
+    """The words of each FRE of a version 3 section's FLEX FDEs, as stored: controls unsigned, too."""
     order = "<" if data[:2] == b"\xe2\xde" else ">"
     count, _, _, index, rows = struct.unpack_from(f"{order}IIIII", data, 8)
     base = 28 + data[7]

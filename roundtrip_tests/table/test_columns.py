@@ -1,4 +1,4 @@
-"""Columns: what their declaration gives every class of them, and what the declarations have to agree on."""
+"""Columns: what a declaration adds to its class, and the consistency of declarations."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_functions_and_rows_as_objects_have_the_names_and_defaults_of_their_colu
 
 
 def test_values_that_instructions_set_are_columns_of_64_bits() -> None:
-    """Kernels hold them as signed numbers of 64 bits, seen as the column's type; each has an effect of its own."""
+    """Kernels treat them as signed 64-bit numbers, viewed as the column's type; each has a separate effect."""
     declared = {one.name: one for one in RowColumns.declared}
     assert set(cfi.ROW_VALUES.values()) <= set(ROW_VALUES)
     assert {declared[name].dtype.itemsize for name in cfi.ROW_VALUES.values()} == {8}

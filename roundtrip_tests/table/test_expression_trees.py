@@ -108,7 +108,7 @@ def steps(at: int, size: int = 16) -> tuple[int, ...]:
         ("77 00 3f 80 00 1a 1c", tuple(-n for n in range(16))),  # minus (15 & PC): the mask may come first
         ("80 00 3f 1a 37 1a 77 00 22", tuple(range(8))),  # two masks; f + register
         ("77 08 80 00 3f 1a 38 2a 80 00 37 1a 30 2a 22 22", (9,) * 8 + (10,) * 8),  # masks 15 and 7 side by side
-        ("77 08 80 00 08 ff 1a 37 1a 34 2a 33 24 22", steps(4, 8)),  # no more offsets than it takes
+        ("77 08 80 00 08 ff 1a 37 1a 34 2a 33 24 22", steps(4, 8)),  # only as many offsets as needed
         ("77 08 80 00 30 1a 22", (8,)),  # mask 0
     ],
 )

@@ -32,7 +32,7 @@ LAZY_PLT = octets(
 
 # --- bytes --------------------------------------------------------------------------------------------------
 
-# Opcode, operands; little-endian, addresses of eight bytes. What it prints, without DW_OP_.
+# Opcode, operands; little-endian, addresses of eight bytes. The printed text, without DW_OP_.
 VECTORS = """
 03 8877665544332211     # addr 1234605616436508552
 06                      # deref
@@ -147,7 +147,7 @@ def test_the_listing_of_the_lazy_plt() -> None:
     ("data", "offset", "record", "reason"),
     [
         ("30 00", 1, "operation[1]", "the opcode 0x00 is not defined"),
-        ("30 30 e7", 2, "operation[2]", "the opcode 0xe7 is not defined"),  # of the numbers for vendors: nobody's
+        ("30 30 e7", 2, "operation[2]", "the opcode 0xe7 is not defined"),  # a vendor opcode, unassigned
         ("30 0c 010203", 5, "operation[1].value", "4"),  # const4u of three bytes
         ("03 01020304050607", 8, "operation[0].value", "8"),  # addr of seven bytes
         ("77 80", 2, "operation[0].value", "1"),  # breg7, an SLEB128 that goes on
@@ -352,7 +352,7 @@ def test_what_is_pushed_before_is_the_operand() -> None:
         ("31 31 28 0200 30", "jumps to 0x7, where no operation starts"),  # past the end
         ("31 2f f0ff", "where no operation starts"),  # before the start
         ("2f fdff", "more than"),  # skip onto itself
-        ("30 2f fcff", "more than"),  # a push for ever
+        ("30 2f fcff", "more than"),  # pushes forever
         ("31 12 28 fcff", "more than"),  # dup; bra back
         ("", "the stack is empty"),
         ("31 13", "the stack is empty"),

@@ -1,7 +1,7 @@
-"""Look-ups by the bytes of an `.sframe` and in a table: they agree, with each other and with the rules by PC.
+"""Look-ups in the bytes of an `.sframe` and in a table: they agree with each other and with the rules by PC.
 
 Strategy: laws over random sections and tables at every PC where a look-up could err by one; then tables made by hand,
-for what random ones seldom are. test_lookup_sframe.py has sections made by hand.
+for cases that random ones seldom contain. test_lookup_sframe.py has sections made by hand.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def test_bytes_and_their_table_answer_alike(
     version: SFRAME_VERSION, abi_arch: SFRAME_ABI, engine_name: str, data: st.DataObject
 ) -> None:
     section = engine.build(data.draw(valid_sframe_sections(version, abi_arch)), SFRAME_ABIS[abi_arch].byte_order)
-    # The last is above all functions of a section that starts there: they lie at the address space's end and beginning.
+    # The last is above all functions of a section that starts there: they are at the address space's end and beginning.
     address = data.draw(st.sampled_from([0, 0x1238, 1 << 40, MAX_ADDRESS - 0xFFFF]))
     with engine_in_use(engine_name):
         table = from_sframe(section, address)
@@ -67,13 +67,13 @@ def test_bytes_and_their_table_answer_alike(
 
 @st.composite
 def placed_tables(draw: DrawFn) -> UnwindTable:
-    """Tables whose first function, or whose last, is at an end of the address space, or in the midst of it."""
+    """Tables whose first function, or whose last, is at an end of the address space, or in the middle of it."""
     table = draw(tables(ARCHITECTURES[draw(st.sampled_from(["x86_64", "aarch64", "s390x"]))]))
     functions = table.functions
     if not len(table):
         return table
     first, end = int(functions.start.min()), int((functions.start + functions.size).max())
-    # No function of a table reaches the address 2**64 - 1: its end would be no number of 64 bits.
+    # No function of a table reaches the address 2**64 - 1: its end would not fit in 64 bits.
     room = MAX_ADDRESS - end
     shift = draw(st.sampled_from([0, -first, room, room - 1]))
     return replace(table, functions=replace(functions, start=functions.start + np.uint64(shift % (1 << 64))))
@@ -92,7 +92,7 @@ def test_rows_found_are_those_of_the_rules_by_pc(table: UnwindTable, data: st.Da
 
 
 def rules_found(table: UnwindTable, found: RowsAt, index: int) -> RuleSet | None:
-    """What a look-up found, as the canonical form has it: a row that says nothing is none."""
+    """The result of a look-up in the canonical form: a row without rules is None."""
     if found.row[index] < 0:
         return None
     function, here = table.function(int(found.function[index])), table.row(int(found.row[index]))
@@ -122,13 +122,13 @@ TWO_ROWS = (row(0, sp(8)), row(4, sp(16)))
 
 def test_a_pc_belongs_to_the_function_that_starts_first() -> None:
     made = table(
-        Function(0x1008, 8, TWO_ROWS),  # wholly in the next
+        Function(0x1008, 8, TWO_ROWS),  # entirely in the next
         Function(0x1000, 0x20, TWO_ROWS),
         Function(0x101C, 8, TWO_ROWS),  # over its end
-        Function(0x1024, 4, TWO_ROWS),  # behind that one
+        Function(0x1024, 4, TWO_ROWS),  # after that one
     )
     assert found_in(made, 0xFFF, 0x1000, 0x1008, 0x100C, 0x101F) == [NOWHERE, (1, 0), (1, 4), (1, 4), (1, 4)]
-    # The third has only what the second leaves: the row is still that of the distance from its start.
+    # The third keeps only what the second leaves: the row still depends on the distance from its start.
     assert found_in(made, 0x1020, 0x1023, 0x1024, 0x1027, 0x1028) == [(2, 4), (2, 4), (3, 0), (3, 0), NOWHERE]
 
 
@@ -170,7 +170,7 @@ def test_a_row_is_that_of_the_remainder_of_the_distance_from_the_start() -> None
 
 
 def test_function_without_a_row_at_its_start() -> None:
-    # No reader makes one, as every run starts at 0; a table of one's own may.
+    # No reader makes one, as every run starts at 0; a hand-made table may.
     made = table(Function(0x1000, 8, (row(4, sp(16)),)), Function(0x1008, 8, ()))
     assert found_in(made, 0x1003, 0x1004, 0x1008) == [(0, None), (0, 4), (1, None)]
 

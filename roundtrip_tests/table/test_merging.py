@@ -1,4 +1,4 @@
-"""Several tables as one: who holds a PC, what is said twice, what is contradicted; ld's merge as the referee."""
+"""Several tables as one: which one covers a PC, duplicates, contradictions; compared with ld's merge."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_first_table_with_a_function_holds(name: str, data: st.DataObject) -
 
 
 def changes(inputs: list[UnwindTable]) -> np.ndarray:
-    """Every PC where a table may say another thing than before: between two of them nothing changes."""
+    """Every PC at which the rules of a table may change: between two of them nothing changes."""
     found = [0]
     for table in inputs:
         rules, functions = by_pc(table), table.functions
@@ -291,7 +291,7 @@ TEXT = 0x10000
 
 
 def linked(folder: Path, sources: tuple[str, ...]) -> tuple[list[Path], Path]:
-    """Each source's object linked alone, its code where the link of all has it; and that one."""
+    """Each source's object linked alone, its code at the address it has in the link of all; and that link."""
     objects, single, address = [], [], TEXT
     for number, source in enumerate(sources):
         path = folder / f"{number}.s"

@@ -1,4 +1,4 @@
-"""Functions that share PCs: the later one keeps what lies behind, and the rules at every PC stay what they were."""
+"""Functions that share PCs: the later one keeps what follows, and the rules at every PC stay the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENTRY = row(0, sp(8), SAVED_RA)
 
 
 def function(start: int, size: int, *rows: Row, repetition: int = 0) -> Function:
-    """An x86-64 function; its CFA is SP + 8 where no rows are given."""
+    """An x86-64 function; its CFA is SP + 8 if no rows are given."""
     return Function(start, size, rows or (ENTRY,), return_column=16, repetition=repetition)
 
 

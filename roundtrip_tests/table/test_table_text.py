@@ -1,4 +1,4 @@
-"""How a table is shown: to a Python prompt in two lines, to a notebook as its first functions."""
+"""How a table is displayed: in two lines at a Python prompt, as its first functions in a notebook."""
 
 from __future__ import annotations
 

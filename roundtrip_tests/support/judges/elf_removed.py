@@ -1,4 +1,4 @@
-"""Files that `.sframe` is to be taken out of, and the witness of what removal may change.
+"""Files to remove `.sframe` from, and a check of what removal may change.
 
 Strategy: tables and bytes of both files are compared without the product's check.
 """
@@ -28,14 +28,14 @@ from ..programs import compiled
 from ..programs.elf_programs import PT_GNU_SFRAME, headers
 
 FLAGS = {flags.name: flags for flags in compiled.FLAG_SETS}
-# A section's header that names nothing (gABI, SHN_UNDEF).
+# The fields of the null section's header (gABI, SHN_UNDEF).
 NULL = dict.fromkeys(
     ("sh_name", "sh_flags", "sh_addr", "sh_offset", "sh_size", "sh_link", "sh_info", "sh_addralign", "sh_entsize"), 0
 ) | {"sh_type": "SHT_NULL"}
 
 
 def compiled_folder(factory: pytest.TempPathFactory) -> Path:
-    """Where the programs of `compiled` are; the test is skipped where nothing can be built."""
+    """The folder of the programs of `compiled`; skips the test if nothing can be built."""
     compiled.require()
     return factory.getbasetemp() / "compiled"
 
@@ -55,7 +55,7 @@ def linked(folder: Path, tools: Binutils, name: str) -> Path:
 
 
 def is_of_sframe(name: str) -> bool:
-    """What goes: the section, and its relocations where the linker was asked to keep them."""
+    """What is removed: the section, and its relocations if the linker was asked to keep them."""
     return name in (".sframe", ".rela.sframe")
 
 
@@ -67,14 +67,14 @@ def blank(data: bytearray, *places: tuple[int, int]) -> None:
 def only_sframe_is_gone(before: Path, after: Path, report: RemoveReport, engine: str | None) -> None:
     """Every other section at its index, every other segment in its place, every other byte of the file, and the mode.
 
-    `engine`: what wrote the section, if we did. Some had made the last PT_LOAD for it, which is gone too; one had moved
-    the program header table there, which is back where it was."""
+    `engine`: the writer of the section, if we wrote it. Some had made the last PT_LOAD for it, which goes too; one
+    had moved the program header table there, which is moved back."""
     (old_segments, old_sections), (segments, sections) = headers(before), headers(after)
     old, new = bytearray(before.read_bytes()), bytearray(after.read_bytes())
     assert after.stat().st_mode == before.stat().st_mode
     lost = len(old_sections) - len(sections)
     if struct.unpack_from("<Q", old, 40)[0] + 64 * len(old_sections) == len(old):
-        # The lost header would be the end of the file.
+        # The removed header would be the end of the file.
         assert not any(new[len(old) - 64 * lost :])
         del old[len(old) - 64 * lost :]
     assert len(new) == len(old)
@@ -101,7 +101,7 @@ def only_sframe_is_gone(before: Path, after: Path, report: RemoveReport, engine:
     assert segments == [one | changed if one["p_type"] == "PT_PHDR" else one for one in kept]
     assert report.segments == len(old_segments) - len(segments)
 
-    # The tables were compared above; behind the shorter ones there is nothing. e_phnum and e_shnum count them.
+    # The tables were compared above; nothing follows the shorter ones. e_phnum and e_shnum count them.
     left = 0 if engine == HEADERS_MOVED else len(kept)
     new[32:40] = old[32:40]
     for offset, size, count in ((32, 56, (len(old_segments), left)), (40, 64, (len(old_sections), len(sections)))):
@@ -122,14 +122,14 @@ def complaints(path: Path) -> set[str]:
 
 
 def removed(before: Path, after: Path, engine: str | None = None) -> RemoveReport:
-    """Take the section out, which this engine wrote if we did, and look at the result."""
+    """Remove the section, which this engine wrote if we did, and check the result."""
     report = unwindkit.remove_sframe(before, after)
     only_sframe_is_gone(before, after, report, engine)
     return report
 
 
 def prints(path: Path, **environment: str) -> str:
-    """What a program prints, or a library's `run_frames`; its `step` is not libc's."""
+    """The output of a program, or of a library's `run_frames`, whose `step` is not libc's."""
     call = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], os.RTLD_DEEPBIND).run_frames()"
     command = [sys.executable, "-c", call, path] if path.suffix == ".so" else [path]
     return subprocess.run(command, capture_output=True, text=True, check=True, env=environment or None).stdout

@@ -1,5 +1,5 @@
-"""A line number state machine as the text words it (DWARF5 6.2.2, 6.2.5), over records of the reference engine: slow,
-and written without a look at the kernel that it is held against."""
+"""The line number state machine of the specification (DWARF5 6.2.2, 6.2.5), over records of the reference engine: slow,
+and written independently of the kernel that it is compared with."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The referee's judgement: which rows SFrame V2 and V3 can say, and what they say of them, at every PC.
+"""The referee's judgement: which rows SFrame V2 and V3 can encode, and how they encode them, at every PC.
 
-Strategy: no product code. `sayable` translates a row of readelf's into SFrame's notation or says that the version
-has no words for it; `compare` cuts the address space at every PC where either side changes and looks at each piece.
+Strategy: no product code. `sayable` translates a row of readelf's into SFrame's notation or returns None if the version
+cannot encode it; `compare` cuts the address space at every PC where either side changes and examines each piece.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..texts.readelf_text import U64, FrameRows, Index, RowText, SframeRows, Sfr
 
 I32 = range(-(1 << 31), 1 << 31)
 
-# --- what SFrame can say ----------------------------------------------------------------------------------
+# --- what SFrame can encode -------------------------------------------------------------------------------
 
 
 def sayable(row: RowText, architecture: Architecture, version: int = 2) -> SframeText | None:
-    """The row in the notation of `readelf --sframe`; None where this version of SFrame cannot say it."""
+    """The row in the notation of `readelf --sframe`; None if this version of SFrame cannot encode it."""
     return _sayable_in_v3(row, architecture) if version >= 3 else _sayable_in_v2(row, architecture)
 
 
@@ -59,15 +59,15 @@ def _sayable_slot(rule: str, architecture: Architecture) -> str | None:
 
 
 class Form(NamedTuple):
-    """Base + offset, or what lies in memory there: what a pair of words of a flexible FDE says. The base is a DWARF
-    register, None: the CFA."""
+    """Base + offset, or the memory there: the meaning of a pair of words of a flexible FDE. The base is a DWARF
+    register; None: the CFA."""
 
     base: int | None
     offset: int
     deref: bool
 
     def text(self, architecture: Architecture) -> str | None:
-        """As readelf shows it, which hides `deref` of a CFA-relative place: always in memory, or it is None."""
+        """As in readelf, which hides `deref` of a CFA-relative place: always in memory, or None."""
         if self.offset not in I32 or (self.base is None and not self.deref):
             return None
         base = {None: "c", architecture.sp[0]: "sp", architecture.fp[0]: "fp"}.get(self.base, f"r{self.base}")
@@ -92,11 +92,11 @@ def _sayable_in_v3(row: RowText, architecture: Architecture) -> SframeText | Non
         cfa = cfa_form.text(architecture) or ""
     fp, ra = (_slot_in_v3(slot, architecture) for slot in (row.fp, rule))
     if architecture.ra_fixed is not None:
-        # A register that holds its own value is no place: the RA lies where it always does, or is not said.
+        # A register that holds its own value is no place: the RA is in its usual place, or not encoded.
         ra = {f"c{architecture.ra_fixed:+}": "f", "u": None}.get(ra or "u", ra)
     sp_is_said = re.fullmatch(f"u|{architecture.sp_rule}", row.sp) is not None
     if architecture.ra_fixed is not None or not architecture.in_registers:
-        # In a signal frame the SP lies where the CFA, which is the SP, is read from.
+        # In a signal frame the SP is in the slot that the CFA, which is the SP, is read from.
         sp_is_said |= cfa.startswith("(") and _slot_in_v3(row.sp, architecture) == cfa
     if not cfa or fp is None or ra is None or rest or not sp_is_said:
         return None
@@ -110,7 +110,7 @@ def _cfa_form(cfa: str, architecture: Architecture) -> Form | None:
         return None if base is None else Form(base, int(match[3]), deref=False)
     expression = _EXPRESSION.fullmatch(cfa)
     form = _form_of(expression[2]) if expression else None
-    # An expression for the CFA finds no CFA to count from.
+    # An expression for the CFA has no CFA to be relative to.
     return None if form is None or form.base is None else form
 
 
@@ -123,7 +123,7 @@ def _slot_in_v3(rule: str, architecture: Architecture) -> str | None:
     elif match := re.fullmatch(r"r(\d+)(?: \(\w+\))?", rule):
         form = Form(int(match[1]), 0, deref=False)
     elif (match := _EXPRESSION.fullmatch(rule)) and (form := _form_of(match[2])) and match[1] == "exp":
-        # The value is in memory at what the expression gives: nothing is read twice.
+        # The value is in memory at the result of the expression: nothing is read twice.
         form = None if form.deref else form._replace(deref=True)
     return form and form.text(architecture)
 
@@ -163,7 +163,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Between the addresses `start` and `end`, both sides say the same thing throughout."""
+    """Between the addresses `start` and `end` neither side changes."""
 
     kind: Kind
     start: int
@@ -178,8 +178,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rows are the CFI's, inside their functions. Bytes by what the CFI says of them: `bytes_ambiguous` lie in
-    several functions that disagree, and are not judged; `bytes_excepted` are unsayable ones of those ranges."""
+    """Rows are the CFI's, inside their functions. Bytes are counted by their CFI: `bytes_ambiguous` are in several
+    functions that disagree, and are not judged; `bytes_excepted` cannot be encoded and are in excepted ranges."""
 
     differences: tuple[Difference, ...]
     functions: int
@@ -205,8 +205,8 @@ _NOTHING, _UNSAYABLE, _AMBIGUOUS = -1, -2, -3
 
 
 def compare(frame: FrameRows, sframe: SframeRows, excepted: Sequence[tuple[int, int]] = ()) -> Comparison:
-    """Hold an SFrame section against the CFI at every PC. `excepted`: address ranges (a lazy PLT) in which covering
-    what the CFI says in unsayable rows, or not at all, is no difference; sayable rows are compared there too."""
+    """Compare an SFrame section with the CFI at every PC. `excepted`: address ranges (a lazy PLT) in which covering
+    rows that cannot be encoded, or no CFI at all, is no difference; other rows are compared there too."""
     cfi, fres = _pieces(*_row_columns(frame)), _sframe_pieces(sframe)
     allowed = np.array(excepted, np.uint64).reshape(-1, 2)
     bounds = np.unique(np.concatenate([cfi.start, cfi.end, fres.start, fres.end, allowed.ravel()]))
@@ -251,7 +251,7 @@ def compare(frame: FrameRows, sframe: SframeRows, excepted: Sequence[tuple[int, 
 def _mark_differences(
     frame: FrameRows, sframe: SframeRows, bounds: U64, cfi: _Pieces, fres: _Pieces, where: npt.NDArray[np.bool_]
 ) -> list[Difference]:
-    """Where both sides say something, but with another mark of the function. Functions with and without the mark at one
+    """Where both sides have a row, but functions with different marks. Functions with and without the mark at one
     PC are not judged. Before version 3 there is no mark of signal frames."""
     marks = [(Kind.KEY, "B", frame.has_b_key, ("key A", "key B"))]
     if sframe.header.version >= 3:
@@ -275,7 +275,7 @@ def _row_columns(rows: FrameRows | SframeRows) -> tuple[U64, U64, Index, U64, In
 
 
 def _pieces(start: U64, end: U64, first_row: Index, pc: U64, text: Index) -> _Pieces:
-    """Each row up to the next one, cut to its function; rows that hold nowhere are left out."""
+    """Each row up to the next one, cut to its function; rows in force nowhere are left out."""
     function = np.repeat(np.arange(len(start)), np.diff(first_row))
     row_end = end[function]
     inner = function[:-1] == function[1:]
@@ -286,7 +286,7 @@ def _pieces(start: U64, end: U64, first_row: Index, pc: U64, text: Index) -> _Pi
 
 
 def _sframe_pieces(sframe: SframeRows) -> _Pieces:
-    """PCMASK functions are written out, block by block from their start."""
+    """PCMASK functions are unrolled, block by block from their start."""
     start, end, first_row, pc, text = _row_columns(sframe)
     masked = sframe.repetition_block > 0
     plain = _pieces(start, np.where(masked, start, end), first_row, pc, text)
@@ -307,7 +307,7 @@ def _sframe_pieces(sframe: SframeRows) -> _Pieces:
 
 
 def _paint(bounds: U64, pieces: _Pieces) -> tuple[Index, Index, Index]:
-    """For the range from each bound to the next: the lowest and highest number there (-1: none), and how many."""
+    """For the range from each bound to the next: the lowest and highest number there (-1: none), and their count."""
     first, last = np.searchsorted(bounds, pieces.start), np.searchsorted(bounds, pieces.end)
     count = last - first
     where = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
@@ -320,7 +320,7 @@ def _paint(bounds: U64, pieces: _Pieces) -> tuple[Index, Index, Index]:
 
 
 def _runs(where: npt.NDArray[np.bool_], *same: Index) -> list[tuple[int, int]]:
-    """Runs of neighbours in `where` that agree in every column of `same`: first index, and the one past the last."""
+    """Runs of neighbours in `where` that agree in every column of `same`: first index, and last index plus one."""
     index = np.flatnonzero(where)
     breaks = np.diff(index) != 1
     for column in same:
@@ -329,10 +329,10 @@ def _runs(where: npt.NDArray[np.bool_], *same: Index) -> list[tuple[int, int]]:
 
 
 def _header_differences(frame: FrameRows, sframe: SframeRows) -> list[Difference]:
-    """What is wrong with the section as a whole, though each row may look right."""
+    """Faults of the section as a whole, though each row may look right."""
     header, fixed = sframe.header, frame.architecture.ra_fixed or 0
     differences = []
-    if header.fixed_ra_offset != fixed:  # every row shows `f`, whatever it is
+    if header.fixed_ra_offset != fixed:  # every row shows `f`, whatever its value
         found = f"fixed RA offset {header.fixed_ra_offset}"
         differences.append(Difference(Kind.HEADER, 0, 0, f"fixed RA offset {fixed}", found))
     if "FDE_SORTED" in header.flags and (sframe.start[1:] < sframe.start[:-1]).any():

@@ -47,7 +47,7 @@ CONSTANTS = {
 
 
 def leb(data: bytes, at: int, *, is_signed: bool) -> tuple[int, int]:
-    """A LEB128 number and the offset behind it."""
+    """A LEB128 number and the offset after it."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -61,7 +61,7 @@ def leb(data: bytes, at: int, *, is_signed: bool) -> tuple[int, int]:
 def run(
     expression: bytes, registers: Mapping[int, int], read: Callable[[int], int] | None = None, cfa: int | None = None
 ) -> int:
-    """What is on top at the end, unsigned. `read` gives the words of memory; `cfa` is on the stack before, if given."""
+    """The final top of the stack, unsigned. `read` returns words of memory; `cfa`, if given, is the initial entry."""
     stack: list[int] = [] if cfa is None else [cfa]
     at = 0
     while at < len(expression):

@@ -1,6 +1,6 @@
 """The machines of shadow_stack.py: how qemu's log shows a step, and which instructions branch, store or sign.
 
-Strategy: of an instruction only that is decoded which moves a return address or a frame pointer.
+Strategy: only the parts of instructions that move a return address or a frame pointer are decoded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Store(NamedTuple):
-    """The register goes to memory at `base` + `displacement`."""
+    """The register is stored at `base` + `displacement`."""
 
     register: int
     base: int
@@ -20,7 +20,7 @@ class Store(NamedTuple):
 
 
 class Instruction(NamedTuple):
-    """`target`: the register whose value it may branch to. `key`: A or B, which signs the RA; "" where authenticated,
+    """`target`: the register whose value it may branch to. `key`: A or B if it signs the RA; "" if it authenticates it;
     None: neither."""
 
     size: int
@@ -36,7 +36,7 @@ class Instruction(NamedTuple):
 class Machine:
     """`record` matches a step in qemu's log: its groups are the PC and the registers; `places` are the offsets of
     their 16 digits in the latter, by DWARF number. The CFA is the SP at a function's entry + `entry_cfa`.
-    `address_mask` takes a signature off a return address; `watched`: FP and RA, whose stores are of interest."""
+    `address_mask` strips the signature of a return address; `watched`: FP and RA, whose stores are tracked."""
 
     name: str
     record: re.Pattern[bytes]
@@ -85,7 +85,7 @@ def decode_s390x(code: bytes) -> Instruction:
         return Instruction(size)
     first, third, base = code[1] >> 4, code[1] & 15, code[2] >> 4
     displacement = _signed(code[4] << 12 | (code[2] & 15) << 8 | code[3], 20)
-    if opcode == 0xE3:  # STG; an index register is none of a prologue's
+    if opcode == 0xE3:  # STG; prologues use no index register
         registers = [first] if third == 0 else []
     else:  # STMG: from first to third, r0 follows r15
         registers = [(first + i) % 16 for i in range((third - first) % 16 + 1)]
@@ -98,7 +98,7 @@ def _signed(value: int, bits: int) -> int:
     return value - (value >> bits - 1 << bits)
 
 
-# X00 to X30 and SP, or R00 to R15: 16 digits behind 4 characters, 21 from one to the next.
+# X00 to X30 and SP, or R00 to R15: 16 digits after 4 characters, 21 from one to the next.
 _GENERAL = tuple(21 * number + 4 for number in range(32))
 # V00 to V15: 32 digits, the first half is the floating-point register; DWARF numbers 16 to 31 (s390x ELF ABI 1.6).
 _FLOATING = tuple(21 * 16 + 37 * n + 4 for n in (0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15))

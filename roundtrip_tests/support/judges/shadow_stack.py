@@ -1,9 +1,9 @@
-"""Where each frame is, told by the instructions that a program executes under qemu: what SFrame rows are held against.
+"""Where each frame is, derived from the instructions that a program executes under qemu, to check SFrame rows.
 
 Strategy: no product code. A step is an instruction about to be executed, with all registers. A call or an entry from
-code that is not watched pushes what the caller knows (SP, return address, FP); returns, tail calls, longjmp and
-exceptions are told by where control goes and by SP. Memory is not in the log, but the instructions that store the FP
-or the RA are decoded, so that a slot's content is known too. A row is true if its CFA, its RA and its FP are these.
+code that is not watched pushes the caller's state (SP, return address, FP); returns, tail calls, longjmp and
+exceptions are recognized by the next PC and by SP. Memory is not in the log, but the instructions that store the FP
+or the RA are decoded, so that a slot's content is known too. A row is correct if its CFA, RA and FP match these.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Program:
         self.address_of = {name: start for start, (_, name) in found.items()}
 
     def bytes_at(self, address: int) -> bytes:
-        """Enough for one instruction; b"" where there is no code."""
+        """Enough bytes for one instruction; b"" outside code."""
         found = (data[address - start : address - start + 6] for start, data in self.segments if address >= start)
         return next(filter(None, found), b"")
 
     def function_at(self, address: int) -> int:
-        """A number for the function, the same one for its cold part, and one for the PLT; -1 where no symbol says."""
+        """A number for the function, the same one for its cold part, and one for the PLT; -1 without a symbol."""
         if address in self.plt:
             return self.plt.start
         index = bisect.bisect_right(self.starts, address) - 1
@@ -76,7 +76,7 @@ def _functions(symbols: Iterable[Symbol]) -> dict[int, tuple[int, str]]:
         elif kind == "STT_NOTYPE" and not symbol.name.startswith("$"):  # $x marks where code begins
             labels[address] = 0, symbol.name
     within = {pc for address, (size, _) in functions.items() for pc in range(address, address + size, 2)}
-    # s390x's __wrap_main is no function by its type, but has an FDE.
+    # s390x's __wrap_main does not have the type of a function, but has an FDE.
     return {address: label for address, label in labels.items() if address not in within} | functions
 
 
@@ -103,7 +103,7 @@ class RowAt:
 # --- judgement --------------------------------------------------------------------------------------------
 
 
-# They put another frame's registers into the place of their caller's before they leave, which CFI cannot say.
+# They overwrite their caller's saved registers with another frame's before they return, which CFI cannot express.
 REPLACING = (
     *(f"_Unwind_{name}" for name in ("RaiseException", "Resume", "Resume_or_Rethrow", "ForcedUnwind")),
     "__longjmp",
@@ -111,8 +111,8 @@ REPLACING = (
 
 
 class Fault(NamedTuple):
-    """A step at which the row is not true: `what` is CFA, RA, FP or key. The row's is `found`: None for a slot into
-    which no store was seen. Keys, which sign the RA, are A, B, or "" for none."""
+    """A step at which the row is wrong: `what` is CFA, RA, FP or key. The row's value is `found`: None for a slot
+    without an observed store. Keys, which sign the RA, are A, B, or "" for none."""
 
     pc: int
     what: str
@@ -127,8 +127,8 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True)
 class Verdict:
-    """`steps`: the checked ones by the row's number. `signatures`: how often the RA was found with a signature.
-    `unattributed`: steps that have a row, but are not of the frame on top."""
+    """`steps`: the checked steps by the row's number. `signatures`: how often the RA was found with a signature.
+    `unattributed`: steps that have a row, but do not belong to the frame on top."""
 
     steps: Counter[int] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
@@ -142,7 +142,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class _Frame:
-    """What the caller of a function knows; `function` is where control is now, after tail calls, and `key` has
+    """The state of a function's caller; `function` is the current one, after tail calls, and `key` has
     signed the RA."""
 
     sp: int
@@ -153,7 +153,7 @@ class _Frame:
 
 
 class _Place(NamedTuple):
-    """What is known of an address: `row`, and how it finds things. A rule is a register's place or, if `*_saved`,
+    """What is known of an address: `row`, and its rules. A rule is a register's place or, if `*_saved`,
     an offset from the CFA."""
 
     instruction: Instruction
@@ -171,7 +171,7 @@ class _Place(NamedTuple):
 
 
 def judge(machine: Machine, program: Program, bias: int, steps: Iterable[Step], row_at: RowAt) -> Verdict:
-    """Hold the rows against a run of the program, loaded `bias` higher than linked."""
+    """Compare the rows with a run of the program, loaded `bias` higher than linked."""
     judge_step = _Judge(machine, program, bias, row_at)
     for pc, registers in steps:
         judge_step(pc, registers)
@@ -187,15 +187,15 @@ class _Judge:
         self.stack: list[_Frame] = []
         self.memory: dict[int, int] = {}
         self.places: dict[int, _Place] = {}
-        self.after = -1  # the address behind the step before
-        self.returning = 0  # the depth that the step before returns from, or 0
+        self.after = -1  # the address after the previous step
+        self.returning = 0  # the depth that the previous step returns from, or 0
 
     def __call__(self, pc: int, registers: bytes) -> None:
         machine, places = self.machine, self.machine.places
         place = self.places.get(pc) or self._place(pc)
         at = places[machine.sp]
         sp = int(registers[at : at + 16], 16)
-        if pc != self.after or place.is_entry:  # a function may lie behind the jump to it
+        if pc != self.after or place.is_entry:  # a function may follow the jump to it
             self._jump(pc, sp, place, registers)
         else:
             self._leave(sp)  # longjmp sets SP before it jumps
@@ -223,7 +223,7 @@ class _Judge:
         return int(registers[at : at + 16], 16)
 
     def _leave(self, sp: int) -> None:
-        """Drop the frames that longjmp or an exception has left. One that is live has called something, so SP is lower
+        """Drop the frames that longjmp or an exception has left. A live frame has made a call, so SP is lower
         than at its entry."""
         if self.stack and self.stack[-1].sp < sp:
             while self.stack and self.stack[-1].sp <= sp:
@@ -237,7 +237,7 @@ class _Judge:
         self._leave(sp)
         ra, fp = (self._register(registers, number) for number in (self.machine.ra, self.machine.fp))
         top = stack[-1] if stack else None
-        # A library calls an entry of the PLT where that stands for a function's address; nobody lands in one.
+        # A library calls a PLT entry that serves as a function's address; no landing pad is in one.
         is_plt = pc - self.bias in self.program.plt
         is_entry = place.is_entry or is_plt
         if ra == self.after or (is_entry and (top is None or (top.ra, top.sp) != (ra, sp))):
@@ -247,7 +247,7 @@ class _Judge:
             while depth and stack[depth - 1].sp <= sp:
                 depth -= 1
             if depth and stack[depth - 1].function == place.function and not is_plt:
-                del stack[depth:]  # to a landing pad, from longjmp, or from a PLT's callee that is not watched
+                del stack[depth:]  # to a landing pad, from longjmp, or from an unwatched callee of a PLT
             else:
                 top.function = place.function  # a tail call
 

@@ -1,8 +1,8 @@
 """STACK CFI of big x86-64 files against `readelf -wNF`, at every PC: both as columns of addresses and rule numbers.
 
-Strategy: no product code. Both texts are read line by line; what a line says is worked out once for each distinct text
-and step, and numbered alike for both sides, so that NumPy compares. readelf's words are turned into Breakpad's; all
-that is more than a sum is `exp` on both. readelf's `u` is no rule, or a lost value; of the return address it is 0.
+Strategy: no product code. Both texts are read line by line; a line's meaning is computed once for each distinct text
+and step, and numbered alike for both sides, so that NumPy compares. readelf's terms are translated to Breakpad's;
+anything beyond a sum is `exp` on both. readelf's `u` is no rule, or a lost value; for the return address it is 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..oracles import OracleError, oracle_command
 
 U64 = npt.NDArray[np.uint64]
 Index = npt.NDArray[np.int64]
-# What holds at a PC: names and words, sorted.
+# The rules in force at a PC: names and words, sorted.
 Rules = tuple[tuple[str, str], ...]
 Numbers = dict[Rules, int]
 
@@ -30,7 +30,7 @@ Numbers = dict[Rules, int]
 @dataclass(frozen=True, slots=True)
 class RuleColumns:
     """Ranges in the order of addresses, `end` exclusive, and rows, likewise: the address each begins at, and the number
-    of the rules that hold from there to the next row or the range's end."""
+    of the rules in force from there to the next row or the range's end."""
 
     start: U64
     end: U64
@@ -41,7 +41,7 @@ class RuleColumns:
         """The rules in force at PCs; -1 outside of all ranges."""
         place = np.searchsorted(self.start, pc, side="right") - 1
         inside = (place >= 0) & (pc < self.end[place])
-        # Rows ascend over all ranges, so the last one that is not above is in this one.
+        # Rows ascend over all ranges, so the last one not above the PC is in this range.
         return np.where(inside, self.rules[np.searchsorted(self.pc, pc, side="right") - 1], -1)
 
 
@@ -79,8 +79,8 @@ class _Gathered:
 
 
 def differences(ours: RuleColumns, theirs: RuleColumns) -> list[int]:
-    """The PCs at which the rules are not the same, at most ten: where a row or a range of either begins, or a range
-    ends, and so at every PC."""
+    """At most ten PCs at which the rules differ: compared where a row or a range of either begins or a range ends,
+    which covers every PC."""
     edges = [one for side in (ours, theirs) for one in (side.pc, side.start, side.end)]
     pc = np.sort(np.concatenate(edges))
     return np.unique(pc[ours.at(pc) != theirs.at(pc)])[:10].tolist()
@@ -93,10 +93,10 @@ _SUM = re.compile(r"\S+ -?\d+ \+( \^)?")
 
 
 def columns_of_text(text: bytes, numbers: Numbers) -> tuple[RuleColumns, set[tuple[str, str]]]:
-    """The columns of STACK CFI lines, and the names and words of all rules in them that are expressions; numbers are
-    added to."""
+    """The columns of STACK CFI lines, and the names and words of all rules in them that are expressions; `numbers`
+    is extended."""
     found = _Gathered()
-    # What holds, by its number: same value and `.undef` are rules here, too, and expressions have their words.
+    # The rules in force, by number: here same value and `.undef` are rules too, and expressions keep their words.
     states: Numbers = {(): 0}
     steps: dict[tuple[int, bytes], int] = {}
     by_number: list[Rules] = [()]
@@ -126,14 +126,14 @@ def columns_of_text(text: bytes, numbers: Numbers) -> tuple[RuleColumns, set[tup
 
 
 def _kept(rules: Rules) -> Rules:
-    """Without what says nothing; expressions as one word."""
+    """Without rules that encode nothing; expressions as one word."""
     return tuple((name, rule if _is_plain(rule) else "exp") for name, rule in rules if rule not in (name, ".undef"))
 
 
 def _is_plain(rule: str) -> bool:
     if (found := _SUM.fullmatch(rule)) is None:
         return " " not in rule
-    # What is at a register and an offset is an expression in DWARF.
+    # A value at a register plus an offset is an expression in DWARF.
     return found[1] is None or rule.startswith(".cfa ")
 
 
@@ -150,7 +150,7 @@ _CFA = re.compile(r"([a-z]\w*?)\+?(-?\d+)")
 
 
 def columns_of_readelf(path: Path, section: str, load_address: int, numbers: Numbers) -> RuleColumns:
-    """The columns of what readelf 2.47 prints of an x86-64 file, addresses from the load address."""
+    """The columns of readelf 2.47's output for an x86-64 file, addresses relative to the load address."""
     command = [*oracle_command("readelf"), "-wNF", path]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=1 << 20) as process:
         assert process.stdout is not None
@@ -161,7 +161,7 @@ def columns_of_readelf(path: Path, section: str, load_address: int, numbers: Num
 
 
 def columns_of_rows(lines: Iterable[bytes], section: str, load_address: int, numbers: Numbers) -> RuleColumns:
-    """As `columns_of_readelf`, from its lines."""
+    """Like `columns_of_readelf`, from its lines."""
     found, cies, known = _Gathered(), dict[bytes, int](), dict[tuple[bytes, bytes], int]()
     heading = cie = b""
     for line in _of_section(lines, f"Contents of the {section} section:\n".encode()):
@@ -180,12 +180,12 @@ def columns_of_rows(lines: Iterable[bytes], section: str, load_address: int, num
             cie = b""
             start, end = (int(one, 16) - load_address for one in fde.groups()[1:])
             found.begin(start, end)
-            # Of an FDE without instructions of its own no row is printed; one that is replaces this.
+            # No row is printed for an FDE without instructions of its own; a printed row replaces this one.
             found.pc.append(start)
             found.rules.append(cies[fde[1]])
         elif b" CIE " in line:
             cie = line.partition(b" ")[0]
-            cies[cie] = _numbered(numbers, ())  # without instructions: nothing is said
+            cies[cie] = _numbered(numbers, ())  # without instructions: no rules
         elif line.strip() and b" ZERO terminator" not in line:
             raise OracleError(f"readelf printed {line!r}")
     return found.columns()
@@ -202,7 +202,7 @@ def _of_section(lines: Iterable[bytes], title: bytes) -> Iterator[bytes]:
 
 
 def _rules(heading: str, row: str) -> Rules:
-    """A row in Breakpad's words; columns are named as its registers, but for the `$`."""
+    """A row in Breakpad's words; columns are named like its registers, without the `$`."""
     names = heading.split()[2:]
     cfa, *cells = re.sub(r" \([^)]*\)", "", row).split()  # r17 (xmm0)
     rules = {"ra": "u"} | dict(zip(names, cells, strict=True))

@@ -2,7 +2,7 @@
 
 Strategy: three small sources (C, C++ and x86-64 assembler with hand-written CFI) make one program that prints
 EXPECTED_OUTPUT under every flag set, so that a test can change the file and still see that it runs. All CFI of
-functions that are executed is true at every instruction (tests step through them); what lies is never called.
+executed functions is correct at every instruction (tests step through them); functions with wrong CFI are never called.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ FLAG_SETS = (
 
 
 def require() -> None:
-    """For a test that builds something: there has to be a compiler."""
+    """Skip a test that builds something if there is no compiler."""
     missing = [name for name in ("gcc", "g++") if shutil.which(name) is None]
     if missing:
         absent(f"no {' and no '.join(missing)}")
 
 
 def require_x86_64() -> None:
-    """For a test of the hand-written CFI, or of code that only that compiler makes."""
+    """Skip a test of the hand-written CFI, or of code that only that compiler makes."""
     require()
     if platform.machine() != "x86_64":
         absent("the compiler is not x86-64's")

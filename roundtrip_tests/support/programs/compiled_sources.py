@@ -1,6 +1,6 @@
 """The C and C++ of the programs of compiled.py, and what they print.
 
-Strategy: one function for each kind of frame that a compiler makes; what a wrong frame would break is printed.
+Strategy: one function for each kind of frame that a compiler makes; what a wrong frame would break shows in the output.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Debian's own binaries of each architecture: where they are, and where their rows can be said.
+"""Debian's own binaries of each architecture: where they are, and where their rows can be encoded.
 
-Strategy: the files are of Debian sid, unpacked, never run. Sid moves: figures of tests are lower bounds.
+Strategy: the files are of Debian sid, unpacked, never run. Sid changes, so numbers in tests are lower bounds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def file_of(suite: str, package: str) -> Path:
 
 
 def address_behind(table: UnwindTable) -> int:
-    """Where a section could stand: on a page of its own behind the code."""
+    """Where a section could be: on a separate page after the code."""
     return int((table.functions.start + table.functions.size).max()) + 0xFFF & -0x1000
 
 
@@ -42,7 +42,7 @@ def lazy_plt(path: Path, suite: str) -> list[tuple[int, int]]:
 def pieces_where(
     holds: Callable[[RowText], bool], frame: FrameRows, excepted: list[tuple[int, int]] | None = None
 ) -> referee._Pieces:
-    """Rows that are such, of all functions, outside the excepted ranges."""
+    """Number of such rows, of all functions, outside the excepted ranges."""
     pieces = referee._pieces(frame.start, frame.end, frame.first_row, frame.pc, frame.text)
     found = np.array([holds(text) for text in frame.texts])[pieces.number]
     for start, end in excepted or []:
@@ -53,18 +53,18 @@ def pieces_where(
 def ranges_where(
     holds: Callable[[RowText], bool], frame: FrameRows, excepted: list[tuple[int, int]] | None = None
 ) -> list[tuple[int, int]]:
-    """Where rows are such, of all functions, outside the excepted ranges."""
+    """Addresses of such rows, of all functions, outside the excepted ranges."""
     pieces = pieces_where(holds, frame, excepted)
     return joined(pieces.start, pieces.end)
 
 
 def unsayable_ranges(frame: FrameRows, excepted: list[tuple[int, int]], version: int) -> list[tuple[int, int]]:
-    """Runs of neighbouring rows that this version of SFrame cannot say."""
+    """Runs of neighbouring rows that this version of SFrame cannot encode."""
     return ranges_where(lambda row: referee.sayable(row, frame.architecture, version) is None, frame, excepted)
 
 
 def unsayable_sizes(frame: FrameRows, excepted: list[tuple[int, int]], version: int) -> dict[str, list[int]]:
-    """The rows that this version of SFrame cannot say, with the bytes of code of each, in the order of the CFI."""
+    """The rows that this version of SFrame cannot encode, with the bytes of code of each, in the order of the CFI."""
     pieces = pieces_where(lambda row: referee.sayable(row, frame.architecture, version) is None, frame, excepted)
     found: dict[str, list[int]] = {}
     for number, size in zip(pieces.number.tolist(), (pieces.end - pieces.start).tolist(), strict=True):
@@ -73,7 +73,7 @@ def unsayable_sizes(frame: FrameRows, excepted: list[tuple[int, int]], version: 
 
 
 def joined(starts: npt.NDArray[np.uint64], ends: npt.NDArray[np.uint64]) -> list[tuple[int, int]]:
-    """The ranges in order, those that touch as one."""
+    """The ranges in order, adjacent ones merged."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(zip(starts.tolist(), ends.tolist(), strict=True)):
         if found and found[-1][1] == start:

@@ -1,6 +1,6 @@
 """Small programs with look-up tables and macros, in every form that gcc and clang write them, for three machines.
 
-Strategy: two units and two headers of their own, linked without the C library, so that a program takes a moment to
+Strategy: two units and two headers, linked without the C library, so that a program takes a moment to
 build and has several sets of each table; built once a session for the same folder.
 """
 
@@ -70,7 +70,7 @@ EVERY_VARIANT = pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant:
 
 @functools.cache
 def built(folder: Path, variant: Variant) -> tuple[Path, Path]:
-    """The object of main.c, and the program. Skips the test where there is no such compiler."""
+    """The object of main.c, and the program. Skips the test if there is no such compiler."""
     compiler = variant.machine + variant.program
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")

@@ -1,8 +1,8 @@
-"""Programs that say what is mapped for them, and how a field or a byte of an ELF file is found and changed.
+"""Programs that print what is mapped for them, and functions to find and change a field or a byte of an ELF file.
 
 Strategy: the programs get a section whose words are its own addresses, and look for it through dl_iterate_phdr, so the
-program headers, the mapping and the bytes are proved by the kernel and ld.so. GNU gcc and ld of the system build them;
-what moves to make room, and what is in the way, is told here build by build.
+kernel and ld.so verify the program headers, the mapping and the bytes. GNU gcc and ld of the system build them;
+what moves to make space, and what is in the way, is listed here for each build.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SIZE = 5000
 # Those that need no older section.
 ENGINES = (HEADERS_KEPT, HEADERS_MOVED, LIEF)
 
-# Prints "section ADDRESS WORD": what PT_GNU_SFRAME says, and the first eight bytes that are mapped there. Where ABORTS
-# is defined, the option -x ends it.
+# Prints "section ADDRESS WORD": the address in PT_GNU_SFRAME, and the first eight bytes mapped there. If ABORTS
+# is defined, the option -x makes it abort.
 PROGRAM = r"""
 #include <link.h>
 #include <stdio.h>
@@ -89,7 +89,7 @@ int doubled(int value) { return value * 2 + state; }
 """
 
 DEBUG, CXX, RELOCS = "gcc -O2 -g", "g++ -O2 -g", "gcc -g -Wl,--emit-relocs"
-# What moves where the program headers stay.
+# What moves if the program headers stay.
 MOVED = dict.fromkeys(
     ["gcc -O0", DEBUG, "gcc -O2 -s", CXX, "gcc -no-pie -O1", "gcc -no-pie -g", "gcc -no-pie -s", "gcc -Wl,-z,now",
      "gcc -Wl,-z,lazy,-z,norelro", RELOCS, "gcc -Wl,--hash-style=sysv", "gcc -Wl,-z,pack-relative-relocs",
@@ -106,13 +106,13 @@ IN_THE_WAY = dict.fromkeys(
     "e_phoff: .rela.plt is in the way",
 )
 BUILDS = (*MOVED, *IN_THE_WAY)
-# lief asks for a gap between two PT_LOADs.
+# lief needs a gap between two PT_LOADs.
 WITHOUT_GAP = ("gcc -Wl,-z,noseparate-code", "gcc -no-pie -Wl,-z,noseparate-code")
 SHARED, SHARED_MOVES = "gcc -shared -fPIC -g", (".note.gnu.build-id", ".gnu.hash", ".dynsym")
 
 
 def words(address: int, size: int = SIZE, order: str = "<") -> bytes:
-    """Each eight bytes are the address they stand at."""
+    """Each eight bytes are their own address."""
     return b"".join(struct.pack(order + "Q", address + 8 * index) for index in range(size // 8 + 1))[:size]
 
 
@@ -123,14 +123,14 @@ def sframe(size: int = SIZE, name: str = ".sframe", order: str = "<") -> LoadedS
 def expected(
     before: Path, report: WriteReport, size: int = SIZE, name: str = ".sframe", order: str = "<"
 ) -> ExpectedSection:
-    """What the check is told of a result: the sections that moved are those of the report."""
+    """The check's arguments for a result: the moved sections are those of the report."""
     moved = tuple(index for index, (found, _) in enumerate(headers(before)[1]) if found in report.moved)
     data = words(report.address, size, order)
     return ExpectedSection(name, SHT_GNU_SFRAME, PT_GNU_SFRAME, report.address, data, 8, moved)
 
 
 def line_of(report: WriteReport) -> str:
-    """What the program prints where the section is as it should be."""
+    """The program's output if the section is correct."""
     return f"section {report.address:#x} {report.address:#x}\n"
 
 
@@ -143,7 +143,7 @@ def run(*command: object, **environment: str) -> tuple[int, str]:
 
 
 def tool(name: str, *arguments: object) -> str:
-    """Output of a program of the toolchain, which has to be there."""
+    """Output of a program of the toolchain, which must exist."""
     if shutil.which(name) is None:
         absent(f"there is no {name} here")
     status, text = run(name, *arguments)
@@ -243,7 +243,7 @@ SECTION_FIELDS = (0, 4, 8, 16, 24, 32, 40, 44, 48, 56)
 
 
 def fields_of(path: Path, of_unused: tuple[int, ...] = SECTION_FIELDS) -> list[int]:
-    """File offsets of the fields of all headers; `of_unused` are those with a meaning where a section has no name."""
+    """File offsets of the fields of all headers; `of_unused` are those with a meaning if a section has no name."""
     phoff, shoff = struct.unpack_from("<QQ", path.read_bytes(), 32)
     segments, sections = headers(path)
     fields = [0, 4, 16, 18, 20, 24, 32, 40, 48, 52, 54, 56, 58, 60, 62]
@@ -253,7 +253,7 @@ def fields_of(path: Path, of_unused: tuple[int, ...] = SECTION_FIELDS) -> list[i
 
 
 def unnoticed(good: Path, bad: Path, fields: list[int], is_faulty: Callable[[Path], object]) -> list[int]:
-    """Those of the offsets where one flipped bit in `good`, written to `bad`, is no fault."""
+    """The offsets at which one flipped bit in `good`, written to `bad`, is not reported as a fault."""
     data, missed = good.read_bytes(), []
     shutil.copy(good, bad)
     with bad.open("r+b", buffering=0) as file:

@@ -1,8 +1,8 @@
 """AArch64 and s390x programs: built by Debian's cross compilers, run and stepped through by qemu's user mode.
 
-Strategy: the C and C++ sources of `compiled`, and one more for what these two machines do their own way (frames of
+Strategy: the C and C++ sources of `compiled`, and one more for what is special on these two machines (frames of
 every offset width, a leaf that keeps FP and RA in floating-point registers, signals, exceptions through tail calls).
-`steps` has qemu print all registers before each instruction, and reads its log from a pipe: none is kept.
+`steps` makes qemu print all registers before each instruction, and reads its log from a pipe without storing it.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ caught 64, destroyed 5, signals 1111
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One way to build the program. `whole`: the libraries in it are stepped through, too."""
+    """One way to build the program. `whole`: its libraries are stepped through too."""
 
     machine: Machine
     name: str
@@ -158,13 +158,13 @@ BUILDS = tuple(Build(MACHINES["aarch64"], *one) for one in _AARCH64) + tuple(
     Build(MACHINES["s390x"], *one) for one in _S390X
 )
 
-# Their loops would be nine steps of ten: of the program, and of libgcc, which sorts the FDEs of a static program.
+# Their loops would be 90% of all steps: of the program, and of libgcc, which sorts the FDEs of a static program.
 UNWATCHED = ("sum_bytes", "read_encoded_value", "fde_single_encoding", "frame_downheap", "search_object", "add_fdes",
              "classify_object")  # fmt: skip
 
 
 def absence(machine: Machine) -> str | None:
-    """Why nothing can be built or run for it here, or None."""
+    """Why nothing can be built or run for the machine here, or None."""
     names = (f"qemu-{machine.name}", f"{machine.name}-linux-gnu-gcc", f"{machine.name}-linux-gnu-g++")
     missing = [name for name in names if shutil.which(name) is None]
     return f"no {' and no '.join(missing)}" if missing else None
@@ -213,7 +213,7 @@ def steps(machine: Machine, path: Path, program: Program, loaded: int) -> Iterat
     command = [*_qemu(machine), *options, path]
     with subprocess.Popen(command, pass_fds=[writer], stdout=subprocess.DEVNULL) as process:
         os.close(writer)
-        with open(reader, "rb", buffering=0) as log:  # closed first: qemu must not wait for a reader that has gone
+        with open(reader, "rb", buffering=0) as log:  # closed first: qemu must not wait for a reader that is gone
             rest = b""
             while piece := log.read(1 << 16):
                 rest += piece
@@ -239,13 +239,13 @@ def _watched(program: Program) -> Iterator[tuple[int, int]]:
 
 
 def _qemu(machine: Machine) -> tuple[str, ...]:
-    # The seed is that of the keys that sign return addresses. With 64 GiB reserved, addresses are the same each time.
+    # The seed determines the keys that sign return addresses. With 64 GiB reserved, addresses are the same each time.
     return f"qemu-{machine.name}", "-seed", "1", "-R", "0x1000000000", "-L", f"/usr/{machine.name}-linux-gnu"
 
 
 @functools.cache
 def _single_step(machine: Machine) -> str:
-    """One instruction a block, so that each is logged: the option was renamed in QEMU 8.1."""
+    """One instruction per block, so that each is logged: the option was renamed in QEMU 8.1."""
     usage = subprocess.run([*_qemu(machine), "-help"], capture_output=True, text=True, check=False).stdout
     return "-one-insn-per-tb" if "-one-insn-per-tb" in usage else "-singlestep"
 

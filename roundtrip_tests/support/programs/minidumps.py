@@ -1,7 +1,7 @@
-"""A minidump as Breakpad's readers want it: system, one thread with registers and stack, modules, an exception.
+"""A minidump as Breakpad's readers expect it: system, one thread with registers and stack, modules, an exception.
 
 Strategy: no product code. Records are as in Breakpad's minidump_format.h and minidump_cpu_*.h, little-endian and
-packed; of a context only the general registers are filled. `minidump_stackwalk` says whether they are right.
+packed; in a context only the general registers are set. `minidump_stackwalk` shows whether they are right.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 THREAD_LIST, MODULE_LIST, MEMORY_LIST, EXCEPTION, SYSTEM_INFO = 3, 4, 5, 6, 7
 LINUX = 0x8201
 SIGSEGV = 11
-BUILD_ID_RECORD = b"LEpB"  # MD_CVINFOELF_SIGNATURE 'BpEL', as it lies in memory
+BUILD_ID_RECORD = b"LEpB"  # MD_CVINFOELF_SIGNATURE 'BpEL', in memory order
 _HEADER = struct.Struct("<4sIIIIIQ")
 _DIRECTORY = struct.Struct("<III")
 _THREAD = struct.Struct("<IIIIQQIIII")
@@ -68,7 +68,7 @@ _MIPS_NAMES = (
     *("t8", "t9", "k0", "k1", "gp", "sp", "fp", "ra"),
 )
 _MIPS_PLACES = _run(_MIPS_NAMES, "<Q", 8) | {"pc": ("<Q", 312)}
-# Flags: the machine's, and that control and integer registers are there.
+# Flags: the machine's, and that control and integer registers are present.
 CONTEXTS = {
     "x86": Context(0, 716, 0x10003, 0, "eip", "esp", _run(_X86_NAMES, "<I", 0x9C)),
     "x86_64": Context(9, 1232, 0x100003, 48, "rip", "rsp", _run(_AMD64_NAMES, "<Q", 0x78)),
@@ -83,7 +83,7 @@ CONTEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a minidump says of a thread that stopped: registers by gdb's names, memory from `stack_start` on."""
+    """A stopped thread in a minidump: registers by gdb's names, memory from `stack_start` on."""
 
     registers: Mapping[str, int]
     stack_start: int
@@ -97,7 +97,7 @@ def minidump(architecture: str, state: State) -> bytes:
     out = bytearray(_HEADER.size + 5 * _DIRECTORY.size)
 
     def put(data: bytes) -> tuple[int, int]:
-        """Size and place of data that is added."""
+        """Size and offset of appended data."""
         out.extend(bytes(-len(out) % 8))
         out.extend(data)
         return len(data), len(out) - len(data)

@@ -1,8 +1,8 @@
 """A C++ program of two files, compiled to objects and linked by GNU ld 2.47, natively and for other machines.
 
 Strategy: no product code. Both files have the same templates and inline functions (COMDAT), each has functions that
-nothing calls; it ends with a number that every step has a part in. The C runtime's start files are linked by name, so
-that a test can give them an `.sframe` as well: then ld's own PLT is all that another has described.
+nothing calls; its exit status depends on every step. The C runtime's start files are linked by name, so that a test
+can give them an `.sframe` as well: then only ld's own PLT is described by another tool.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ int not_called_either(int n) { std::string s(n, 'a'); return (int)s.size() + unu
 SOURCES = {"first": FIRST, "second": SECOND}
 # v has 3 elements: 4 after `shared`; deep<2>(1) is 3 + 1 + 2; other(1) is 1 + (2 + 1); 1 caught; 10 + 2 + 1 destroyed.
 EXIT_CODE = 4 + 6 + 4 + 1 + 13
-# Of them one copy stays of two, or none where sections are collected.
+# One of their two copies stays, or none with --gc-sections.
 FOLDED, DEAD = (
     ("_Z6sharedRSt6vectorIiSaIiEE", "_ZN5GuardD1Ev", "_Z4deepILi1EEii"),
     ("_Z12never_calledi", "_Z17not_called_eitheri"),
@@ -71,7 +71,7 @@ FOLDED, DEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where the program is for. `suite` has GNU as and ld 2.47 with that prefix."""
+    """The program's target. `suite` has GNU as and ld 2.47 with that prefix."""
 
     name: str
     prefix: str = ""
@@ -89,7 +89,7 @@ EVERY_MACHINE = pytest.mark.parametrize("machine", MACHINES, ids=lambda machine:
 
 
 def require(machine: Machine) -> None:
-    """Skip the test where nothing can be built for the machine."""
+    """Skip the test if nothing can be built for the machine."""
     if platform.machine() != "x86_64" or shutil.which(machine.compiler) is None:
         absent(f"no {machine.compiler} on x86-64")
 
@@ -102,7 +102,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 
 @functools.cache
 def tools(folder: Path, machine: Machine) -> tuple[str, ...]:
-    """The compiler's options for the suite's ld (not as: what is compiled is what users have)."""
+    """The compiler's options for the suite's ld (not its as: users' code is assembled by the system's)."""
     scripts = folder / f"ld-{machine.suite}-{machine.name}"
     scripts.mkdir(parents=True, exist_ok=True)
     command = shlex.join(map(str, oracles.oracle_command(f"{machine.prefix}ld", machine.suite)))
@@ -139,7 +139,7 @@ def linked(
 
 
 def runs(program: Path, machine: Machine) -> None:
-    """The program ends as it should; skipped where there is nothing to run it with."""
+    """Check that the program exits as expected; skips the test if nothing can run it."""
     command: list[str | Path] = [program]
     if machine.prefix:
         emulator = shutil.which(f"qemu-{machine.name}")
@@ -150,7 +150,7 @@ def runs(program: Path, machine: Machine) -> None:
 
 
 def sections(path: Path) -> dict[str, tuple[int, int]]:
-    """Start and end of each section by its name, the last of equal ones."""
+    """Start and end of each section by its name, the last of equal names."""
     with path.open("rb") as file:
         found = ELFFile(file).iter_sections()
         return {one.name: (one["sh_addr"], one["sh_addr"] + one["sh_size"]) for one in found}

@@ -1,6 +1,6 @@
-"""Relocatable files of every architecture: assembled by GNU as 2.47 where Debian has it for one, else by llvm-mc 22.
+"""Relocatable files of every architecture: assembled by GNU as 2.47 if Debian has it for that one, else by llvm-mc 22.
 
-Strategy: one program with three functions in two sections, in directives alone, so that every assembler takes it.
+Strategy: one program with three functions in two sections, only in directives, so that every assembler accepts it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..oracles import run_oracle
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What assembles for an architecture. `name` is the table's; `program` of `suite` is asked; `nop` has `size` bytes.
+    """The assembler of an architecture. `name` is the table's; `program` of `suite` is run; `nop` has `size` bytes.
 
     `linker` is of the same suite; None: there is none.
     """
@@ -59,7 +59,7 @@ TARGETS = {
 }
 SUITES = ("forky-cross", "sid-llvm")
 
-# Rows: f 0 to 4 nops, g 0 to 3, h 0 to 2 behind g and a nop. `@` is the nop.
+# Rows: f 0 to 4 nops, g 0 to 3, h 0 to 2 after g and a nop. `@` is the nop.
 PROGRAM = """
  .section .text.a,"ax"
  .globl f, g, h
@@ -100,7 +100,7 @@ def assembled(folder: Path, target: Target, source: str, *options: str) -> Path:
 
 
 def linked(target: Target, output: Path, *arguments: str | Path) -> Path:
-    """What the target's linker makes."""
+    """The output of the target's linker."""
     assert target.linker is not None
     run_oracle(target.linker, *arguments, "-o", output, suite=target.suite)
     return output

@@ -1,4 +1,4 @@
-"""Programs whose calls go through each kind of x86-64 PLT, and three witnesses of what holds there.
+"""Programs whose calls go through each kind of x86-64 PLT, and three independent sources of the rules there.
 
 Strategy: no product code. `cfi_offsets` runs the CFI's own expression bytes (read by pyelftools) through `rpn`;
 `Sframe` reads the section by the specification's layout with `struct`; `plt_steps` single-steps the program
@@ -23,7 +23,7 @@ from ..judges import rpn
 SP, PC = 7, 16
 PLT_SECTIONS = (".plt", ".plt.sec", ".plt.got")
 
-# Every function is called twice, lazily and bound; one whose address is taken too gets its entry in .plt.got.
+# Every function is called twice, lazily and bound; one whose address is also taken has its entry in .plt.got.
 SOURCE = """
 #include <stdlib.h>
 #include <unistd.h>
@@ -198,7 +198,7 @@ def _cfa_offset(cfa: CFARule, pc: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Fre:
-    """A row: `cfa_offset` from SP (None: from FP), whose byte is at `place` of the section."""
+    """A row: `cfa_offset` from SP (None: from FP), whose byte is at offset `place` of the section."""
 
     start: int
     cfa_offset: int | None

@@ -1,7 +1,7 @@
-"""A program that crashes deep inside its frames, and what gdb sees of it: registers of each frame, stack, modules.
+"""A program that crashes deep inside its frames, and its state in gdb: registers of each frame, stack, modules.
 
-Strategy: one C++ source for every machine; gdb runs it (qemu-user's stub does for AArch64), and a script inside gdb
-writes down each stop as JSON. The program prints its own memory map, which qemu translates for it.
+Strategy: one C++ source for every machine; gdb runs it (qemu-user's stub for AArch64), and a script inside gdb
+writes each stop as JSON. The program prints its own memory map, which qemu translates for it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ int main(int argc, char **) {
 }
 """
 
-# Inside gdb. `stops` is what is written at last.
+# Inside gdb. `stops` is written at the end.
 _SCRIPT = r"""
 import gdb, json, os
 
@@ -141,8 +141,8 @@ gdb.execute("kill")
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The state of the youngest frame; `frames` has the registers that gdb knows of each, by gdb's names, that one
-    first; `paths` are the modules' files."""
+    """The state of the youngest frame; `frames` has the registers that gdb knows in each frame, by gdb's names,
+    youngest first; `paths` are the modules' files."""
 
     label: str
     state: State
@@ -174,7 +174,7 @@ ARM64 = Machine(
 
 
 def build(machine: Machine, folder: Path, *flags: str) -> Path:
-    """The program, in `folder`, which must be there."""
+    """The program, in `folder`, which must exist."""
     source, program = folder / "crashing.cc", folder / "crashing"
     source.write_text(SOURCE)
     common = ("-O2", "-fomit-frame-pointer", "-Wl,-z,lazy", "-Wl,--build-id=sha1")
@@ -186,13 +186,13 @@ def build(machine: Machine, folder: Path, *flags: str) -> Path:
 
 
 def libraries(*folders: Path) -> tuple[str, ...]:
-    """Flags to run with the C library and its loader of the first folder; what it lacks is in the others."""
+    """Flags to run with the C library and loader of the first folder; the others have the rest."""
     loader = next(folders[0].glob("ld-linux*.so.?"))
     return f"-Wl,--disable-new-dtags,--dynamic-linker,{loader}", f"-Wl,-rpath,{':'.join(map(str, folders))}"
 
 
 def stops(machine: Machine, program: Path, *, steps: int = 0, cpu: str = "") -> tuple[Stop, ...]:
-    """Run it to its crash. With `steps`, stop at each instruction of the first call through a lazy PLT, too, and at as
+    """Run it to its crash. With `steps`, stop at each instruction of the first call through a lazy PLT, and at as
     many from the entry of sorting on. `cpu` is the emulator's."""
     script, out, memory_map, socket = (
         program.parent / f"{program.name}{cpu}.{name}" for name in ("stop.py", "json", "maps", "socket")
@@ -228,7 +228,7 @@ def stops(machine: Machine, program: Path, *, steps: int = 0, cpu: str = "") -> 
 
 @contextmanager
 def _emulated(machine: Machine, program: Path, memory_map: Path, socket: Path, cpu: str) -> Iterator[None]:
-    """The emulator beside gdb, waiting for it at a socket; nothing for a program that runs here."""
+    """The emulator, waiting for gdb at a socket; nothing for a program that runs natively."""
     if machine.emulator is None:
         yield
         return
@@ -256,7 +256,7 @@ def _modules(memory_map: str) -> tuple[tuple[Path, ...], tuple[Module, ...]]:
 
 
 def _module(path: Path, start: int, end: int) -> Module:
-    """As Breakpad's client says it: a library is called by its DT_SONAME, as in dump_syms' MODULE line."""
+    """As in Breakpad's client: a library is named by its DT_SONAME, as in dump_syms' MODULE line."""
     with path.open("rb") as file:
         elf = ELFFile(file)
         dynamic, note = map(elf.get_section_by_name, (".dynamic", ".note.gnu.build-id"))
