@@ -36,7 +36,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An input that was found. `size` in bytes; `sha256` tells versions apart."""
+    """An input that was found. `size` in bytes; `sha256` distinguishes versions."""
 
     name: str
     path: Path

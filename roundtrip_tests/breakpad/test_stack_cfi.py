@@ -155,7 +155,7 @@ def undefined(register: int) -> RegisterRule:
 def test_undefined_return_address_ends_the_walk() -> None:
     assert lines(of(row(0, sp(8), undefined(16))))[0].endswith(" .cfa: $rsp 8 + .ra: 0")
     assert lines(of(row(0, on(31, 0), undefined(30)), architecture="aarch64"))[0].endswith(" .cfa: sp 0 + .ra: 0")
-    # Calls push it and no rule tells where: its place is unknown.
+    # Calls push it and it has no rule: its place is unknown.
     assert lines(of(row(0, sp(8))))[0].endswith(" .ra: 0")
 
 

@@ -135,7 +135,7 @@ def test_signal_frame_gives_back_every_register(signalled: Walked) -> None:
 
 @AMD64_TOOLS
 def test_dump_syms_loses_the_stack_at_a_signal_frame(signalled: Walked) -> None:
-    """It drops expressions: from there on no rule tells how to continue."""
+    """It drops expressions: from there on no rule leads to the caller."""
     stop = signalled.stops[-1]
     frames = signalled.walk(stop, signalled.theirs)
     assert [frame.pc for frame in frames] == [frame["rip"] for frame in stop.frames[:4]]
@@ -212,7 +212,7 @@ def test_arm64_signed_return_addresses(arm64: Walked, arm64_program: Path) -> No
 
 @ARM64_TOOLS
 def test_dump_syms_says_nothing_of_a_restored_return_address() -> None:
-    """`.ra: .ra` has no value where a link register has it; ours has the register."""
+    """`.ra: .ra` has no value on machines with a link register; ours names the register."""
     path = next(oracle_root("sid-arm64").glob("usr/lib/*/libc.so.6"))
     theirs = [line for line in cfi_lines(dump_syms(path)) if ".ra: .ra" in line]
     assert len(theirs) > 1000

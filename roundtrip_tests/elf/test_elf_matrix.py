@@ -1,6 +1,6 @@
 """A file with a new section can be used as before: every input and every engine of `elf_matrix`.
 
-It runs, debuggers find in it what they found, and eu-elflint finds no more; where the program headers are kept, or an
+It runs, debuggers find the same in it, and eu-elflint reports nothing new; where the program headers are kept, or an
 older section had space, it also survives strip, objcopy, eu-strip and patchelf. After the two other engines those tools
 may break it: see the counts in `docs/writing-elf.md`.
 """

@@ -291,7 +291,7 @@ def test_a_plt_section_is_told_by_its_bytes(
         (".plt", HEADER[:15]),
         (".plt", HEADER + HEADER),
         (".plt.sec", SECOND_ENTRY + bytes(16)),
-        (".plt.sec", LAZY_ENTRY),  # a push where such a section has none
+        (".plt.sec", LAZY_ENTRY),  # a push, which such a section never has
         (".plt.got", GOT_ENTRY[:6] + b"\x50\x90"),  # push rax after the jmp
         (".plt.got", GOT_ENTRY + b"\x90"),
     ],

@@ -87,7 +87,7 @@ def wait_for_a_run(channel: socket.socket) -> list[str] | None:
 
 
 def load_all() -> None:
-    """Import whatever a run may need, lief with it."""
+    """Import everything that a run may need, including lief."""
     import unwindkit
 
     for module in pkgutil.walk_packages(unwindkit.__path__, f"{COMMAND}."):

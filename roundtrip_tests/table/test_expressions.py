@@ -150,7 +150,7 @@ def test_the_listing_of_the_lazy_plt() -> None:
         ("30 30 e7", 2, "operation[2]", "the opcode 0xe7 is not defined"),  # a vendor opcode, unassigned
         ("30 0c 010203", 5, "operation[1].value", "4"),  # const4u of three bytes
         ("03 01020304050607", 8, "operation[0].value", "8"),  # addr of seven bytes
-        ("77 80", 2, "operation[0].value", "1"),  # breg7, an SLEB128 that goes on
+        ("77 80", 2, "operation[0].value", "1"),  # breg7, an unterminated SLEB128
         ("92 07", 2, "operation[0].value", "1"),  # bregx without its second operand
         ("9e 03 0102", 2, "operation[0].value", "a block of 3 bytes, but only 2 are left"),
     ],
