@@ -65,7 +65,7 @@ def test_drop_replace_and_add_do_what_they_say(name: str, dialect: Dialect, data
     gone = np.union1d(np.flatnonzero(fates == 1), place_of)
     drop = [int(old.functions.start[index]) for index in np.flatnonzero(fates == 1)]
     frames = edit_cfi(section, whole.architecture, drop, instead, behind, dialect=dialect)
-    # A shorter function has no rows past its end, and a reader returns none.
+    # A shorter function has no rows past its end, as a reader will find.
     assert set(frames.refusals.reason.tolist()) <= {Reason.RULE_LOST}
     if len(frames.refusals) == 0:
         kept = np.setdiff1d(np.arange(len(old)), gone)

@@ -28,7 +28,7 @@ EXPRESSION = bytes.fromhex("7708 06")  # breg7 8, deref
 
 
 def of(*rows: Row, architecture: str = "x86_64", size: int = 0x2_0000_0000, **fields: int) -> UnwindTable:
-    """One function with these rows, plus another that determines the CIE's initial instructions: the first row."""
+    """One function with these rows, plus three others that determine the CIE's initial instructions: the first row."""
     column = ARCHITECTURES[architecture].return_address
     usual = [Function(start, 16, (replace(rows[0], offset=0),), return_column=column) for start in (0x10, 0x20, 0x30)]
     return table_of(ARCHITECTURES[architecture], [Function(0x1000, size, rows, return_column=column, **fields), *usual])

@@ -1,7 +1,7 @@
 """`unwindkit dump --rawline` and `--decodedline` print what `readelf -wNl` and `-wNL` of binutils 2.47 print.
 
-Strategy: gcc's, GNU as's and LLVM's files of every version, the C library, a made section of every machine, and what
-hypothesis makes; each shown to both. What the two differ in is tested apart, at the end.
+Strategy: gcc's, GNU as's and LLVM's files of every version, the C library, a made section of every machine, and units
+drawn by hypothesis; each dumped by both. Known differences are tested separately, at the end.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_gcc(options: str, tmp_path: Path) -> None:
 
 @oracle
 def test_split_dwarf(tmp_path: Path) -> None:
-    """The files of type units, without a program."""
+    """A file list for type units, without a program."""
     compiled(tmp_path, "-g", "-gsplit-dwarf", "-fdebug-types-section", linked=False)
     found = list(tmp_path.glob("*.dwo"))
     assert [b".debug_line.dwo" in path.read_bytes() for path in found] == [True]
@@ -89,7 +89,7 @@ def test_gnu_as(machine: int, version: int, tmp_path: Path) -> None:
 @pytest.mark.oracle("forky-cross")
 @pytest.mark.parametrize("machine", CROSS)
 def test_gnu_as_of_other_machines(machine: str, tmp_path: Path) -> None:
-    """Of RISC-V every advance is DW_LNS_fixed_advance_pc, with relocations in an object."""
+    """On RISC-V every advance is DW_LNS_fixed_advance_pc, with relocations in an object."""
     for linked in (False, True):
         agree(assembled(tmp_path, 5, f"{machine}-", "forky-cross", linked=linked))
 
@@ -201,8 +201,8 @@ def test_made_sections(engine: str, units: list[LineUnit]) -> None:
 
 
 def has_known_difference(unit: LineUnit) -> bool:
-    """What readelf prints otherwise; opcodes are looked for in operands, too. It warns of, and skips, forms of vendors'
-    contents that name strings of sections that are not there."""
+    """What readelf prints differently; opcodes are searched for in operands, too. It warns about, and skips, vendors'
+    content forms that refer to strings in missing sections."""
     header = unit.header
     forms = {int(one.form) for one in (*(header.directory_entry_format or ()), *(header.file_name_entry_format or ()))}
     is_vliw = (header.maximum_operations_per_instruction or 1) > 1
@@ -266,7 +266,7 @@ def test_json_says_what_the_table_says(tmp_path: Path) -> None:
 
 
 def test_instructions_are_shown_of_what_makes_no_table(tmp_path: Path) -> None:
-    """An address that goes down, and no end."""
+    """An address that goes down, and no end of the sequence."""
     path = line_file(tmp_path / "file", X86_64, Unit("02 05 01 00 09 02 0100000000000000 01").data())
     assert b"set Address to 0x1\n" in by_us(path, decoded=False)
     assert by_us(path, decoded=True).count(b"a.c ") == 2
@@ -285,7 +285,8 @@ def registers(row: dict[str, Any]) -> Registers:
 
 @oracle
 def test_constant_advances_of_vliw_instructions(tmp_path: Path) -> None:
-    """readelf 2.47 takes DW_LNS_const_add_pc for one of single operations among instructions, not among rows."""
+    """readelf 2.47 decodes DW_LNS_const_add_pc for one operation per instruction in the instructions, but not in the
+    rows."""
     unit = Unit(f"08 01 {END}", minimum_instruction_length=16, maximum_operations=4)
     path = line_file(tmp_path / "file", X86_64, unit.data())
     assert by_us(path, decoded=True) == by_readelf(path, decoded=True)
@@ -295,7 +296,7 @@ def test_constant_advances_of_vliw_instructions(tmp_path: Path) -> None:
 
 @oracle
 def test_files_defined_behind_a_sequence(tmp_path: Path) -> None:
-    """readelf counts them from 1 again."""
+    """readelf numbers them from 1 again."""
     path = line_file(tmp_path / "file", X86_64, Unit(f"01 {END} 00 06 03 6300 00 00 00 04 03 01 {END}").data())
     assert b"   3\t0\t0\t0\tc\n" in by_us(path, decoded=False)
     assert b"   1\t0\t0\t0\tc\n" in by_readelf(path, decoded=False)
@@ -304,7 +305,7 @@ def test_files_defined_behind_a_sequence(tmp_path: Path) -> None:
 
 @oracle
 def test_what_the_header_counts_beyond_its_tables(tmp_path: Path) -> None:
-    """readelf takes it for the program."""
+    """readelf decodes it as the program."""
     path = line_file(tmp_path / "file", X86_64, Unit(f"01 {END}", tables="00 00 14").data())
     assert by_us(path, decoded=False).count(b"Special opcode") == 0
     assert by_readelf(path, decoded=False).count(b"Special opcode") == 1

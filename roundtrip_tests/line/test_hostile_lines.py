@@ -1,4 +1,4 @@
-"""Line number programs that lie: each gives an error that says where, at once, on both engines."""
+"""Malformed line number programs: each gives an error with its location, promptly, on both engines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .test_vectors_lines import END, PROGRAM_BYTES, set_address, table_of
 pytestmark = pytest.mark.usefixtures("kernels")
 
 PLAIN = Unit(f"01 {END}")
-# Where things stand in version 4: 4 unit_length, 2 version, 4 header_length, and the header.
+# Offsets in version 4: 4 unit_length, 2 version, 4 header_length, and the header.
 HEADER = 10
 PROGRAM = len(PLAIN.data()) - 4
 # The count of directories in version 5, which has no formats: header, 12 lengths, the format count.
@@ -48,7 +48,7 @@ def test_fields_that_may_not_be_0(field: str) -> None:
 @pytest.mark.parametrize("count", ["ffffffffffffffff0f", "ffffffffffffffffff01", "ff7f"])
 @pytest.mark.parametrize("table", ["directories", "files"])
 def test_counts_of_entries_that_are_not_there(count: str, table: str) -> None:
-    """0x0fffffffffffffff, and 2**64 - 1: with a format the entries end where the header does, without one at once."""
+    """0x0fffffffffffffff, and 2**64 - 1: with a format the entries end with the header, without one there are none."""
     before = "" if table == "directories" else "00 00"
     with_format = Unit(END, 5, tables=f"{before} 01 01 08 {count} 2f00")
     end = len(with_format.data()) - 3
@@ -63,7 +63,7 @@ def test_counts_of_entries_that_are_not_there(count: str, table: str) -> None:
 def test_forms() -> None:
     unknown = Unit(END, 5, tables="01 01 7f 01 00")
     refused(unknown.data(), COUNT_V5 + 3, "unit[0].directories", "form of a value is not known")
-    # Nothing is stored in it, so that nothing has to be known.
+    # No value is stored, so the form need not be known.
     no_value = Unit(END, 5, tables="01 01 7f 00 00 00")
     assert table_of(no_value).directories_of(0) == ()
     assert len(parse_line_section(line_section(no_value.data()))) == 1
@@ -108,7 +108,7 @@ def test_lengths_that_lie() -> None:
         )
     wide = Unit(END, is_64=True).data()
     refused(wide[:14] + b"\xff" * 8 + wide[22:], 14, "unit[0].header_length", "is too small or reaches past the unit")
-    # Cut anywhere, but for where the program begins: a unit may have none.
+    # Truncated anywhere, except where the program begins: a unit may have no program.
     for size in {*range(5, len(data))} - {PROGRAM}:
         with pytest.raises(ParseError):
             table_of_lines(line_section((size - 4).to_bytes(4, "little") + data[4:size]))
@@ -163,10 +163,10 @@ def test_addresses_that_go_down() -> None:
     first = set_address(0x2000, PLAIN)
     refused_program(f"{first} 01 {set_address(0x1FFF, PLAIN)} 01 {END}", 23, "goes down")
     refused_program(f"{first} 01 02 ffffffffffffffffff01 01 {END}", 23, "goes down")
-    # A sequence may begin anywhere.
+    # A sequence may begin at any address.
     table = table_of(replace(PLAIN, program=f"{first} 01 {END} {set_address(0x1000, PLAIN)} 01 {END}"))
     assert table.rows.address.tolist() == [0x2000, 0x2000, 0x1000, 0x1000]
-    # op_index goes back to 0 where the address stays.
+    # op_index is reset to 0 while the address is unchanged.
     refused_program(f"02 01 01 09 0000 01 {END}", 6, "goes down", maximum_operations=4)
 
 

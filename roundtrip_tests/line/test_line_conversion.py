@@ -1,7 +1,7 @@
 """Lines of addresses, and line tables as Breakpad's line records and back.
 
-Strategy: look-ups against a slow search and addr2line; texts by hand; what comes back from a text says the same of
-every address, to our reader and, put into a program, to addr2line.
+Strategy: look-ups against a slow search and addr2line; texts by hand; a table read back from a text has the same line
+for every address, by our reader and, put into a program, by addr2line.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _program(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def said_slowly(table: LineTable, pc: int) -> tuple[int, int]:
-    """The row in force and its line, by trying every sequence: the one that starts first holds."""
+    """The row in force and its line, by trying every sequence: the one that starts first wins."""
     found = []
     for number in range(len(table.sequence_unit)):
         rows = list(table.sequence(number))
@@ -99,7 +99,7 @@ def test_addr2line_says_the_same(program: Path) -> None:
 
 
 def symbolized(program: Path, pcs: list[int]) -> list[str]:
-    # Of other sections than the one made it complains.
+    # addr2line reports errors in sections other than the new one.
     said = [line for line in tool("addr2line", "-e", program, *map(hex, pcs)).splitlines() if " error: " not in line]
     return [Path(one.partition(" (")[0]).name.replace("??:?", "??:0") for one in said]
 
@@ -152,7 +152,7 @@ def test_rows_as_records() -> None:
         "FILE 0 /src/a.c\nFILE 1 /src/b.h\nFUNC 1000 20 0 first\n1000 4 10 0\n1004 8 3 1\n100c 14 11 0\n"
         "FUNC 1030 8 0 second\n1030 8 20 0\n"
     )
-    # Clipped to functions, which may have no lines, or a part of a record.
+    # Clipped to functions, which may have no lines, or part of a record.
     clipped = to_line_records(table, [0x401002, 0x401006, 0x401100], [4, 2, 1], ["a", "b", "c"], 0x400000)
     assert clipped.decode().splitlines()[2:] == [
         *("FUNC 1002 4 0 a", "1002 2 10 0", "1004 2 3 1", "FUNC 1006 2 0 b", "1006 2 3 1", "FUNC 1100 1 0 c")
@@ -198,7 +198,7 @@ def test_malformed_records(text: str, says: str) -> None:
 
 @pytest.mark.parametrize(("size", "load_address"), [(8, 0), (8, 0x20), (4, 0x20)])
 def test_records_up_to_the_last_address(size: int, load_address: int) -> None:
-    """The address behind the last record is the highest there is; one more is none."""
+    """The address after the last record is the highest possible; one more is an error."""
     last = (1 << 8 * size) - 1
     start = last - load_address - 4
     table = from_line_records(f"FILE 0 a\n{start:x} 4 1 0\n", load_address, address_size=size)
@@ -236,7 +236,7 @@ def test_text_is_a_sound_symbol_file(program: Path) -> None:
 
 
 def test_sections_from_a_symbol_file_in_a_program(program: Path) -> None:
-    """addr2line finds by them what it found by the compiler's."""
+    """addr2line finds the same with them as with the compiler's."""
     table = read_lines(program)
     starts = np.unique(table.rows.address[table.rows.flags & 4 == 0]).tolist()
     before = symbolized(program, starts)

@@ -1,4 +1,4 @@
-"""The shortest line number program: what is written for a row, by hand, and beside what GNU as writes."""
+"""The shortest line number program: the bytes for a row, by hand, and compared with what GNU as writes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ START = set_address(0x1000, BASE)
 
 
 def program_of(program: str, fixed_advance: bool = False, **fields: object) -> str:
-    """What the rows of a program are written as, behind the address that every sequence begins with; both in
-    hexadecimal."""
+    """The bytes written for a program's rows, after the address that begins every sequence; both in hexadecimal."""
     table = table_of(replace(BASE, program=f"{START} {program} {END}", **fields))
     section, again = written(table, 8, fixed_advance)
     assert same_lines(table, again)
@@ -38,7 +37,7 @@ def program_of(program: str, fixed_advance: bool = False, **fields: object) -> s
     return unit.program.removeprefix(head).hex(" ")
 
 
-# The rows are those of the first program, behind a row of line 101; the second one is what makes them.
+# The rows are those of the first program, after a row of line 101; the second program is the shortest for them.
 SHORTEST = {
     "a special opcode: line +1, address +1": ("02 01 03 01 01", "1d"),
     "the last one: line -1, address +20": ("02 14 03 7f 01", "ff"),
@@ -80,7 +79,7 @@ def test_advances_of_16_bits_on_request(kernels: str) -> None:
 
 
 def test_two_constants(kernels: str) -> None:
-    """With one line advance a constant is 242: two of them and 16 in the opcode are shorter than 500 as a number."""
+    """With one line advance a constant is 242: two of them and 16 in the opcode are shorter than an operand of 500."""
     assert program_of("01 02 f403 01", line_base=0, line_range=1) == "01 08 08 1d 00 01 01"
 
 
@@ -92,7 +91,7 @@ def test_a_fraction_of_an_instruction_needs_bytes(kernels: str) -> None:
 def test_operations_of_vliw_instructions(kernels: str) -> None:
     vliw = {"minimum_instruction_length": 16, "maximum_operations": 4}
     assert program_of("02 03 01 02 02 01", **vliw) == "34 28 00 01 01"  # operations 3, then 2
-    # op_index 0 at 8 bytes on: no operation advance leads there.
+    # op_index 0, 8 bytes further: no operation advance leads there.
     assert program_of("02 03 01 09 0800 01", **vliw) == "34 09 08 00 01 00 01 01"
 
 
@@ -110,7 +109,7 @@ def test_what_special_opcodes_are_left(kernels: str) -> None:
 
 
 def no_longer(path: Path) -> tuple[int, int]:
-    """Bytes of the programs of a file, and of those that its table is written as: never more."""
+    """Sizes in bytes of a file's programs, and of those written for its table, which are never larger."""
     table = read_lines(path)
     sizes = [0, 0]
     for fixed_advance in (False, True):
@@ -138,7 +137,7 @@ def test_no_program_is_longer_than_that_of_gnu_as(machine: int, version: int, tm
 @pytest.mark.parametrize("machine", CROSS)
 def test_of_other_machines(machine: str, tmp_path: Path) -> None:
     theirs, ours = no_longer(assembled(tmp_path, 5, f"{machine}-", "forky-cross", linked=True))
-    # GNU as has 16-bit advances alone for RISC-V, where the linker may relax code.
+    # For RISC-V GNU as uses only 16-bit advances, as the linker may relax code.
     assert (ours < theirs * 0.8) == machine.startswith("riscv")
 
 
@@ -152,7 +151,7 @@ def test_no_program_is_longer_than_that_of_llvm(version: int, tmp_path: Path) ->
 
 
 def strings_of(line_str: bytes, *paths: bytes) -> tuple[list[bytes], bytes]:
-    """The directories of a table read back, and the section of strings, where one is kept."""
+    """The directories of a table read back, and the section of strings, if there is one."""
     table = table_of(
         Unit(END, 5, tables="01 01 08 " + f"{len(paths):02x}" + b"".join(p + b"\0" for p in paths).hex() + "0000")
     )

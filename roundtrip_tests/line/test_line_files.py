@@ -1,6 +1,6 @@
-"""The C library's debugging file: 290,000 rows of 2,000 units, beside readelf, llvm-dwarfdump, and written again.
+"""The C library's debugging file: 290,000 rows of 2,000 units, compared with readelf, llvm-dwarfdump, and rewritten.
 
-Strategy: one file that nobody here made, with gcc's and GNU as's programs, compressed sections, versions 2 to 5.
+Strategy: one file from Debian, with gcc's and GNU as's programs, compressed sections, versions 2 to 5.
 """
 
 from __future__ import annotations

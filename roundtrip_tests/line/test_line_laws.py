@@ -93,7 +93,7 @@ def test_law_3_tables_are_written_and_read_back(
         try:
             again_section, again = written(table, section.address_size, fixed_advance)
         except BuildError as error:
-            # A small opcode_base may leave no way to what a program says: see test_line_encoding.py.
+            # With a small opcode_base some rows may be impossible to encode: see test_line_encoding.py.
             assert "row[" in error.record
             return
     assert same_lines(table, again)

@@ -1,4 +1,4 @@
-"""Line number programs worked out by hand from the text (DWARF5 6.2): every opcode, every register, every version."""
+"""Line number programs worked out by hand from the specification (DWARF5 6.2): every opcode, register and version."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def set_address(address: int, unit: Unit) -> str:
     return f"00 {1 + unit.address_size:02x} 02 {unit.integer(address, unit.address_size).hex()}"
 
 
-# The table of the text (6.2.5.1): opcode_base 13, line_base -3, line_range 12; a row an operation advance.
+# The table of the specification (6.2.5.1): opcode_base 13, line_base -3, line_range 12; one row per operation advance.
 SPECIAL_OPCODES = """
  0    13  14  15  16  17  18  19  20  21  22  23  24
  1    25  26  27  28  29  30  31  32  33  34  35  36
@@ -63,7 +63,7 @@ SPECIAL_OPCODES = """
 
 
 def test_the_special_opcodes_of_the_text() -> None:
-    """All 243, each behind a line advance of 10 in a sequence of its own."""
+    """All 243, each after a line advance of 10 in a separate sequence."""
     expected = {}
     for line in SPECIAL_OPCODES.strip().splitlines():
         advance, *opcodes = map(int, line.split())
@@ -99,7 +99,7 @@ PROGRAM = """
  02 02                      DW_LNS_advance_pc 2
  00 01 01                   DW_LNE_end_sequence
 """
-# Of each line the text, without the columns of bytes in front of it.
+# The text of each line, without the columns of bytes before it.
 PROGRAM_BYTES = "".join(line.split("  ")[0].strip().replace(" ", "") for line in PROGRAM.strip().splitlines())
 PROGRAM_ROWS = [
     Registers(0x1000, line=101, column=7, is_stmt=True, prologue_end=True),
@@ -139,7 +139,7 @@ def test_advances_count_minimum_instruction_lengths_but_for_the_fixed_one() -> N
 
 
 def test_constants_are_what_opcode_255_adds() -> None:
-    """(255 - 13) / 11 = 22; of 254 it would be 21."""
+    """(255 - 13) / 11 = 22; for 254 it would be 21."""
     assert rows_made(Unit(f"08 01 {END}", line_range=11))[0] == Registers(22, is_stmt=True)
 
 
@@ -172,7 +172,7 @@ def test_opcode_base_10_makes_10_to_12_special() -> None:
 
 
 def test_opcode_base_14_leaves_one_opcode_to_who_knows_it() -> None:
-    """13 has as many LEB128 operands as the header says, here 3; 14 is the first special opcode."""
+    """13 has the number of LEB128 operands given in the header, here 3; 14 is the first special opcode."""
     unit = Unit(f"0d 818000 ff01 00 03 04 0e {END}", opcode_base=14, lengths=(0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 3))
     assert rows_made(unit)[0] == Registers(line=2, is_stmt=True)
 
@@ -182,7 +182,7 @@ def test_opcode_base_1_has_special_opcodes_alone() -> None:
 
 
 def test_lengths_of_known_opcodes_are_not_asked_for() -> None:
-    """As readelf and LLVM have it: the text says what DW_LNS_copy is given."""
+    """As in readelf and LLVM: the specification fixes the operands of DW_LNS_copy."""
     unit = Unit(f"01 02 04 01 {END}", lengths=(3, 0, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1))
     assert [row.address for row in rows_made(unit)] == [0, 4, 4]
 
@@ -197,7 +197,7 @@ def test_what_an_instruction_is_longer_than_its_operand_is_passed_over() -> None
 
 
 def test_addresses_may_pass_the_largest() -> None:
-    """lld puts functions that it drops at the last address."""
+    """lld relocates dropped functions to the last address."""
     unit = Unit("")
     program = f"{set_address((1 << 64) - 1, unit)} 01 02 04 01 02 01 {END}"
     assert [row.address for row in rows_made(replace(unit, program=program))] == [(1 << 64) - 1, 3, 4]

@@ -97,7 +97,7 @@ _STEP = re.compile(
 
 
 class InRegister(NamedTuple):
-    """A rule in force at `pc` that the FP or RA is in a register; the PC where it was set; and its function's start."""
+    """A rule, set at `pc`, that the FP or RA is in a register; `function` is the start of its function."""
 
     function: int
     pc: int

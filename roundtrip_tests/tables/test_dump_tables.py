@@ -1,6 +1,6 @@
 """`unwindkit dump --aranges`, `--pubnames`, `--pubtypes` and `--macro` print what readelf 2.47 prints with `-wN`.
 
-Strategy: what gcc writes in every version and form, relocatable and linked, little- and big-endian, shown to both.
+Strategy: what gcc writes in every version and form, relocatable and linked, little- and big-endian, dumped by both.
 Sections made by hand and known differences: test_dump_tables_made.py; a second reader: test_dump_tables_llvm.py.
 """
 
@@ -39,7 +39,7 @@ def test_what_gcc_writes(variant: Variant, debug_folder: Path) -> None:
 @oracle
 @pytest.mark.parametrize("variant", CLANG, ids=lambda variant: variant.name)
 def test_what_clang_writes(variant: Variant, debug_folder: Path) -> None:
-    """But for indices of strings, which readelf looks up in the wrong place: those are in test_dump_tables_llvm.py."""
+    """Except indices of strings, which readelf looks up in the wrong place: those are in test_dump_tables_llvm.py."""
     for path in built(debug_folder, variant):
         for letter in TABLES if variant.name == "clang-dwarf4" else "rpt":
             assert by_us(path, letter) == run_oracle("readelf", f"-wN{letter}", path)
@@ -55,7 +55,7 @@ def test_both_engines(name: str, debug_folder: Path, kernels: str) -> None:
 
 
 def test_what_the_programs_have(debug_folder: Path) -> None:
-    """So that the tests above are of something."""
+    """Ensures that the tests above have content to compare."""
     text = by_us(built(debug_folder, BY_NAME["macinfo"])[1], "m")
     assert text.count("DW_MACINFO_start_file") >= 5
     assert " DW_MACINFO_define - lineno : 0 macro : FROM_COMMAND_LINE 7\n" in text
@@ -123,7 +123,7 @@ def test_json_has_the_ranges_and_names_that_readelf_prints(name: str, debug_fold
 
 
 def line_of(entry: dict[str, Any]) -> str:
-    """An entry of JSON as readelf has it."""
+    """An entry of JSON, as in readelf."""
     line, rest = entry.get("line"), ""
     if "file" in entry:
         rest = f"lineno: {line} filenum: {entry['file']}"

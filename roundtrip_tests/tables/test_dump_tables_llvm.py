@@ -1,6 +1,6 @@
-"""A second reader: what our readers find in look-up tables and macros is what llvm-dwarfdump 22 finds.
+"""A second reader: our readers and llvm-dwarfdump 22 find the same in look-up tables and macros.
 
-Strategy: its text is taken apart here and compared with columns, not with our text.
+Strategy: its text is parsed here and compared with columns, not with our text.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_names(variant: Variant, debug_folder: Path) -> None:
 @SOME
 def test_macros(variant: Variant, debug_folder: Path) -> None:
     path = built(debug_folder, variant)[1]
-    # Names of files are not in the other's text.
+    # llvm-dwarfdump's text has no file names.
     sections = [section_of(path, name) for name in (".debug_macro", ".debug_str", ".debug_str_offsets")]
     section, strings, offsets = sections
     assert section is not None
@@ -101,5 +101,5 @@ def test_macros(variant: Variant, debug_folder: Path) -> None:
 
 
 def size(text: str) -> int:
-    """Bytes of an offset."""
+    """The size of an offset in bytes."""
     return int(re.findall(r"Offset size: +(\d)", text)[0])

@@ -1,8 +1,8 @@
-"""Look-up tables and macros made by hand, shown to us and to readelf 2.47; and what the two differ in, as
-docs/commands/dump.md lists it.
+"""Look-up tables and macros made by hand, dumped by us and by readelf 2.47; and their differences, as listed in
+docs/commands/dump.md.
 
-Strategy: sections whose every byte stands here, in a file of any machine; a difference is held against what readelf
-prints of what says the same in a way that it knows, or against the text's own words.
+Strategy: sections with every byte written out here, in a file of any machine; a difference is compared with what
+readelf prints for an equivalent section that it understands, or with the words of the specification.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_strings_that_are_not_there(strings: bytes | None, tmp_path: Path) -> No
     assert ("macro : x\n" not in ours) is True
 
 
-# Forms that readelf takes in macros; with it, the value is all that differs from the others.
+# Forms that readelf accepts in macros: number, and the bytes of a value, the only difference between the cases.
 FORMS = {
     "data1": ("0b", "85"),
     "data2": ("05", "85ff"),
@@ -126,7 +126,7 @@ def test_no_described_opcodes(tmp_path: Path) -> None:
 
 
 def test_file_names(tmp_path: Path) -> None:
-    """In a directory, in none, with a directory that is not there; of no file, and behind the last."""
+    """In a directory, in none, with a directory that does not exist; no file, and a number past the last."""
     program = octets(
         "27000000 0400 1e000000"  # unit_length, version, header_length
         "01 01 01 fb 0e 04 01 00 00"  # instruction length, operations, is_stmt, line_base, line_range, opcodes
@@ -155,14 +155,14 @@ def test_section_without_bytes_in_the_file(tmp_path: Path) -> None:
 
 
 def test_segments(tmp_path: Path) -> None:
-    """readelf does not print ranges with them."""
+    """readelf prints no ranges when there are segments."""
     ours, theirs = texts(tmp_path / "file", (".debug_aranges", RANGES_BIG_64), target=S390X)
     assert theirs.endswith("Segment size:             2\n\n")
     assert ours == theirs[:-1] + "\n    Address            Length\n    0007:00001000 00000020\n\n"
 
 
 def test_offsets_of_8_bytes_beside_large_numbers(tmp_path: Path) -> None:
-    """Lines and files are numbers of 32 bits with a sign for readelf."""
+    """readelf prints line and file numbers as signed 32-bit numbers."""
     ours, theirs = texts(tmp_path / "file", (".debug_macinfo", "01 ffffffff0f 4100 03 00 8080808010 04 00"))
     assert "lineno : 4294967295 macro : A\n" in ours
     assert "filenum: 4294967296\n" in ours
@@ -170,7 +170,7 @@ def test_offsets_of_8_bytes_beside_large_numbers(tmp_path: Path) -> None:
 
 
 def test_opcodes_of_vendors_are_read_as_they_are_described(tmp_path: Path) -> None:
-    """readelf prints a word for 0xe0 and above, and takes the operands for opcodes."""
+    """readelf prints a notice for 0xe0 and above, and decodes the operands as opcodes."""
     ours, theirs = texts(tmp_path / "file", (".debug_macro", VENDORS_BIG_64), (".debug_str", STRINGS), target=S390X)
     assert "<Target Specific macro op: 0xe0 - UNHANDLED" in theirs
     assert ours.endswith(
@@ -205,7 +205,8 @@ def test_forms_that_readelf_does_not_take(number: str, value: str, shown: str, t
 
 
 def test_indexed_strings(tmp_path: Path) -> None:
-    """The offsets begin behind the header of .debug_str_offsets (DWARF5 7.26); readelf counts the header's bytes."""
+    """The offsets begin after the header of .debug_str_offsets (DWARF5 7.26); readelf counts the header's bytes as
+    offsets."""
     unit = body("0b 01 00 0b 02 01 0c 03 01 0b 04 02 0b 05 80808080808080808001")
     header, offsets = octets("0c000000 0500 0000"), octets("00000000 04000000")
     sections = [(".debug_macro", unit), (".debug_str", STRINGS)]
@@ -213,7 +214,7 @@ def test_indexed_strings(tmp_path: Path) -> None:
     assert " DW_MACRO_define_strx lineno : 1 macro : A 1\n DW_MACRO_define_strx lineno : 2 macro : B\n" in ours
     assert " DW_MACRO_undef_strx lineno : 3 macro : B\n" in ours
     assert ours.count("<string index too big>") == 2
-    # What readelf prints where there is no header is what we print where there is one.
+    # Without a header readelf prints what we print with one.
     without = texts(tmp_path / "file", *sections, (".debug_str_offsets", offsets))
     assert without[1] == ours != theirs
 
@@ -229,7 +230,7 @@ def test_indexed_strings_without_sections(tmp_path: Path) -> None:
 
 
 def test_indexed_strings_of_several_units(tmp_path: Path) -> None:
-    """The root entry of each unit says which offsets are its macros' (DWARF5 7.26, 3.1.1)."""
+    """The root entry of each unit gives the offsets that its macros use (DWARF5 7.26, 3.1.1)."""
     abbreviations = """
         05 34 00  03 08 00 00                   # 5: another tag, DW_AT_name: string
         01 11 01                                # 1: DW_TAG_compile_unit, with children
@@ -297,7 +298,7 @@ def test_refused(case: str, tmp_path: Path) -> None:
 
 
 def test_relocations_of_names_are_applied(tmp_path: Path) -> None:
-    """readelf does not apply them: several units of `ld -r` are all at 0 there."""
+    """readelf does not apply them: it shows several units of `ld -r` all at 0."""
     (tmp_path / "a.c").write_text("int a, b;\n")
     for name in ("a", "b"):
         command = ["gcc", "-g", "-gpubnames", f"-Da={name}1", f"-Db={name}2", "-c", "a.c", "-o", f"{name}.o"]

@@ -1,7 +1,7 @@
-"""Look-up tables and macros that lie: both engines refuse the same bytes, with an offset, and none takes long.
+"""Malformed look-up tables and macros: both engines refuse the same bytes, with an offset, and neither takes long.
 
-Strategy: drawn and compiled sections with bytes changed, cut, or made up; then single lies, each large enough to hang
-what follows it.
+Strategy: drawn and compiled sections with bytes changed, truncated, or inserted; then single false fields, each large
+enough to hang a reader that follows it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SEEDS = {
 
 @st.composite
 def changed(draw: st.DrawFn, name: str, order: ByteOrder) -> bytes:
-    """Bytes of a section with some of them changed, cut, or put in."""
+    """Bytes of a section with some of them changed, removed, or inserted."""
     if name == ARANGES:
         drawn = build_address_ranges(tuple(draw(st.lists(strategies.address_range_sets(), max_size=2))), order)
     elif name in NAME_SECTIONS:
@@ -70,7 +70,7 @@ def changed(draw: st.DrawFn, name: str, order: ByteOrder) -> bytes:
 
 
 def refused_by(read: Callable[[Section], object], section: Section) -> bool:
-    """Whether it raises ParseError; its offset lies in the section or at its end."""
+    """Whether it raises ParseError; its offset is in the section or at its end."""
     try:
         read(section)
     except ParseError as error:
@@ -102,7 +102,7 @@ def test_both_engines_refuse_the_same(name: str, order: ByteOrder, data: st.Data
 @fewer(8)
 @given(data=st.data())
 def test_dumps_raise_nothing_else(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Sections that macro entries point into are made up, too."""
+    """Sections that macro entries point into are drawn, too."""
     path = tmp_path_factory.getbasetemp() / "hostile-tables"
     name = data.draw(st.sampled_from([".debug_macro", ".debug_macinfo", ARANGES, ".debug_gnu_pubnames"]))
     others = [".debug_str", ".debug_str_offsets", ".debug_line", ".debug_line_str"]
@@ -165,7 +165,7 @@ def test_many_small_units_and_sets_take_no_square() -> None:
 
 
 def test_a_chain_and_a_ring_of_imports_end() -> None:
-    """And nothing is followed when it is printed."""
+    """Printing does not follow imports, either."""
     count = 20_000
     entry = b"\5\0\0\7%s\0"
     chain = b"".join(entry % (9 * min(index + 1, count - 1)).to_bytes(4, "little") for index in range(count))
@@ -179,7 +179,8 @@ def test_a_chain_and_a_ring_of_imports_end() -> None:
 
 
 def test_line_programs_inside_one_another_are_not_parsed() -> None:
-    """Each unit of macros names another byte of .debug_line, and each would find thousands of names from there on."""
+    """Each unit of macros refers to another byte of .debug_line, and each would find thousands of names from there
+    on."""
     count = 2000
     head, names = octets("0200 00000000 01 01 01 01 01 00"), b"a\0\0\0\0" * 3000
     length = (count * (4 + len(head)) + len(names)).to_bytes(4, "little")

@@ -1,6 +1,6 @@
-"""Look-up tables as columns: what the kernels read is what the reference engine reads; written back; what is wrong.
+"""Look-up tables as columns: the kernels read the same as the reference engine; written back; findings.
 
-Strategy: hypothesis draws whole sections for both engines to read; each kind of finding has bytes of its own.
+Strategy: hypothesis draws whole sections for both engines to read; each kind of finding has separate bytes.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_ranges_as_the_reference_engine_reads_them(order: ByteOrder, engine: str
     assert table.segment.tolist() == [each.segment or 0 for each in ranges]
     assert table.address.tolist() == [each.address for each in ranges]
     assert table.length.tolist() == [each.length for each in ranges]
-    # Written back, but for what is in paddings.
+    # Written back unchanged, except for the contents of padding.
     expected = tuple(
         AddressRangeSet(one.header, bytes(len(one.padding)), one.ranges)
         for one in parse_address_ranges(section(data, order=order))
@@ -123,7 +123,7 @@ def test_names_as_the_reference_engine_reads_them(
 
 @EVERY_VARIANT
 def test_sections_of_gcc_are_written_as_they_were(variant: Variant, debug_folder: Path) -> None:
-    """Law 2, on the wire and for columns; and nothing is wrong with them."""
+    """Law 2, on the wire and for columns; and there are no findings."""
     image = open_elf(built(debug_folder, variant)[1])
     (debug_info,) = map(image.contents, image.named(".debug_info"))
     for one in map(image.contents, image.named(".debug_aranges")):

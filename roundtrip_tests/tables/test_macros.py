@@ -1,6 +1,6 @@
-"""Macro information as columns: what the kernel reads is what the reference engine reads; written back; what is wrong.
+"""Macro information as columns: the kernel reads the same as the reference engine; written back; findings.
 
-Strategy: hypothesis draws whole sections for both engines to read; each rule of DWARF4 6.3 has bytes of its own that
+Strategy: hypothesis draws whole sections for both engines to read; each rule of DWARF4 6.3 has separate bytes that
 break it alone.
 """
 
@@ -71,7 +71,7 @@ def test_columns_of_described_opcodes(kernels: str) -> None:
 
 
 def matches(table: Macros, index: int, entry: MacroEntry, unit: MacroUnit) -> bool:
-    """Whether a row of the columns says what an entry of the reference engine says."""
+    """Whether a row of the columns equals an entry of the reference engine."""
     operands = standard_operands(0 if unit.header is None else unit.header.version).get(entry.opcode)
     if operands is None:
         return bool(table.opcode[index] == entry.opcode)
@@ -118,7 +118,7 @@ def test_units_as_the_reference_engine_reads_them(
 
 @EVERY_VARIANT
 def test_sections_of_gcc_are_written_as_they_were(variant: Variant, debug_folder: Path) -> None:
-    """Law 2, on the wire and for columns; and nothing is wrong with them."""
+    """Law 2, on the wire and for columns; and there are no findings."""
     image = open_elf(built(debug_folder, variant)[1])
     strings = next((image.contents(one) for one in image.named(".debug_str")), None)
     found = [image.contents(header) for name in MACRO_SECTIONS for header in image.named(name)]
@@ -187,7 +187,7 @@ def test_each_rule_of_macinfo(entries: str, problem: MacroProblem, offset: int) 
         entry(1, 0, "A 1") + entry(2, 0, "A") + BASE + END,
         BASE + entry(1, 1, "A ") + entry(1, 1, "B(x,y,...) x") + entry(1, 2, "_$\u00e4()  ".rstrip() + " ") + END,
         BASE + "03 05 02 " + entry(1, 1, "A 1") + END + "03 06 03 " + entry(1, 1, "B 1") + END + entry(2, 7, "A") + END,
-        # A file that the command line includes.
+        # A file included from the command line.
         BASE + "03 00 02 " + A + END + END,
         "ff 07 787900 " + BASE + END,
     ],
@@ -202,7 +202,8 @@ def imports(*targets: int) -> str:
 
 
 def test_imports() -> None:
-    """Units at 0, 9, 18, 27 and 36: 0 imports 9, which imports 18, which imports 9; 27 leads there; 36 nowhere."""
+    """Units at 0, 9, 18, 27 and 36: 0 imports 9, which imports 18, which imports 9; 27 imports 0; 36 imports 37, which
+    is not a unit."""
     found = check_macros(section(imports(9, 18, 9, 0, 37)))
     assert found.of(MacroProblem.CYCLE) == [9 + 3, 18 + 3]
     assert found.of(MacroProblem.NO_UNIT) == [36 + 3]

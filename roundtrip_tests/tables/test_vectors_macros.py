@@ -1,4 +1,4 @@
-"""`.debug_macinfo` and `.debug_macro`: vectors with a comment a field, and laws 1 and 2 of the wire.
+"""`.debug_macinfo` and `.debug_macro`: vectors with one comment per field, and laws 1 and 2 of the wire.
 
 Strategy: each vector is parsed into records written out here, and built back; hypothesis does the rest.
 """

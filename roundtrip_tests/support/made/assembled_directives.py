@@ -1,6 +1,6 @@
-"""Tables that are put to an assembler as directives, and read again: GNU as and ld 2.47, llvm-mc 22 for MIPS.
+"""Tables assembled from directives and read again: GNU as and ld 2.47, llvm-mc 22 for MIPS.
 
-Strategy: linked by a script with the section at the address that the text names, so that everything is where it was.
+Strategy: a linker script puts the section at the address given in the text, so that every address is the original one.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ..oracles import run_oracle
 from ..programs.objects import TARGETS, Target, linked
 
 SCRIPT = "SECTIONS {{ .unwound {address} : {{ *(.unwound) }} .eh_frame : {{ *(.eh_frame) }} }}"
-# What a table keeps of a function beside its rows.
+# What a table keeps of a function besides its rows.
 KEPT = ("start", "size", "section", "return_column", "flags", "personality_encoding", "personality", "lsda")
 
 
 def target_of(table: UnwindTable) -> Target:
-    """What assembles for a table."""
+    """The assembler for a table."""
     is_little = table.architecture.name == "mips64" and table.byte_order == "little"
     return TARGETS["mips64 little-endian" if is_little else table.architecture.name]
 
 
 def again(folder: Path, table: UnwindTable) -> tuple[UnwindTable, Refusals]:
-    """A table, assembled and read, and what it could not say: linked where it has addresses and there is a linker."""
+    """A table, assembled and read, and its refusals: linked if it has addresses and there is a linker."""
     text, refusals = to_directives(table)
     if not text:
         return table_of(table.architecture, [], table.byte_order), refusals
@@ -50,19 +50,19 @@ def again(folder: Path, table: UnwindTable) -> tuple[UnwindTable, Refusals]:
 
 
 def _in_its_sections(made: Path) -> UnwindTable:
-    """The table of an object, whose sections are called `.unwound.N`, with N as their numbers."""
+    """The table of an object, whose sections are called `.unwound.N`, where N becomes the section number."""
     back, sections = read_elf(made), open_elf(made).sections
     numbers = [int(sections[index].name.removeprefix(".unwound.")) for index in back.functions.section.tolist()]
     return replace(back, functions=replace(back.functions, section=np.array(numbers, np.uint32)))
 
 
 def without_rows(table: UnwindTable) -> list[tuple[int, ...]]:
-    """What a table keeps of its functions beside rows, in order of sections and addresses."""
+    """What a table keeps of its functions besides rows, in order of sections and addresses."""
     columns: FunctionColumns = table.functions
     return sorted(zip(*(getattr(columns, name).tolist() for name in KEPT), strict=True))
 
 
 def in_order(table: UnwindTable) -> list[Function]:
-    """Functions with their rows, in order of sections and addresses, without where they were read."""
+    """Functions with their rows, in order of sections and addresses, without their origin."""
     found = (replace(function, origin=0) for function in table)
     return sorted(found, key=lambda function: (function.section, function.start, function.size))

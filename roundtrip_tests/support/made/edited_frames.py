@@ -32,7 +32,7 @@ def moved_to(frames: EditedCfi, address: int) -> Section:
 
 
 def read(frames: EditedCfi, address: int | None = None) -> UnwindTable:
-    """What the section after an edit says, at its own address or another."""
+    """The table read from the section after an edit, at its own address or another."""
     records = frames.records
     section = moved_to(frames, frames.address if address is None else address)
     return table_from_cfi(section, records.dialect, records.architecture)
@@ -45,14 +45,14 @@ def entries(section: Section, dialect: Dialect = EH_FRAME) -> dict[int, bytes]:
 
 
 def changed_entries(frames: EditedCfi) -> list[int]:
-    """Offsets of entries that are not as they were at their own address: everything before stands where it stood."""
+    """Offsets of entries that differ from those at the section's own address, after an edit that moves no entry."""
     before = entries(frames.records.section, frames.records.dialect)
     after = entries(moved_to(frames, frames.address), frames.records.dialect)
     return [at for at, data in before.items() if after[at] != data]
 
 
 def all_of(tables: Iterable[UnwindTable]) -> list[object]:
-    """Every function of some tables but for where its record stood, in order of addresses."""
+    """Every function of some tables except for its record's offset, in order of addresses."""
     found = [replace(one, origin=0) for table in tables for one in table]
     return sorted(found, key=lambda one: (one.start, one.size))
 
@@ -63,6 +63,6 @@ def none_like(table: UnwindTable) -> UnwindTable:
 
 
 def starts_of(table: UnwindTable) -> list[int]:
-    """Where its functions start, as integers."""
+    """The start addresses of its functions, as integers."""
     found: list[int] = table.functions.start.astype(np.uint64).tolist()
     return found

@@ -1,7 +1,7 @@
-"""What a file can still be used for after each engine has given it a section: inputs, uses, and the table of both.
+"""The uses of a file that survive each engine's adding a section: inputs, uses, and the table of both.
 
-Strategy: every use is tried on the original first, and what fails there says nothing. A result, and each copy of it
-that a tool makes, must do what the original does, and still have the section's bytes where a PT_LOAD maps them.
+Strategy: every use is tried on the original first, and a use that fails there is not counted. A result, and each copy
+of it that a tool makes, must do what the original does, and still have the section's bytes where a PT_LOAD maps them.
 `python -m roundtrip_tests.support.made.elf_matrix` prints the table of `docs/writing-elf.md`, as Markdown.
 """
 
@@ -69,7 +69,7 @@ def _native(name: str, flags: str, compiler: str = "gcc") -> Input:
 
 
 def _largest_library() -> str:
-    """libLLVM-14, or the largest that is there."""
+    """libLLVM-14, or the largest library available."""
     found = Path("/usr/lib/x86_64-linux-gnu/libLLVM-14.so.1")
     libraries = (one for one in found.parent.glob("*.so*") if one.is_file() and one.read_bytes()[:4] == b"\x7fELF")
     return str(found if found.exists() else max(libraries, key=lambda one: one.stat().st_size, default=found))
@@ -116,7 +116,7 @@ INPUTS = (
 
 
 def made(one: Input, built: Built, folder: Path) -> Path | None:
-    """The input in a folder of its own, under its own name; None where it cannot be had here."""
+    """The input in a separate folder, under its own name; None where it is unavailable."""
     if one.source.startswith("/"):
         found = Path(one.source)
     elif any(shutil.which(name) is None for name in _programs(one)):
@@ -139,7 +139,7 @@ def made(one: Input, built: Built, folder: Path) -> Path | None:
 
 
 def _programs(one: Input) -> list[str]:
-    """What it takes to build and run an input."""
+    """The tools needed to build and run an input."""
     compiler, *flags = one.source.split()
     linkers = [f"ld.{flag.removeprefix('-fuse-ld=')}" for flag in flags if flag.startswith("-fuse-ld=")]
     emulator = [f"qemu-{one.prefix.partition('-')[0]}"] if one.prefix else []
@@ -150,7 +150,7 @@ def _programs(one: Input) -> list[str]:
 
 
 def _runs(one: Input, path: Path, program: Path, is_ours: bool = True) -> str:
-    """What the lines print, but for what they say of the section: of ours, only if it is true."""
+    """What the lines print, except what they print about the section: about ours, only if it is true."""
     texts = []
     for line in one.lines:
         status, text = run("/bin/bash", "-c", line, F=str(path), D=str(path.parent), X=str(program))
@@ -162,7 +162,7 @@ def _runs(one: Input, path: Path, program: Path, is_ours: bool = True) -> str:
 
 
 def _is_true(line: str) -> bool:
-    """Whether a program says with it that the section's first word is its address."""
+    """Whether this line of a program, "section ADDRESS WORD", has the same value twice."""
     match line.split():
         case ["section", address, word]:
             return address == word
@@ -170,13 +170,13 @@ def _is_true(line: str) -> bool:
 
 
 def _lines(one: Input, path: Path) -> str:
-    """Where the debug information says that a function is."""
+    """The location of a function according to the debug information."""
     address = next(line.split()[0] for line in run("nm", path)[1].splitlines() if "descending" in line)
     return run(f"{one.prefix}addr2line", "-fe", path, address)[1]
 
 
 def backtrace(path: Path) -> str:
-    """What gdb says from abort() on. Where a static PIE is loaded depends on its size: the page is left out."""
+    """gdb's output from abort() on. Where a static PIE is loaded depends on its size: the page is left out."""
     commands = ("-ex", "set print frame-arguments none", "-ex", "run -x operand", "-ex", "backtrace")
     text = run("gdb", "-nx", "-batch", *commands, path)[1].replace(str(path), "")
     frames = [line for line in text.splitlines() if line.startswith("#")]
@@ -184,7 +184,7 @@ def backtrace(path: Path) -> str:
 
 
 def _complaints(path: Path) -> set[str]:
-    """Kinds of eu-elflint's messages, which are about the two types that it does not know."""
+    """Kinds of eu-elflint's messages, except those about the two types unknown to it."""
     unknown = ("unknown program header entry type", "'.sframe' has unsupported type")
     text = run("eu-elflint", "--gnu-ld", path)[1].replace(str(path), "")
     kinds = {re.sub(r"0x[0-9a-f]+|\d+", "N", line) for line in text.splitlines()} - {"No errors"}
@@ -199,7 +199,7 @@ def _of_2_47(program: str) -> list[object] | None:
 
 
 def _copies(one: Input) -> dict[str, list[object] | None]:
-    """Commands of tools that copy a file, before the output's path and the input's; None where one is not there."""
+    """Commands of tools that copy a file, before the output's path and the input's; None for a missing tool."""
     return {
         "strip 2.40": [f"{one.prefix}strip", "-o"],
         "objcopy 2.40": ["/bin/bash", "-c", f'{one.prefix}objcopy "$1" "$0"'],
@@ -212,7 +212,7 @@ def _copies(one: Input) -> dict[str, list[object] | None]:
 
 
 def _copy(command: list[object], path: Path, folder: Path) -> Path | None:
-    """A tool's copy, in a folder of its own; None if it says no or writes nothing."""
+    """A tool's copy, in a separate folder; None if the tool fails or writes nothing."""
     folder.mkdir(exist_ok=True)
     out = folder / path.name
     out.unlink(missing_ok=True)
@@ -242,7 +242,8 @@ USES = ("runs", "the check", "addr2line", "gdb", "eu-elflint", "strip 2.40", "ob
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of an input: for each engine why it refused, or, of each use that the original has, if it is kept."""
+    """The outcome for an input: for each engine why it refused, or, for each use that the original has, whether it is
+    kept."""
 
     refused: dict[str, str] = field(default_factory=dict)
     kept: dict[str, dict[str, bool]] = field(default_factory=dict)
@@ -274,7 +275,7 @@ Use = Callable[[Path, Path, Callable[[Path], bool]], bool]
 
 
 def _uses(one: Input, original: Path, program: Path, folder: Path) -> Iterator[tuple[str, Use]]:
-    """The uses that the original has, and how a result is tested for each: (result, folder for a copy, is it right)."""
+    """The uses that the original has, and the test of each for a result: (result, folder for a copy, does it work)."""
     text = _runs(one, original, program, is_ours=False)
     yield "runs", lambda path, _, is_right: _runs(one, path, program) == text and is_right(path)
     if one.has_lines:

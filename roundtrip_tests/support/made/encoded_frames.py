@@ -1,4 +1,4 @@
-"""Tables written as call frame information and read again: what tests of the encoder hold against what."""
+"""Tables written as call frame information and read again: the comparisons for tests of the encoder."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def read_back(data: bytes, dialect: Dialect, like: UnwindTable, address: int = 0
 
 
 def without(table: UnwindTable, refusals: Refusals) -> UnwindTable:
-    """The functions that were not refused, each of which is refused whole."""
+    """The functions that were not refused; a refusal is always of a whole function."""
     kept = np.setdiff1d(np.arange(len(table)), refusals.function)
     return table.select(kept)
 
 
 def written(table: UnwindTable, dialect: Dialect) -> tuple[UnwindTable, UnwindTable, Refusals]:
-    """What can be said, what was read back, and the refusals."""
+    """The encodable functions, what was read back, and the refusals."""
     if dialect is EH_FRAME:
         data, refusals = to_eh_frame(table, ADDRESS)
         return without(table, refusals), read_back(data, dialect, table, ADDRESS), refusals
@@ -37,7 +37,7 @@ def written(table: UnwindTable, dialect: Dialect) -> tuple[UnwindTable, UnwindTa
 
 
 def plain(table: UnwindTable, dialect: Dialect) -> list[object]:
-    """All of each function but where it stood; `.debug_frame` has personalities as plain addresses."""
+    """Each function except for its origin; `.debug_frame` has personalities as plain addresses."""
     found = [replace(function, origin=0) for function in table]
     if dialect is EH_FRAME:
         return list(found)
@@ -51,7 +51,8 @@ def plain(table: UnwindTable, dialect: Dialect) -> list[object]:
 
 
 def survives(table: UnwindTable, address: int = 0) -> int:
-    """Hold a table of one section against what is read of it written anew, by PC and by function; the bytes written."""
+    """Compare a table of one section with what is read back after rewriting it, by PC and by function; returns the
+    bytes written."""
     dialect = EH_FRAME if table.source == EH_FRAME.name else DEBUG_FRAME
     data, refusals = to_eh_frame(table, address) if dialect is EH_FRAME else to_debug_frame(table)
     read = read_back(data, dialect, table, address if dialect is EH_FRAME else 0)

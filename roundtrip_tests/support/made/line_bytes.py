@@ -12,8 +12,8 @@ STANDARD_LENGTHS = (0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1)
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit to be. `tables` is what stands behind standard_opcode_lengths, if not the files a.c and b.c; `lengths` are
-    the standard ones as far as there are."""
+    """A unit to encode. `tables` is what follows standard_opcode_lengths, by default the files a.c and b.c; `lengths`
+    defaults to the standard ones, and to 1 beyond them."""
 
     program: str
     version: int = 4
@@ -33,7 +33,7 @@ class Unit:
         return value.to_bytes(size, self.byte_order)
 
     def header(self) -> bytes:
-        """Behind header_length."""
+        """The bytes after header_length."""
         lengths = self.lengths
         if lengths is None:
             known = STANDARD_LENGTHS[: max(self.opcode_base - 1, 0)]
@@ -58,8 +58,8 @@ TABLES = (
     "612e6300 00 00 00"  # a.c, directory 0, no time, no size
     "622e6300 00 00 00"  # b.c
     "00",
-    "01 01 08"  # one value a directory: DW_LNCT_path, DW_FORM_string
+    "01 01 08"  # one value per directory: DW_LNCT_path, DW_FORM_string
     "01 2f6400"  # one: /d
-    "02 01 08 02 0b"  # two values a file: DW_LNCT_path, DW_FORM_string; DW_LNCT_directory_index, DW_FORM_data1
+    "02 01 08 02 0b"  # two values per file: DW_LNCT_path, DW_FORM_string; DW_LNCT_directory_index, DW_FORM_data1
     "02 612e6300 00 622e6300 00",  # two: a.c, b.c, in directory 0
 )

@@ -1,4 +1,4 @@
-"""Line tables for tests: read from units that hypothesis made, compared row by row, written back."""
+"""Line tables for tests: read from units drawn by hypothesis, compared row by row, written back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def valid_sections(draw: DrawFn) -> tuple[tuple[LineUnit, ...], Section]:
 
 
 def rows_of(table: LineTable) -> list[list[Registers]]:
-    """The rows of each sequence, as the reference machine has them."""
+    """The rows of each sequence, from the reference machine."""
     found = []
     for sequence in range(len(table.sequence_unit)):
         rows = []
@@ -44,7 +44,7 @@ def rows_of(table: LineTable) -> list[list[Registers]]:
 
 
 def written(table: LineTable, address_size: int, fixed_advance: bool = False) -> tuple[Section, LineTable]:
-    """The section that a table is written as, and the table that is read back."""
+    """The section written for a table, and the table that is read back."""
     line, line_str = to_debug_line(table, fixed_advance=fixed_advance)
     section = line_section(line, table.byte_order, address_size)
     return section, from_debug_line(line, line_str, table.byte_order, address_size)

@@ -1,7 +1,8 @@
-"""Call frame information made by hand for any machine, byte order and address size, in an ELF file that readelf takes.
+"""Call frame information made by hand for any machine, byte order and address size, in an ELF file that readelf
+accepts.
 
-Strategy: entries are packed here field by field, without the product's schemas; lengths and pointers are true unless a
-test says otherwise. `by_us` and `by_readelf` print the same file.
+Strategy: entries are packed here field by field, without the product's schemas; lengths and pointers are correct unless
+a test sets others. `by_us` and `by_readelf` print the same file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ADDRESS = 0x10000  # of the first section
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What an ELF header says: e_machine, 32 or 64 bits, byte order (as struct has it)."""
+    """The fields of an ELF header: e_machine, 32 or 64 bits, byte order (as in struct)."""
 
     machine: int
     bits: int
@@ -101,8 +102,8 @@ def sleb(value: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Cie:
-    """A CIE. `data` is its augmentation data, there if `augmentation` begins with z; `sizes` stand in version 4 alone:
-    of an address and of a segment selector; `encoding` is its FDEs', which `data` may say."""
+    """A CIE. `data` is its augmentation data, present if `augmentation` begins with z; `sizes`, of an address and of a
+    segment selector, are encoded in version 4 only; `encoding` is that of its FDEs, which `data` may declare."""
 
     initial: bytes = b""
     version: int = 1
@@ -137,7 +138,7 @@ class Fde:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Bytes that stand between entries: a terminator."""
+    """Bytes between entries: a terminator."""
 
     data: bytes = bytes(4)
 
@@ -191,7 +192,7 @@ def by_us(path: Path, *, interpreted: bool) -> bytes:
 
 
 def by_readelf(path: Path, *, interpreted: bool) -> bytes:
-    """Its standard output; a warning is no failure."""
+    """Its standard output; a warning is not a failure."""
     command = [*oracle_command("readelf"), "-wNF" if interpreted else "-wNf", path]
     done = subprocess.run(command, capture_output=True, check=False, env=os.environ | {"LC_ALL": "C"})
     if done.returncode not in (0, 1):
@@ -200,6 +201,6 @@ def by_readelf(path: Path, *, interpreted: bool) -> bytes:
 
 
 def agree(path: Path) -> None:
-    """Both print the same, of instructions and of rows."""
+    """Both print the same, for instructions and for rows."""
     for interpreted in (False, True):
         assert by_us(path, interpreted=interpreted) == by_readelf(path, interpreted=interpreted), path

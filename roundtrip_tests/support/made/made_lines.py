@@ -1,6 +1,7 @@
-"""Files with line number programs, by hand, by compilers and assemblers; what readelf and llvm-dwarfdump say of them.
+"""Files with line number programs, by hand, by compilers and assemblers; what readelf and llvm-dwarfdump print for
+them.
 
-Strategy: no product code but the two dumps and the table's rows. An assembler source says every register by `.loc`, for
+Strategy: no product code but the two dumps and the table's rows. An assembler source sets every register by `.loc`, for
 GNU as and llvm-mc alike.
 """
 
@@ -85,7 +86,8 @@ def compiled(folder: Path, *options: str, linked: bool = True) -> Path:
 
 
 def assembled(folder: Path, version: int, prefix: str = "", suite: str = "forky", linked: bool = False) -> Path:
-    """The object, or what ld makes of it, that GNU as 2.47 makes of the source, with line information of a version."""
+    """The object that GNU as 2.47 assembles from the source, or the file ld links from it, with line information of a
+    version."""
     source = folder / "lines.s"
     source.write_text(ASSEMBLER.replace("PROGBITS", "%progbits"))
     output = folder / f"lines{version}.o"
@@ -98,7 +100,7 @@ def assembled(folder: Path, version: int, prefix: str = "", suite: str = "forky"
 
 
 def machine_code(folder: Path, version: int, triple: str, *options: str) -> Path:
-    """The object that llvm-mc 22 makes of the source: clang's line programs are written by the same code."""
+    """The object that llvm-mc 22 assembles from the source: clang's line programs are written by the same code."""
     source = folder / "lines.s"
     source.write_text(ASSEMBLER.replace("PROGBITS", "%progbits"))
     output = folder / f"lines{version}.o"
@@ -108,7 +110,7 @@ def machine_code(folder: Path, version: int, triple: str, *options: str) -> Path
 
 
 def line_file(path: Path, target: Target, data: bytes, strings: bytes = b"") -> Path:
-    """A file with a `.debug_line`, and where there are strings those."""
+    """A file with a `.debug_line` and, if there are any strings, a string section."""
     contents = [Content(".debug_line", data, flags=0)]
     contents += [Content(STRINGS, strings, flags=0)] if strings else []
     path.write_bytes(elf_file(target, *contents))
@@ -120,7 +122,7 @@ def by_us(path: Path, *, decoded: bool) -> bytes:
 
 
 def by_readelf(path: Path, *, decoded: bool) -> bytes:
-    """Its standard output; a warning is no failure."""
+    """Its standard output; a warning is not a failure."""
     command = [*oracle_command("readelf"), "-wNL" if decoded else "-wNl", path]
     done = subprocess.run(command, capture_output=True, check=False, env=os.environ | {"LC_ALL": "C"})
     if done.returncode not in (0, 1):
@@ -129,7 +131,7 @@ def by_readelf(path: Path, *, decoded: bool) -> bytes:
 
 
 def agree(path: Path) -> None:
-    """Both print the same, of instructions and of rows."""
+    """Both print the same, for instructions and for rows."""
     for decoded in (False, True):
         assert by_us(path, decoded=decoded) == by_readelf(path, decoded=decoded), path
 
@@ -143,7 +145,7 @@ def llvm_lines(path: Path) -> list[tuple[str, ...]]:
 
 
 def rows_of_llvm(path: Path) -> list[list[Registers]]:
-    """The rows of each sequence, as llvm-dwarfdump 22 has them."""
+    """The rows of each sequence, as in llvm-dwarfdump 22."""
     found: list[list[Registers]] = [[]]
     for address, *numbers, said in llvm_lines(path):
         line, column, file, isa, discriminator, op_index = map(int, numbers)

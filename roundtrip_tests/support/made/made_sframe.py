@@ -1,6 +1,7 @@
-"""`.sframe` sections made by hand, field by field, also such as no tool would write; shown to readelf and to us.
+"""`.sframe` sections made by hand, field by field, including ones that no tool would write; dumped by readelf and by
+us.
 
-Strategy: what a test is about it gives, all else is filled in so that counts and offsets are true.
+Strategy: a test gives the fields that it is about, and all others are filled in so that counts and offsets are correct.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PLAIN = FdeInfo(0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Fde:
-    """An FDE and its FREs, of one start address width; `shares`: it has none, and names those of the first."""
+    """An FDE and its FREs, of one start address width; `shares`: it has none, and refers to those of the first."""
 
     start: int
     size: int
@@ -48,7 +49,7 @@ def masked(fretype: int = 0) -> FdeInfo:
 def section(
     *fdes: Fde, abi: SFRAME_ABI = AMD64, auxiliary: bytes = b"", gap: bytes = b"", behind: bytes = b"", **header: Any
 ) -> bytes:
-    """A section of these; header fields that are given, else true ones and no flags."""
+    """A section of these; header fields as given, otherwise correct ones and no flags."""
     order = SFRAME_ABIS[abi].byte_order
     fres, entries = b"", []
     for fde in fdes:
@@ -101,7 +102,7 @@ def by_readelf(path: Path) -> str:
 
 
 def readelf_or_error(path: Path) -> str:
-    """What readelf prints, or what it complains of where it fails."""
+    """readelf's output, or its error message where it fails."""
     try:
         return by_readelf(path)
     except OracleError as error:

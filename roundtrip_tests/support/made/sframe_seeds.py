@@ -1,4 +1,4 @@
-"""Sound `.sframe` sections of each version and ABI, small, to be spoilt.
+"""Sound `.sframe` sections of each version and ABI, small, to be corrupted.
 
 Strategy: tables made by hand are written in V2; V1 is the same records with shorter FDEs.
 """
@@ -60,12 +60,12 @@ def _functions(architecture: Architecture, rows: tuple[Row, ...]) -> list[Functi
 
 
 def _in_version_1(data: bytes, architecture: Architecture) -> bytes:
-    """The same FREs behind FDEs of version 1."""
+    """The same FREs after FDEs of version 1."""
     order = architecture.byte_order
     section, _ = engine.parse(sframe.SframeSection, Section.of(".sframe", data, ADDRESS, order), 0, len(data))
     fdes = tuple(
         sframe.FuncDescEntryV1(
-            # From its field, which stands at that offset, to the section's start.
+            # From the field, which is at that offset, to the section's start.
             fde.func_start_address + sframe.HEADER_SIZE + 20 * index,
             *(fde.func_size, fde.func_start_fre_off, fde.func_num_fres, fde.func_info),
         )

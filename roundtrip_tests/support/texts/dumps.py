@@ -31,7 +31,7 @@ CFI = """
 
 00000080 ZERO terminator
 """  # noqa: W291
-# As printed by readelf 2.47 --sframe; the last function is split around the row that cannot be said.
+# As printed by readelf 2.47 --sframe; the last function is split around the row that cannot be encoded.
 SFRAME = """Contents of the SFrame section .sframe:
   Header :
 

@@ -1,6 +1,6 @@
-"""What llvm-dwarfdump 22 says of a file's CFI: a second reader, which shows DW_CFA_undefined and signed addresses.
+"""A file's CFI as llvm-dwarfdump 22 prints it: a second reader, which shows DW_CFA_undefined and signed addresses.
 
-Strategy: no product code but the table's rows. Rules are put into the words of frame_text.py, registers by number.
+Strategy: no product code but the table's rows. Rules are put into the notation of frame_text.py, registers by number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from unwindkit.converters.rules import RaState, RuleKind
 from ..oracles import OracleError, run_oracle
 from .frame_text import Frame, Rules, rules_of
 
-# What LLVM calls registers, by architecture: a name and its DWARF number, or a pattern and that of its number 0.
+# LLVM's register names, by architecture: a name and its DWARF number, or a pattern and that of its number 0.
 _X86_64 = ("RAX", "RDX", "RCX", "RBX", "RSI", "RDI", "RBP", "RSP")
 _NAMES = {
     "x86_64": {name: number for number, name in enumerate(_X86_64)} | {"RIP": 16},
@@ -33,7 +33,7 @@ _FAMILIES = {
     "loongarch64": ((r"R(\d+)", 0), (r"F(\d+)_64", 32)),
     "sparc64": ((r"O(\d+)", 8), (r"L(\d+)", 16), (r"I(\d+)", 24)),
 }
-# LLVM has the return address's state on AArch64 as a register.
+# LLVM treats the return address's state on AArch64 as a register.
 RA_STATE = 34
 
 _FDE = re.compile(r"^[0-9a-f]+ [0-9a-f]+ [0-9a-f]+ FDE cie=[0-9a-f]+ pc=([0-9a-f]+)\.\.\.([0-9a-f]+)\n", re.MULTILINE)
@@ -41,7 +41,7 @@ _ROW = re.compile(r"^  0x([0-9a-f]+): CFA=(.*?)(?:: (\w+=.*))?$", re.MULTILINE)
 
 
 def dwarfdump_frames(path: Path, architecture: str) -> list[Frame]:
-    """The FDEs of `.eh_frame`, in its order; neighbouring rows that are equal are one."""
+    """The FDEs of `.eh_frame`, in its order; equal neighbouring rows are merged."""
     text = run_oracle("llvm-dwarfdump-22", "--eh-frame", path, suite="sid-llvm")
     parts = _FDE.split(text)[1:]
     return [_frame(*part, architecture) for part in zip(parts[::3], parts[1::3], parts[2::3], strict=True)]
@@ -78,7 +78,7 @@ def _frame(start: str, end: str, text: str, architecture: str) -> Frame:
 
     rows: list[tuple[int, Rules]] = []
     for pc, cfa, rules in _ROW.findall(text):
-        # Operands of an operation are apart by commas, too.
+        # Commas also separate the operands of an operation.
         found = map(rule, re.split(r", (?=\w+=)", rules)) if rules else ()
         rows.append((int(pc, 16), (place(cfa), tuple(sorted(filter(None, found))))))
     first, last = int(start, 16), int(end, 16)
@@ -95,7 +95,7 @@ def distinct(rows: Iterable[tuple[int, Rules]]) -> tuple[tuple[int, Rules], ...]
 
 
 def frame_of(function: Function) -> Frame:
-    """A function of a table in the same words."""
+    """A function of a table in the same notation."""
     rows = ((function.start + row.offset, _rules(row)) for row in function.rows)
     return Frame(function.start, function.start + function.size, distinct(rows))
 

@@ -23,7 +23,7 @@ Rules = tuple[str, tuple[tuple[int, str], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One function: where it is, and the rules from each PC on: the CFA's, and by register."""
+    """One function: its range, and the rules from each PC on: the CFA's, and by register."""
 
     start: int
     end: int
@@ -71,7 +71,7 @@ def _section_frames(text: str, numbers: dict[str, int]) -> Iterator[Frame]:
             cies[offset] = column, rows[-1][1] if rows else ("", ())
             continue
         first, last = int(start, 16), int(end, 16)
-        # A row at the PC of another replaces it; rows behind the end are the reader's to cut.
+        # A row at the PC of another replaces it; rows past the end are left for the reader to cut.
         kept = dict(rows or [(first, cies[cie][1])])
         yield Frame(first, last, tuple((pc, rules) for pc, rules in kept.items() if first <= pc < last or pc == first))
 
@@ -82,7 +82,7 @@ def _cells(text: str) -> tuple[str, ...]:
 
 
 def _parser(numbers: dict[str, int], return_column: int, heading: str) -> Callable[[str], Rules]:
-    """What makes rules of the cells of a row below that heading."""
+    """The function that turns the cells of a row below that heading into rules."""
 
     def number(name: str) -> int:
         if name == "ra":
@@ -107,7 +107,7 @@ def _parser(numbers: dict[str, int], return_column: int, heading: str) -> Callab
 
 
 def table_frames(table: UnwindTable) -> list[Frame]:
-    """A table's functions in the same words, in the table's order."""
+    """A table's functions in the same notation, in the table's order."""
     runs: dict[tuple[Row, ...], tuple[tuple[int, Rules], ...]] = {}
 
     def frame(function: Function) -> Frame:
@@ -120,7 +120,7 @@ def table_frames(table: UnwindTable) -> list[Frame]:
 
 
 def without_windows(table: UnwindTable) -> UnwindTable:
-    """What readelf shows of a table: no register that is where DW_CFA_GNU_window_save saves it."""
+    """What readelf shows of a table: without registers in the slots of DW_CFA_GNU_window_save."""
     if table.architecture.name != "sparc64":
         return table
     saved = {RegisterRule(16 + index, RuleKind.OFFSET, 8 * index) for index in range(16)}
@@ -137,7 +137,7 @@ def without_windows(table: UnwindTable) -> UnwindTable:
 
 
 def rules_of(row: Row) -> Rules:
-    """A row as readelf shows it, where it shows a CFA."""
+    """A row as readelf shows it, if it shows a CFA."""
     cfa = {CfaKind.NONE: "r0+0", CfaKind.EXPRESSION: "exp"}.get(
         row.cfa.kind
     ) or f"r{row.cfa.register}{row.cfa.value:+d}"

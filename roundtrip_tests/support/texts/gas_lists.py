@@ -1,4 +1,4 @@
-"""The tests in gas's folder `cfi-sframe`, by release and e_machine, with what was counted in their sources."""
+"""The tests in gas's folder `cfi-sframe`, by release and e_machine, with counts taken from their sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..architectures import ARCHITECTURES
 
 
 class Code(NamedTuple):
-    """Bytes of code with rows that SFrame can say in the version that the release writes, and with others."""
+    """Bytes of code with rows that the release's SFrame version can express, and with others."""
 
     sayable: int
     unsayable: int = 0

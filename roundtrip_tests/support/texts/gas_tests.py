@@ -1,7 +1,8 @@
-"""gas's own tests of SFrame, of some release: assembled by it or another, converted by us, and what each section says.
+"""gas's own tests of SFrame, of some release: assembled by it or another, converted by us, and the content of each
+section.
 
-Strategy: a source is assembled with call frame information only, which we convert, and as its test says, which makes
-gas's SFrame; both are linked at one address. `differences` are what one of the two sections says and the other doesn't.
+Strategy: a source is assembled with call frame information only, which we convert, and as its test prescribes, which
+makes gas's SFrame; both are linked at one address. `differences` are what only one of the two sections contains.
 """
 
 from __future__ import annotations
@@ -46,15 +47,16 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """An SFrame section, counted from the start of the code: `fdes` by start and size, the starts of their FREs, and
-    the rules at each PC in readelf's notation, ending in its marks: S signal frame, B the key that signs."""
+    """The content of an SFrame section, relative to the start of the code: `fdes` by start and size, the starts of
+    their FREs, and the rules at each PC in readelf's notation, ending in its marks: S signal frame, B the key that
+    signs."""
 
     fdes: dict[tuple[int, int], set[int]] = field(default_factory=dict)
     rules: dict[int, str] = field(default_factory=dict)
 
 
 def said(rows: SframeRows) -> Said:
-    """What readelf shows; not of a linker's PLT, which lies before the code. In version 3 an FDE without FREs is an
+    """What readelf shows, without a linker's PLT, which is before the code. In version 3 an FDE without FREs is an
     outermost frame's (Changes from Version 2 to Version 3)."""
     found = Said()
     for i, (start, end) in enumerate(zip(rows.start.tolist(), rows.end.tolist(), strict=True)):
@@ -76,7 +78,7 @@ def said(rows: SframeRows) -> Said:
 
 
 def differences(gas: Said, ours: Said) -> list[str]:
-    """What only one of the two says: FDEs, FREs of FDEs that both have, and the rules of each PC."""
+    """What only one of the two has: FDEs, FREs of FDEs that both have, and the rules of each PC."""
     found = []
     for whose, one, other in (("gas's", gas, ours), ("ours", ours, gas)):
         found += [
@@ -89,7 +91,7 @@ def differences(gas: Said, ours: Said) -> list[str]:
         for pc in sorted(gas.rules.keys() | ours.rules.keys())
         if gas.rules.get(pc) != ours.rules.get(pc)
     ]
-    # Neighbours of which the same is said have the same PC minus index.
+    # Neighbours with the same rules have the same PC minus index.
     for (_, text), run in groupby(enumerate(wrong), lambda item: (item[1][0] - item[0], item[1][1])):
         pcs = [pc for _, (pc, _) in run]
         found.append(f"+{pcs[0]}..+{pcs[-1] + 1}: {text}")
@@ -97,7 +99,7 @@ def differences(gas: Said, ours: Said) -> list[str]:
 
 
 def said_of_table(table: UnwindTable, machine: int) -> dict[int, str]:
-    """As `Said.rules`, of a table; with the rules of a linker's PLT, at PCs below 0."""
+    """As `Said.rules`, from a table; including the rules of a linker's PLT, at PCs below 0."""
     rules = by_pc(table)
     found: dict[int, str] = {}
     for start, end, number in zip(rules.start.tolist(), rules.end.tolist(), rules.rules.tolist(), strict=True):
@@ -143,7 +145,7 @@ def _slot(rule: RegisterRule, names: dict[int, str]) -> str:
 
 
 def place_of(expression: bytes) -> tuple[int, int, bool]:
-    """Register, offset and whether that is dereferenced, of DW_OP_breg0 to breg31 with an offset of one byte."""
+    """Register, offset and whether the sum is dereferenced, for DW_OP_breg0 to breg31 with an offset of one byte."""
     opcode, offset, *rest = expression
     assert 0x70 <= opcode <= 0x8F
     assert offset < 0x80
@@ -205,7 +207,7 @@ def built(tests: GasTests, source: Path, machine: int, *options: str) -> tuple[P
 
 
 def with_eh_frame(tests: GasTests, name: str) -> Path:
-    """The source as a file that has call frame information where the assembler puts it by default."""
+    """The source as a file with call frame information in the assembler's default section."""
     path = tests.folder / f"{name}.cfi.s"
     text = (tests.folder / f"{name}.s").read_text()
     path.write_text(re.sub(r"^\s*\.cfi_sections .*\n", "", text, flags=re.MULTILINE))
@@ -214,8 +216,8 @@ def with_eh_frame(tests: GasTests, name: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Gas:
-    """What gas made of a test as its `.d` says, and what that expects of the section in the object: FDEs, FREs (None:
-    the test is of something else), and whether gas says that it drops a function."""
+    """What gas made of a test with the options of its `.d`, and what that expects of the section in the object: FDEs,
+    FREs (None: the test is of something else), and whether gas warns that it drops a function."""
 
     object: Path
     linked: Path
@@ -235,21 +237,21 @@ def gas_of(tests: GasTests, name: str, machine: int) -> Gas:
 
 
 def section_of(path: Path) -> tuple[bytes, int]:
-    """The `.sframe` and its address; no bytes where there is none."""
+    """The `.sframe` and its address; no bytes if there is none."""
     with path.open("rb") as file:
         section = ELFFile(file).get_section_by_name(".sframe")
         return (section.data(), section["sh_addr"]) if section else (b"", 0)
 
 
 def said_by_gas(gas: Gas) -> Said:
-    """Of the linked file. ld 2.44 leaves an empty section of one without FDEs, ld 2.47 a header alone."""
+    """From the linked file. For one without FDEs ld 2.44 leaves an empty section, ld 2.47 only a header."""
     data, _ = section_of(gas.linked)
     return said(parse_sframe_rows(run_oracle("readelf", "-wN", "--sframe", gas.linked), data)) if data else Said()
 
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """The call frame information of a test, the section that we made of it, and what readelf shows of that; and ld's
+    """The call frame information of a test, the section that we made from it, and what readelf shows of that; and ld's
     lazy PLT, whose rows readelf does not evaluate."""
 
     frame: FrameRows

@@ -1,7 +1,7 @@
-"""What `llvm-readobj --sframe` of LLVM 22 says of an SFrame V2 section, as the columns that readelf's text becomes.
+"""An SFrame V2 section as `llvm-readobj --sframe` of LLVM 22 prints it, in the columns of readelf_text.py.
 
-Strategy: no product code. One pattern matches a whole FDE with its FREs, every line of it: what LLVM prints otherwise
-is an error here, never skipped. Of s390x LLVM shows the words as they are stored: it is not asked.
+Strategy: no product code. One pattern matches a whole FDE with its FREs, every line of it: any other output of LLVM is
+an error here, never skipped. For s390x LLVM shows the words as stored: it is not used.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ _FRE = re.compile(r"""        Frame Row Entry \{
 )?(?:          FP Offset: (-?\d+)
 )?        \}
 """)
-# As readelf calls them, in its order.
+# By readelf's names, in its order.
 _FLAGS = {"FDESorted": "FDE_SORTED", "FDEFuncStartPCRel": "FDE_FUNC_START_PCREL"}
 
 
 @dataclass(frozen=True, slots=True)
 class LlvmSframe:
-    """One section: `rows` as readelf's text gives them, and what readelf does not show. `fre_offset` and `num_fres`
-    are one an FDE."""
+    """One section: `rows` as from readelf's text, and what readelf does not show. `fre_offset` and `num_fres` have one
+    item per FDE."""
 
     rows: SframeRows
     fre_len: int
@@ -83,7 +83,7 @@ class LlvmSframe:
 
 
 def llvm_sframe(path: Path) -> LlvmSframe:
-    """What llvm-readobj says of the one `.sframe` of a file."""
+    """llvm-readobj's output for the one `.sframe` of a file."""
     return parse_llvm_sframe(run_oracle(LLVM_READOBJ, "--sframe", path, suite=SUITE))
 
 

@@ -1,4 +1,4 @@
-"""What GNU readelf 2.47 says of a file's CFI and of its SFrame section, as columns.
+"""GNU readelf 2.47's output for a file's CFI and for its SFrame section, as columns.
 
 Strategy: no product code. `frame_rows` and `sframe_rows` turn readelf's text into columns, where every distinct row
 text is kept once. What `-wNF` does not print (DW_CFA_undefined looks like "no rule", signed return addresses are not
@@ -31,8 +31,8 @@ Flags = npt.NDArray[np.bool_]
 class RowText:
     """One row of -wF, the four columns that matter. `u`: no rule (also where there is no such column).
 
-    Added from the instructions: `undefined` for DW_CFA_undefined; the operations behind `exp` and `vexp`, as
-    `exp(breg7 160; deref)`; the RA ends in `[s]` where it is signed, `[pc]` where signed with the PC.
+    Added from the instructions: `undefined` for DW_CFA_undefined; the operations of `exp` and `vexp`, as `exp(breg7
+    160; deref)`; the RA ends in `[s]` where it is signed, `[pc]` where signed with the PC.
     """
 
     cfa: str
@@ -46,9 +46,10 @@ class RowText:
 
 @dataclass(frozen=True, slots=True)
 class FrameRows:
-    """The functions of one CFI section, in its order. `start`, `end`: one a function; `first_row`: one more than
-    functions, indices into `pc` and `text`, which are one a row; `text` is an index into `texts`. One a function, as
-    the CIE's augmentation says: `has_b_key`, whether return addresses are signed with key B; `is_signal_frame`."""
+    """The functions of one CFI section, in its order. `start`, `end`: one per function; `first_row`: one more than
+    functions, indices into `pc` and `text`, which have one item per row; `text` is an index into `texts`. One per
+    function, from the CIE's augmentation: `has_b_key`, whether return addresses are signed with key B;
+    `is_signal_frame`."""
 
     architecture: Architecture
     start: U64
@@ -67,7 +68,7 @@ _TITLE = re.compile(
 _CELL = re.compile(r"\S+(?: \([^)]*\))?")  # DW_CFA_register prints `r13 (r13)`: a space inside a cell
 _INSTRUCTION = re.compile(r"^  DW_CFA_(\w+)(?:: (r\d+))?(?:.* ?\((DW_OP_.*)\)$)?", re.MULTILINE)
 _OPERATION = re.compile(r"DW_OP_(\w+)(?: \(\w+\))?:?")
-# Of a program with states that -wF does not print.
+# Instructions that make states which -wF does not print.
 _SIGNS = ("DW_CFA_undefined", "negate_ra_state", "expression")
 
 
@@ -105,7 +106,7 @@ class _Columns(Generic[_Text]):
 
 
 class _RowTexts(dict[str, int]):
-    """The number of a row's text by what stands behind the address, under one heading."""
+    """The number of a row's text, from what follows the address, under one heading."""
 
     def __init__(self, heading: str, architecture: Architecture, columns: _Columns[RowText]) -> None:
         super().__init__()
@@ -122,8 +123,8 @@ class _RowTexts(dict[str, int]):
 @dataclass(frozen=True, slots=True)
 class _Hidden:
     """What -wF does not print of a row: which of fp, sp, ra are DW_CFA_undefined, the last expression of each and of
-    the CFA, whether the RA is signed, the CIE's return column, if it is not the ABI's, and whether the CFA counts from
-    a register at all: register 0 is printed where it doesn't."""
+    the CFA, whether the RA is signed, the CIE's return column, if it is not the ABI's, and whether the CFA is relative
+    to a register at all: register 0 is printed where it isn't."""
 
     undefined: frozenset[str] = frozenset()
     expressions: frozenset[tuple[str, str]] = frozenset()
@@ -146,7 +147,7 @@ class _Hidden:
 
 @dataclass(frozen=True, slots=True)
 class _Cie:
-    """What its FDEs start from: the number of the text of the row that one without instructions has."""
+    """The initial state of its FDEs: the number of the row text for one without instructions."""
 
     row: int
     hidden: _Hidden
@@ -154,7 +155,7 @@ class _Cie:
 
 
 def frame_rows(path: Path, section: str = ".eh_frame") -> FrameRows:
-    """What `readelf -wNF` and `-wNf` say of the CFI of one section. No such section: no functions."""
+    """The CFI of one section as `readelf -wNF` and `-wNf` print it. No such section: no functions."""
     rows, instructions = (_section_text(run_oracle("readelf", option, path), section) for option in ("-wNF", "-wNf"))
     return parse_frame_rows(rows, instructions, architecture_of(path))
 
@@ -207,7 +208,7 @@ def parse_frame_rows(rows: str, instructions: str, architecture: Architecture) -
 
 
 def _watched(architecture: Architecture) -> dict[str, str]:
-    """fp, sp, ra by what -wNf calls the register: `r6 (rbp)`, or `r11` where it has no name."""
+    """fp, sp, ra by what -wNf calls the register: `r6 (rbp)`, or `r11` for one without a name."""
     names = {"fp": architecture.fp, "sp": architecture.sp, "ra": architecture.ra}
     return {f"r{number}": field for field, (number, _) in names.items()}
 
@@ -270,8 +271,9 @@ class SframeHeader:
 
 @dataclass(frozen=True, slots=True)
 class SframeRows:
-    """The FDEs of one SFrame section, columns as in FrameRows. `attributes`, one an FDE: S signal frame, F flexible
-    (V3), B pauth key B. `repetition_block`: 0 for PCINC; else the FDE is PCMASK and its `pc` count from a block."""
+    """The FDEs of one SFrame section, columns as in FrameRows. `attributes`, one per FDE: S signal frame, F flexible
+    (V3), B pauth key B. `repetition_block`: 0 for PCINC; else the FDE is PCMASK and its `pc` are relative to a
+    block."""
 
     header: SframeHeader
     start: U64
@@ -293,7 +295,7 @@ _FRE = re.compile(rf"  {_PLACE} *{_PLACE} *{_PLACE}(\[s\])? *")
 
 
 def sframe_rows(path: Path) -> SframeRows:
-    """What `readelf --sframe` says; the repetition blocks, which it hides, are read from the section."""
+    """The output of `readelf --sframe`; the repetition blocks, which it hides, are read from the section."""
     dump = run_oracle("readelf", "-wN", "--sframe", path)
     with path.open("rb") as file:
         section = ELFFile(file).get_section_by_name(".sframe")
@@ -302,7 +304,7 @@ def sframe_rows(path: Path) -> SframeRows:
 
 
 def parse_sframe_rows(dump: str, data: bytes = b"") -> SframeRows:
-    """As `sframe_rows`, from readelf's text; `data`, the section, is looked into for PCMASK functions only."""
+    """As `sframe_rows`, from readelf's text; `data`, the section, is used for PCMASK functions only."""
     if dump.count("Contents of the SFrame section") != 1:
         raise OracleError(f"readelf --sframe shows not one section: {dump[:200]!r}")
     head, *functions = re.split(r"^(?=    func idx \[)", dump, flags=re.MULTILINE)
@@ -344,13 +346,13 @@ def _sframe_text(row: str, padding: str) -> SframeText:
     match = _FRE.fullmatch(row[20:])
     if match is None:
         raise OracleError(f"readelf --sframe printed {row!r}")
-    # `U` is the padding word for an RA that is not saved, or lies where it is fixed. The plus sign of `sp+-8` is
-    # readelf's own, where the FDE is not flexible.
+    # `U` is the padding word for an RA that is not saved, or has a fixed offset. The plus sign of `sp+-8` is readelf's
+    # own, where the FDE is not flexible.
     return SframeText(match[1].replace("+-", "-"), match[2], match[3].replace("U", padding) + (match[4] or ""))
 
 
 def _repetition_block(data: bytes, version: int, fde: int) -> int:
-    """Of a PCMASK FDE: the byte at 17 of V2's 20-byte FDE, or at 4 of V3's attributes before the FREs."""
+    """For a PCMASK FDE: the byte at 17 of V2's 20-byte FDE, or at 4 of V3's attributes before the FREs."""
     order: Literal["little", "big"] = "little" if data[:2] == b"\xe2\xde" else "big"
 
     def u32(offset: int) -> int:

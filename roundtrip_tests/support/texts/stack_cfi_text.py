@@ -1,4 +1,4 @@
-"""STACK CFI text read without the product: rules in force at each line's address, and rules as readelf writes them."""
+"""STACK CFI text read without the product: rules in force at each line's address, and rules in readelf's notation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SUM = re.compile(r"(\S+) (-?\d+) \+( \^)?")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What one INIT covers: the rules by name from each address on; `.undef` and same value are rules here, too."""
+    """The range of one INIT: the rules by name from each address on; `.undef` and same value are rules here, too."""
 
     start: int
     end: int
@@ -51,7 +51,7 @@ def ranges(text: str) -> Iterator[Range]:
 
 
 def as_readelf(rule: str, numbers: Mapping[str, int]) -> str:
-    """A rule as `readelf -wF` writes it, registers as `r` and the number; `exp` for what is more than a sum."""
+    """A rule as `readelf -wF` writes it, registers as `r` and the number; `exp` for anything more than a sum."""
     if match := _SUM.fullmatch(rule):
         name, offset, is_memory = match.groups()
         if name == ".cfa":
@@ -61,7 +61,7 @@ def as_readelf(rule: str, numbers: Mapping[str, int]) -> str:
 
 
 def value_of(words: str, mask: int, variables: Mapping[str, int], read: Callable[[int], int]) -> int:
-    """What a postfix expression gives: unsigned words."""
+    """The value of a postfix expression: unsigned words."""
     stack: list[int] = []
     for word in words.split():
         if word == "^":

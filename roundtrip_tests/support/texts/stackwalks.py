@@ -1,7 +1,8 @@
-"""Breakpad's own programs, of the npm package `minidump`: symbol stores, and what `minidump_stackwalk` makes of them.
+"""Breakpad's own programs, from the npm package `minidump`: symbol stores, and the walks that `minidump_stackwalk`
+prints.
 
 Strategy: no product code but the one function whose text is judged. A store is a folder NAME/ID/NAME.sym; the walk is
-read from the text that people read, which says registers and how each frame was found.
+read from the human-readable text, which gives registers and how each frame was found.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from unwindkit import write_breakpad
 from ..oracles import BREAKPAD_PROGRAMS, OracleError, oracle_root
 from ..programs.minidumps import CONTEXTS, State, minidump
 
-# How the walker says a frame was found.
+# The walker's words for how a frame was found.
 BY_CFI, SCANNING = "call frame info", "stack scanning"
 
 
 @dataclass(frozen=True, slots=True)
 class WalkedFrame:
-    """`registers` are those that the walker knows, by gdb's names; `module` is "" where none is."""
+    """`registers` are those that the walker recovered, by gdb's names; `module` is "" if there is none."""
 
     module: str
     pc: int
@@ -33,14 +34,14 @@ class WalkedFrame:
 
 
 def our_symbols(path: Path) -> str:
-    """The file whose text is judged: all that the product writes."""
+    """The file whose text is judged: everything that the product writes."""
     out = io.BytesIO()
     write_breakpad(path, out)
     return out.getvalue().decode()
 
 
 def dump_syms(path: Path, *options: str) -> str:
-    """Breakpad's own file; a name that is no UTF-8 is replaced."""
+    """Breakpad's own file; a name that is not UTF-8 is replaced."""
     return _run("dump_syms", *options, str(path))
 
 
@@ -60,7 +61,7 @@ def store(folder: Path, files: Iterable[str]) -> Path:
 
 
 def walk(architecture: str, state: State, symbols: Path) -> list[WalkedFrame]:
-    """The frames of the thread, the youngest first. The dump is written beside the store."""
+    """The frames of the thread, the youngest first. The dump is written next to the store."""
     dump = symbols.with_name(f"{symbols.name}.dmp")
     dump.write_bytes(minidump(architecture, state))
     return parse_walk(architecture, _run("minidump_stackwalk", str(dump), str(symbols)))
@@ -80,7 +81,7 @@ def parse_walk(architecture: str, text: str) -> list[WalkedFrame]:
     return found
 
 
-# Where gdb's are others.
+# Registers that gdb names differently.
 _GDB_NAMES = {"aarch64": {"fp": "x29", "lr": "x30"}, "arm": {"fp": "r11"}}
 _REGISTER = re.compile(r"(\w+) = 0x([0-9a-f]+)")
 

@@ -1,6 +1,6 @@
-"""Sentry's symbolic, of the package index: what it makes of ELF files and of symbol files.
+"""Sentry's symbolic, from the package index: how it reads ELF files and symbol files.
 
-Strategy: imported when it is asked, for tests that need it are skipped where it is absent.
+Strategy: imported on first use, so that tests that need it are skipped where it is missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def opened(path: Path) -> Any:
 
 
 def cfi_text(path: Path) -> str:
-    """The STACK CFI lines that symbolic writes of a file; of a symbol file, those that it read."""
+    """The STACK CFI lines that symbolic writes for a file; for a symbol file, those that it read."""
     text: bytes = opened(path).make_cficache().open_stream().read()
     return text.decode()
 
@@ -31,7 +31,7 @@ def names_at(path: Path, addresses: Iterable[int]) -> dict[int, tuple[str, int]]
 
 
 def refusal(path: Path) -> str:
-    """Why it makes no STACK CFI of a file; "" where it does."""
+    """Why it makes no STACK CFI for a file; "" if it does."""
     try:
         cfi_text(path)
     except import_module("symbolic").SymbolicError as error:
