@@ -313,7 +313,7 @@ def _flag_bits(functions: FunctionColumns, pieces: Pieces, version: SFRAME_VERSI
 
 
 def _by_first_use(numbers: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The indices of the numbers' first occurrences, ascending; and the rank of each number below `limit` among them."""
+    """The indices of first occurrences, ascending; and the rank among them of each number below `limit`."""
     first_use = np.full(limit, -1, np.int64)
     # Of several assignments to one element the last wins: assigning backwards, that is the first use.
     first_use[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)

@@ -146,7 +146,7 @@ def test_section_for_an_address(tiny: Path, tmp_path: Path) -> None:
     assert (data[28:32], data[48:52]) == (octets("e4ffffff"), octets("10000000"))
 
 
-@pytest.mark.parametrize(("address", "reason"), [("-1", "-0x1 is no address"), ("1" + "0" * 40, "is no address")])
+@pytest.mark.parametrize(("address", "reason"), [("-1", "-0x1 is not an address"), ("1" + "0" * 40, "not an address")])
 def test_section_for_an_address_that_is_none(tiny: Path, address: str, reason: str) -> None:
     done = unwindkit("sframe", tiny, "--section", tiny.parent / "out.bin", f"--address={address}")
     assert done.returncode == WRONG

@@ -70,7 +70,7 @@ HEADERS = [
     (3, "85", 3, "header.flags", "has the bits 0x80, which version 2 does not define"),
     (4, "00", 4, "header.abi_arch", "unknown ABI 0"),
     (4, "05", 4, "header.abi_arch", "unknown ABI 5"),
-    (4, "04", 4, "header.abi_arch", "is s390x's, in a little-endian section"),
+    (4, "04", 4, "header.abi_arch", "is the ABI of s390x, but the section is little-endian"),
     (5, "f0", 5, "header.cfa_fixed_fp_offset", "is -16, expected 0 for x86_64"),
     (6, "00", 6, "header.cfa_fixed_ra_offset", "is 0, expected -8 for x86_64"),
     (7, "ff", 0, "header.num_fdes", "the sub-section ends at 0x12f, the section at 0x36"),

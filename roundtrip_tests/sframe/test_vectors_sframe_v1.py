@@ -250,7 +250,7 @@ def test_what_is_read_is_written_in_version_2() -> None:
         fcefffff 10010000 0c000000 03000000 01 00 0000   # 0x401040 from 0x402044
         {AMD64_FRES}
     """)
-    with pytest.raises(BuildError, match=r"version 1 is not written \(2 and 3 are\)"):
+    with pytest.raises(BuildError, match=r"version 1 cannot be written, expected 2 or 3"):
         to_sframe(table, version=1, section_address=ADDRESS)
 
 
