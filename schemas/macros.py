@@ -231,7 +231,7 @@ def parse_macros(section: Section, has_headers: bool) -> tuple[MacroUnit, ...]:
         entries: list[MacroEntry] = []
         while True:
             if at >= len(section):
-                raise ParseError(section, at, name, "no opcode of 0 ends the unit")
+                raise ParseError(section, at, name, "the unit has no terminating opcode 0")
             opcode, path = section.data[at], f"{name}.entry[{len(entries)}]"
             if opcode == END:
                 break

@@ -1,4 +1,4 @@
-"""How values are stored, as kernels are told (kernels/shared/values.py): made of the schemas' kinds."""
+"""How values are stored, in the codes of kernels/shared/values.py: made from the schemas' kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be wrong in the input: numbers that a kernel hands back, each with its sentence."""
+"""Faults in the input: numbers that a kernel returns, each with its sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..findings import Worded
 
 
 class Fault(Worded):
-    """What may be wrong in the input, with the sentence that follows the record's path in an error."""
+    """A fault in the input, with the sentence that follows the record's path in an error."""
 
     CUT = 1, "the record ends inside a value"
     LEB_TOO_LARGE = 2, "a LEB128 does not fit 64 bits"
@@ -20,24 +20,24 @@ class Fault(Worded):
     REGISTER_TOO_LARGE = 10, "a register number above 65535"
     TOO_MANY_RULES = 11, "more than 256 registers have rules at once"
     NOTHING_REMEMBERED = 12, "DW_CFA_restore_state without a DW_CFA_remember_state"
-    MOVES_BACK = 13, "the location moves back"
-    BAD_OFFSET_SIZE = 14, "3 is no size of stack offsets"
-    BAD_OFFSET_COUNT = 15, "not a number of data words that this version has"
-    FRES_DESCEND = 16, "the start address is not above that of the FRE before"
-    MIXED_RA_STATES = 17, "a return address signed in one way is changed in the other"
-    NO_ZERO_BYTE = 30, "no zero byte ends the text"
+    MOVES_BACK = 13, "the location moves backwards"
+    BAD_OFFSET_SIZE = 14, "3 is not a valid size of stack offsets"
+    BAD_OFFSET_COUNT = 15, "this version does not allow this number of data words"
+    FRES_DESCEND = 16, "the start address is not above that of the previous FRE"
+    MIXED_RA_STATES = 17, "the return address is signed with one scheme and changed with the other"
+    NO_ZERO_BYTE = 30, "the string has no terminating zero byte"
     UNDEFINED_FORM = 31, "the form of an operand is not defined"
-    UNDEFINED_VERSION = 32, "the version is none that is defined"
-    NOT_ENDED = 33, "no opcode of 0 ends the unit"
+    UNDEFINED_VERSION = 32, "unknown version"
+    NOT_ENDED = 33, "the unit has no terminating opcode 0"
 
     # Of line number programs.
     NO_OPCODE = 40, "the length of an extended instruction holds no opcode"
     INSTRUCTION_PAST_END = 41, "the length of an extended instruction reaches past the program's end"
-    BAD_ADDRESS_SIZE = 42, "an address of no byte, or of more than 8"
+    BAD_ADDRESS_SIZE = 42, "an address size of 0 or above 8"
     REGISTER_OVERFLOW = 43, "a register does not fit 32 bits"
-    ADDRESS_DESCENDS = 44, "the address goes down within a sequence"
+    ADDRESS_DESCENDS = 44, "the address decreases within a sequence"
     SEQUENCE_NOT_ENDED = 45, "the program ends inside a sequence"
-    UNKNOWN_FORM = 46, "the form of a value is not known"
+    UNKNOWN_FORM = 46, "unknown form of a value"
     NO_FORMAT = 47, "entries without a format"
     NO_STANDARD_OPCODE = 48, "needs a standard opcode that opcode_base makes a special one"
     UNREACHABLE = 49, "no instruction leads to its op_index"

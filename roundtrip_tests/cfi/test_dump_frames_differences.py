@@ -217,7 +217,7 @@ def test_header_of_addresses(tmp_path: Path) -> None:
         ((Cie(START), Fde(octets("0b 41"))), r"FDE\[0\]\.instructions: DW_CFA_restore_state without"),
         (
             (Cie(START), Fde(octets("44 01") + X86_64.integer(0x1001, 8))),
-            r"FDE\[0\]\.instructions: the location moves back",
+            r"FDE\[0\]\.instructions: the location moves backwards",
         ),
         (
             (Cie(START), Fde(b"".join(b"\x06" + uleb(one) for one in range(257)) + ADVANCE)),

@@ -129,7 +129,9 @@ def test_initial_instructions_may_sign_the_return_address() -> None:
 
 @pytest.mark.parametrize("instructions", ["2d 41 2c", "2c 41 2d"])
 def test_the_two_ways_to_sign_do_not_mix(instructions: str) -> None:
-    with pytest.raises(ParseError, match="a return address signed in one way is changed in the other") as caught:
+    with pytest.raises(
+        ParseError, match="the return address is signed with one scheme and changed with the other"
+    ) as caught:
         rows_of(instructions, "01 00 01 78 1e", architecture="aarch64")
     assert place(caught.value) == (".eh_frame", 39, "FDE[0].instructions")
 

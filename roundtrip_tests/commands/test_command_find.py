@@ -317,7 +317,7 @@ BROKEN = {
     ),
     "broken FRE": (
         sframes(section(Fde(-0x80, 0x10, ROWS)).replace(octets("04 03 08"), octets("04 63 08"))),
-        ".sframe+0x30 (file 0x1b0): FDE[0].FRE: 3 is no size of stack offsets",
+        ".sframe+0x30 (file 0x1b0): FDE[0].FRE: 3 is not a valid size of stack offsets",
     ),
     "not sorted as flagged": (
         sframes(section(Fde(-0x70, 0x10, ROWS), Fde(-0x80, 0x10, ROWS), flags=SORTED)),

@@ -124,7 +124,7 @@ def test_version_1(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[bytes, str]] = {
     "more offsets than have a meaning": (
         section(Fde(0x1000, 16, (fre(0, 8, -16, -24, -32),))),
-        ".sframe+0x30 (file 0x1b0): FDE[0].FRE: not a number of data words that this version has",
+        ".sframe+0x30 (file 0x1b0): FDE[0].FRE: this version does not allow this number of data words",
     ),
     "an ABI that is not known": (
         GOOD[:4] + b"\x05" + GOOD[5:],

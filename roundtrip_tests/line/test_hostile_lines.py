@@ -52,7 +52,7 @@ def test_counts_of_entries_that_are_not_there(count: str, table: str) -> None:
     before = "" if table == "directories" else "00 00"
     with_format = Unit(END, 5, tables=f"{before} 01 01 08 {count} 2f00")
     end = len(with_format.data()) - 3
-    refused(with_format.data(), end, f"unit[0].{table}", "no zero byte ends the text")
+    refused(with_format.data(), end, f"unit[0].{table}", "the string has no terminating zero byte")
     without = Unit(END, 5, tables=f"{before} 00 {count}")
     refused(without.data(), len(without.data()) - 3, f"unit[0].{table}", "entries without a format")
     for unit in (with_format, without):
@@ -62,7 +62,7 @@ def test_counts_of_entries_that_are_not_there(count: str, table: str) -> None:
 
 def test_forms() -> None:
     unknown = Unit(END, 5, tables="01 01 7f 01 00")
-    refused(unknown.data(), COUNT_V5 + 3, "unit[0].directories", "form of a value is not known")
+    refused(unknown.data(), COUNT_V5 + 3, "unit[0].directories", "unknown form of a value")
     # No value is stored, so the form need not be known.
     no_value = Unit(END, 5, tables="01 01 7f 00 00 00")
     assert table_of(no_value).directories_of(0) == ()
@@ -149,7 +149,7 @@ def test_operands_that_are_cut() -> None:
         refused_program(f"01 {program}", 1, "ends inside a value")
     refused_program("01 0d 80", 1, "ends inside a value", opcode_base=14)
     for program in ("00 01 02", "00 0a 02 000000000000000000"):
-        refused_program(program, 0, "an address of no byte, or of more than 8")
+        refused_program(program, 0, "an address size of 0 or above 8")
 
 
 def test_registers_of_more_than_32_bits() -> None:

@@ -302,9 +302,9 @@ INSTRUCTIONS = [
     ("13 8080808080808080807f", "an offset is too large for an address"),  # -2**63
     ("2f 06 ffffffffffffffffff01", "an offset is too large for an address"),
     ("1d ffffffffffffffff", "an offset is too large for an address"),
-    ("01 ff0f000000000000", "the location moves back"),  # one before the start
-    ("44 01 0310000000000000", "the location moves back"),
-    ("01 ffffffffffffffff", "the location moves back"),
+    ("01 ff0f000000000000", "the location moves backwards"),  # one before the start
+    ("44 01 0310000000000000", "the location moves backwards"),
+    ("01 ffffffffffffffff", "the location moves backwards"),
 ]
 
 

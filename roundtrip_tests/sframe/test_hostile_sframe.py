@@ -126,19 +126,19 @@ def test_function_that_reaches_past_the_address_space() -> None:
 FRES = [
     pytest.param(40, "03000000", 54, "the record ends inside a value", id="one FRE more than there is"),
     pytest.param(44, "02", 54, "the record ends inside a value", id="wider starts than written"),
-    pytest.param(49, "00", 48, "not a number of data words that this version has", id="no offsets"),
-    pytest.param(49, "09", 48, "not a number of data words that this version has", id="four offsets"),
+    pytest.param(49, "00", 48, "this version does not allow this number of data words", id="no offsets"),
+    pytest.param(49, "09", 48, "this version does not allow this number of data words", id="four offsets"),
     pytest.param(
         49,
         "1f",
         48,
-        "not a number of data words that this version has",
+        "this version does not allow this number of data words",
         id="fifteen offsets",
     ),
-    pytest.param(49, "63", 48, "3 is no size of stack offsets", id="size 3"),
+    pytest.param(49, "63", 48, "3 is not a valid size of stack offsets", id="size 3"),
     pytest.param(52, "43", 51, "the record ends inside a value", id="offset of four bytes in one"),
-    pytest.param(51, "00", 51, "the start address is not above that of the FRE before", id="the same start twice"),
-    pytest.param(48, "05", 51, "the start address is not above that of the FRE before", id="descending starts"),
+    pytest.param(51, "00", 51, "the start address is not above that of the previous FRE", id="the same start twice"),
+    pytest.param(48, "05", 51, "the start address is not above that of the previous FRE", id="descending starts"),
 ]
 
 

@@ -223,7 +223,7 @@ def test_fre_type_that_is_none(kind: Kind, read: Reader, fretype: int) -> None:
 def test_size_code_3(kind: Kind, read: Reader, info: str) -> None:
     error = refused(read, kind.section(fres=f"00 03 08  04 {info} 10"))
     assert place(error) == (".sframe", kind.fres_offset() + 3, "FDE[0].FRE")
-    assert error.reason == "3 is no size of stack offsets"
+    assert error.reason == "3 is not a valid size of stack offsets"
 
 
 @EVERY_READER
@@ -231,14 +231,14 @@ def test_size_code_3(kind: Kind, read: Reader, info: str) -> None:
 def test_offset_count_above_3(kind: Kind, read: Reader, count: int) -> None:
     error = refused(read, kind.section(fres=f"00 03 08  04 {count << 1 | 1:02x} {'10' * 15}"))
     assert place(error) == (".sframe", kind.fres_offset() + 3, "FDE[0].FRE")
-    assert error.reason == "not a number of data words that this version has"
+    assert error.reason == "this version does not allow this number of data words"
 
 
 @WHO_LOOKS_UP
 def test_offset_count_0_says_nothing_of_a_pc(kind: Kind, read: Reader) -> None:
     error = refused(read, kind.section(fres="00 03 08  04 01"))
     assert place(error) == (".sframe", kind.fres_offset() + 3, "FDE[0].FRE")
-    assert error.reason == "not a number of data words that this version has"
+    assert error.reason == "this version does not allow this number of data words"
 
 
 def test_offset_count_0_is_printed_as_an_outermost_frame(kind: Kind) -> None:
@@ -252,7 +252,7 @@ def test_fres_that_do_not_ascend(kind: Kind) -> None:
         data = kind.section(Fde(count=3), fres=f"00 03 08  02 03 10  {second} 03 18")
         error = refused(TABLE, data)
         assert place(error) == (".sframe", kind.fres_offset() + 6, "FDE[0].FRE")
-        assert error.reason == "the start address is not above that of the FRE before"
+        assert error.reason == "the start address is not above that of the previous FRE"
         assert printed(data)[-1] == line(0x1000 + int(second, 16), "sp+24")
     # A look-up reads up to the first FRE past the PC, and no further.
     assert found(kind.section(Fde(count=3), fres="00 03 08  08 03 10  04 03 18"), 0x1007) == [(0, 8)]

@@ -152,7 +152,7 @@ def test_function_that_reaches_past_the_address_space() -> None:
 
 
 CUT = "the record ends inside a value"
-WORDS_BEYOND = "not a number of data words that this version has"
+WORDS_BEYOND = "this version does not allow this number of data words"
 FRES = [
     pytest.param(PLAIN, 44, "0300", 55, CUT, id="one FRE more than there is"),
     # A start of 0x300, and 08 as the info byte.
@@ -161,9 +161,9 @@ FRES = [
     pytest.param(PLAIN, 50, "1f", 49, WORDS_BEYOND, id="fifteen words, DEFAULT"),
     pytest.param(FLEX, 54, "0e", 53, WORDS_BEYOND, id="seven words, FLEX"),
     pytest.param(FLEX, 54, "1e", 53, WORDS_BEYOND, id="fifteen words, FLEX"),
-    pytest.param(PLAIN, 50, "63", 49, "3 is no size of stack offsets", id="size 3"),
+    pytest.param(PLAIN, 50, "63", 49, "3 is not a valid size of stack offsets", id="size 3"),
     pytest.param(PLAIN, 53, "43", 52, CUT, id="word of four bytes in one"),
-    pytest.param(FLEX, 50, "64", 49, "3 is no size of stack offsets", id="size 3, FLEX"),
+    pytest.param(FLEX, 50, "64", 49, "3 is not a valid size of stack offsets", id="size 3, FLEX"),
     pytest.param(FLEX, 54, "0c", 53, CUT, id="a sixth word that is not there, FLEX"),
 ]
 
@@ -181,7 +181,7 @@ def test_starts_that_do_not_ascend(where: int, text: str) -> None:
     with pytest.raises(ParseError) as caught:
         from_sframe(changed(PLAIN, where, text))
     assert place(caught.value) == (".sframe", 52, "FDE[0].FRE")
-    assert caught.value.reason == "the start address is not above that of the FRE before"
+    assert caught.value.reason == "the start address is not above that of the previous FRE"
 
 
 FLEXIBLE = "0100 00 01 00 00 04 39 08"

@@ -269,7 +269,7 @@ REFUSED = {
     "a name without an end": (
         ".debug_pubnames",
         "10000000 0200 00000000 00000000 01000000 6100"[:-2] + "61",
-        "set[0].name[0]: no zero byte ends the text",
+        "set[0].name[0]: the string has no terminating zero byte",
     ),
     "an offset that is cut": (
         ".debug_pubnames",
@@ -277,8 +277,8 @@ REFUSED = {
         "set[0].name[0]: the record ends",
     ),
     "a type of entry": (".debug_macinfo", "01 01 4100 07 00", "unit[0].entry[1]: the opcode is not defined"),
-    "no end of a unit": (".debug_macinfo", "01 01 4100", "unit[0].entry[1]: no opcode of 0 ends the unit"),
-    "a version of macros": (".debug_macro", "0600 00 00", "unit[0].header: the version is none that is defined"),
+    "no end of a unit": (".debug_macinfo", "01 01 4100", "unit[0].entry[1]: the unit has no terminating opcode 0"),
+    "a version of macros": (".debug_macro", "0600 00 00", "unit[0].header: unknown version"),
     "an opcode": (".debug_macro", body("0d"), "unit[0].entry[0]: the opcode is not defined"),
     "an opcode that version 4 does not have": (".debug_macro", body("0b 01 00", "00", "0400"), "unit[0].entry[0]: the"),
     "a form": (".debug_macro", body("01 20 01 10 20", "04"), "unit[0].header: the form of an operand is not defined"),

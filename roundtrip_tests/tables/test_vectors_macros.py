@@ -131,7 +131,7 @@ def test_opcodes_that_a_header_describes() -> None:
 @pytest.mark.parametrize(
     ("text", "has_headers", "said"),
     [
-        ("01 00 4100", False, r"\+0x4: unit\[0\]: no opcode of 0 ends the unit"),
+        ("01 00 4100", False, r"\+0x4: unit\[0\]: the unit has no terminating opcode 0"),
         ("01 00 4142", False, r"\+0x4: unit\[0\].entry\[0\].value: no zero byte in the remaining 2 bytes"),
         ("00 05 00", False, r"\+0x1: unit\[1\].entry\[0\]: the opcode 0x05 is not defined"),
         ("0600 00 00", True, r"unit\[0\].header.version"),

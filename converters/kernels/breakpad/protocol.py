@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class TextRow(IntEnum):
-    """What a row is in text that says changes: nothing that can be said, nothing new, a change, a new beginning."""
+    """How text that lists changes has a row: not expressible, unchanged, as a change, or as a new INIT record."""
 
     SKIPPED = 0
     SAME = 1
@@ -15,7 +15,7 @@ class TextRow(IntEnum):
 
 
 class LineKind(IntEnum):
-    """What a line of a symbol file is: with the longer of two heads, the shorter, or with numbers to be looked at."""
+    """What a line of a symbol file begins with: the longer of two prefixes, the shorter, or numbers to be checked."""
 
     LONGER = 0
     SHORTER = 1

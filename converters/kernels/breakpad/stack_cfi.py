@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """STACK CFI lines of functions, from the text of their rows' rules: addresses alone differ (Breakpad, STACK CFI).
 
-Strategy: runs twice, without room only to count. No line is looked at as an object.
+Strategy: runs twice; without space it only counts. No line becomes an object.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def put_word(
     out: U8,
     at: cython.longlong,
 ) -> cython.longlong:
-    """Copy a word, where there is room; return where the next one goes.
+    """Copy a word if there is space; return where the next one goes.
 
     It is written here as in text/printf.py: from another module it would be a call, which takes longer than the copy.
     """
@@ -85,7 +85,7 @@ def lines(
     row_step: ConstI64,
     out: U8,
 ) -> cython.longlong:
-    """The lines of functions, as far as `out` has room; return how many bytes they are.
+    """Write the lines of functions as far as `out` has space; return their size in bytes.
 
     Function f is `size[f]` bytes from `address[f]` on, with the rows job_first[job[f]] up to the next job's: of each
     its offset, and its step from the row before. A step has a kind and, in `words`, the rest of its line. `heads` is

@@ -45,7 +45,7 @@ def begins_with(
 @cython.inline
 @cython.exceptval(check=False)
 def digits_of(data: ConstU8, at: cython.longlong, end: cython.longlong, base: cython.int) -> cython.longlong:
-    """How many digits of a canonical number stand there, up to a space or the line's end; 0 where there is none."""
+    """The number of digits of a canonical number here, up to a space or the line's end; 0 if there is none."""
     count: cython.longlong = 0
     while at + count < end and (48 <= data[at + count] <= 57 or (base == 16 and 97 <= data[at + count] <= 102)):
         count += 1
@@ -81,7 +81,7 @@ def scan(
     rest: I64,
     end: I64,
 ) -> cython.longlong:
-    """The lines that begin with one of two heads, of which `longer` begins with `shorter`; return how many.
+    """Find the lines that begin with one of two prefixes, of which `longer` begins with `shorter`; return their count.
 
     Of each its index among all lines, where it begins, its `LineKind`, as many hexadecimal numbers as `numbers` says of
     that, and where what follows their space begins and ends. Columns have an element for each line there may be.
@@ -188,9 +188,9 @@ def write(
     values: ConstU64_2D,
     out: U8,
 ) -> cython.longlong:
-    """Lines of numbers in these bases, as far as `out` has room; return how many bytes they are.
+    """Write lines of numbers in these bases as far as `out` has space; return their size in bytes.
 
-    Before line n stands the text from before[n] up to before[n + 1] of `pool`.
+    Line n follows the text from before[n] up to before[n + 1] of `pool`.
     """
     at: cython.longlong = 0
     line: cython.longlong

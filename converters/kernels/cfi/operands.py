@@ -66,7 +66,7 @@ def factored(reader: Reader, value: cython.longlong, factor: cython.longlong) ->
 def operand(
     reader: Reader, kind: cython.int, byte: cython.int, code_factor: cython.longlong, data_factor: cython.longlong
 ) -> cython.longlong:
-    """One operand with its factor applied; of a block the size, with the reader behind the block."""
+    """One operand with its factor applied; for a block its size, with the reader after the block."""
     value: cython.ulonglong
     if kind == OP_INLINE_DELTA:
         return factored(reader, byte & INLINE_MASK, code_factor)

@@ -8,7 +8,7 @@ from ....schemas import cfi
 
 
 class EntryMark(IntEnum):
-    """What stands for the CIE's offset in an entry that has none."""
+    """What an entry without a CIE offset has in its place."""
 
     IS_CIE = -1
     IS_TERMINATOR = -2
@@ -16,7 +16,7 @@ class EntryMark(IntEnum):
 
 
 class Filled(IntEnum):
-    """The growing columns of the row kernel, as its `filled` counts them; FULL says which had no room."""
+    """The growing columns of the row kernel, as its `filled` counts them; FULL is the one that had no space."""
 
     ROWS = 0
     RULES = 1

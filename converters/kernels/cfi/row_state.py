@@ -3,7 +3,7 @@
 
 Strategy: rules are only ever appended. A row, a remembered state and a CIE's initial state each refer to a slice of
 them, so a row whose rules did not change shares the slice of the row before, and DW_CFA_restore_state is a reload. If a
-column is full, nothing is stored and the caller is told.
+column is full, nothing is stored and the caller is informed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Line number instructions one by one, for who prints them: what each does, and the registers behind it.
+"""Line number instructions one by one, for printing: what each does, and the registers after it.
 
-Strategy: the machine of `lines` keeps its place, so that a caller with room for some instructions goes on behind them.
+Strategy: the machine of `lines` keeps its place, so that a caller with space for some instructions can continue
+after them.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ def decode(
     effects: U8,
     values: U64_2D,
 ) -> cython.longlong:
-    """Run instructions from where the machine stands, as many as there is room for; return how many were run.
+    """Run instructions from the machine's position, as many as there is space for; return how many were run.
 
-    Of each the effect and a row of `Event`s. At a fault the reader stands at the instruction. Nothing is asked of the
+    Of each the effect and a row of `Event`s. At a fault the reader is at the instruction. Nothing is asked of the
     registers: addresses may go down.
     """
     reader: Reader = machine.reader

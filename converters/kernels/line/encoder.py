@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Rows of a line table as a line number program: for each row the shortest instructions there are.
 
-Strategy: what a row leaves in the registers is what the row says, so that the shortest way to each row is the shortest
+Strategy: the registers after a row are the row's own values, so that the shortest way to each row is the shortest
 program. Marks and registers cost what they cost; of line and address all ways are tried whose last instruction, a
-special opcode or DW_LNS_copy, makes the row. Runs twice, without room only to count.
+special opcode or DW_LNS_copy, makes the row. Runs twice; without space it only counts.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ FIXED_LIMIT = cython.declare(cython.ulonglong, 0x10000)
 class Encoder:
     """The registers, and what is written so far.
 
-    `fault` is not 0 where a row cannot be said. `way_*` is the shortest way found for line and address: `way_line`, by
+    `fault` is not 0 if a row cannot be encoded. `way_*` is the shortest way found for line and address: `way_line`, by
     DW_LNS_advance_line; `way_adds`, how many DW_LNS_const_add_pc; `way_advance`, by DW_LNS_advance_pc; `way_fixed`, by
     DW_LNS_fixed_advance_pc, -1 for none; `way_opcode`, what makes the row.
     """
@@ -87,7 +87,7 @@ class Encoder:
         self.writer.put(opcode)
 
     def put_extended(self, opcode: cython.int, size: cython.ulonglong) -> None:
-        """The head of an extended instruction with `size` bytes of operands."""
+        """The header of an extended instruction with `size` bytes of operands."""
         self.writer.put(EXTENDED)
         self.writer.put_uleb(size + 1)
         self.writer.put(opcode)
@@ -242,7 +242,7 @@ class Encoder:
         free: cython.ulonglong,
         delta: cython.ulonglong,
     ) -> None:
-        """The way by DW_LNS_fixed_advance_pc, and what the opcode has to take of bytes that it has no room for."""
+        """The way by DW_LNS_fixed_advance_pc, and the bytes beyond its range, which the opcode has to advance."""
         rest: cython.ulonglong = 0
         if delta >= FIXED_LIMIT:
             if self.fixed_only or self.maximum_operations > 1:
@@ -372,7 +372,7 @@ def programs(
     flags: ConstU8,
     end: I64,
 ) -> cython.longlong:
-    """Write the programs of all units behind one another; return how many rows were written (all, but for a fault).
+    """Write the programs of all units one after the other; return how many rows were written (all, unless at a fault).
 
     Unit u has the sequences sequences[sequence_first[u]] up to the next unit's, of each the rows from its `first_row`
     up to the next one's. `end` gets where each unit's program ends.

@@ -76,7 +76,7 @@ REGISTER_MAX = cython.declare(cython.longlong, 0xFFFFFFFF)
 @cython.final
 @cython.cclass
 class Machine:
-    """The registers, what the header says, and the instruction decoded last.
+    """The registers, the header's parameters, and the instruction decoded last.
 
     `standard` and `extended` have the effect of each opcode. Of the instruction: `at`, where it starts; `opcode`, the
     adjusted one of a special opcode, the second one of an extended instruction; `is_extended`; `advance`, what the
@@ -123,7 +123,7 @@ class Machine:
         self.view = 0
 
     def begin_row(self) -> None:
-        """The registers behind a row."""
+        """The registers after a row."""
         self.discriminator = 0
         self.marks = 0
 
@@ -141,7 +141,7 @@ class Machine:
     def step(self) -> cython.int:
         """Decode the next instruction and apply it; return its effect. At a fault the reader's place has no meaning.
 
-        Behind a row the caller calls `begin_row`, behind the row of an end of sequence `begin_sequence`.
+        After a row the caller calls `begin_row`, after the row of an end of sequence `begin_sequence`.
         """
         reader: Reader = self.reader
         self.at = reader.offset
@@ -249,10 +249,10 @@ class Machine:
 @cython.final
 @cython.cclass
 class Rows:
-    """The columns that rows, sequences and files that programs define go to, or, where these have no room, their counts
+    """The columns for rows, sequences and files that programs define, or, where these have no space, their counts
     alone: `row`, `sequence`, `defined`.
 
-    A sequence has its unit and the number of the row behind its last; a defined file its unit and the offset of its
+    A sequence has its unit and the number of the row after its last; a defined file its unit and the offset of its
     name.
     """
 
@@ -341,7 +341,7 @@ class Rows:
 @cython.cfunc
 @cython.exceptval(check=False)
 def run_unit(machine: Machine, rows: Rows, number: cython.longlong) -> cython.void:
-    """Run the program that the machine stands in, up to its end or a fault."""
+    """Run the program that the machine is in, up to its end or a fault."""
     reader: Reader = machine.reader
     effect: cython.int
     while reader.offset < machine.end:
@@ -370,7 +370,7 @@ def run_unit(machine: Machine, rows: Rows, number: cython.longlong) -> cython.vo
 @cython.exceptval(-1, check=False)
 def run(machine: Machine, unit: ConstI64_2D, rows: Rows) -> cython.longlong:
     """Run the programs of all units; return how many were run (all, but for a fault in the next one). At a fault the
-    reader stands at the instruction."""
+    reader is at the instruction."""
     number: cython.longlong
     for number in range(unit.shape[0]):
         machine.enter(unit, number)

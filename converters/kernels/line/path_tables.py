@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Directories and files of line number program headers, value by value, by the forms that the headers say.
+"""Directories and files of line number program headers, value by value, by the forms that the headers declare.
 
 Strategy: up to version 4 a table has one format for all and ends with a zero byte, from 5 on formats and a count of
-its own. Runs twice, without room only to count. What a value says is not looked at.
+its own. Runs twice; without space it only counts. Values are not interpreted.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ IS_UNKNOWN = cython.declare(cython.int, int(Storage.UNKNOWN))
 @cython.final
 @cython.cclass
 class Tables:
-    """The columns that tables go to, or, where these have no room, their counts alone: `formats`, `values`.
+    """The columns for tables, or, where these have no space, only their counts: `formats`, `values`.
 
-    `storages` has the storage of each form, by its number; `chosen` is room for 256, those of the table that is read.
+    `storages` has the storage of each form, by its number; `chosen` has space for 256, those of the table that is read.
     Up to version 4 the formats of table t of a unit (0: directories, 1: files) are the next old_count[t] of the `old`
     ones. Table 2u + t of unit u has the formats (their contents and forms) from `first_format` on and the values from
     `first_value` on, up to the next table's, and starts at `place`; of a value its number (see shared/values.py),
@@ -75,7 +75,7 @@ class Tables:
         self.formats = self.values = self.old = 0
 
     def begin(self, table: cython.longlong, at: cython.longlong) -> None:
-        """What a table starts with, or what stands behind the last one."""
+        """What a table starts with, or what follows the last one."""
         if table < self.first_value.shape[0]:
             self.place[table] = at
             self.first_format[table] = self.formats
@@ -149,7 +149,7 @@ class Tables:
 def read(reader: Reader, unit: ConstI64_2D, tables: Tables) -> cython.longlong:
     """Read both tables of each unit; return how many tables were read (all, but for a fault in the next one).
 
-    At a fault the reader stands in the value.
+    At a fault the reader is in the value.
     """
     index: cython.longlong
     which: cython.int

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class UnitField(IntEnum):
-    """What kernels are told of a unit of `.debug_line`: section offsets, sizes in bytes, and the header's fields."""
+    """What kernels take of a unit of `.debug_line`: section offsets, sizes in bytes, and the header's fields."""
 
     HEADER = 0  # where the tables of directories and files start
     PROGRAM = 1
@@ -24,10 +24,10 @@ class UnitField(IntEnum):
 
 
 class Event(IntEnum):
-    """What a kernel says of each line number instruction that it ran, in 64 bits each.
+    """What a kernel gives for each line number instruction that it ran, in 64 bits each.
 
     ADVANCE is by how much the address went on, in bytes, or the operation pointer where instructions hold several; LINE
-    and ADDRESS are the registers behind it; VIEW counts rows of one address, this one not; WORD is left to callers.
+    and ADDRESS are the registers after it; VIEW counts rows at one address, without this one; WORD is for callers.
     """
 
     OFFSET = 0

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Reads that every kernel shares: fixed integers, LEB128 and DW_EH_PE values, each bounded by the record's end.
 
-Strategy: a `Reader` is where a kernel stands. Once something is wrong it holds a fault and does not move;
+Strategy: a `Reader` is a kernel's position. Once something is wrong it holds a fault and does not move;
 kernels look at the fault once a record. Values are those that the reference engine gives.
 """
 
@@ -130,9 +130,9 @@ class Reader:
         return value
 
     def pointer(self, encoding: cython.int, address_size: cython.int) -> cython.ulonglong:
-        """The address that a DW_EH_PE value stands for, modulo 2**64; callers cut it to the address size.
+        """The address that a DW_EH_PE value encodes, modulo 2**64; callers cut it to the address size.
 
-        A stored 0 stands for no address, whatever its application: `was_zero` says so.
+        A stored 0 means no address, whatever its application: `was_zero` is then set.
         """
         application: cython.int = encoding & APPLICATION_MASK
         size: cython.int

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """One value of a form, by how the form is stored: of line number program headers and of macro entries.
 
-Strategy: what a value says is not looked at; texts and blocks are passed over, and told by their size.
+Strategy: values are not interpreted; texts and blocks are skipped, and given by their size.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def skip_bytes(reader: Reader, size: cython.ulonglong, fault: cython.int) -> cyt
 @cython.cfunc
 @cython.exceptval(check=False)
 def stored_value(reader: Reader, storage: cython.int, offset_size: cython.int) -> cython.ulonglong:
-    """One value: a number, or, of a string, a block and 16 bytes, how many bytes it has; the reader is behind it."""
+    """One value: a number, or the size in bytes of a string, a block or 16 bytes; the reader is then after it."""
     at: cython.longlong
     start: cython.longlong = reader.offset
     size: cython.ulonglong

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Pieces of one array of bytes behind one another in another."""
+"""Pieces of one array of bytes, joined in another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def join(
     pieces: ConstI64,
     joined: U8,
 ) -> cython.longlong:
-    """Put the pieces of these numbers into `joined`, as far as it has room; return how many bytes they are.
+    """Copy the pieces with these numbers into `joined` as far as it has space; return their size in bytes.
 
     Piece p is the `size[p]` bytes of `data` from `start[p]` on.
     """

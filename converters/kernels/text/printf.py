@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Text of many records by templates: words and numbers behind one another, as C's printf puts them.
+"""Text of many records by templates: words and numbers in a row, in the formats of C's printf.
 
-Strategy: runs twice, without room only to count. No record is looked at as an object.
+Strategy: runs twice; without space it only counts. No record becomes an object.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def put_word(
     out: U8,
     at: cython.longlong,
 ) -> cython.longlong:
-    """Copy a word, where there is room; return where the next piece goes."""
+    """Copy a word if there is space; return where the next piece goes."""
     byte: cython.longlong
     if at + size <= out.shape[0]:
         if cython.compiled:
@@ -105,7 +105,7 @@ def fill(
     values: ConstU64_2D,
     out: U8,
 ) -> cython.longlong:
-    """The text of records, as far as `out` has room; return how many bytes it is.
+    """Write the text of records as far as `out` has space; return its size in bytes.
 
     Record r is template[r] with a row of values. A template has the steps first_step[t] up to the next one's: of each
     a `Step`, its argument (the number of a word, or of a value of the row), and the least width of a number.
