@@ -34,7 +34,8 @@ def files() -> list[Any]:
 
 
 def texts_at(bounds: U64, pieces: _Pieces, texts: Sequence[object], numbers: dict[str, int]) -> Index:
-    """The text in force from each bound to the next, as a number shared by equal texts; NOTHING where there is none."""
+    """The text in force from each bound to the next, as a number shared by equal texts; NOTHING where there is no
+    row."""
     number = [numbers.setdefault(str(text), len(numbers)) for text in texts]
     return np.array([*number, NOTHING], np.int64)[_paint(bounds, pieces)[0]]
 

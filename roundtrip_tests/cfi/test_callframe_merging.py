@@ -1,4 +1,4 @@
-"""Several `.eh_frame` or `.debug_frame` sections merged into one: which FDE wins, and where each pointer leads."""
+"""Several `.eh_frame` or `.debug_frame` sections merged into one: which FDE wins, and what each pointer leads to."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_datarel_counts_from_what_gccs_unwinder_takes(tmp_path: Path) -> None:
     assert only(read_elf(without, ".eh_frame")).start == (1 << 64) - 0x2000
 
 
-# --- augmentations that nobody knows -------------------------------------------------------------------------------
+# --- unknown augmentations -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("kernels")

@@ -91,7 +91,7 @@ def test_files(name: str, which: str, tmp_path: Path) -> None:
     agree(tmp_path / "file")
 
 
-# --- what GNU as and ld 2.47 make ----------------------------------------------------------------------------------
+# --- made by GNU as and ld 2.47 ------------------------------------------------------------------------------------
 
 ASSEMBLER = """
  .cfi_sections .eh_frame, .debug_frame
@@ -147,7 +147,7 @@ def test_assembled_files(machine: int, encoding: str, tmp_path: Path) -> None:
     assert by_us(tmp_path / "file", interpreted=True).count(b"FDE") == 4
 
 
-# --- texts that readelf printed -----------------------------------------------------------------------------------
+# --- readelf's texts ----------------------------------------------------------------------------------------------
 
 # readelf 2.47.50.20261021 -wNF, and -wNf, of FROZEN in an ELF file for x86-64.
 EVERY = every_instruction(X86_64)

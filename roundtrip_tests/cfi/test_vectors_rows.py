@@ -84,7 +84,7 @@ def test_the_eight_register_machine_of_the_dwarf_text() -> None:
 
 
 def test_foo_3_of_the_riscv_text() -> None:
-    """Stack Unwinding by CFI (RISC-V), table 1 and the dump behind it; sp is r2, ra is r1."""
+    """Stack Unwinding by CFI (RISC-V), table 1 and the dump after it; sp is r2, ra is r1."""
     cie = "10000000 00000000 03 7a5200 01 7c 01 01 1b  0d 02  00"  # zR, factors 1 and -4, def_cfa_register sp
     fde = """
         18000000  18000000  # length 24, CIE pointer

@@ -45,7 +45,7 @@ llvm = pytest.mark.oracle("sid-llvm")
 EVERY_VERSION = pytest.mark.parametrize("version", VERSIONS)
 
 
-# --- what tools make ------------------------------------------------------------------------------------------------
+# --- made by tools --------------------------------------------------------------------------------------------------
 
 
 GCC_OPTIONS = ["-gdwarf-2", "-gdwarf-3", "-gdwarf-4", "-g", "-g -gz", "-g -gdwarf64", "-gdwarf-4 -ffunction-sections"]
@@ -108,7 +108,7 @@ def test_llvm(triple: str, version: int, tmp_path: Path) -> None:
     assert rows_of(read_lines(path)) == rows_of_llvm(path)
 
 
-# --- what is made by hand -------------------------------------------------------------------------------------------
+# --- made by hand ---------------------------------------------------------------------------------------------------
 
 REST = "00 04 81 01 02 03  00 03 09 80 01  00 02 11 07  0d 05"
 EVERY_TARGET = pytest.mark.parametrize("name", ["x86_64", "mips", "s390x", "arm"])

@@ -48,7 +48,8 @@ def test_fields_that_may_not_be_0(field: str) -> None:
 @pytest.mark.parametrize("count", ["ffffffffffffffff0f", "ffffffffffffffffff01", "ff7f"])
 @pytest.mark.parametrize("table", ["directories", "files"])
 def test_counts_of_entries_that_are_not_there(count: str, table: str) -> None:
-    """0x0fffffffffffffff, and 2**64 - 1: with a format the entries end with the header, without one there are none."""
+    """0x0fffffffffffffff, and 2**64 - 1: with a format, reading stops at the end of the header; without one,
+    immediately."""
     before = "" if table == "directories" else "00 00"
     with_format = Unit(END, 5, tables=f"{before} 01 01 08 {count} 2f00")
     end = len(with_format.data()) - 3

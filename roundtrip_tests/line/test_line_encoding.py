@@ -105,7 +105,7 @@ def test_what_special_opcodes_are_left(kernels: str) -> None:
         to_debug_line(replace(table, units=replace(table.units, opcode_base=np.full(1, 5, np.uint8))))
 
 
-# --- beside assemblers -----------------------------------------------------------------------------------------------
+# --- compared with assemblers ----------------------------------------------------------------------------------------
 
 
 def no_longer(path: Path) -> tuple[int, int]:

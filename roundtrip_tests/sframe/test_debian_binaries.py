@@ -46,7 +46,8 @@ FIGURES = {
     "libsystemd-shared": AtLeast(6_900, 36_000, 2_800_000),
     "openjdk-21-jre-headless": AtLeast(25_000, 150_000, 11_000_000),
 }
-# Rules `DW_CFA_register: r11 in rN`, and functions that have one, in s390x's files of 2026-10, rounded down. No r14 is.
+# Rules `DW_CFA_register: r11 in rN`, and functions that have one, in s390x's files of 2026-10, rounded down. None is
+# for r14.
 IN_REGISTERS = {
     "libc6": (80, 70),
     "libstdc++6": (45, 35),

@@ -87,7 +87,7 @@ def test_rows_are_where_execution_finds_the_frames(one: Written) -> None:
     assert (found.signatures > 2_000) == is_signed, "qemu signs return addresses"
 
 
-# --- what the judgement would notice -----------------------------------------------------------------------
+# --- what the judgement must notice ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

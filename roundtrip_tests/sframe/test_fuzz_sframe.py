@@ -26,7 +26,7 @@ EVERY_SEED = pytest.mark.parametrize("name", sframe_seeds())
 
 
 def looked_up(data: bytes, address: int) -> object:
-    """The FRE at PCs around each function of the sound section, wherever the section is."""
+    """The FRE at PCs around each function of the original section, at any section address."""
     at = find_fres(data, pcs_of(address), address)
     return [column.tolist() for column in (at.fde, at.found, at.fres.start, at.fres.info, at.fres.words)]
 

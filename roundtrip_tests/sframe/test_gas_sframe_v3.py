@@ -209,7 +209,7 @@ def test_a_changed_word_is_seen_by_both_comparisons(tests: GasTests, tmp_path: P
     assert differences(original, said(changed)) == ["+11..+15: gas says sp+40 u c-16, we say sp+40 u c-24"]
 
 
-# --- sources of our own that gas gets wrong, or leaves out --------------------------------------------------------
+# --- our own sources that gas gets wrong, or omits ----------------------------------------------------------------
 
 
 class Fault(NamedTuple):

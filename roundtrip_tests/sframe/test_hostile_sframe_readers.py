@@ -142,7 +142,7 @@ def test_the_section_that_the_cases_change_is_good(kind: Kind) -> None:
     assert printed(data) == [*head(0, 0x1000, 16), line(0x1000, "sp+8"), line(0x1004, "sp+16")]
 
 
-# --- counts and offsets that lead outside ---------------------------------------------------------------------
+# --- counts and offsets that lead outside the section ---------------------------------------------------------
 
 
 @EVERY_READER
@@ -215,7 +215,7 @@ def test_fre_type_that_is_none(kind: Kind, read: Reader, fretype: int) -> None:
     assert place(error) == (".sframe", HEADER, "FDE[0].func_info.fretype")
 
 
-# --- FREs that lie --------------------------------------------------------------------------------------------
+# --- malformed FREs -------------------------------------------------------------------------------------------
 
 
 @EVERY_READER
@@ -258,7 +258,7 @@ def test_fres_that_do_not_ascend(kind: Kind) -> None:
     assert found(kind.section(Fde(count=3), fres="00 03 08  08 03 10  04 03 18"), 0x1007) == [(0, 8)]
 
 
-# --- FDEs that lie --------------------------------------------------------------------------------------------
+# --- malformed FDEs -------------------------------------------------------------------------------------------
 
 
 def test_pcmask_block_of_0(kind: Kind) -> None:

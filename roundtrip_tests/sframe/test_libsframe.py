@@ -45,7 +45,7 @@ MAX_WORDS = 6  # MAX_NUM_DATAWORDS
 BEYOND = 32  # bytes that are looked up before the first and after the last function
 
 
-# --- what libsframe says --------------------------------------------------------------------------------------
+# --- libsframe's answers --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session", name="libsframe")
@@ -262,7 +262,7 @@ def assert_functions_are_answered(
     assert expected.differences(theirs, pcs, where) == []
 
 
-# --- sections of all sorts ------------------------------------------------------------------------------------
+# --- drawn sections -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.oracle

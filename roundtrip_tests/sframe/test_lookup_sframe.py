@@ -107,7 +107,7 @@ def test_fdes_that_overlap() -> None:
         00 03 08
     """)
     assert fres_found(data, 0x1007, 0x1008, 0x100F, 0x1010, 0x101F) == [(0, 0), (1, 0), (1, 0), NOWHERE, NOWHERE]
-    # In the table, the function that starts first has them all.
+    # In the table, all of them belong to the function that starts first.
     assert found_in(from_sframe(data), 0x1007, 0x1008, 0x100F, 0x1010, 0x101F) == [(0, 0)] * 5
 
 

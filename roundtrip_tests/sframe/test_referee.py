@@ -17,7 +17,7 @@ def differences(cfi: str, sframe: str, **options: list[tuple[int, int]]) -> list
     return [(difference.kind, difference.start, difference.end) for difference in found]
 
 
-# --- what can be said -------------------------------------------------------------------------------------
+# --- what can be encoded ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

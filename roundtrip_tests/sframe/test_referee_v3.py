@@ -17,7 +17,7 @@ from ..support.judges.referee import Kind
 from ..support.texts.dumps import AARCH64, AMD64, S390X, frame_of, rows_of
 from ..support.texts.readelf_text import FrameRows, RowText, frame_rows, parse_sframe_rows, sframe_rows
 
-# --- what can be said -------------------------------------------------------------------------------------
+# --- what can be encoded ----------------------------------------------------------------------------------
 
 SAYABLE = [
     # As in version 2.

@@ -161,7 +161,7 @@ def test_values_without_room_are_refused() -> None:
         write_address_ranges(large)
 
 
-# --- what is wrong ----------------------------------------------------------------------------------------------------
+# --- findings ---------------------------------------------------------------------------------------------------------
 
 
 def ranges(*pairs: tuple[int, int], unit: int = 0, address_size: int = 8, trailing: bytes = b"") -> bytes:

@@ -132,7 +132,7 @@ def test_sections_of_gcc_are_written_as_they_were(variant: Variant, debug_folder
         assert check_macros(one, macro_sources(strings)).sentences() == ()
 
 
-# --- what is wrong ----------------------------------------------------------------------------------------------------
+# --- findings ---------------------------------------------------------------------------------------------------------
 
 BASE, END = "03 00 01 ", "04 "
 

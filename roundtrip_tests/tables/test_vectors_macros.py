@@ -162,7 +162,7 @@ def test_what_cannot_be_built(entry: MacroEntry) -> None:
         build_macros((MacroUnit(None, (entry,)),), "little")
 
 
-# --- the root entry of a unit, which says where its macros and their strings are ---
+# --- the root entry of a unit, which gives the offsets of its macros and their strings ---
 
 ROOT = """
     0005 01 08 00000000         # version, unit_type, address_size, debug_abbrev_offset

@@ -42,7 +42,7 @@ class Difference(NamedTuple):
     found: list[str]
 
 
-# --- what a section says --------------------------------------------------------------------------------------
+# --- the content of a section ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
