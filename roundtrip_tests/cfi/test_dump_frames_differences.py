@@ -1,5 +1,4 @@
-"""Where `unwindkit dump --frames` and `--frames-interp` differ from readelf 2.47's text, as listed in
-docs/commands/dump.md.
+"""How `unwindkit dump --frames` and `--frames-interp` differ from readelf 2.47, as listed in docs/commands/dump.md.
 
 Strategy: where readelf misreads a section, our text is compared with what readelf prints for an equivalent section that
 it understands; what we refuse has its offset and reason.

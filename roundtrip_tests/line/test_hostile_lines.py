@@ -121,7 +121,7 @@ def test_standard_opcode_lengths_behind_the_header() -> None:
 
 
 def refused_program(program: str, at: int, reason: str, **fields: object) -> None:
-    """The program `at` whose byte an instruction is refused."""
+    """Check that the instruction at byte `at` of the program is refused."""
     unit = replace(PLAIN, program=program, **fields)
     start = len(unit.data()) - len(bytes.fromhex(program))
     refused(unit.data(), start + at, "unit[0].program", reason)

@@ -1,5 +1,4 @@
-"""The main conversion on Debian's own binaries of each architecture, judged by readelf 2.47 at every PC; and the byte
-laws.
+"""The main conversion on Debian's binaries of each architecture, judged by readelf 2.47 at every PC; the byte laws.
 
 Strategy: the files are from Debian sid, unpacked, never run. Each is converted, the section put into a separate file,
 and `readelf --sframe` of that compared with `readelf -wNF` of the binary. Sid moves: figures are lower bounds.

@@ -1,5 +1,4 @@
-"""An `.sframe` that is already there: `info` reports what it really covers, `sframe` replaces all of them with one of
-ours.
+"""Existing `.sframe` sections: `info` reports what each really covers, `sframe` replaces them all with one of ours.
 
 Strategy: programs with what real linkers leave: none, bytes of another version, the PLT and `_start` alone, two headers
 in one section, several sections. What they cover is counted here, from readelf 2.47's FDEs (V1, which it does not read:

@@ -1,5 +1,7 @@
-"""AArch64 and s390x programs with a written SFrame section: they run under qemu as before, readelf finds the CFI's rows
-in them, and each row describes the real frame when the program gets there.
+"""AArch64 and s390x programs with a written SFrame section: readelf's rows and runs under qemu confirm it.
+
+Strategy: they run as before, readelf finds the CFI's rows in them, and each row describes the real frame when the
+program gets there.
 
 `shadow_stack` judges what a run finds; these tests also check that it would notice wrong rows.
 """

@@ -1,5 +1,4 @@
-"""gas 2.44's own tests of SFrame V2, converted by us: correct by readelf 2.47, and equal to what gas writes except for
-its choices.
+"""gas 2.44's own tests of SFrame V2, converted by us: judged by readelf 2.47, and equal to gas's but for its choices.
 
 Strategy: see gas_tests.py; V2 is without the PC-relative flag here. `GAS_DIFFERS` names each difference.
 """

@@ -1,5 +1,4 @@
-"""gas 2.47's own tests of SFrame V3, converted by us: correct by readelf 2.47, and equal to what gas writes except for
-its choices.
+"""gas 2.47's own tests of SFrame V3, converted by us: judged by readelf 2.47, and equal to gas's but for its choices.
 
 Strategy: see gas_tests.py. `GAS_DIFFERS` names each difference; `FAULTS` are sources that gas is known to get wrong.
 """

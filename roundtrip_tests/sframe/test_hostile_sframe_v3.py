@@ -1,5 +1,4 @@
-"""Hostile `.sframe` sections of version 3: each fault gives ParseError with section, offset and record, in every
-reader.
+"""Hostile `.sframe` sections of version 3: a ParseError with section, offset and record in every reader.
 
 Strategy: two sections made by hand, one with FLEX words, of which each case changes some bytes; both engines.
 """

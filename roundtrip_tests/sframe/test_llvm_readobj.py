@@ -1,5 +1,4 @@
-"""LLVM's reader (llvm-readobj 22 of Debian sid) finds the same in our V2 sections as readelf and the CFI, entry by
-entry.
+"""LLVM's reader (llvm-readobj 22 of Debian sid) agrees with readelf and the CFI on our V2 sections, entry by entry.
 
 Strategy: real files are written with FREs shared and with neighbours merged; LLVM's text is parsed completely and
 compared with readelf's of the same bytes, with the FDEs' fields from our reader, and with the file's own CFI.

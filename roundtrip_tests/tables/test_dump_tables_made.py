@@ -1,5 +1,4 @@
-"""Look-up tables and macros made by hand, dumped by us and by readelf 2.47; and their differences, as listed in
-docs/commands/dump.md.
+"""Look-up tables and macros made by hand, dumped by us and by readelf 2.47; differences: docs/commands/dump.md.
 
 Strategy: sections with every byte written out here, in a file of any machine; a difference is compared with what
 readelf prints for an equivalent section that it understands, or with the words of the specification.

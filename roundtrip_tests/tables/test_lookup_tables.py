@@ -1,6 +1,6 @@
 """Look-up tables as columns: the kernels read the same as the reference engine; written back; findings.
 
-Strategy: hypothesis draws whole sections for both engines to read; each kind of finding has separate bytes.
+Strategy: hypothesis draws whole sections for both engines to read; each kind of finding has an example of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Macro information as columns: the kernel reads the same as the reference engine; written back; findings.
 
-Strategy: hypothesis draws whole sections for both engines to read; each rule of DWARF4 6.3 has separate bytes that
-break it alone.
+Strategy: hypothesis draws whole sections for both engines to read; each rule of DWARF4 6.3 has an example that breaks
+it alone.
 """
 
 from __future__ import annotations

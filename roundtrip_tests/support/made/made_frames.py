@@ -1,5 +1,4 @@
-"""Call frame information made by hand for any machine, byte order and address size, in an ELF file that readelf
-accepts.
+"""Call frame information made by hand for any machine, byte order and address size, in ELF files for readelf.
 
 Strategy: entries are packed here field by field, without the product's schemas; lengths and pointers are correct unless
 a test sets others. `by_us` and `by_readelf` print the same file.

@@ -1,5 +1,4 @@
-"""Files with line number programs, by hand, by compilers and assemblers; what readelf and llvm-dwarfdump print for
-them.
+"""Files with line number programs, by hand, compilers and assemblers; readelf's and llvm-dwarfdump's output for them.
 
 Strategy: no product code but the two dumps and the table's rows. An assembler source sets every register by `.loc`, for
 GNU as and llvm-mc alike.

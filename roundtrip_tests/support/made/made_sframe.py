@@ -1,5 +1,4 @@
-"""`.sframe` sections made by hand, field by field, including ones that no tool would write; dumped by readelf and by
-us.
+"""`.sframe` sections made by hand, field by field, even such as no tool writes; dumped by readelf and by us.
 
 Strategy: a test gives the fields that it is about, and all others are filled in so that counts and offsets are correct.
 """

@@ -1,5 +1,4 @@
-"""gas's own tests of SFrame, of some release: assembled by it or another, converted by us, and the content of each
-section.
+"""gas's own tests of SFrame, of some release: assembled by it or another, converted by us; what each section has.
 
 Strategy: a source is assembled with call frame information only, which we convert, and as its test prescribes, which
 makes gas's SFrame; both are linked at one address. `differences` are what only one of the two sections contains.

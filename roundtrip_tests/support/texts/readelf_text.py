@@ -31,8 +31,8 @@ Flags = npt.NDArray[np.bool_]
 class RowText:
     """One row of -wF, the four columns that matter. `u`: no rule (also where there is no such column).
 
-    Added from the instructions: `undefined` for DW_CFA_undefined; the operations of `exp` and `vexp`, as `exp(breg7
-    160; deref)`; the RA ends in `[s]` where it is signed, `[pc]` where signed with the PC.
+    From the instructions: `undefined` for DW_CFA_undefined; the operations of `exp`
+    and `vexp`, as in `exp(breg7 160; deref)`; the RA ends in `[s]` where it is signed, `[pc]` where signed with the PC.
     """
 
     cfa: str

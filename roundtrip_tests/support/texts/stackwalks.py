@@ -1,5 +1,4 @@
-"""Breakpad's own programs, from the npm package `minidump`: symbol stores, and the walks that `minidump_stackwalk`
-prints.
+"""Breakpad's own programs, from the npm package `minidump`: symbol stores, and `minidump_stackwalk`'s walks.
 
 Strategy: no product code but the one function whose text is judged. A store is a folder NAME/ID/NAME.sym; the walk is
 read from the human-readable text, which gives registers and how each frame was found.
