@@ -297,7 +297,7 @@ def test_header_of_a_section() -> None:
         01 1b 03 3b         # version; eh_frame_ptr pcrel sdata4, fde_count udata4, table datarel sdata4
         fccfffff 02000000   # 0x2000 - 0x5004; rows
         00c0ffff 40d0ffff   # 0x1000 - 0x5000; its FDE, the third: 0x2040 - 0x5000
-        00e0ffff 18d0ffff   # 0x3000; the first FDE, behind the CIE
+        00e0ffff 18d0ffff   # 0x3000; the first FDE, after the CIE
     """).hex(" ")  # fmt: skip
     with pytest.raises(BuildError, match="0x1000 is more than 2 GiB from the header at 0x100000000"):
         to_eh_frame_hdr(data, 0x2000, 1 << 32, "x86_64")

@@ -73,8 +73,8 @@ S390X = octets(f"""
     00000002      # num_fdes
     00000005      # num_fres
     0000001b      # fre_len
-    00000002      # fdeoff: two bytes behind the auxiliary header
-    0000002c      # freoff: two bytes behind the FDEs
+    00000002      # fdeoff: two bytes after the auxiliary header
+    0000002c      # freoff: two bytes after the FDEs
     aabbccdd      # the auxiliary header
     eeee          # a gap
     fffff000      # FDE[0]: 0x1000 before the section
@@ -89,7 +89,7 @@ S390X = octets(f"""
     02 00 0000    # PCINC, ADDR4
     eeee          # a gap
     {S390X_FRES}
-    5a            # behind the FRE sub-section
+    5a            # after the FRE sub-section
 """)
 
 

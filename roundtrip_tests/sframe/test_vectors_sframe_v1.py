@@ -66,7 +66,7 @@ AARCH64: dict[ByteOrder, bytes] = {
         04                    # auxiliary header of four bytes
         02000000 05000000     # num_fdes, num_fres
         19000000              # fre_len: a byte more than the FREs
-        02000000 26000000     # fdeoff: two bytes behind the auxiliary header; freoff: two behind 2 * 17
+        02000000 26000000     # fdeoff: two bytes after the auxiliary header; freoff: two after 2 * 17
         aabbccdd eeee
         00100000 0c000000 00000000 03000000 00   # FDE[0]: 0x1000 on, 12 bytes; key A, ADDR1
         0c100000 00000100 0b000000 02000000 22   # FDE[1]: 0x100c on, 65536 bytes; key B (0x20), ADDR4 (2)
@@ -77,7 +77,7 @@ AARCH64: dict[ByteOrder, bytes] = {
         00000000 03 00        # FDE[1] +0
         04000000 a3 1001      # +4: one offset of two bytes: CFA = SP + 272; signed
         5a                    # in the FRE sub-section, no FDE's
-        5a                    # behind it
+        5a                    # after it
     """),
     "big": octets("""
         dee2 01 01 01 00 00   # version 1, sorted, AArch64 big-endian
