@@ -118,12 +118,14 @@ def rerun(page: Path, console: Console, folder: Path) -> tuple[str, int, int]:
     """A page with what its commands print now; the number of blocks that ran, and of examples in Python that fail."""
     shutil.copytree(console.files, folder, symlinks=True)
     ran = failed = 0
-    names: dict[str, object] = {}  # of the page's examples in Python
+    names: dict[str, object] = {}  # of the page's examples in Python: one continues another
+    is_continuous = True
 
     def replaced(found: re.Match[str]) -> str:
-        nonlocal ran, failed
+        nonlocal ran, failed, is_continuous
         language, block = found.groups()
-        if not console.can_run(block):
+        if not console.can_run(block) or (language == "pycon" and not is_continuous):
+            is_continuous &= language != "pycon"
             return found[0]
         ran += 1
         if language == "console":

@@ -162,13 +162,13 @@ def test_registers_of_more_than_32_bits() -> None:
 
 def test_addresses_that_go_down() -> None:
     first = set_address(0x2000, PLAIN)
-    refused_program(f"{first} 01 {set_address(0x1FFF, PLAIN)} 01 {END}", 23, "goes down")
-    refused_program(f"{first} 01 02 ffffffffffffffffff01 01 {END}", 23, "goes down")
+    refused_program(f"{first} 01 {set_address(0x1FFF, PLAIN)} 01 {END}", 23, "decreases")
+    refused_program(f"{first} 01 02 ffffffffffffffffff01 01 {END}", 23, "decreases")
     # A sequence may begin at any address.
     table = table_of(replace(PLAIN, program=f"{first} 01 {END} {set_address(0x1000, PLAIN)} 01 {END}"))
     assert table.rows.address.tolist() == [0x2000, 0x2000, 0x1000, 0x1000]
     # op_index is reset to 0 while the address is unchanged.
-    refused_program(f"02 01 01 09 0000 01 {END}", 6, "goes down", maximum_operations=4)
+    refused_program(f"02 01 01 09 0000 01 {END}", 6, "decreases", maximum_operations=4)
 
 
 def test_a_sequence_without_its_end() -> None:
@@ -184,7 +184,7 @@ def test_advances_by_anything_end() -> None:
 
 def test_tables_that_cannot_be_written() -> None:
     table = table_of(replace(PLAIN, program=PROGRAM_BYTES))
-    with pytest.raises(BuildError, match=r"row\[1\]: the address goes down"):
+    with pytest.raises(BuildError, match=r"row\[1\]: the address decreases"):
         to_debug_line(replace(table, rows=replace(table.rows, address=table.rows.address[[1, 0, 2, 3]])))
     with pytest.raises(BuildError, match=r"row\[0\].end_sequence: is set before the last row of the sequence"):
         to_debug_line(replace(table, rows=replace(table.rows, flags=table.rows.flags | 4)))

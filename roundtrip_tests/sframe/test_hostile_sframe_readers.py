@@ -169,14 +169,14 @@ def test_num_fdes_times_their_size_overflows_32_bits(kind: Kind, read: Reader) -
 def test_freoff_past_the_end(kind: Kind, read: Reader, freoff: int, fre_len: int) -> None:
     error = refused(read, kind.section(freoff=freoff, fre_len=fre_len))
     assert place(error) == (".sframe", 0, "header.fre_len")
-    assert error.reason.startswith(f"the sub-section reaches to {HEADER + freoff + fre_len:#x}, the section to ")
+    assert error.reason.startswith(f"the sub-section ends at {HEADER + freoff + fre_len:#x}, the section at ")
 
 
 @EVERY_READER
 def test_auxiliary_header_longer_than_the_section(kind: Kind, read: Reader) -> None:
     error = refused(read, kind.section(auxhdr_len=255))
     assert place(error) == (".sframe", 0, "header.num_fdes")
-    assert error.reason.startswith(f"the sub-section reaches to {HEADER + 255 + kind.fde_size:#x}, the section to ")
+    assert error.reason.startswith(f"the sub-section ends at {HEADER + 255 + kind.fde_size:#x}, the section at ")
     # This one pushes only the FREs out of the section: they are what is missing.
     assert place(refused(read, kind.section(auxhdr_len=6))) == (".sframe", 0, "header.fre_len")
 

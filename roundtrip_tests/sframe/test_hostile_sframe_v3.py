@@ -88,7 +88,7 @@ HEADERS = [
     (3, "07", 3, "header.flags", "has the bits 0x2, which version 3 does not define"),
     (3, "0d", 3, "header.flags", "has the bits 0x8, which version 3 does not define"),
     (3, "85", 3, "header.flags", "has the bits 0x80, which version 3 does not define"),
-    (4, "04", 4, "header.abi_arch", "is s390x's, in a little-endian section"),
+    (4, "04", 4, "header.abi_arch", "is the ABI of s390x, but the section is little-endian"),
     (5, "f0", 5, "header.cfa_fixed_fp_offset", "is -16, expected 0 for x86_64"),
     (6, "f0", 6, "header.cfa_fixed_ra_offset", "is -16, expected -8 for x86_64"),
     (8, "02000000", 0, "header.num_fdes", "the sub-section ends at 0x3c, the section at 0x37"),
