@@ -184,7 +184,7 @@ class Encoder:
     def try_last(
         self, line: cython.longlong, opcode: cython.int, room: cython.longlong, delta: cython.ulonglong
     ) -> None:
-        """The ways that end in `opcode`, which may take up to `room` operation advances of `delta` bytes, behind a line
+        """The ways that end in `opcode`, which may take up to `room` operation advances of `delta` bytes, after a line
         advance of `line`. `opcode` is DW_LNS_copy, or the special opcode without an operation advance."""
         size: cython.longlong = 1
         free: cython.ulonglong = cython.cast(cython.ulonglong, room)
@@ -308,7 +308,7 @@ class Encoder:
         self.op_index = op_index
 
     def check_order(self, address: cython.ulonglong, op_index: cython.ulonglong) -> None:
-        """A fault where the operation pointer would go down, as readers have it, or is none."""
+        """A fault if the operation pointer that readers compute would decrease, or does not exist."""
         if op_index >= self.maximum_operations:
             self.fault = UNREACHABLE
         elif address == self.address:
