@@ -22,7 +22,8 @@ class Section:
     """The bytes of one section and where they are.
 
     `address` is the virtual address of the first byte; `file_offset` is relative to the ELF file, and
-    None for bytes from elsewhere (a decompressed section, a buffer); `address_size` is in bytes.
+    None for bytes from elsewhere (a decompressed section, a buffer); `address_size` is in bytes. `stored_name` is the
+    name in the section headers (`.zdebug_line` for the compressed `.debug_line`), "" if there are none.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Section:
     file_offset: int | None = None
     byte_order: ByteOrder = "little"
     address_size: int = 8
+    stored_name: str = ""
 
     @classmethod
     def of(
@@ -41,6 +43,11 @@ class Section:
 
     def __len__(self) -> int:
         return len(self.data)
+
+    @property
+    def listed_name(self) -> str:
+        """The name as dumps print it."""
+        return self.stored_name or self.name
 
 
 class FormatError(Exception):

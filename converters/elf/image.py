@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from elftools.elf.enums import ENUM_D_TAG
 from ...schemas.section import ByteOrder, ParseError, Section, order_code
 from ..arch.table import Architecture, architecture_of
 from ..arrays import furthest_before
+from .compression import ZDEBUG, CompressedBytes, compressed_bytes, decompress, plain_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,10 @@ MAX_NAME = 255
 
 @dataclass(frozen=True, slots=True)
 class ElfSection:
-    """A section header. `type` is SHT_... or the number; sizes and offsets in bytes, `link` and `info` as stored."""
+    """A section header. `type` is SHT_... or the number; sizes and offsets in bytes, `link` and `info` as stored.
+
+    `size` is that in the file (`ElfImage.content_size`). `name` is `.debug_line` for `.zdebug_line`, the `stored_name`.
+    """
 
     name: str
     type: str | int
@@ -54,6 +57,7 @@ class ElfSection:
     link: int = 0
     info: int = 0
     entry_size: int = 0
+    stored_name: str = ""
 
     @property
     def is_nobits(self) -> bool:
@@ -62,7 +66,12 @@ class ElfSection:
 
     @property
     def is_compressed(self) -> bool:
-        """Whether its bytes in the file are compressed (SHF_COMPRESSED)."""
+        """Whether its bytes in the file are compressed: SHF_COMPRESSED, or GNU's `.zdebug_*`."""
+        return self.has_compression_header or self.stored_name.startswith(ZDEBUG)
+
+    @property
+    def has_compression_header(self) -> bool:
+        """Whether the section is SHF_COMPRESSED."""
         return bool(self.flags & SH_FLAGS.SHF_COMPRESSED)
 
     @property
@@ -119,15 +128,30 @@ class ElfImage:
         if header.is_nobits:
             reason = "is NOBITS: this is a separate debug file; the stripped file has the bytes"
             raise ParseError(header.name, None, "sh_type", reason)
+        raw, compressed = self._stored(header)
+        data, offset = (raw, header.file_offset) if compressed is None else (decompress(compressed), None)
+        order, size = self.byte_order, self.address_size
+        return Section(header.name, data, header.address, offset, order, size, header.stored_name)
+
+    def content_size(self, header: ElfSection) -> int:
+        """The size of a section's content in bytes: of a compressed one the size that it states, without decompressing
+        it. Raises ParseError."""
+        if header.is_nobits or not header.is_compressed:
+            return header.size
+        compressed = self._stored(header)[1]
+        return header.size if compressed is None else compressed.size
+
+    def _stored(self, header: ElfSection) -> tuple[memoryview, CompressedBytes | None]:
+        """The bytes of a section in the file, and how they are compressed, None if they are not. Raises ParseError."""
         end = header.file_offset + header.size
         if end > len(self.data):
             reason = f"reaches to {end:#x} in a file of {len(self.data):#x} bytes"
             raise ParseError(header.name, None, "sh_size", reason)
-        if header.is_compressed:
-            data, offset = _decompressed(self, header), None
-        else:
-            data, offset = self.data[header.file_offset : end], header.file_offset
-        return Section(header.name, data, header.address, offset, self.byte_order, self.address_size)
+        raw = self.data[header.file_offset : end]
+        if not header.is_compressed:
+            return raw, None
+        has_chdr = header.has_compression_header
+        return raw, compressed_bytes(header.name, raw, has_chdr, self.address_size, self.byte_order)
 
 
 # Files that are mistaken for ELF: the offset of the magic number, the magic number, and what the file is.
@@ -219,59 +243,30 @@ def _sections(elf: ELFFile, mapping: mmap.mmap, headers: list[Header]) -> tuple[
         start = headers[names_index]["sh_offset"]
         end = min(start + headers[names_index]["sh_size"], len(mapping))
     return tuple(
-        ElfSection(
-            name=_name_at(mapping, start + header["sh_name"], end),
-            type=header["sh_type"],
-            flags=header["sh_flags"],
-            address=header["sh_addr"],
-            file_offset=header["sh_offset"],
-            size=header["sh_size"],
-            index=index,
-            link=header["sh_link"],
-            info=header["sh_info"],
-            entry_size=header["sh_entsize"],
-        )
+        _section(index, header, _name_at(mapping, start + header["sh_name"], end))
         for index, header in enumerate(headers)
+    )
+
+
+def _section(index: int, header: Header, stored_name: str) -> ElfSection:
+    return ElfSection(
+        name=plain_name(stored_name),
+        type=header["sh_type"],
+        flags=header["sh_flags"],
+        address=header["sh_addr"],
+        file_offset=header["sh_offset"],
+        size=header["sh_size"],
+        index=index,
+        link=header["sh_link"],
+        info=header["sh_info"],
+        entry_size=header["sh_entsize"],
+        stored_name=stored_name,
     )
 
 
 def _name_at(mapping: mmap.mmap, offset: int, end: int) -> str:
     """The string at a file offset, up to its zero byte, to `end`, or to MAX_NAME bytes."""
     return mapping[offset : min(end, offset + MAX_NAME)].partition(b"\0")[0].decode(errors="backslashreplace")
-
-
-def _decompressed(image: ElfImage, header: ElfSection) -> memoryview:
-    """The bytes of an SHF_COMPRESSED section (gABI: an Elf_Chdr, then zlib).
-
-    Not by pyelftools, which inflates whatever the stream holds before it compares sizes.
-    """
-    from elftools.elf.enums import ENUM_ELFCOMPRESS_TYPE
-
-    raw = image.data[header.file_offset : header.file_offset + header.size]
-    word = image.address_size
-    # ch_type has 4 bytes, followed by 4 reserved bytes in ELF64; ch_size and ch_addralign are words.
-    header_size, size_at = (24, 8) if word == 8 else (12, 4)
-    if len(raw) < header_size:
-        reason = f"{len(raw)} bytes do not hold a compression header of {header_size}"
-        raise ParseError(header.name, 0, "Chdr", reason)
-    kind = int.from_bytes(raw[:4], image.byte_order)
-    size = int.from_bytes(raw[size_at : size_at + word], image.byte_order)
-    if kind != ENUM_ELFCOMPRESS_TYPE["ELFCOMPRESS_ZLIB"]:
-        raise ParseError(header.name, 0, "ch_type", f"compression type {kind} is not supported, only zlib is")
-    try:
-        # One byte more than ch_size reveals a wrong size without inflating everything.
-        engine = zlib.decompressobj()
-        data = engine.decompress(raw[header_size:], min(size, MAX_INFLATION * len(raw)) + 1)
-    except zlib.error as error:
-        raise ParseError(header.name, header_size, "compressed data", str(error)) from error
-    if len(data) != size:
-        found = f"more than {size:#x}" if len(data) > size else f"{len(data):#x}"
-        raise ParseError(header.name, size_at, "ch_size", f"is {size:#x}, but the data inflates to {found} bytes")
-    return memoryview(data)
-
-
-# zlib's maximum compression ratio is about 1032.
-MAX_INFLATION = 1040
 
 
 def covered_bytes(image: ElfImage, start: NDArray[np.uint64], end: NDArray[np.uint64]) -> tuple[int, int]:

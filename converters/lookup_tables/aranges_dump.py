@@ -25,7 +25,7 @@ def address_ranges_text(section: Section) -> Iterator[bytes]:
     """The text, in chunks of some thousand lines. Raises ParseError."""
     table = read_address_ranges(section)
     range_size = table.range_size
-    yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
+    yield f"Contents of the {section.listed_name} section:\n\n".encode(errors="surrogateescape")
 
     def heading(index: int) -> bytes:
         columns = "Address            Length" if range_size[index] > _NARROW else "Address    Length"

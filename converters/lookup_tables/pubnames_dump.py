@@ -30,7 +30,7 @@ def _kind_name(kind: int) -> str:
 def names_text(section: Section) -> Iterator[bytes]:
     """The text, in chunks of some thousand lines. Raises ParseError."""
     table = read_pubnames(section)
-    yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
+    yield f"Contents of the {section.listed_name} section:\n\n".encode(errors="surrogateescape")
     columns = "Offset  Kind          Name" if table.has_attributes else "Offset\tName"
 
     def heading(index: int) -> bytes:

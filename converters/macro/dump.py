@@ -61,7 +61,7 @@ def entry_name(has_headers: bool, opcode: int) -> str:
 def macro_text(section: Section, sources: MacroSources) -> Iterator[bytes]:
     """The text, in chunks of some thousand lines. Raises ParseError."""
     table = read_macros(section)
-    yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
+    yield f"Contents of the {section.listed_name} section:\n\n".encode(errors="surrogateescape")
 
     offset_size = table.offset_size
     has_line, has_opcodes = table.flag("debug_line_offset"), table.flag("opcode_operands_table")

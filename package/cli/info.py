@@ -45,7 +45,8 @@ def _info_text(found: FileInfo) -> str:
     ]
     for section in found.sections:
         version = "" if section.version is None else f" version {section.version}"
-        lines.append(f"{section.name}{version}: {section.size:,} bytes at {section.address:#x}")
+        stored = "" if section.stored_size is None else f" ({section.stored_size:,} compressed)"
+        lines.append(f"{section.name}{version}: {section.size:,} bytes{stored} at {section.address:#x}")
         if section.fault:
             lines.append(f"  not readable: {section.fault}")
         elif section.rows is None:

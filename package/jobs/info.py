@@ -20,6 +20,7 @@ from . import StrPath
 class SectionInfo:
     """One section of unwind information. `fault` is the reason why it could not be read; the counts are then None.
 
+    `size` is that of the content; a compressed section has `stored_size` bytes in the file, any other None.
     `rows` counts the rows of all functions, `distinct_runs` the row runs that they share; `covered_bytes` counts bytes
     of executable sections. `opaque` functions have an unknown augmentation, and no rules. `disagreements` are
     sentences about how an `.eh_frame_hdr` contradicts the `.eh_frame`; None for other sections, and if an `.eh_frame`
@@ -37,6 +38,7 @@ class SectionInfo:
     opaque: int | None = None
     fault: str | None = None
     disagreements: tuple[str, ...] | None = None
+    stored_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ def _section_info(laid: LaidOut, header: ElfSection, frames: list[tuple[Section,
     image = laid.image
     about = SectionInfo(header.name, header.address, header.size)
     try:
+        if header.is_compressed:
+            about = replace(about, size=image.content_size(header), stored_size=header.size)
         section = relocate(laid, image.sections[header.index])
         if header.name == ".eh_frame_hdr":
             return _section_info_hdr(about, section, image, frames)

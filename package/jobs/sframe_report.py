@@ -69,7 +69,7 @@ def report_of(
         code_bytes=code,
         covered_bytes=covered,
         cfi_section=table.source,
-        cfi_bytes=sum(section.size for section in image.named(table.source)),
+        cfi_bytes=sum(image.content_size(section) for section in image.named(table.source)),
         address=address,
         **coverage(is_written, refusals),
         **sframe_figures(encoded),

@@ -65,7 +65,7 @@ def cfi_text(
     """Yield the text in pieces of some thousand lines. `machine`, EM_..., is for register names. Raises ParseError."""
     entries = decode_entries(section, dialect)
     found = _row_lines(entries, machine) if interpreted else _instruction_lines(entries, machine)
-    yield f"Contents of the {section.name} section:\n\n".encode(errors="surrogateescape")
+    yield f"Contents of the {section.listed_name} section:\n\n".encode(errors="surrogateescape")
     # The run of a terminator is -1, for which values_at gives 0 lines.
     count = values_at(np.where(found.is_silent, 0, np.diff(found.first_of)), entries.run, 0)
     shown = entries.at(pcs)

@@ -91,7 +91,7 @@ class _Files:
 
 def decoded_line_text(dump: LineDump) -> Iterator[bytes]:
     """The text, in chunks. Raises ParseError."""
-    yield f"Contents of the {dump.section.name} section:\n\n".encode(errors="surrogateescape")
+    yield f"Contents of the {dump.section.listed_name} section:\n\n".encode(errors="surrogateescape")
     templates = Templates(Event, _TEMPLATES)
     for unit in range(len(dump.headers)):
         files = _files(dump, unit)

@@ -70,7 +70,7 @@ _HP_NAMES = {
 
 def raw_line_text(dump: LineDump) -> Iterator[bytes]:
     """The text, in chunks. Raises ParseError."""
-    yield f"Raw dump of debug contents of section {dump.section.name}:\n\n".encode(errors="surrogateescape")
+    yield f"Raw dump of debug contents of section {dump.section.listed_name}:\n\n".encode(errors="surrogateescape")
     templates = Templates(Event, _TEMPLATES)
     for unit in range(len(dump.headers)):
         yield _header_text(dump, unit)

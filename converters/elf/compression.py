@@ -1,0 +1,115 @@
+"""Compressed sections: SHF_COMPRESSED with zlib or zstd (gABI), and GNU's older `.zdebug_*` sections.
+
+Strategy: the size that the header states bounds what is decompressed, and is itself bounded by the compressed bytes.
+Not by pyelftools, which inflates whatever the stream holds before it compares sizes.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from dataclasses import dataclass
+
+from elftools.elf.enums import ENUM_ELFCOMPRESS_TYPE
+
+from ...schemas.section import ByteOrder, ParseError
+
+ELFCOMPRESS_ZLIB: int = ENUM_ELFCOMPRESS_TYPE["ELFCOMPRESS_ZLIB"]
+ELFCOMPRESS_ZSTD = 2
+
+ZDEBUG, DEBUG = ".zdebug_", ".debug_"
+# The header of a `.zdebug_*` section: this, and the size as 8 bytes, most significant first.
+ZDEBUG_MAGIC = b"ZLIB"
+ZDEBUG_HEADER_SIZE = 12
+
+# zlib's maximum ratio is about 1032. zstd's is 32,000, for a single repeated byte; sections of debugging information
+# have ratios below 100, and a file must not expand to memory without bound.
+MAX_INFLATION = 1040
+# A zstd decoder allocates a frame's window before it reads the content. All decoders should accept 8 MiB (RFC 8878,
+# 3.1.1.1.2); a larger window than the section itself has no use.
+LEAST_WINDOW_LOG, LARGEST_WINDOW_LOG = 23, 31
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedBytes:
+    """The bytes of a compressed section: a header of `header_size` bytes and compressed data; `size` is the
+    decompressed size that the header states, at offset `size_at`, and `method` is ELFCOMPRESS_..."""
+
+    name: str
+    raw: memoryview
+    method: int
+    size: int
+    size_at: int
+    header_size: int
+
+
+def plain_name(name: str) -> str:
+    """A section's name without GNU's mark for compression: `.debug_line` for `.zdebug_line`."""
+    return DEBUG + name.removeprefix(ZDEBUG) if name.startswith(ZDEBUG) else name
+
+
+def compressed_bytes(
+    name: str, raw: memoryview, has_chdr: bool, address_size: int, byte_order: ByteOrder
+) -> CompressedBytes | None:
+    """Read the compression header of a section. `has_chdr`: it is SHF_COMPRESSED, not a `.zdebug_*` section; one of
+    these without its magic number is not compressed, as in readelf, and the result is None. Raises ParseError."""
+    if not has_chdr:
+        if bytes(raw[: len(ZDEBUG_MAGIC)]) != ZDEBUG_MAGIC or len(raw) < ZDEBUG_HEADER_SIZE:
+            return None
+        size_at = len(ZDEBUG_MAGIC)
+        size = int.from_bytes(raw[size_at:ZDEBUG_HEADER_SIZE], "big")
+        return CompressedBytes(name, raw, ELFCOMPRESS_ZLIB, size, size_at, ZDEBUG_HEADER_SIZE)
+    # ch_type has 4 bytes, followed by 4 reserved bytes in ELF64; ch_size and ch_addralign are words.
+    header_size, size_at = (24, 8) if address_size == 8 else (12, 4)
+    if len(raw) < header_size:
+        reason = f"{len(raw)} bytes do not hold a compression header of {header_size}"
+        raise ParseError(name, 0, "Chdr", reason)
+    method = int.from_bytes(raw[:4], byte_order)
+    if method not in (ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD):
+        raise ParseError(name, 0, "ch_type", f"compression type {method} is unknown: 1 is zlib, 2 is zstd")
+    size = int.from_bytes(raw[size_at : size_at + address_size], byte_order)
+    return CompressedBytes(name, raw, method, size, size_at, header_size)
+
+
+def decompress(found: CompressedBytes) -> memoryview:
+    """The decompressed bytes, exactly as many as the header states. Raises ParseError."""
+    # One byte more than the stated size reveals a wrong size without decompressing everything.
+    limit = min(found.size, MAX_INFLATION * len(found.raw)) + 1
+    engine = _zstd if found.method == ELFCOMPRESS_ZSTD else _zlib
+    data = engine(found, limit)
+    if len(data) != found.size:
+        size = f"more than {limit - 1:#x}" if len(data) >= limit else f"{len(data):#x}"
+        reason = f"is {found.size:#x}, but the data inflates to {size} bytes"
+        raise ParseError(found.name, found.size_at, "ch_size", reason)
+    return memoryview(data)
+
+
+def _zlib(found: CompressedBytes, limit: int) -> bytes:
+    """At most `limit` bytes of a zlib stream. Raises ParseError."""
+    try:
+        return zlib.decompressobj().decompress(found.raw[found.header_size :], limit)
+    except zlib.error as error:
+        raise ParseError(found.name, found.header_size, "compressed data", str(error)) from error
+
+
+def _zstd(found: CompressedBytes, limit: int) -> bytes:
+    """At most `limit` bytes of Zstandard frames, of which a linker may write several. Raises ParseError."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+
+    window = min(max(limit.bit_length(), LEAST_WINDOW_LOG), LARGEST_WINDOW_LOG)
+    options = {int(zstd.DecompressionParameter.window_log_max): window}
+    pieces: list[bytes] = []
+    at, left = found.header_size, limit
+    while at < len(found.raw) and left:
+        try:
+            # The frame alone: the bytes after it would be copied once per frame.
+            size = zstd.get_frame_size(found.raw[at:])
+            pieces.append(zstd.ZstdDecompressor(options=options).decompress(found.raw[at : at + size], left))
+        except zstd.ZstdError as error:
+            reason = f"is not a valid Zstandard frame: {str(error).rpartition(': ')[2]}"
+            raise ParseError(found.name, at, "compressed data", reason) from error
+        at, left = at + size, left - len(pieces[-1])
+    return b"".join(pieces)
