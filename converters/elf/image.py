@@ -8,10 +8,8 @@ objects follow links and trust counts. Its exceptions become a ParseError.
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +23,7 @@ from ...schemas.section import ByteOrder, ParseError, Section, order_code
 from ..arch.table import Architecture, architecture_of
 from ..arrays import furthest_before
 from .compression import ZDEBUG, CompressedBytes, compressed_bytes, decompress, plain_name
+from .inputs import Input, input_name, map_input
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +37,10 @@ PN_XNUM = 0xFFFF
 
 # Names of interest are shorter; in a hostile file, a name may be as long as the file.
 MAX_NAME = 255
+
+
+# Types of images that are not ELF files: the bytes of one section, and a Breakpad symbol file.
+RAW_SECTION, SYMBOL_FILE = "raw section", "symbol file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,10 @@ class ElfSection:
 
 @dataclass(frozen=True, slots=True)
 class ElfImage:
-    """An open ELF file. `type` is ET_..., `machine` EM_...; `loaded`: address and memory size of each PT_LOAD."""
+    """An open ELF file. `type` is ET_..., `machine` EM_...; `loaded`: address and memory size of each PT_LOAD.
+
+    A raw section and a symbol file are images, too, with one section, and the `type` RAW_SECTION or SYMBOL_FILE.
+    """
 
     path: str
     type: str | int
@@ -92,6 +98,11 @@ class ElfImage:
     loaded: tuple[tuple[int, int], ...]
     sections: tuple[ElfSection, ...]
     data: memoryview
+
+    @property
+    def is_elf(self) -> bool:
+        """Whether it was made from an ELF file, and not from a raw section or a symbol file."""
+        return self.type not in (RAW_SECTION, SYMBOL_FILE)
 
     @property
     def load_address(self) -> int:
@@ -129,7 +140,8 @@ class ElfImage:
             reason = "is NOBITS: this is a separate debug file; the stripped file has the bytes"
             raise ParseError(header.name, None, "sh_type", reason)
         raw, compressed = self._stored(header)
-        data, offset = (raw, header.file_offset) if compressed is None else (decompress(compressed), None)
+        offset = header.file_offset if compressed is None and self.is_elf else None
+        data = raw if compressed is None else decompress(compressed)
         order, size = self.byte_order, self.address_size
         return Section(header.name, data, header.address, offset, order, size, header.stored_name)
 
@@ -165,31 +177,29 @@ _OTHER_KINDS = (
 )
 
 
-def open_elf(path: str | os.PathLike[str]) -> ElfImage:
-    """Open an ELF file. Raises OSError, and ParseError if it is not ELF or its headers are malformed."""
-    with Path(path).open("rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            raise ParseError("", None, "", "the file is empty")
-        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return _image(path, mapping)
+def open_elf(source: Input) -> ElfImage:
+    """Open an ELF file: a path, bytes in memory, or a binary stream.
+
+    Raises OSError, and ParseError if it is not ELF or its headers are malformed.
+    """
+    return elf_of_mapping(input_name(source), map_input(source))
 
 
-def elf_of_bytes(name: str, data: bytes) -> ElfImage:
-    """As `open_elf`, for a file's bytes (at least one)."""
-    mapping = mmap.mmap(-1, len(data))
-    mapping[:] = data
-    return _image(name, mapping)
+def elf_of_bytes(name: str, data: bytes | memoryview) -> ElfImage:
+    """As `open_elf`, for bytes of a file called `name`."""
+    return elf_of_mapping(name, map_input(data))
 
 
-def _image(path: str | os.PathLike[str], mapping: mmap.mmap) -> ElfImage:
+def elf_of_mapping(name: str, mapping: mmap.mmap) -> ElfImage:
+    """As `open_elf`, for all bytes of a file called `name`."""
     if mapping[:4] != b"\x7fELF":
-        kind = next((name for place, magic, name in _OTHER_KINDS if mapping[place : place + len(magic)] == magic), None)
+        kind = next((kind for place, magic, kind in _OTHER_KINDS if mapping[place : place + len(magic)] == magic), None)
         raise ParseError("", None, "", "not an ELF file" + (f" but {kind}" if kind else ""))
     try:
         elf = ELFFile(mapping)
         headers = list(_section_headers(elf, mapping))
         return ElfImage(
-            path=os.fspath(path),
+            path=name,
             type=elf["e_type"],
             machine=elf["e_machine"],
             address_size=elf.elfclass // 8,

@@ -6,7 +6,6 @@ at the end addresses are made relative to their sections again.
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from ...schemas.section import ParseError, Section
 from ..cfi.read import table_from_cfi
 from ..elf.admission import supported_architecture
 from ..elf.image import ElfImage, open_elf
+from ..elf.inputs import Input
 from ..elf.relocation import LaidOut, lay_out, place_addresses, relocate
 from ..table.cut import overlay
 from ..table.model import UnwindTable, concatenate, table_of
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (EH_FRAME, DEBUG_FRAME)}
 ALL = "all"
+STACK_CFI = "STACK CFI"  # in the place of a section's name: the records of a symbol file
 
 
-def read_elf(path: str | os.PathLike[str], section: str | None = None) -> UnwindTable:
-    """The unwind table of an ELF file.
+def read_elf(path: Input, section: str | None = None) -> UnwindTable:
+    """The unwind table of an ELF file: a path, bytes in memory, or a binary stream.
 
     `section` names `.eh_frame`, `.debug_frame` or `.sframe`. None takes `.eh_frame`, or `.debug_frame` if that has no
     functions. "all" takes both: `.eh_frame` where it has a function, `.debug_frame` elsewhere. Several sections of the
@@ -43,7 +44,7 @@ def read_elf(path: str | os.PathLike[str], section: str | None = None) -> Unwind
 
 
 def table_of_image(image: ElfImage, section: str | None = None) -> UnwindTable:
-    """As `read_elf`, for an open file."""
+    """As `read_elf`, for an open file, or the only section of a raw section or a symbol file."""
     supported_architecture(image)
     laid = lay_out(image)
     table = table_of_laid_out(laid, section)
@@ -80,6 +81,8 @@ def table_of_laid_out(laid: LaidOut, section: str | None = None) -> UnwindTable:
     if section is not None and section != ALL:
         return _read(laid, section)
     image = laid.image
+    if not image.is_elf:
+        return _read(laid, image.sections[-1].name)
     present = [name for name in DIALECTS if image.named(name)]
     if not present:
         raise ParseError("", None, "", "has no call frame information: neither .eh_frame nor .debug_frame")
@@ -109,6 +112,10 @@ def table_of_section(image: ElfImage, section: Section) -> UnwindTable:
         from ..sframe.read import table_from_sframe  # not needed for most files
 
         return table_from_sframe(section)
+    if section.name == STACK_CFI:
+        from ..breakpad.stack_cfi.read import from_stack_cfi
+
+        return from_stack_cfi(bytes(section.data), supported_architecture(image).name, image.load_address)
     if section.name not in DIALECTS:
         raise ParseError(section.name, None, "", "is not a section of unwind information")
     bases = PointerBases(data=image.data_base)

@@ -6,7 +6,6 @@ directories and files are picked by the content types of their entry formats; eq
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from ...schemas.wire import Block, SizedBlock
 from ..arrays import group_numbers, ranks, starts_of, starts_of_ends
 from ..elf.admission import only_section
 from ..elf.image import ElfImage, open_elf
+from ..elf.inputs import Input
 from ..elf.relocation import LaidOut, lay_out, relocate
 from ..kernels import engine, views
 from ..kernels.calls import form_storages, reader_of
@@ -47,8 +47,8 @@ WORD = 8  # the size in bytes of the largest number
 NUMBERS = (DW_LNCT.directory_index, DW_LNCT.timestamp, DW_LNCT.size)
 
 
-def read_lines(path: str | os.PathLike[str]) -> LineTable:
-    """The line table of an ELF file's `.debug_line`.
+def read_lines(path: Input) -> LineTable:
+    """The line table of the `.debug_line` of an ELF file: a path, bytes in memory, or a binary stream.
 
     In a relocatable file, addresses are offsets in their sections. Raises OSError, and ParseError if the section is
     missing or malformed.

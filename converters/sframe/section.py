@@ -98,10 +98,7 @@ def _bits(values: NDArray[np.uint8], record: type, name: str) -> NDArray[np.uint
 def sframe_columns(section: Section) -> SframeColumns:
     """Read a section of any version; the magic number gives the byte order. Raises ParseError."""
     section, version = _identify(section)
-    if len(section) < sframe.HEADER_SIZE:
-        reason = f"{len(section)} bytes do not hold a header of {sframe.HEADER_SIZE}"
-        raise ParseError(section, 0, "header", reason)
-    header = np.frombuffer(section.data[: sframe.HEADER_SIZE], dtype_of(sframe.Header, section.byte_order))[0]
+    header = _header(section)
     architecture = _architecture(section, header)
     fdes_offset, fres_offset = _sub_sections(section, header, version)
     size = sframe.FDE_SIZES[version]
@@ -191,6 +188,12 @@ def section_version(section: Section) -> int:
     return int(np.frombuffer(preamble, dtype_of(sframe.Preamble, section.byte_order))[0]["version"])
 
 
+def section_architecture(section: Section) -> Architecture:
+    """The architecture of the header's ABI. Raises ParseError."""
+    section, _ = _identify(section)
+    return _architecture(section, _header(section))
+
+
 def _identify(section: Section) -> tuple[Section, SFRAME_VERSION]:
     """The section with its own byte order, and its version. Raises ParseError for an unknown version."""
     version = section_version(section)
@@ -198,6 +201,15 @@ def _identify(section: Section) -> tuple[Section, SFRAME_VERSION]:
         known = ", ".join(str(int(one)) for one in SFRAME_VERSION)
         raise ParseError(section, 2, "header.version", f"unknown version {version}, expected one of {known}")
     return replace(section, byte_order=_byte_order(section)), SFRAME_VERSION(version)
+
+
+def _header(section: Section) -> np.void:
+    """The header of a section of a known version."""
+    if len(section) < sframe.HEADER_SIZE:
+        reason = f"{len(section)} bytes do not hold a header of {sframe.HEADER_SIZE}"
+        raise ParseError(section, 0, "header", reason)
+    header: np.void = np.frombuffer(section.data[: sframe.HEADER_SIZE], dtype_of(sframe.Header, section.byte_order))[0]
+    return header
 
 
 def _byte_order(section: Section) -> ByteOrder:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from ..schemas.archive import ARCHIVE_MAGIC
 from ..schemas.section import FormatError, ParseError
-from ..writers.archive import ARCHIVE_MAGIC
 from . import StrPath
 from .breakpad import BreakpadReport, store_breakpad
 from .file_kinds import ELF_MAGIC, first_bytes, is_linked_elf

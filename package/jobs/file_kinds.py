@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..writers.archive import is_archive
+from ..schemas.archive import is_archive
 from ..writers.elf.object import is_relocatable
 
 ELF_MAGIC = b"\x7fELF"

@@ -93,11 +93,12 @@ def _done_with_members(
     data: bytes, job: _Job[_Report], reason_to_keep: Callable[[ElfImage], str]
 ) -> tuple[bytes, list[_Report], tuple[str, ...]]:
     members = parse_archive(data)
-    contents: list[bytes] = []
+    contents: list[bytes | memoryview] = []
     reports: list[_Report] = []
     kept: list[str] = []
     for member in members:
-        content, reason = member.data, "" if member.is_table else _foreign(member.data)
+        content: bytes | memoryview = member.data
+        reason = "" if member.is_table else _foreign(member.data)
         if not member.is_table and not reason:
             try:
                 image = elf_of_bytes(member.name, member.data)
@@ -112,11 +113,12 @@ def _done_with_members(
     return build_archive(members, contents), reports, tuple(kept)
 
 
-def _foreign(data: bytes) -> str:
+def _foreign(data: memoryview) -> str:
     """What a member is if it is not a relocatable file; "" if it is."""
-    if is_relocatable(data[:64]):
+    header = bytes(data[:64])
+    if is_relocatable(header):
         return ""
-    return "LLVM bitcode" if data.startswith(LLVM_BITCODE) else "not a relocatable ELF file"
+    return "LLVM bitcode" if header.startswith(LLVM_BITCODE) else "not a relocatable ELF file"
 
 
 def _no_frames(image: ElfImage) -> str:

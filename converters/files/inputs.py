@@ -1,0 +1,206 @@
+"""Inputs of every kind as ELF images: ELF files, members of archives, raw sections, symbol files.
+
+Strategy: this is the one way in for commands that read. A raw section or a symbol file becomes an image with exactly
+one section, so that everything that works on files works on it. ELF, archives, SFrame and symbol files are known by
+their first bytes; for all other sections the caller gives the kind and the architecture.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ...schemas.archive import Member, is_archive, is_thin, members_of
+from ...schemas.lookup_tables import ARANGES
+from ...schemas.macros import MACRO_SECTIONS
+from ...schemas.section import BuildError, FormatError, ParseError, Section
+from ...schemas.sframe import SFRAME_MAGIC
+from ..arch.table import ARCHITECTURES, Architecture
+from ..elf.image import RAW_SECTION, SYMBOL_FILE, ElfImage, ElfSection, elf_of_mapping
+from ..elf.inputs import Input, input_name, map_input
+from .read_elf import STACK_CFI
+
+ELF_MAGIC = b"\x7fELF"
+SFRAME, SFRAME_KIND = ".sframe", "sframe"
+SFRAME_MAGICS = (SFRAME_MAGIC.to_bytes(2, "little"), SFRAME_MAGIC.to_bytes(2, "big"))
+# The first words of symbol files, and of the part of one that is about unwinding.
+SYMBOL_FILE_STARTS = (b"MODULE ", b"STACK CFI ", b"STACK WIN ")
+BREAKPAD = "breakpad"
+_NAMES = (
+    *(SFRAME, ".eh_frame", ".debug_frame", ".eh_frame_hdr", ".debug_line", ARANGES, ".debug_pubnames"),
+    *(".debug_gnu_pubnames", ".debug_pubtypes", ".debug_gnu_pubtypes", *MACRO_SECTIONS),
+)
+# What raw inputs can be, and the name of the image's section.
+KINDS = {name.removeprefix("."): name for name in _NAMES} | {BREAKPAD: STACK_CFI}
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """What a caller knows about an input. `kind`, one of KINDS: of a raw section, or the section of an ELF file that is
+    read (None: recognise the input, read all sections). `address`: the virtual address of a raw section, the load
+    address of a symbol file. `architecture`: the name, where the bytes do not tell.
+    """
+
+    kind: str | None = None
+    address: int = 0
+    architecture: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """One image of an input: the input itself, or a `member` of an archive (else ""). `file` names both, as in readelf:
+    `libc.a(printf.o)`, or `libc.a[printf.o]` of a thin archive."""
+
+    image: ElfImage
+    member: str = ""
+    file: str = ""
+
+
+def open_image(source: Input, raw: Raw = Raw()) -> ElfImage:
+    """The image of an input that is not an archive. Raises OSError, ParseError for malformed input, and BuildError if
+    something has to be given or must not be given."""
+    _check(raw)
+    return _image(input_name(source), map_input(source), raw)
+
+
+def open_parts(source: Input, raw: Raw = Raw()) -> Iterator[Part]:
+    """The image of an input, or those of an archive's members, in order. Members that are not ELF files are left out.
+
+    Raises as `open_image`; `file` of the error names the member.
+    """
+    _check(raw)
+    name, mapping = input_name(source), map_input(source)
+    if not is_archive(mapping[:8]):
+        yield Part(_image(name, mapping, raw), file=name)
+        return
+    _refuse_description(raw)
+    for member, file, contents in _contents(name, mapping):
+        if contents[:4] == ELF_MAGIC:
+            with naming_file(file):
+                image = elf_of_mapping(member, contents)
+            yield Part(image, member, file)
+
+
+@contextmanager
+def naming_file(name: str) -> Iterator[None]:
+    """Errors name the file, unless they name one already."""
+    try:
+        yield
+    except FormatError as error:
+        error.file = error.file or name
+        raise
+
+
+def _contents(archive: str, mapping: mmap.mmap) -> Iterator[tuple[str, str, mmap.mmap]]:
+    """The name of each member, the name together with the archive's, and the bytes. Empty members are left out."""
+    data = memoryview(mapping)
+    thin = is_thin(data[:8])
+    for member in members_of(data):
+        if member.is_table:
+            continue
+        if thin:
+            yield member.name, f"{archive}[{member.name}]", map_input(_thin_path(archive, member))
+        elif len(member.data):
+            yield member.name, f"{archive}({member.name})", map_input(member.data)
+
+
+def _thin_path(archive: str, member: Member) -> str:
+    """The path of a member of a thin archive, which is relative to the archive's folder."""
+    if not archive:
+        raise BuildError("", None, "magic", "is a thin archive without a path: its members are separate files")
+    return os.path.join(os.path.dirname(archive), member.name)
+
+
+def _check(raw: Raw) -> None:
+    if raw.kind is not None and raw.kind not in KINDS:
+        raise BuildError("", None, "source", f"{raw.kind!r} is not one of {', '.join(KINDS)}")
+    if not 0 <= raw.address < 1 << 64:
+        name = "" if raw.kind is None else KINDS[raw.kind]
+        raise ParseError(name, None, "address", f"{raw.address:#x} is not a 64-bit address")
+
+
+def _image(name: str, mapping: mmap.mmap, raw: Raw) -> ElfImage:
+    start = mapping[:10]
+    if start[:4] == ELF_MAGIC:
+        _refuse_description(raw)
+        return elf_of_mapping(name, mapping)
+    kind = raw.kind
+    if kind is None and start[:2] in SFRAME_MAGICS:
+        kind = SFRAME_KIND
+    elif kind is None and start.startswith(SYMBOL_FILE_STARTS):
+        kind = BREAKPAD
+    if kind is None:
+        if raw.architecture is not None or raw.address:
+            raise BuildError("", None, "source", f"is missing: a raw section is one of {', '.join(KINDS)}")
+        return elf_of_mapping(name, mapping)  # raises the error that names the kind of file
+    return raw_image(name, memoryview(mapping), Raw(kind, raw.address, raw.architecture))
+
+
+def _refuse_description(raw: Raw) -> None:
+    """Raise BuildError for what an ELF file tells itself."""
+    if raw.address or raw.architecture is not None:
+        record = "address" if raw.address else "architecture"
+        raise BuildError("", None, record, "is known from the ELF file: it can be given for a raw section only")
+    if raw.kind == BREAKPAD:
+        raise BuildError("", None, "source", "breakpad is a symbol file, but the input is an ELF file")
+
+
+def raw_image(name: str, data: memoryview, raw: Raw) -> ElfImage:
+    """The image of a raw section or a symbol file, whose kind is given. Raises ParseError and BuildError."""
+    assert raw.kind is not None
+    section_name, is_symbols = KINDS[raw.kind], raw.kind == BREAKPAD
+    architecture = _architecture(section_name, data, raw)
+    header = ElfSection(section_name, "SHT_PROGBITS", 0, 0 if is_symbols else raw.address, 0, len(data), index=1)
+    return ElfImage(
+        path=name,
+        type=SYMBOL_FILE if is_symbols else RAW_SECTION,
+        machine=architecture.machine,
+        address_size=architecture.address_size,
+        byte_order=architecture.byte_order,
+        loaded=((raw.address, 0),) if is_symbols else (),
+        sections=(ElfSection("", "SHT_NULL", 0, 0, 0, 0, index=0), header),
+        data=data,
+    )
+
+
+def _architecture(section: str, data: memoryview, raw: Raw) -> Architecture:
+    if section == STACK_CFI:
+        return symbol_file_architecture(data, raw.architecture)
+    if section != SFRAME:
+        return named_architecture(section, raw.architecture)
+    if raw.architecture is not None:
+        reason = "is known from the SFrame header: it can be given for call frame information only"
+        raise BuildError(section, None, "architecture", reason)
+    from ..sframe.section import section_architecture  # not needed for most inputs
+
+    return section_architecture(Section(section, data, raw.address))
+
+
+def named_architecture(section: str, name: str | None) -> Architecture:
+    """The architecture of that name. Raises BuildError if it is missing or unknown."""
+    if name is None or name not in ARCHITECTURES:
+        problem = "is missing" if name is None else f"{name!r} is unknown"
+        raise BuildError(section, None, "architecture", f"{problem}: it is one of {', '.join(ARCHITECTURES)}")
+    return ARCHITECTURES[name]
+
+
+def symbol_file_architecture(data: memoryview, name: str | None) -> Architecture:
+    """The architecture called `name`, or that of the MODULE record. Raises BuildError if there is neither, or if they
+    contradict each other."""
+    words = bytes(data[:MODULE_START]).split(b"\n")[0].split()
+    if not words or words[0] != b"MODULE" or len(words) < MODULE_ARCHITECTURE + 1:
+        return named_architecture(STACK_CFI, name)
+    stated = words[MODULE_ARCHITECTURE].decode(errors="replace")
+    known = [one for one in ARCHITECTURES.values() if one.breakpad_module == stated]
+    if name is not None and named_architecture(STACK_CFI, name) not in known:
+        raise BuildError(STACK_CFI, None, "architecture", f"is {stated!r} in MODULE, which is not {name}")
+    if not known:
+        raise BuildError(STACK_CFI, None, "architecture", f"{stated!r} in MODULE is not supported")
+    return known[0] if name is None else ARCHITECTURES[name]
+
+
+# MODULE operating-system architecture id name: the words before the name are short.
+MODULE_START, MODULE_ARCHITECTURE = 256, 2
