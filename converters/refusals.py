@@ -5,6 +5,7 @@ Strategy: one enumeration of reasons, each with a sentence. A refusal is a funct
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,16 @@ class Reason(Worded):
     NULL_POINTER = 23, "the personality or LSDA is at address 0, which means that there is none"
     NO_SECTION = 24, "the function is in no section of the file"
 
+    @property
+    def is_loss(self) -> bool:
+        """Whether the result lacks rules by which a caller could be found in the source. `--strict` fails on these."""
+        return self not in _NOTHING_LOST
+
+
+# An unwinder ends at an outermost frame, and at a row without a CFA, whether it finds these rows or no rows; PCs of an
+# earlier function have the rows of that one; and a function that is in no section has no code.
+_NOTHING_LOST = (Reason.NO_CFA, Reason.RA_UNDEFINED, Reason.OVERLAP, Reason.NO_SECTION)
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -77,6 +88,11 @@ class RefusedCount:
 
     ranges: int
     bytes: int
+
+
+def is_lossless(refused: Iterable[str]) -> bool:
+    """Whether nothing is lost (`Reason.is_loss`), for the names of reasons."""
+    return not any(Reason[name].is_loss for name in refused)
 
 
 def count_reasons(refusals: Refusals) -> dict[str, RefusedCount]:

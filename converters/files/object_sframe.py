@@ -20,7 +20,8 @@ from ..elf.relocation import LaidOut, lay_out
 from ..refusals import Reason, Refusals
 from ..sframe.write import Compact, Encoded, sframe_from_table
 from ..table.model import UnwindTable
-from .read_elf import sections_of, table_of_laid_out
+from .code_frames import CodeFrames, code_frames
+from .read_elf import ALL, sections_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,11 +33,11 @@ class ObjectSframe:
 
     `field` i64: section offset of the start field; `section` u32: index of the section that the start is in, and
     `offset` u64: the start's offset there. `relocation_type` is a number of the machine. `encoded` was made from `laid`
-    and `table`.
+    and `frames`.
     """
 
     laid: LaidOut
-    table: UnwindTable
+    frames: CodeFrames
     encoded: Encoded
     data: bytes
     relocation_type: int
@@ -46,9 +47,9 @@ class ObjectSframe:
 
 
 def object_sframe(
-    image: ElfImage, version: int, compact: Compact | None, max_rows: int | None = None
+    image: ElfImage, version: int, compact: Compact | None, max_rows: int | None = None, source: str = ALL
 ) -> tuple[ObjectSframe, Refusals]:
-    """The `.sframe` of a relocatable file, and the refusals.
+    """The `.sframe` of a relocatable file, made from a section or from ALL call frame information, and the refusals.
 
     Raises ParseError, and BuildError as `to_sframe`, also for `compact="merge"`.
     """
@@ -56,7 +57,8 @@ def object_sframe(
         reason = "'merge' is for linked files: the linker decides which functions are adjacent"
         raise BuildError(".sframe", None, "compact", reason)
     laid = lay_out(image)
-    table = table_of_laid_out(laid)
+    frames = code_frames(laid, source)
+    table = frames.table
     section, start = sections_of(laid, table)
     # Functions in no section (dropped by a linker, or defined in another file): their starts cannot be relocated.
     here = np.flatnonzero(section)
@@ -67,7 +69,7 @@ def object_sframe(
     first, size = sframe.HEADER_SIZE, record.fields[sframe.START_FIELDS[encoded.version]][0].itemsize
     return ObjectSframe(
         laid=laid,
-        table=table,
+        frames=frames,
         encoded=encoded,
         data=encoded.without_starts(),
         relocation_type=pcrel_type(str(image.machine), 8 * size),

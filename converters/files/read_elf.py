@@ -48,7 +48,7 @@ def table_of_image(image: ElfImage, section: str | None = None) -> UnwindTable:
     supported_architecture(image)
     laid = lay_out(image)
     table = table_of_laid_out(laid, section)
-    return _in_sections(laid, table) if laid.is_relocatable else replace(table, code=_code(image))
+    return _in_sections(laid, table) if laid.is_relocatable else replace(table, code=code_of(image))
 
 
 def _in_sections(laid: LaidOut, table: UnwindTable) -> UnwindTable:
@@ -70,7 +70,7 @@ def sections_of(laid: LaidOut, table: UnwindTable) -> tuple[NDArray[np.uint32], 
     return section, start
 
 
-def _code(image: ElfImage) -> tuple[Section, ...]:
+def code_of(image: ElfImage) -> tuple[Section, ...]:
     """The executable sections whose bytes are in the file."""
     present = (one for one in image.sections if one.is_code and not one.is_nobits and not one.is_compressed)
     return tuple(image.contents(one) for one in present if one.file_offset + one.size <= len(image.data))
@@ -78,19 +78,23 @@ def _code(image: ElfImage) -> tuple[Section, ...]:
 
 def table_of_laid_out(laid: LaidOut, section: str | None = None) -> UnwindTable:
     """As `read_elf`, with the provisional addresses of a laid-out relocatable file."""
+    tables = (_read(laid, name) for name in frame_sections(laid.image, section))
+    if section == ALL:
+        return reduce(overlay, tables)
+    first = next(tables)
+    return first if len(first) else next(tables, first)
+
+
+def frame_sections(image: ElfImage, section: str | None) -> tuple[str, ...]:
+    """The names of the sections that `read_elf` reads for a `section`. Raises ParseError if there are none."""
     if section is not None and section != ALL:
-        return _read(laid, section)
-    image = laid.image
+        return (section,)
     if not image.is_elf:
-        return _read(laid, image.sections[-1].name)
+        return (image.sections[-1].name,)
     present = [name for name in DIALECTS if image.named(name)]
     if not present:
         raise ParseError("", None, "", "has no call frame information: neither .eh_frame nor .debug_frame")
-    readable = [name for name in present if not image.named(name)[0].is_nobits] or present
-    if section == ALL:
-        return reduce(overlay, (_read(laid, name) for name in readable))
-    table = _read(laid, readable[0])
-    return table if len(table) or len(readable) < 2 else _read(laid, readable[1])
+    return tuple(name for name in present if not image.named(name)[0].is_nobits) or tuple(present)
 
 
 def _read(laid: LaidOut, name: str) -> UnwindTable:

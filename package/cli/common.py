@@ -13,13 +13,15 @@ from ..schemas.section import FormatError
 
 if TYPE_CHECKING:
     from ..converters.refusals import RefusedCount
-    from ..jobs.report import SframeFigures
+    from ..jobs.code_coverage import CodeCoverage
+    from ..jobs.report import Report, SframeFigures
 
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
 DONE, DIFFERENT, WRONG = 0, 1, 2
 STREAM = "-"  # standard input, standard output
 MANY_SIZES = 4
+FAR_BELOW = 0.05  # the share of what the file's sections cover that may be missing without a word
 
 
 def add_choices(command: argparse.ArgumentParser, version: int | None, about_version: str) -> None:
@@ -31,6 +33,39 @@ def add_choices(command: argparse.ArgumentParser, version: int | None, about_ver
         help="share: functions with equal rows share their FREs; merge: share, and one FDE for adjacent functions with "
         "padding between them; none: neither (default: share; none for big-endian targets)",
     )
+
+
+def add_gates(command: argparse.ArgumentParser) -> None:
+    """The options by which a pipeline fails on what the result lacks."""
+    command.add_argument(
+        "--strict", action="store_true", help="exit with 1 if the result lacks rules by which callers could be found"
+    )
+    about = "exit with 1 if the result covers less of the code bytes than this"
+    command.add_argument("--min-coverage", type=percent, metavar="PERCENT", help=about)
+
+
+def fails_gates(options: argparse.Namespace, report: Report, coverage: CodeCoverage | None) -> bool:
+    """Whether a result lacks more than the options of `add_gates` allow; too little coverage is printed."""
+    from ..converters.refusals import is_lossless
+
+    is_low = coverage is not None and options.min_coverage is not None and coverage.coverage < options.min_coverage
+    if is_low and coverage is not None:
+        clear_progress()
+        share = share_text(coverage.covered_bytes, coverage.code_bytes)
+        about = f"{share} of code bytes covered, less than --min-coverage {options.min_coverage:g} %"
+        print(f"unwindkit: {report.output}: {about}", file=sys.stderr)
+    return is_low or (options.strict and not is_lossless(report.refused))
+
+
+def percent(text: str) -> float:
+    """A number from 0 to 100. argparse shows the message of the error."""
+    try:
+        found = float(text.removesuffix("%"))
+    except ValueError:
+        found = -1
+    if not 0 <= found <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 to 100")
+    return found
 
 
 def add_writer(command: argparse.ArgumentParser) -> None:
@@ -158,6 +193,27 @@ def refused_lines(refused: dict[str, RefusedCount]) -> list[str]:
         f"  refused: {count_text(found.ranges, 'range')}, {found.bytes:,} bytes: {Reason[name].sentence}"
         for name, found in refused.items()
     ]
+
+
+def coverage_lines(report: CodeCoverage, refused: dict[str, RefusedCount]) -> list[str]:
+    """Functions that are left out, and why the result covers far less than the file's call frame information."""
+    from ..converters.refusals import Reason
+
+    lines = []
+    if report.outside:
+        lines.append(f"  left out: {count_text(report.outside, 'function')} outside the executable sections")
+    lost = sum(found.bytes for name, found in refused.items() if Reason[name].is_loss)
+    unread = sum(one.code_bytes for one in report.unread.values())
+    clauses = []
+    if is_far := lost + unread > FAR_BELOW * report.described_bytes:
+        clauses.append(f"the file's sections cover {share_text(report.described_bytes, report.code_bytes)} of the code")
+    for name, one in report.unread.items():
+        if is_far or not one.code_bytes:
+            more = f" ({one.code_bytes:,} bytes more)" if one.code_bytes else ""
+            clauses.append(f"{name}{more} was not read: {one.reason}")
+    if is_far and lost > FAR_BELOW * unread:
+        clauses.append(f"{lost:,} bytes are refused")
+    return [*lines, *([f"  {'; '.join(clauses)}"] * bool(clauses))]
 
 
 def place_text(address: int | None) -> str:

@@ -50,6 +50,7 @@ def _add_named(command: argparse.ArgumentParser, option: str, about: str) -> Non
 
 
 def run(options: argparse.Namespace) -> int:
+    from ..converters.refusals import is_lossless
     from ..jobs.edit import edit_eh_frame
 
     if options.take and not options.source:
@@ -71,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             preserve_dates=options.preserve_dates,
         )
     print(_text(replace(report, file=options.file, output=target)), file=sys.stderr)
-    return DIFFERENT if options.strict and report.refused else DONE
+    return DIFFERENT if options.strict and not is_lossless(report.refused) else DONE
 
 
 def _text(report: EditReport) -> str:

@@ -54,6 +54,7 @@ def _input(text: str) -> tuple[str, int]:
 
 
 def run(options: argparse.Namespace) -> int:
+    from ..converters.refusals import is_lossless
     from ..jobs.merge import merge_sframe
 
     files = tuple(path for path, _ in options.inputs)
@@ -66,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
         out_path = stack.enter_context(output_path(options.file))
         report = merge_sframe(inputs, out_path, options.sframe_version, options.address, options.compact)
     print(_merge_text(replace(report, files=files, output=options.file)), file=sys.stderr)
-    return DIFFERENT if options.strict and (report.conflicts or report.refused) else DONE
+    return DIFFERENT if options.strict and (report.conflicts or not is_lossless(report.refused)) else DONE
 
 
 def _merge_text(report: MergeReport) -> str:

@@ -16,9 +16,12 @@ from .common import (
     add_address,
     add_choices,
     add_dates,
+    add_gates,
     add_writer,
     clear_progress,
     count_text,
+    coverage_lines,
+    fails_gates,
     input_path,
     output_path,
     refuse_the_input,
@@ -39,7 +42,7 @@ def add(commands: Commands) -> None:
     command = commands.add_parser(
         "sframe",
         help="add an .sframe section made from the file's call frame information",
-        description="Make an .sframe section from .eh_frame (or .debug_frame) and add it to a file, or to several; "
+        description="Make an .sframe section from .eh_frame and .debug_frame and add it to a file, or to several; "
         "relocatable files, also in archives, get its relocations too.",
     )
     command.add_argument("files", metavar="FILE", nargs="+", help="a file, or a folder for every ELF file and .a in it")
@@ -55,6 +58,8 @@ def add(commands: Commands) -> None:
         "--output-dir", metavar="DIR", help="write several files into DIR; paths inside a folder are kept"
     )
     command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="with --output-dir: N files at once")
+    about = "section to read (default: all, .eh_frame where it has a function and .debug_frame elsewhere)"
+    command.add_argument("--from", dest="source", choices=("all", "eh_frame", "debug_frame"), default="all", help=about)
     add_address(command, "with --section: virtual address of the section, to which starts are relative (default 0)")
     add_choices(command, 2, "version to write (default 2)")
     command.add_argument(
@@ -63,9 +68,7 @@ def add(commands: Commands) -> None:
     add_writer(command)
     add_dates(command)
     command.add_argument("--report", metavar="R.json", help="write the figures as JSON; - for standard output")
-    command.add_argument(
-        "--strict", action="store_true", help="exit with 1 if some function could not be converted completely"
-    )
+    add_gates(command)
     command.set_defaults(run=run, command=command)
 
 
@@ -84,14 +87,15 @@ def run(options: argparse.Namespace) -> int:
     with input_path(options.file) as path, output_path(target) as out_path:
         if options.section:
             version, compact = options.sframe_version, options.compact
-            report = write_sframe_section(path, out_path, options.address, version, compact, options.max_rows)
+            arguments = options.address, version, compact, options.max_rows, options.source
+            report = write_sframe_section(path, out_path, *arguments)
         else:
             report = write_sframe(path, out_path, **_choices(options))
     report = replace(report, file=options.file, output=target)
     if options.report:
         _write_report(options.report, asdict(report))
     print(_report_text(report), file=sys.stderr)
-    return DIFFERENT if options.strict and report.refused else DONE
+    return DIFFERENT if fails_gates(options, report, report) else DONE
 
 
 def _refuse_wrong_usage(options: argparse.Namespace) -> None:
@@ -116,6 +120,7 @@ def _choices(options: argparse.Namespace) -> dict[str, Any]:
         "max_rows": options.max_rows,
         "writer": options.writer,
         "preserve_dates": options.preserve_dates,
+        "source": options.source,
     }
 
 
@@ -133,7 +138,7 @@ def _sframe_many(options: argparse.Namespace) -> int:
 
     options.file = options.output_dir
     pairs = files_and_outputs(options.files, options.output_dir)
-    done, failed, refused = [], 0, False
+    done, failed, fails = [], 0, False
     with worker_processes(options.jobs, len(pairs)) as executor:
         for number, outcome in enumerate(write_sframe_many(pairs, executor, **_choices(options)), 1):
             done.append(asdict(outcome))
@@ -142,24 +147,26 @@ def _sframe_many(options: argparse.Namespace) -> int:
                 failed += 1
                 print(f"unwindkit: {outcome.file}: {outcome.error}", file=sys.stderr)
             else:
-                refused |= bool(outcome.refused)
-                print("\n".join([_first_line(outcome), *_warnings(outcome)]), file=sys.stderr)
+                far_below = coverage_lines(outcome, outcome.refused)
+                print("\n".join([_first_line(outcome), *far_below, *_warnings(outcome)]), file=sys.stderr)
+                fails |= fails_gates(options, outcome, outcome)
             show_progress(number, len(pairs))
     clear_progress()
     if options.report:
         _write_report(options.report, done)
     print(f"{count_text(len(pairs), 'file')}: {len(pairs) - failed:,} written, {failed:,} failed", file=sys.stderr)
-    return WRONG if failed else DIFFERENT if options.strict and refused else DONE
+    return WRONG if failed else DIFFERENT if fails else DONE
 
 
 def _report_text(report: SframeReport) -> str:
     lines = [
         _first_line(report),
         f"  .sframe {report.sframe_bytes:,} bytes ({count_text(report.fdes, 'FDE')}, "
-        f"{count_text(report.fres, 'FRE')}), "
-        f"{report.sframe_bytes / max(1, report.cfi_bytes):.2f} of {report.cfi_section}'s {report.cfi_bytes:,}",
+        f"{count_text(report.fres, 'FRE')}), {report.sframe_bytes / max(1, report.cfi_bytes):.2f} of "
+        + " and ".join(f"{name}'s {size:,}" for name, size in report.cfi_sizes.items()),
+        *coverage_lines(report, report.refused),
+        *refused_lines(report.refused),
     ]
-    lines += refused_lines(report.refused)
     if report.replaced_bytes:
         lines.append(f"  replaced an .sframe of {sizes_text(report.replaced_bytes)} bytes")
     if report.members:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..converters.elf.admission import is_object, refuse_relocatable, supported_architecture
-from ..converters.elf.image import open_elf
-from ..converters.files.read_elf import table_of_image
+from ..converters.elf.image import ElfImage, open_elf
+from ..converters.elf.relocation import lay_out
+from ..converters.files.code_frames import code_frames
 from ..converters.plt import with_uncovered_plt
 from ..converters.sframe.write import Compact, sframe_from_table
 from ..schemas.section import BuildError
@@ -17,7 +18,17 @@ from ..schemas.sframe import PT_GNU_SFRAME
 from ..writers.files import write_bytes
 from . import StrPath
 from .file_kinds import is_linker_input
-from .sframe_report import SframeReport, refuse_without_code, report_of, sframe_section, signature_warnings
+from .sframe_report import (
+    Choices,
+    Converted,
+    FrameSource,
+    SframeReport,
+    refuse_without_code,
+    report_of,
+    section_of,
+    sframe_section,
+    signature_warnings,
+)
 
 if TYPE_CHECKING:
     from ..writers.elf.add import Writer
@@ -33,21 +44,23 @@ def write_sframe(
     max_rows: int | None = None,
     writer: Writer = "auto",
     preserve_dates: bool = False,
+    source: FrameSource = "all",
 ) -> SframeReport:
     """Write a copy of `path` with an `.sframe` made from its call frame information to `out_path`, which may be `path`.
 
-    An existing `.sframe` is replaced. `writer` selects the engine that makes space for the section; with
-    `preserve_dates` the result keeps the times of `path`. A relocatable file, and each in an archive, gets the
-    section's relocations too.
+    `source` chooses the section; "all": `.eh_frame` where it has a function, `.debug_frame` elsewhere. An existing
+    `.sframe` is replaced. `writer` selects the engine that makes space for the section; with `preserve_dates` the
+    result keeps the times of `path`. A relocatable file, and each in an archive, gets the section's relocations too.
 
     Raises OSError, ParseError for malformed input, BuildError if the section cannot be added; `out_path` is then
     unchanged.
     """
+    choices = Choices(version, compact, max_rows, section_of(source))
     if is_linker_input(Path(path)):
         from .sframe_objects import write_object_sframe
 
-        return write_object_sframe(Path(path), Path(out_path), version, compact, max_rows, writer, preserve_dates)
-    report, section = _converted(path, out_path, version, compact, max_rows)
+        return write_object_sframe(Path(path), Path(out_path), choices, writer, preserve_dates)
+    report, section = _report_and_section(path, out_path, choices)
     from ..writers.elf.add import write_section
 
     warnings = signature_warnings(path)
@@ -63,20 +76,21 @@ def write_sframe(
     )
 
 
-def _converted(
-    path: StrPath,
-    out_path: StrPath,
-    version: int,
-    compact: Compact | None,
-    max_rows: int | None,
-) -> tuple[SframeReport, LoadedSection]:
-    """The section and its report. The table is freed on return: lief needs the memory."""
+def _report_and_section(path: StrPath, out_path: StrPath, choices: Choices) -> tuple[SframeReport, LoadedSection]:
+    """The table is freed on return: lief needs the memory."""
     image = open_elf(path)
     supported_architecture(image)
     refuse_without_code(image)
-    table = with_uncovered_plt(image, table_of_image(image))
-    encoded, refusals = sframe_from_table(table, version, compact, max_rows)
-    return report_of(image, table, encoded, refusals, os.fspath(out_path), 0), sframe_section(encoded)
+    converted = _convert(image, choices)
+    return report_of(converted, os.fspath(out_path), 0), sframe_section(converted.encoded)
+
+
+def _convert(image: ElfImage, choices: Choices) -> Converted:
+    laid = lay_out(image)
+    frames = code_frames(laid, choices.section)
+    table = with_uncovered_plt(image, frames.table)
+    encoded, refusals = sframe_from_table(table, choices.version, choices.compact, choices.max_rows)
+    return Converted(laid, choices.section, frames, table, encoded, refusals)
 
 
 def write_sframe_section(
@@ -86,6 +100,7 @@ def write_sframe_section(
     version: int = 2,
     compact: Compact | None = None,
     max_rows: int | None = None,
+    source: FrameSource = "all",
 ) -> SframeReport:
     """Write only the bytes of the section, for the virtual address `address`, to which its starts are relative."""
     image = open_elf(path)
@@ -94,11 +109,9 @@ def write_sframe_section(
         reason = "is a relocatable file: without relocations the section has no addresses"
         raise BuildError("", None, "e_type", reason)
     refuse_relocatable(image)
-    table = with_uncovered_plt(image, table_of_image(image))
-    encoded, refusals = sframe_from_table(table, version, compact, max_rows)
-    data = encoded.at(address)
-    write_bytes(Path(out_path), data)
-    return report_of(image, table, encoded, refusals, os.fspath(out_path), address)
+    converted = _convert(image, Choices(version, compact, max_rows, section_of(source)))
+    write_bytes(Path(out_path), converted.encoded.at(address))
+    return report_of(converted, os.fspath(out_path), address)
 
 
 def remove_sframe(path: StrPath, out_path: StrPath, preserve_dates: bool = False) -> RemoveReport:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TypeVar
 from ..converters.elf.admission import refuse_module, supported_architecture
 from ..converters.elf.image import ElfImage, elf_of_bytes, open_elf
 from ..converters.files.object_sframe import object_sframe
-from ..converters.files.read_elf import DIALECTS
+from ..converters.files.read_elf import ALL, DIALECTS
 from ..converters.refusals import RefusedCount
-from ..converters.sframe.write import WRITTEN, Compact
+from ..converters.sframe.write import WRITTEN
 from ..schemas.section import BuildError, FormatError, ParseError
 from ..schemas.sframe import SECTION_ALIGNMENT, SHT_GNU_SFRAME
 from ..writers.archive import build_archive, parse_archive
@@ -25,8 +25,9 @@ from ..writers.elf.checks.object import ExpectedRelocated, check_object
 from ..writers.elf.object import Place, RelocatedSection, is_relocatable, with_section, without_section
 from ..writers.elf.remove import RemoveReport
 from ..writers.files import write_as
+from .code_coverage import UnreadSection
 from .file_kinds import is_archive_file
-from .sframe_report import SframeReport, refuse_without_code, report_of, signature_warnings
+from .sframe_report import Choices, Converted, SframeReport, refuse_without_code, report_of, signature_warnings
 
 if TYPE_CHECKING:
     from ..writers.elf.add import Writer
@@ -43,9 +44,7 @@ _Job = Callable[[ElfImage], tuple[bytes, _Report]]
 def write_object_sframe(
     path: Path,
     out_path: Path,
-    version: int,
-    compact: Compact | None,
-    max_rows: int | None,
+    choices: Choices,
     writer: Writer,
     preserve_dates: bool,
 ) -> SframeReport:
@@ -54,14 +53,21 @@ def write_object_sframe(
         raise BuildError("", None, "writer", "lief is not used for relocatable files")
 
     def converted(image: ElfImage) -> tuple[bytes, SframeReport]:
-        return _with_sframe(image, str(out_path), version, compact, max_rows)
+        return _with_sframe(image, str(out_path), choices)
 
-    written, reports, kept = _done(path, out_path, converted, _no_frames)
+    wanted = tuple(DIALECTS) if choices.section == ALL else (choices.section,)
+    missing = "call frame information" if choices.section == ALL else choices.section
+
+    def reason_to_keep(image: ElfImage) -> str:
+        has_any = any(section.size for name in wanted for section in image.named(name))
+        return "" if has_any else f"no {missing}"
+
+    written, reports, kept = _done(path, out_path, converted, reason_to_keep)
     if not reports:
-        reason = "no member of the archive is a relocatable file with call frame information"
+        reason = f"no member of the archive is a relocatable file with {missing}"
         raise ParseError("", None, "", reason)
     report = _summed(path, reports) if is_archive_file(path) else reports[0]
-    outdated = (OUTDATED,) * (version < max(WRITTEN))
+    outdated = (OUTDATED,) * (choices.version < max(WRITTEN))
     warnings = (*signature_warnings(path), *outdated)
     write_as(path, out_path, written, preserve_dates)
     return replace(report, kept=kept, warnings=warnings)
@@ -121,29 +127,23 @@ def _foreign(data: memoryview) -> str:
     return "LLVM bitcode" if header.startswith(LLVM_BITCODE) else "not a relocatable ELF file"
 
 
-def _no_frames(image: ElfImage) -> str:
-    has_any = any(section.size for name in DIALECTS for section in image.named(name))
-    return "" if has_any else "no call frame information"
-
-
 def _no_sframe(image: ElfImage) -> str:
     return "" if image.named(SECTION) else f"no {SECTION}"
 
 
-def _with_sframe(
-    image: ElfImage, output: str, version: int, compact: Compact | None, max_rows: int | None
-) -> tuple[bytes, SframeReport]:
+def _with_sframe(image: ElfImage, output: str, choices: Choices) -> tuple[bytes, SframeReport]:
     """The bytes of one file with its section, checked."""
     supported_architecture(image)
     refuse_module(image)
     refuse_without_code(image)
-    made, refusals = object_sframe(image, version, compact, max_rows)
+    made, refusals = object_sframe(image, choices.version, choices.compact, choices.max_rows, choices.section)
     places = tuple(map(Place, made.field.tolist(), made.section.tolist(), made.offset.tolist()))
     shape = (SECTION, SHT_GNU_SFRAME, made.data, SECTION_ALIGNMENT, made.relocation_type, places)
     data = bytes(image.data)
     written, replaced = with_section(data, RelocatedSection(*shape))
     _refuse_faulty(check_object(data, written, SECTION, ExpectedRelocated(*shape)))
-    report = report_of(made.laid.image, made.table, made.encoded, refusals, output, 0)
+    made_from = Converted(made.laid, choices.section, made.frames, made.frames.table, made.encoded, refusals)
+    report = report_of(made_from, output, 0)
     return written, replace(report, writer=RELOCATABLE, replaced_bytes=replaced)
 
 
@@ -162,24 +162,31 @@ def _refuse_faulty(faults: tuple[str, ...]) -> None:
 
 
 SUMS = (
-    *("functions", "converted", "partial", "code_bytes", "covered_bytes", "cfi_bytes", "sframe_bytes", "fdes", "fres"),
-    "replaced_bytes",
+    *("functions", "converted", "partial", "code_bytes", "covered_bytes", "described_bytes", "outside"),
+    *("cfi_bytes", "sframe_bytes", "fdes", "fres", "replaced_bytes"),
 )
 
 
 def _summed(path: Path, reports: Sequence[SframeReport]) -> SframeReport:
     """One report for all members of an archive."""
-    ranges, sizes = Counter[str](), Counter[str]()
+    ranges, sizes, cfi_sizes = Counter[str](), Counter[str](), Counter[str]()
+    unread: dict[str, UnreadSection] = {}
     for report in reports:
         for name, count in report.refused.items():
             ranges[name] += count.ranges
             sizes[name] += count.bytes
+        cfi_sizes.update(report.cfi_sizes)
+        for name, section in report.unread.items():
+            code_bytes = section.code_bytes + (unread[name].code_bytes if name in unread else 0)
+            unread[name] = replace(section, code_bytes=code_bytes)
     sums = {name: sum((getattr(report, name) for report in reports[1:]), getattr(reports[0], name)) for name in SUMS}
     return replace(
         reports[0],
         file=str(path),
         refused={name: RefusedCount(ranges[name], sizes[name]) for name in ranges},
-        cfi_section=", ".join(sorted({report.cfi_section for report in reports})),
+        cfi_section=" and ".join(sorted(cfi_sizes, reverse=True)),
+        cfi_sizes=dict(cfi_sizes),
+        unread=unread,
         members=len(reports),
         **sums,
     )

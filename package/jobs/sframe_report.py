@@ -4,38 +4,62 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from ..converters.elf.image import ElfImage, covered_bytes
+from ..converters.elf.image import ElfImage
+from ..converters.elf.relocation import LaidOut
+from ..converters.files.code_frames import CodeFrames, section_sizes
+from ..converters.files.read_elf import ALL
 from ..converters.refusals import Refusals, count_reasons
-from ..converters.sframe.write import Encoded
+from ..converters.sframe.write import Compact, Encoded
 from ..converters.table.model import UnwindTable
+from ..schemas.section import BuildError
 from ..schemas.sframe import PT_GNU_SFRAME, SECTION_ALIGNMENT, SHT_GNU_SFRAME
 from . import StrPath
+from .code_coverage import CodeCoverage, code_coverage
 from .report import Coverage, FileReport, Placement, SframeFigures, coverage, sframe_figures
 
 if TYPE_CHECKING:
     from ..writers.elf.engines.plan import LoadedSection
 
 
+FrameSource = Literal["all", "eh_frame", "debug_frame"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The arguments of `to_sframe`, and the section to read, or ALL."""
+
+    version: int
+    compact: Compact | None
+    max_rows: int | None
+    section: str
+
+
+def section_of(source: FrameSource) -> str:
+    """The section of a source. Raises BuildError if it is unknown."""
+    if source not in get_args(FrameSource):
+        raise BuildError("", None, "source", f"{source!r} is not one of {', '.join(get_args(FrameSource))}")
+    return ALL if source == ALL else f".{source}"
+
+
 @dataclass(frozen=True, kw_only=True)
-class SframeReport(Placement, SframeFigures, Coverage, FileReport):
+class SframeReport(Placement, SframeFigures, CodeCoverage, Coverage, FileReport):
     """What `write_sframe` did. Sizes in bytes.
 
-    `covered_bytes` of `code_bytes` (the executable sections) have FREs. `cfi_section`, of `cfi_bytes`, was read.
-    `replaced_bytes` are the sizes of the `.sframe` sections that were replaced. `warnings` are sentences about what
-    the result has lost: a signature.
+    `cfi_section` names the sections that the functions are from, `cfi_sizes` has the size of each, uncompressed, and
+    `cfi_bytes` their sum. `replaced_bytes` are the sizes of the `.sframe` sections that were replaced. `warnings` are
+    sentences about what the result has lost: a signature.
 
     A relocatable file has the `writer` RELOCATABLE and the address 0. For an archive the figures are sums over
     `members` members; `kept` names every other member, with the reason why it is unchanged.
     """
 
-    code_bytes: int
-    covered_bytes: int
     cfi_section: str
     cfi_bytes: int
+    cfi_sizes: dict[str, int]
     replaced_bytes: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
     members: int = 0
@@ -49,29 +73,38 @@ def refuse_without_code(image: ElfImage) -> None:
         image.contents(found[0])
 
 
-def report_of(
-    image: ElfImage,
-    table: UnwindTable,
-    encoded: Encoded,
-    refusals: Refusals,
-    output: str,
-    address: int,
-) -> SframeReport:
+@dataclass(frozen=True, slots=True, eq=False)
+class Converted:
+    """The call frame information of a file, `frames`, read from `section` (or ALL); and the `.sframe` made from the
+    `table`, which also has PLT entries."""
+
+    laid: LaidOut
+    section: str
+    frames: CodeFrames
+    table: UnwindTable
+    encoded: Encoded
+    refusals: Refusals
+
+
+def report_of(converted: Converted, output: str, address: int) -> SframeReport:
     """The report, except for what the ELF writer adds to it."""
-    covered, code = covered_bytes(image, encoded.range_start, encoded.range_start + encoded.range_size)
+    encoded, table, frames = converted.encoded, converted.table, converted.frames
     is_written = np.zeros(len(table), np.bool_)
     is_written[encoded.function] = True
+    sizes = section_sizes(converted.laid.image, frames.sections)
+    written = encoded.range_start, encoded.range_start + encoded.range_size
     return SframeReport(
-        file=image.path,
+        file=converted.laid.image.path,
         output=output,
         functions=len(table),
-        refused=count_reasons(refusals),
-        code_bytes=code,
-        covered_bytes=covered,
-        cfi_section=table.source,
-        cfi_bytes=sum(image.content_size(section) for section in image.named(table.source)),
+        refused=count_reasons(converted.refusals),
+        outside=frames.outside,
+        cfi_section=" and ".join(sizes),
+        cfi_bytes=sum(sizes.values()),
+        cfi_sizes=sizes,
         address=address,
-        **coverage(is_written, refusals),
+        **code_coverage(converted.laid, converted.section, frames.table, written),
+        **coverage(is_written, converted.refusals),
         **sframe_figures(encoded),
     )
 

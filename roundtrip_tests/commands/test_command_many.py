@@ -46,6 +46,14 @@ def written(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
+def assembled(path: Path, text: str) -> None:
+    """Make a linked file of this code and nothing else."""
+    source = path.with_name("code.s")
+    source.write_text(f".globl _start\n_start:\n{text}\n")
+    subprocess.run(["gcc", "-nostdlib", "-static", source, "-o", path], check=True)
+    source.unlink()
+
+
 @pytest.mark.parametrize("jobs", ["1", "3"])
 def test_a_folder(tree: Path, tmp_path: Path, jobs: str) -> None:
     out, report = tmp_path / "out", tmp_path / "report.json"
@@ -68,12 +76,33 @@ def test_a_folder(tree: Path, tmp_path: Path, jobs: str) -> None:
 
 
 def test_exit_codes(tree: Path, tmp_path: Path) -> None:
-    # `_start` is an outermost frame, which version 2 cannot encode.
-    for version, code in (("2", DIFFERENT), ("3", DONE)):
-        arguments = (tree / "program", tree / "lib" / "deep", "--output-dir", tmp_path / version, "--strict")
+    """`_start` is an outermost frame: nothing is lost. Only version 3 can encode a CFA that is based on RCX."""
+    assembled(tree / "of_rcx", ".cfi_startproc\n .cfi_def_cfa %rcx, 16\n nop\n .cfi_endproc")
+    for number, (names, version, code) in enumerate(
+        (
+            (("program", "lib/deep"), "2", DONE),
+            (("program", "lib/deep", "of_rcx"), "2", DIFFERENT),
+            (("of_rcx", "program"), "2", DIFFERENT),
+            (("program", "lib/deep", "of_rcx"), "3", DONE),
+        )
+    ):
+        out = tmp_path / str(number)
+        arguments = (*(tree / name for name in names), "--output-dir", out, "--strict")
         done = unwindkit("sframe", *arguments, "--sframe-version", version)
         assert done.returncode == code, done.stderr
-        assert written(tmp_path / version) == ["b", "program"]
+        assert len(written(out)) == len(names)
+
+
+def test_too_little_coverage_of_one_file_fails_all(tree: Path, tmp_path: Path) -> None:
+    assembled(tree / "half", ".cfi_startproc\n .zero 64\n .cfi_endproc\n .zero 64")
+    assembled(tree / "whole", ".cfi_startproc\n .zero 64\n .cfi_endproc")
+    arguments = (tree / "half", tree / "whole", "--output-dir", tmp_path / "out", "--min-coverage")
+    assert unwindkit("sframe", *arguments, "50").returncode == DONE
+    done = unwindkit("sframe", *arguments, "50.5")
+    assert done.returncode == DIFFERENT
+    message = f"unwindkit: {tmp_path}/out/half: 50.00 % of code bytes covered, less than --min-coverage 50.5 %"
+    assert [line for line in done.stderr.splitlines() if "less than" in line] == [message]
+    assert written(tmp_path / "out") == ["half", "whole"]
 
 
 def test_wrong_usage(tree: Path, tmp_path: Path) -> None:
