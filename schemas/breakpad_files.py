@@ -18,10 +18,14 @@ from typing import Any, BinaryIO, NamedTuple
 from .breakpad import NAMES, RECORDS, Info, Line, Unknown
 from .section import BuildError, ParseError
 from .text_records import (
+    HEXADECIMAL,
     Either,
     Layout,
+    Maybe,
     Number,
+    Ranges,
     Record,
+    Text,
     bytes_from,
     kind_in,
     misfit,
@@ -170,6 +174,29 @@ def _misfit(layout: Layout, body: str, number: int) -> ParseError:
 
 def _parse_error(number: int, layout: Layout, field: str, reason: str) -> ParseError:
     return ParseError("", None, f"line {number}: {layout.name}.{field}", reason)
+
+
+def spelling_faults(record: Record) -> Iterator[tuple[str, str]]:
+    """Field and reason for each part of a line whose spelling the document rules out, though readers accept it."""
+    layout = _LAYOUTS.get(type(record))
+    if not record.spelling or layout is None:
+        return
+    body = text_from(record.spelling).rstrip("\r\n")
+    found = layout.tolerant.fullmatch(body)
+    assert found is not None, "the spelling of a record parses to it"
+    texts = dict(zip((name for name, _ in layout.parts), found.groups(), strict=True))
+    end = len(body)
+    for index, (name, kind) in enumerate(layout.parts, 1):
+        text = texts[name]
+        kind = kind_in(kind.kind if isinstance(kind, Maybe) else kind, texts)
+        if text is None:
+            continue
+        if isinstance(kind, Text):
+            end = found.start(index) - 1
+        elif (isinstance(kind, Ranges) or kind is HEXADECIMAL) and re.search("[A-FxX]", text):
+            yield name, f"found {shortened(text.strip())}, expected hexadecimal digits in lower case, without 0x"
+    if body[:1] == " " or body[end - 1 : end] == " " or "  " in body[:end]:
+        yield layout.parts[0].name, "expected single spaces between the fields"
 
 
 def build_record(record: Record) -> bytes:

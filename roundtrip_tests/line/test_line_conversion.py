@@ -228,7 +228,7 @@ def test_what_a_table_says_comes_back(table: LineTable) -> None:
 
 
 def test_text_is_a_sound_symbol_file(program: Path) -> None:
-    text = b"MODULE Linux x86_64 0 a\n" + to_line_records(read_lines(program))
+    text = b"MODULE Linux x86_64 D3096ED481217FD4C16B29CD9BC208BA0 a\n" + to_line_records(read_lines(program))
     records = list(read_records(io.BytesIO(text)))
     assert list(check_records(records)) == []
     kinds = {type(record) for _, record in records}

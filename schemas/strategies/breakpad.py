@@ -7,7 +7,9 @@ writer should write; a file's records follow every rule of `breakpad_rules`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
+from operator import ne
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -15,6 +17,8 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from .. import breakpad
 from ..breakpad import CFA_NAME, RA_NAME, UNDEFINED
+from ..breakpad_values import MODULE_ARCHITECTURES, OPERATING_SYSTEMS, FrameType
+from ..postfix import ASSIGN, BINARY_OPERATORS, LOAD
 from ..text_records import (
     NUMBER_LIMIT,
     Either,
@@ -36,6 +40,7 @@ from ..text_records import (
 R = TypeVar("R", bound=Record)
 MAX_TEXT = 30
 EXPRESSION_WORDS = ("$rsp", "$rbp", CFA_NAME, "0", "8", "-16", "+", "-", "*", "/", "%", "@", "^", UNDEFINED)
+VALUES = ("$rsp", "$rbp", "0", "8", "-16")
 REGISTERS = (CFA_NAME, RA_NAME, "$rsp", "$rbp", "x0", "r1")
 
 numbers = st.one_of(st.integers(0, 20), st.integers(0, 1 << 32), st.integers(0, NUMBER_LIMIT - 1))
@@ -148,7 +153,7 @@ def _odd(draw: DrawFn, kind: Kind, text: str, gap: SearchStrategy[str]) -> str:
 @st.composite
 def symbol_files(draw: DrawFn) -> list[Record]:
     """The records of a whole file that breaks no rule, in the order of dump_syms."""
-    found: list[Record] = [draw(records(breakpad.Module))]
+    found: list[Record] = [draw(modules)]
     files = [breakpad.File(number, draw(texts)) for number in range(draw(st.integers(1, 3)))]
     found += [*files, *(breakpad.InlineOrigin(number, draw(texts)) for number in range(2))]
     start = 0x1000
@@ -159,16 +164,66 @@ def symbol_files(draw: DrawFn) -> list[Record]:
         found += (breakpad.Line(start + offset, 1, draw(st.integers(1, 99)), draw(st.integers(0, len(files) - 1)))
                   for offset in range(draw(st.integers(0, 3))))  # fmt: skip
         start += size
-    found += draw(
-        st.lists(st.one_of(records(breakpad.Public), records(breakpad.StackWin), records(breakpad.Unknown)), max_size=3)
-    )
+    found += draw(st.lists(st.one_of(records(breakpad.Public), stack_wins(), records(breakpad.Unknown)), max_size=3))
     for _ in range(draw(st.integers(0, 3))):
         size = draw(st.integers(1, 64))
-        found.append(breakpad.StackCfiInit(start, size, draw(rules)))
+        in_force = {name: draw(postfix_texts(results=1)) for name in (CFA_NAME, RA_NAME, "$rbp")}
+        found.append(breakpad.StackCfiInit(start, size, tuple(in_force.items())))
         offsets = draw(st.sets(st.integers(1, size), max_size=3)) - {size}
-        found += (breakpad.StackCfi(start + offset, draw(rules)) for offset in sorted(offsets))
+        found += (breakpad.StackCfi(start + offset, draw(_changes(in_force))) for offset in sorted(offsets))
         start += size
     return found
+
+
+# MODULE records with the document's values.
+modules = st.builds(
+    breakpad.Module,
+    st.sampled_from(OPERATING_SYSTEMS),
+    st.sampled_from(MODULE_ARCHITECTURES),
+    st.from_regex("[0-9A-F]{32}[0-9a-f]{1,8}", fullmatch=True),
+    texts.map(lambda text: text.replace("/", "_").replace("\\", "_")).filter(bool),
+)
+
+
+@st.composite
+def postfix_texts(draw: DrawFn, results: int) -> str:
+    """An expression (`results` 1) or a program string (0) with as many operands as its operators need."""
+    words: list[str] = []
+    for _ in range(1 if results else draw(st.integers(0, 3))):
+        value = draw(st.sampled_from(VALUES))
+        for _ in range(draw(st.integers(0, 2))):
+            operator = draw(st.sampled_from((*BINARY_OPERATORS, LOAD)))
+            value += f" {operator}" if operator == LOAD else f" {draw(st.sampled_from(VALUES))} {operator}"
+        words += [value] if results else [f"$T0 {value} {ASSIGN}"]
+    return " ".join(words)
+
+
+@st.composite
+def stack_wins(draw: DrawFn) -> breakpad.StackWin:
+    """STACK WIN records whose last field is the one that their type has."""
+    frame_type = draw(st.sampled_from(tuple(FrameType)))
+    is_program = frame_type == FrameType.FRAME_DATA
+    record: breakpad.StackWin = draw(records(breakpad.StackWin))
+    last: str | int = draw(postfix_texts(results=0)) if is_program else draw(numbers)
+    inside = st.integers(0, record.code_size)
+    found: breakpad.StackWin = replace(
+        record,
+        type=frame_type,
+        prologue_size=draw(inside),
+        epilogue_size=draw(inside),
+        has_program_string=int(is_program),
+        program_string_or_allocates_base_pointer=last,
+    )
+    return found
+
+
+@st.composite
+def _changes(draw: DrawFn, in_force: dict[str, str]) -> tuple[Rule, ...]:
+    """Rules of a STACK CFI record that differ from those in force, which they change."""
+    names = draw(st.lists(st.sampled_from(REGISTERS), min_size=1, max_size=3, unique=True))
+    changed = {name: draw(postfix_texts(results=1).filter(partial(ne, in_force.get(name)))) for name in names}
+    in_force.update(changed)
+    return tuple(changed.items())
 
 
 def _inlines(draw: DrawFn, start: int, size: int) -> list[breakpad.Inline]:

@@ -10,6 +10,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 
+from ....schemas.postfix import ASSIGN, LOAD, postfix_words
 from ....schemas.section import ParseError
 from ...dwarf.expressions import ReadMemory
 
@@ -52,9 +53,9 @@ def _run(
     stack: list[int | str] = []
     known = dict(names)
     assigned: dict[str, int] = {}
-    for word, offset in _words(text):
+    for word, offset in postfix_words(text):
         try:
-            if word == "=":
+            if word == ASSIGN:
                 name, value = _assignment(stack, known, word_size)
                 known[name] = assigned[name] = value
             else:
@@ -68,31 +69,19 @@ def _error(text: str, offset: int, reason: str) -> ParseError:
     return ParseError("postfix", offset, text if len(text) <= 80 else f"{text[:80]}...", reason)
 
 
-def _words(text: str) -> list[tuple[str, int]]:
-    """The words with their offsets. MSVC omits the space after `=`; it is still a word of its own."""
-    found: list[tuple[str, int]] = []
-    for match in re.finditer(r"[^ ]+", text):
-        word, offset = match[0], match.start()
-        if word[0] == "=" and len(word) > 1:
-            found.append(("=", offset))
-            word, offset = word[1:], offset + 1
-        found.append((word, offset))
-    return found
-
-
 def _apply(word: str, stack: list[int | str], names: Mapping[str, int], memory: ReadMemory, word_size: int) -> None:
     if word in _OPERATORS:
         right = _pop(word, stack, names, word_size)
         left = _pop(word, stack, names, word_size)
         stack.append(_OPERATORS[word](left, right) % (1 << 8 * word_size))
-    elif word == "^":
+    elif word == LOAD:
         stack.append(memory(_pop(word, stack, names, word_size), word_size))
     else:
         stack.append(word)
 
 
 def _assignment(stack: list[int | str], names: Mapping[str, int], word_size: int) -> tuple[str, int]:
-    value = _pop("=", stack, names, word_size)
+    value = _pop(ASSIGN, stack, names, word_size)
     name = stack.pop() if stack else None
     if name is None:
         raise _WordError("too few values on the stack for =")
