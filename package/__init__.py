@@ -30,6 +30,7 @@ _HOMES = {
         "converters.dwarf": "expressions",
         "converters.elf.image": "ElfImage ElfSection open_elf",
         "converters.elf.symbols": "addresses_of_names",
+        "converters.files.directives": "from_directives",
         "converters.files.find": "FoundRow find_in_file",
         "converters.files.read_elf": "read_elf",
         "converters.findings": "Findings",
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
     from .converters.elf.image import ElfSection as ElfSection
     from .converters.elf.image import open_elf as open_elf
     from .converters.elf.symbols import addresses_of_names as addresses_of_names
+    from .converters.files.directives import from_directives as from_directives
     from .converters.files.find import FoundRow as FoundRow
     from .converters.files.find import find_in_file as find_in_file
     from .converters.files.read_elf import read_elf as read_elf

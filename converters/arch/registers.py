@@ -154,6 +154,33 @@ BREAKPAD_S390: RegisterNames = ((0, "%r0..%r15 %f0 %f2 %f4 %f6 %f1 %f3 %f5 %f7 %
 _RISCV_CSRS = range(0x1000, 0x2000)
 
 
+# Names that assemblers accept in addition to readelf's, without `%` and `$`.
+_ASSEMBLER_NAMES: dict[str, RegisterNames] = {
+    "EM_ARM": ((0, "r0..r15"), (10, "sl fp ip sp lr pc"), (256, "d0..d31")),
+    "EM_AARCH64": ((0, "w0..w30 wsp"), (29, "fp lr"), (64, "b0..b31"), (64, "h0..h31"), (64, "s0..s31"),
+        (64, "d0..d31"), (64, "q0..q31")),
+    "EM_MIPS": ((0, "zero at v0 v1 a0..a3 t0..t7 s0..s7 t8 t9 k0 k1 gp sp fp ra"), (30, "s8"), (32, "f0..f31")),
+    "EM_PPC": ((0, "r0..r31 f0..f31"), (1, "sp"), (65, "lr ctr"), (68, "cr0..cr7"), (77, "v0..v31")),
+    "EM_PPC64": ((0, "r0..r31 f0..f31"), (1, "sp"), (65, "lr ctr"), (68, "cr0..cr7"), (77, "v0..v31")),
+    "EM_S390": ((0, "r0..r15"),),
+    "EM_LOONGARCH": ((0, "zero ra tp sp a0..a7 t0..t8 r21 fp s0..s8 fa0..fa7 ft0..ft15 fs0..fs7"), (0, "r0..r31"),
+        (22, "s9"), (32, "f0..f31")),
+    "EM_RISCV": ((0, "x0..x31 f0..f31"), (8, "fp")),
+    "EM_SPARCV9": ((0, "g0..g7 o0..o7 l0..l7 i0..i7"), (0, "r0..r31"), (14, "sp"), (30, "fp"), (32, "f0..f31")),
+}  # fmt: skip
+
+
+@cache
+def register_numbers(machine: str) -> dict[str, int]:
+    """The DWARF numbers of the register names that an assembler accepts, lower-case and without `%` or `$`."""
+    found = {name.lstrip("$").lower(): number for number, name in _names(machine).items()}
+    return found | {name: number for number, name in _pairs(_ASSEMBLER_NAMES.get(machine, ()))}
+
+
+def _pairs(runs: RegisterNames) -> Iterator[tuple[int, str]]:
+    return ((number, name) for first, names in runs for number, name in enumerate(_expand(names), first))
+
+
 def register_name(machine: str, number: int) -> str:
     """A register's name, such as `rsp`, or `r33` without one. `machine` is EM_..."""
     return _names(machine).get(number) or f"r{number}"
@@ -175,7 +202,7 @@ def _names(machine: str) -> dict[int, str]:
 @cache
 def numbered_names(runs: RegisterNames) -> dict[int, str]:
     """The names in runs of consecutive numbers, by number."""
-    return {number: name for first, names in runs for number, name in enumerate(_expand(names), first)}
+    return dict(_pairs(runs))
 
 
 def _expand(names: str) -> Iterator[str]:

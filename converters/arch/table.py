@@ -26,7 +26,7 @@ class AssemblerCfi:
 
     The factors are those of its CIEs. At `.cfi_startproc` the CFA is the stack pointer + `cfa_offset`, and the return
     address is saved at CFA + `ra_offset` (None: it has no rule). `pc_relative`: the pointers to personality and LSDA
-    may be relative to their own address.
+    may be relative to their own address. `comment` starts a comment to the end of the line.
     """
 
     code_alignment_factor: int
@@ -34,6 +34,7 @@ class AssemblerCfi:
     cfa_offset: int = 0
     ra_offset: int | None = None
     pc_relative: bool = True
+    comment: str = "#"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="arm", machine="EM_ARM", address_size=4, byte_order="little",
             stack_pointer=13, frame_pointer=11, return_address=14, program_counter=None,
-            instruction_unit=2, marks_code=True, assembler=AssemblerCfi(2, -4),
+            instruction_unit=2, marks_code=True, assembler=AssemblerCfi(2, -4, comment="@"),
             instruction_effects=NO_EFFECTS,
             breakpad_module="arm", breakpad_registers=registers.BREAKPAD_ARM,
             sframe=None, plt_stubs=None, padding_code=None,
@@ -103,7 +104,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="aarch64", machine="EM_AARCH64", address_size=8, byte_order="little",
             stack_pointer=31, frame_pointer=29, return_address=30, program_counter=None,
-            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8),
+            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, comment="//"),
             instruction_effects=AARCH64_EFFECTS,
             breakpad_module="arm64", breakpad_registers=registers.BREAKPAD_AARCH64,
             sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_LITTLE],
@@ -112,7 +113,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="aarch64_be", machine="EM_AARCH64", address_size=8, byte_order="big",
             stack_pointer=31, frame_pointer=29, return_address=30, program_counter=None,
-            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8),
+            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, comment="//"),
             instruction_effects=AARCH64_EFFECTS,
             breakpad_module="arm64", breakpad_registers=registers.BREAKPAD_AARCH64,
             sframe=SFRAME_ABIS[SFRAME_ABI.AARCH64_ENDIAN_BIG],
@@ -186,7 +187,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="sparc64", machine="EM_SPARCV9", address_size=8, byte_order="big",
             stack_pointer=14, frame_pointer=30, return_address=15, program_counter=None,
-            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, 2047),
+            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, 2047, comment="!"),
             instruction_effects=SPARC_EFFECTS,
             breakpad_module="sparcv9", breakpad_registers=None,
             sframe=None, plt_stubs=None, padding_code=None,

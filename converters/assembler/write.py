@@ -7,6 +7,7 @@ bytes, and properties of functions. A kernel joins pieces of them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -108,10 +109,21 @@ def _starts(
     return [headings, _distances(pool, start - ends, form)]
 
 
+# The comment before a section directive gives the address at which to link it.
+_ADDRESS = "/* {}: address {:#x} */"
+_WRITTEN = re.compile(re.escape(_ADDRESS.format(SECTION, 0).encode()).replace(rb"0x0", rb"(0x[0-9a-f]{1,16})"))
+
+
+def written_address(text: bytes) -> int | None:
+    """The address in the first line of a text from `to_directives`; None for other texts."""
+    found = _WRITTEN.match(text)
+    return int(found[1], 16) if found else None
+
+
 def _heading(section: int, base: int) -> bytes:
     name = f"{SECTION}.{section}" if section else SECTION
     # Every assembler accepts %nobits; @ starts a comment in ARM's.
-    return f'/* {name}: address {base:#x} */\n\t.section {name}, "ax", %nobits\n{label(section, base)}:\n'.encode()
+    return f'{_ADDRESS.format(name, base)}\n\t.section {name}, "ax", %nobits\n{label(section, base)}:\n'.encode()
 
 
 _FLAG_DIRECTIVES = {
