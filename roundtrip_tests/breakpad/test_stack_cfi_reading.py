@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from unwindkit import ParseError, by_pc, from_sframe, read_elf, to_sframe
+from unwindkit import BuildError, ParseError, by_pc, from_sframe, read_elf, to_sframe
 from unwindkit.converters.arch.table import ARCHITECTURES, breakpad_names
 from unwindkit.converters.breakpad.postfix.to_dwarf import PostfixError, expression_of
 from unwindkit.converters.breakpad.stack_cfi.read import from_stack_cfi
@@ -235,5 +235,5 @@ def test_malformed_lines(text: str, says: str) -> None:
 def test_bytes_that_are_no_text() -> None:
     with pytest.raises(ParseError, match="line 1: STACK CFI INIT\\.rules: found"):
         from_stack_cfi(b"STACK CFI INIT 10 20 .cfa: \xff\x00", "x86_64")
-    with pytest.raises(ParseError, match="arch: 'vax' is not one of x86"):
+    with pytest.raises(BuildError, match="arch: 'vax' is not one of x86"):
         from_stack_cfi("", "vax")

@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED, StackCfi, StackCfiInit
+from ....schemas.breakpad import StackCfi, StackCfiInit
 from ....schemas.breakpad_files import build_record, parse_record
 from ....schemas.section import ParseError
 from ....schemas.text_records import Number, Record, Rule, bytes_from, parts_of
-from ...arch.table import ARCHITECTURES, Architecture, breakpad_names
+from ...arch.table import Architecture, architecture_named, breakpad_names
 from ...arrays import ranges, starts_of, values_at
 from ...columns import Columns, column_of, columns
 from ...kernels import engine, views
 from ...kernels.breakpad.protocol import LineKind
-from ...rules import CfaKind, RuleKind
 from ...table.distinct import intern
-from ...table.model import CfaRule, Function, FunctionColumns, RegisterRule, Row, UnwindTable, table_of
-from ..postfix.to_dwarf import PostfixError, expression_of
-from .rule_text import OUTERMOST
+from ...table.model import Function, FunctionColumns, Row, UnwindTable, table_of
+from ..postfix.to_dwarf import PostfixError
+from .rule_rows import row_of_rules
 from .write import DELTA, INIT
 
 if TYPE_CHECKING:
@@ -42,12 +41,11 @@ def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> Unwin
     """The table from the STACK CFI records of a text, which may be a whole symbol file: other records are ignored.
 
     Addresses are relative to `load_address`. A register without a rule, or whose rule is its own name, has no rule in
-    the table. Raises ParseError, whose record names the line, and BuildError if Breakpad has no names for the
-    architecture's registers.
+    the table. Raises ParseError, whose record names the line, and BuildError if the architecture is unknown or Breakpad
+    has no names for its registers.
     """
-    if arch not in ARCHITECTURES:
-        raise ParseError(SOURCE, None, "arch", f"{arch!r} is not one of {', '.join(ARCHITECTURES)}")
-    registers = {name: number for number, name in breakpad_names(ARCHITECTURES[arch]).items()}
+    architecture = architecture_named(arch, SOURCE)
+    registers = {name: number for number, name in breakpad_names(architecture).items()}
     lines = stack_lines(bytes_from(text) if isinstance(text, str) else text)
     wrong = _first_misplaced(lines)
     sound = lines if wrong is None else lines.until(wrong[0])
@@ -56,7 +54,7 @@ def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> Unwin
     offset = sound.address - np.repeat(sound.address[first], count)
     pairs = np.column_stack([offset.view(np.int64), sound.text]).view(np.uint8).reshape(-1)
     run, one = intern(pairs, 16 * first, 16 * (first + count), np.zeros(len(first), np.int64))
-    states = _States(ARCHITECTURES[arch], lines.texts, registers)
+    states = _States(architecture, lines.texts, registers)
     line = ranges(first[one], count[one])
     state = _states_after(states, sound, first[one], count[one])[line]
     if wrong is not None:
@@ -106,10 +104,6 @@ def _states_after(
     return found
 
 
-class _LineError(Exception):
-    """A line whose rules cannot be converted; the caller adds its number."""
-
-
 @dataclass(slots=True)
 class _States:
     """The distinct sets of rules in force after a line, numbered. `registers`: register numbers by name.
@@ -140,8 +134,9 @@ class _States:
             whole = tuple(sorted(rules.items()))
             if whole not in self.numbers:
                 try:
-                    self.rows += [self._row(rules, one) for one in (self.architecture.return_address, self.own_column)]
-                except _LineError as error:
+                    columns = (self.architecture.return_address, self.own_column)
+                    self.rows += [row_of_rules(rules, self.registers, self.architecture, one) for one in columns]
+                except PostfixError as error:
                     raise ParseError(SOURCE, None, f"line {line}", str(error)) from error
                 self.rules.append(rules)
                 self.numbers[whole] = len(self.rules) - 1
@@ -152,68 +147,6 @@ class _States:
         """Which states have a rule for the return address register in addition to `.ra`."""
         names = {name for name, number in self.registers.items() if number == self.architecture.return_address}
         return np.array([not names.isdisjoint(rules) for rules in self.rules], np.bool_)
-
-    def _row(self, rules: dict[str, str], ra_column: int) -> Row:
-        architecture, numbers = self.architecture, self.registers
-        cfa = CfaRule(CfaKind.NONE)
-        registers: dict[int, RegisterRule] = {}
-        for name, rule in rules.items():
-            if name not in numbers and name not in (CFA_NAME, RA_NAME):
-                raise _LineError(f"{architecture.name} has no register {name}")
-            try:
-                if name == CFA_NAME:
-                    cfa = _cfa(rule.split(), numbers, architecture)
-                    continue
-                number = ra_column if name == RA_NAME else numbers[name]
-                found = _rule(number, rule.split(), numbers, architecture, name == RA_NAME)
-            except PostfixError as error:
-                raise _LineError(f"{name}: {error}") from error
-            if found is not None:
-                registers[number] = found
-        return Row(0, cfa, tuple(sorted(registers.values())))
-
-
-def _cfa(words: list[str], numbers: dict[str, int], architecture: Architecture) -> CfaRule:
-    match words:
-        case [name, offset, "+"] if name in numbers and _is_number(offset):
-            return CfaRule(CfaKind.REGISTER, numbers[name], int(offset))
-        case [name] if name in numbers:
-            return CfaRule(CfaKind.REGISTER, numbers[name], 0)
-    size = architecture.address_size
-    return CfaRule(CfaKind.EXPRESSION, 0, expression_of(words, numbers, architecture.byte_order, size, False))
-
-
-def _rule(
-    number: int, words: list[str], numbers: dict[str, int], architecture: Architecture, is_ra: bool
-) -> RegisterRule | None:
-    """The rule of a register; None if it keeps its value."""
-    is_pushed = architecture.assembler.ra_offset is not None
-    match words:
-        case [word] if word == UNDEFINED or (word == OUTERMOST and is_ra):
-            return RegisterRule(number, RuleKind.UNDEFINED)
-        case [name] if name in numbers:
-            if numbers[name] != number:
-                return RegisterRule(number, RuleKind.REGISTER, numbers[name])
-            # Where calls push the return address, the absence of a rule would make it undefined.
-            return RegisterRule(number, RuleKind.SAME_VALUE) if is_ra and is_pushed else None
-        case [name, "^"] if name == CFA_NAME:
-            return RegisterRule(number, RuleKind.OFFSET, 0)
-        case [name, offset, "+", "^"] if name == CFA_NAME and _is_number(offset):
-            return RegisterRule(number, RuleKind.OFFSET, int(offset))
-        case [name, offset, "+"] if name == CFA_NAME and _is_number(offset):
-            return RegisterRule(number, RuleKind.VAL_OFFSET, int(offset))
-        case [name, offset, "-", "^"] if name == CFA_NAME and offset.isdecimal():
-            return RegisterRule(number, RuleKind.OFFSET, -int(offset))
-    is_memory = words[-1] == "^"
-    kind = RuleKind.EXPRESSION if is_memory else RuleKind.VAL_EXPRESSION
-    value = words[:-1] if is_memory else words
-    size = architecture.address_size
-    return RegisterRule(number, kind, expression_of(value, numbers, architecture.byte_order, size, True))
-
-
-def _is_number(word: str) -> bool:
-    """Whether it is a decimal number in the range of offsets."""
-    return word.removeprefix("-").isdecimal() and abs(int(word)) < 1 << 61
 
 
 class _Runs(NamedTuple):

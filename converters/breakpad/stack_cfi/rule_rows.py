@@ -1,0 +1,83 @@
+"""Rules of STACK CFI records as rows of the table (Breakpad, docs/symbol_files.md, STACK CFI records).
+
+Strategy: the forms that compilers need have a rule of their own; any other postfix expression becomes a DWARF one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED
+from ...arch.table import Architecture
+from ...rules import CfaKind, RuleKind
+from ...table.model import CfaRule, RegisterRule, Row
+from ..postfix.to_dwarf import PostfixError, expression_of
+from .rule_text import OUTERMOST
+
+
+def row_of_rules(
+    rules: Mapping[str, str], numbers: Mapping[str, int], architecture: Architecture, ra_column: int
+) -> Row:
+    """The row, at offset 0, with these rules in force. `numbers`: register numbers by name; `.ra` is in `ra_column`.
+
+    Raises PostfixError for an unknown register, and for an expression that DWARF cannot express.
+    """
+    cfa = CfaRule(CfaKind.NONE)
+    registers: dict[int, RegisterRule] = {}
+    for name, rule in rules.items():
+        if name not in numbers and name not in (CFA_NAME, RA_NAME):
+            raise PostfixError(f"{architecture.name} has no register {name}")
+        try:
+            if name == CFA_NAME:
+                cfa = _cfa(rule.split(), numbers, architecture)
+                continue
+            number = ra_column if name == RA_NAME else numbers[name]
+            found = _rule(number, rule.split(), numbers, architecture, name == RA_NAME)
+        except PostfixError as error:
+            raise PostfixError(f"{name}: {error}") from error
+        if found is not None:
+            registers[number] = found
+    return Row(0, cfa, tuple(sorted(registers.values())))
+
+
+def _cfa(words: list[str], numbers: Mapping[str, int], architecture: Architecture) -> CfaRule:
+    match words:
+        case [name, offset, "+"] if name in numbers and _is_number(offset):
+            return CfaRule(CfaKind.REGISTER, numbers[name], int(offset))
+        case [name] if name in numbers:
+            return CfaRule(CfaKind.REGISTER, numbers[name], 0)
+    size = architecture.address_size
+    return CfaRule(CfaKind.EXPRESSION, 0, expression_of(words, numbers, architecture.byte_order, size, False))
+
+
+def _rule(
+    number: int, words: list[str], numbers: Mapping[str, int], architecture: Architecture, is_ra: bool
+) -> RegisterRule | None:
+    """The rule of a register; None if it keeps its value."""
+    is_pushed = architecture.assembler.ra_offset is not None
+    match words:
+        case [word] if word == UNDEFINED or (word == OUTERMOST and is_ra):
+            return RegisterRule(number, RuleKind.UNDEFINED)
+        case [name] if name in numbers:
+            if numbers[name] != number:
+                return RegisterRule(number, RuleKind.REGISTER, numbers[name])
+            # Where calls push the return address, the absence of a rule would make it undefined.
+            return RegisterRule(number, RuleKind.SAME_VALUE) if is_ra and is_pushed else None
+        case [name, "^"] if name == CFA_NAME:
+            return RegisterRule(number, RuleKind.OFFSET, 0)
+        case [name, offset, "+", "^"] if name == CFA_NAME and _is_number(offset):
+            return RegisterRule(number, RuleKind.OFFSET, int(offset))
+        case [name, offset, "+"] if name == CFA_NAME and _is_number(offset):
+            return RegisterRule(number, RuleKind.VAL_OFFSET, int(offset))
+        case [name, offset, "-", "^"] if name == CFA_NAME and offset.isdecimal():
+            return RegisterRule(number, RuleKind.OFFSET, -int(offset))
+    is_memory = words[-1] == "^"
+    kind = RuleKind.EXPRESSION if is_memory else RuleKind.VAL_EXPRESSION
+    value = words[:-1] if is_memory else words
+    size = architecture.address_size
+    return RegisterRule(number, kind, expression_of(value, numbers, architecture.byte_order, size, True))
+
+
+def _is_number(word: str) -> bool:
+    """Whether it is a decimal number in the range of offsets."""
+    return word.removeprefix("-").isdecimal() and abs(int(word)) < 1 << 61
