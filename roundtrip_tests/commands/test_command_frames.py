@@ -20,7 +20,7 @@ from unwindkit.schemas.section import Section
 from ..support.commands import DIFFERENT, DONE, WRONG, refuses
 from ..support.commands import unwindkit as run
 from ..support.handmade import PLAIN_CIE, Fde, eh_frame
-from ..support.tiny_elf import CODE, ET_REL, Content, tiny_elf
+from ..support.tiny_elf import ALLOC, CODE, ET_REL, Content, tiny_elf
 
 
 def table_of(path: Path, dialect: Dialect, address: int) -> unwindkit.UnwindTable:
@@ -97,6 +97,7 @@ def test_symbol_files(copy: Path) -> None:
 
 
 NO_SYMBOL_FILE = "source: breakpad is a symbol file, but the input is an ELF file"
+WRITE = 1  # SHF_WRITE
 UNKNOWN = eh_frame("01 7177 00 01 78 10", Fde(0x1000, 16))  # augmentation "qw"
 
 
@@ -114,10 +115,7 @@ def test_strict_and_refusals(tmp_path: Path) -> None:
 
 
 RELOCATABLE = "e_type: is a relocatable file: its addresses are not known before the link"
-NO_HEADER = (
-    ".eh_frame: PT_GNU_EH_FRAME: the file has none: it registers its frames itself, from an address that would not "
-    "be an entry's"
-)
+WRITABLE = ".eh_frame: sh_flags: is writable: the dynamic linker relocates it in place"
 CUT = ".eh_frame+0xd: entry[1].length: the length reaches past the section's end"
 GOOD = eh_frame(PLAIN_CIE, Fde(0x1000, 16))
 
@@ -152,8 +150,8 @@ def test_elf_files_that_are_refused(copy: Path) -> None:
     copy.write_bytes(tiny_elf(CODE, Content(".eh_frame", GOOD), e_type=ET_REL))
     for to in ("eh_frame", "debug_frame", "directives"):
         refuses(copy, *command[:3], "--to", to, says=RELOCATABLE)
-    copy.write_bytes(tiny_elf(CODE, Content(".eh_frame", GOOD)))
-    refuses(copy, *command, says=NO_HEADER)
+    copy.write_bytes(tiny_elf(CODE, Content(".eh_frame", GOOD, flags=ALLOC | WRITE)))
+    refuses(copy, *command, says=WRITABLE)
     assert not out.exists()
 
 

@@ -36,6 +36,7 @@ from .tables import (
 
 Writer: TypeAlias = Literal["auto", "lief", "native"]
 _Engine: TypeAlias = Callable[[BufferedReader, Path, Tables, LoadedSection], Plan]
+Check: TypeAlias = Callable[[Path], tuple[str, ...]]  # the faults of a written file
 # The engines in order of preference: those that change least come first.
 IN_PLACE, LIEF = "in place", "lief"
 HEADERS_KEPT, HEADERS_MOVED = "native, program headers kept", "native, program headers moved"
@@ -58,7 +59,8 @@ class WriteReport:
 
     `engine` is the one that made space: IN_PLACE, HEADERS_KEPT, HEADERS_MOVED or LIEF; `passed_over` has the reason why
     each earlier one was not used, by name. `moved` are other loaded sections whose address changed. `replaced` has the
-    sizes in bytes of the existing sections of that name, in header order.
+    sizes in bytes of the existing sections of that name, in header order. `following` is the address of the section
+    that was added with it, None if there is none.
     """
 
     engine: str
@@ -67,6 +69,7 @@ class WriteReport:
     replaced: tuple[int, ...]
     moved: tuple[str, ...]
     passed_over: dict[str, str]
+    following: int | None = None
 
 
 def write_section(
@@ -78,13 +81,23 @@ def write_section(
     ParseError if the input is not complete ELF, BuildError if no engine of `writer` can add the section; `out_path` is
     then unchanged.
     """
+    return write_by_engines(path, out_path, section, engines_of(section.name, writer), preserve_dates)
+
+
+def engines_of(name: str, writer: Writer) -> tuple[str, ...]:
+    """The engines of `writer` in order of preference. Raises BuildError, naming the section, for an unknown one."""
     if writer not in get_args(Writer):
-        raise BuildError(section.name, None, "writer", f"{writer!r} is not one of {', '.join(get_args(Writer))}")
-    return write_by_engines(path, out_path, section, _OF_WRITER[writer], preserve_dates)
+        raise BuildError(name, None, "writer", f"{writer!r} is not one of {', '.join(get_args(Writer))}")
+    return _OF_WRITER[writer]
 
 
 def write_by_engines(
-    path: Path, out_path: Path, section: LoadedSection, engines: tuple[str, ...], preserve_dates: bool = False
+    path: Path,
+    out_path: Path,
+    section: LoadedSection,
+    engines: tuple[str, ...],
+    preserve_dates: bool = False,
+    check: Check | None = None,
 ) -> WriteReport:
     """As `write_section`, with the first of the named engines whose result is faultless."""
     if out_path.exists() and not out_path.is_file():
@@ -95,12 +108,14 @@ def write_by_engines(
         before = read_tables(source)
         refuse_unsuitable(before, size_of(source), section.name)
         with rewriting(out_path) as temporary:
-            engine, plan, passed_over = _first_faultless(path, source, temporary, before, section, engines)
+            engine, plan, passed_over = _first_faultless(path, source, temporary, before, section, engines, check)
             if preserve_dates:
                 take_times(source, temporary)
-    replaced = tuple(before.sections[index].size for index in before.indices_of(section.name))
+    replaced = tuple(before.sections[index].size for index in before.indices_of(*section.names))
     moved = tuple(before.names[index].decode(errors="replace") for index in plan.moved)
-    return WriteReport(engine, plan.header.address, plan.header.offset, replaced, moved, passed_over)
+    first, *following = plan.headers
+    address = following[0].address if following else None
+    return WriteReport(engine, first.address, first.offset, replaced, moved, passed_over, address)
 
 
 def _first_faultless(
@@ -110,6 +125,7 @@ def _first_faultless(
     before: Tables,
     section: LoadedSection,
     engines: tuple[str, ...],
+    check: Check | None,
 ) -> tuple[str, Plan, dict[str, str]]:
     """Run the engines until a result is faultless. Raises BuildError with the reasons why each was not."""
     refused: dict[str, BuildError] = {}
@@ -117,16 +133,9 @@ def _first_faultless(
         try:
             plan = _ENGINES[name](source, out_path, before, section)
             data = _finish(source, out_path, before, plan, section)
-            expected = ExpectedSection(
-                name=section.name,
-                section_type=section.section_type,
-                segment_type=section.segment_type,
-                address=plan.header.address,
-                data=data,
-                alignment=section.alignment,
-                moved=plan.moved,
-            )
-            faults = check_added(path, out_path, expected)
+            faults = check_added(path, out_path, _expected(plan, section, data))
+            if not faults and check is not None:
+                faults = check(out_path)
         except BuildError as error:
             refused[name] = error
             continue
@@ -141,36 +150,60 @@ def _first_faultless(
     raise last
 
 
-def _finish(source: BufferedReader, out_path: Path, before: Tables, plan: Plan, section: LoadedSection) -> bytes:
-    """Write the plan's tables and the section's bytes, which are returned; clear the existing sections of its name,
+def _expected(plan: Plan, section: LoadedSection, contents: tuple[bytes, ...]) -> ExpectedSection:
+    """The check's arguments."""
+    first, *following = (
+        ExpectedSection(
+            name=part.name,
+            section_type=part.section_type,
+            segment_type=part.segment_type,
+            address=header.address,
+            data=data,
+            alignment=part.alignment,
+            moved=plan.moved,
+        )
+        for part, header, data in zip(section.parts, plan.headers, contents, strict=True)
+    )
+    return replace(first, following=following[0]) if following else first
+
+
+def _finish(
+    source: BufferedReader, out_path: Path, before: Tables, plan: Plan, section: LoadedSection
+) -> tuple[bytes, ...]:
+    """Write the plan's tables and the parts' bytes, which are returned; clear the existing sections of their names,
     restore owner and mode."""
-    data = section.content(plan.header.address)
-    if len(data) != section.size:
-        raise BuildError(section.name, None, "sh_size", f"the content has {len(data)} bytes, expected {section.size}")
+    contents = section.contents(tuple(header.address for header in plan.headers))
+    for part, data in zip(section.parts, contents, strict=True):
+        if len(data) != part.size:
+            raise BuildError(part.name, None, "sh_size", f"the content has {len(data)} bytes, expected {part.size}")
     tables = _tables_with(plan, section)
     with out_path.open("r+b") as out:
-        for old in (before.sections[index] for index in before.indices_of(section.name)):
+        for old in (before.sections[index] for index in before.indices_of(*section.names)):
             if old.type != SHT.NOBITS and any(load.holds(old) for load in before.loads):
                 put(out, old.offset, bytes(old.size))
         for offset, patch in plan.patches:
             put(out, offset, patch)
-        put(out, plan.header.offset, data)
+        for header, data in zip(plan.headers, contents, strict=True):
+            put(out, header.offset, data)
         write_tables(source, out, tables)
         take_owner_and_mode(source, out)
-    return data
+    return contents
 
 
 def _tables_with(plan: Plan, section: LoadedSection) -> Tables:
-    """The plan's tables with the section's two headers, and without any other section or segment of its kind."""
-    tables, planned = plan.tables, plan.header
-    size, align = section.size, section.alignment
-    address, offset = planned.address, planned.offset
-    header = SectionHeader(planned.name_offset, section.section_type, SHF.ALLOC, address, offset, size, 0, 0, align, 0)
-    segment = Segment(section.segment_type, PF.R, offset, address, address, size, size, align)
-    sections = list(tables.sections)
-    for index in tables.indices_of(section.name):
-        sections[index] = header if index == plan.index else NULL_SECTION
-    segments = [one for one in tables.segments if one.type != section.segment_type]
-    at = next((i for i, one in enumerate(tables.segments) if one.type == section.segment_type), len(segments))
-    segments.insert(at, segment)
+    """The plan's tables with the headers of all parts, and without any other section or segment of their kinds."""
+    tables = plan.tables
+    sections, segments = list(tables.sections), list(tables.segments)
+    for part, index, planned in zip(section.parts, plan.indices, plan.headers, strict=True):
+        size, align, address, offset = part.size, part.alignment, planned.address, planned.offset
+        for old in tables.indices_of(part.name):
+            sections[old] = NULL_SECTION
+        sections[index] = SectionHeader(
+            planned.name_offset, part.section_type, SHF.ALLOC, address, offset, size, 0, 0, align, 0
+        )
+        if part.segment_type is not None:
+            segment = Segment(part.segment_type, PF.R, offset, address, address, size, size, align)
+            at = next((i for i, one in enumerate(segments) if one.type == segment.type), len(segments))
+            segments = [one for one in segments if one.type != segment.type]
+            segments.insert(at, segment)
     return replace(tables, segments=enclose_program_headers(segments, tables.phoff), sections=tuple(sections))

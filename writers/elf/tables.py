@@ -168,9 +168,10 @@ class Tables:
         """The loadable segments."""
         return tuple(segment for segment in self.segments if segment.type == PT.LOAD)
 
-    def indices_of(self, name: str) -> tuple[int, ...]:
-        """The indices of the sections of that name."""
-        return tuple(index for index, found in enumerate(self.names) if found == name.encode())
+    def indices_of(self, *names: str) -> tuple[int, ...]:
+        """The indices of the sections of these names."""
+        wanted = [name.encode() for name in names]
+        return tuple(index for index, found in enumerate(self.names) if found in wanted)
 
 
 def read_tables(file: BinaryIO) -> Tables:

@@ -18,7 +18,7 @@ from typing import Any
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.constants import P_FLAGS, SH_FLAGS
-from elftools.elf.enums import ENUM_P_TYPE_BASE, ENUM_SH_TYPE_BASE
+from elftools.elf.enums import ENUM_P_TYPE_BASE, ENUM_SH_TYPE_AMD64, ENUM_SH_TYPE_BASE
 
 from .compare import (
     KEPT_HEADER_FIELDS,
@@ -40,18 +40,40 @@ CHANGED_HEADER_BYTES = ((32, 48), (56, 58), (60, 62))
 
 @dataclass(frozen=True, slots=True)
 class ExpectedSection:
-    """The section that the result must have: its bytes at `address`, and the fields of its two headers.
+    """The section that the result must have: its bytes at `address`, and the fields of its two headers; of one only
+    if `segment_type` is None.
 
-    `moved` are the indices of other loaded sections whose address is declared to have changed.
+    `moved` are the indices of other loaded sections whose address is declared to have changed. `following` is a section
+    that was added with it; if both are in a new PT_LOAD, it is after this one.
     """
 
     name: str
     section_type: int
-    segment_type: int
+    segment_type: int | None
     address: int
     data: bytes
     alignment: int
     moved: tuple[int, ...] = ()
+    following: ExpectedSection | None = None
+
+    @property
+    def parts(self) -> tuple[ExpectedSection, ...]:
+        """This section and the following one."""
+        return (self,) if self.following is None else (self, self.following)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(part.name for part in self.parts)
+
+    @property
+    def own_segment(self) -> tuple[str | int, ...]:
+        """The type of its program header as in pyelftools, if it has one."""
+        return () if self.segment_type is None else (type_name(ENUM_P_TYPE_BASE, self.segment_type),)
+
+    @property
+    def end(self) -> int:
+        """The address after the last part."""
+        return self.parts[-1].address + len(self.parts[-1].data)
 
 
 def check_added(before: Path, after: Path, expected: ExpectedSection) -> tuple[str, ...]:
@@ -70,7 +92,8 @@ def check_added(before: Path, after: Path, expected: ExpectedSection) -> tuple[s
             faults += _segment_faults(old, new, expected, moves)
             faults += _program_header_faults(old, new)
             faults += _layout_faults(old, new)
-            faults += _new_section_faults(new, expected)
+            for part in expected.parts:
+                faults += _new_section_faults(new, part)
             faults += _trailer_faults(old, new)
     except ELFError as fault:
         return (f"the result cannot be read: {fault}",)
@@ -84,7 +107,7 @@ def _header_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
 
 def _others(elf: ElfTables, expected: ExpectedSection) -> list[Mapping[str, Any]]:
     """The program headers other than PT_LOAD, PT_PHDR and the section's own."""
-    own = ("PT_LOAD", "PT_PHDR", type_name(ENUM_P_TYPE_BASE, expected.segment_type))
+    own = ("PT_LOAD", "PT_PHDR", *(kind for part in expected.parts for kind in part.own_segment))
     return [segment for segment in elf.segments if segment["p_type"] not in own]
 
 
@@ -95,7 +118,7 @@ def _section_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection, m
             yield f"section [{index}] {name}: is missing"
             continue
         new_name, new_header = new.sections[index]
-        if name == expected.name:
+        if name in expected.names:
             if new_name != name and new_header["sh_type"] != "SHT_NULL":
                 yield f"section [{index}] {name}: was replaced by {new_name}"
         elif new_name != name:
@@ -107,7 +130,8 @@ def _section_faults(old: ElfTables, new: ElfTables, expected: ExpectedSection, m
     if names_end > len(new.data) or new.data[names_end - 1] != 0:
         yield "the section name table is not terminated by a zero byte"
     added = [name for name, _ in new.sections[len(old.sections) :]]
-    if added != [] and (added != [expected.name] or any(name == expected.name for name, _ in old.sections)):
+    had = {name for name, _ in old.sections}
+    if added not in ([], [name for name in expected.names if name not in had]):
         yield f"unexpected sections at the end of the table: {', '.join(added)}"
 
 
@@ -171,13 +195,16 @@ def _late(elf: ElfTables) -> set[str]:
 
 def _new_load_faults(load: Mapping[str, Any], new: ElfTables, expected: ExpectedSection, moves: Moves) -> Iterator[str]:
     title, size = f"new PT_LOAD at {load['p_vaddr']:#x}", load["p_filesz"]
-    ends = (expected.address + len(expected.data) - _shift(load), new.table_range()[1])
+    ends = (expected.end - _shift(load), new.table_range()[1])
     if not _maps(load, expected) or load["p_offset"] + size not in ends:
-        yield f"{title}: does not contain exactly {expected.name}, with or without the program headers"
+        sections = " and ".join(expected.names)
+        yield f"{title}: does not contain exactly {sections}, with or without the program headers"
     own = [new.table_range(), *((one["sh_offset"], one["sh_offset"] + one["sh_size"]) for one in _inside(new, moves))]
-    section_start = expected.address - _shift(load)
-    if not is_zero_outside(new.data, load["p_offset"], section_start, own):
-        yield f"{title}: contains stray bytes before {expected.name}"
+    for part in expected.parts:
+        start = part.address - _shift(load)
+        if not is_zero_outside(new.data, load["p_offset"], start, own):
+            yield f"{title}: contains stray bytes before {part.name}"
+        own.append((start, start + len(part.data)))
     wanted = {"p_flags": P_FLAGS.PF_R, "p_paddr": load["p_vaddr"], "p_memsz": size}
     for field in wanted:
         yield from field_faults(title, field, wanted, load, "should be")
@@ -215,7 +242,7 @@ def _segment_bytes_faults(
     skipped = [*CHANGED_HEADER_BYTES, *moves.ranges]
     for elf in (old, new):
         for name, header in elf.sections:
-            if name == expected.name and header["sh_type"] != "SHT_NOBITS":
+            if name in expected.names and header["sh_type"] != "SHT_NOBITS":
                 skipped.append((header["sh_offset"], header["sh_offset"] + header["sh_size"]))
     start, end = segment["p_offset"], segment["p_offset"] + segment["p_filesz"]
     place = difference_outside(old.data, new.data, start, end, skipped)
@@ -270,21 +297,23 @@ def _layout_faults(old: ElfTables, new: ElfTables) -> Iterator[str]:
 def _new_section_faults(new: ElfTables, expected: ExpectedSection) -> Iterator[str]:
     title, size = f"the new {expected.name}", len(expected.data)
     found = [header for name, header in new.sections if name == expected.name]
-    named = new.of_type(type_name(ENUM_P_TYPE_BASE, expected.segment_type))
-    if len(found) != 1 or len(named) != 1:
+    named = [one for kind in expected.own_segment for one in new.of_type(kind)]
+    if len(found) != 1 or len(named) != len(expected.own_segment):
         yield f"{title}: there are {len(found)} sections and {len(named)} segments for it, not one each"
         return
-    [header], [segment] = found, named
+    [header] = found
     start, end = header["sh_offset"], header["sh_offset"] + size
-    wanted = {"sh_type": type_name(ENUM_SH_TYPE_BASE, expected.section_type), "sh_flags": SH_FLAGS.SHF_ALLOC}
+    types = ENUM_SH_TYPE_AMD64 if new.header["e_machine"] == "EM_X86_64" else ENUM_SH_TYPE_BASE
+    wanted = {"sh_type": type_name(types, expected.section_type), "sh_flags": SH_FLAGS.SHF_ALLOC}
     wanted |= {"sh_addr": expected.address, "sh_size": size, "sh_addralign": expected.alignment}
     wanted |= {"sh_link": 0, "sh_info": 0, "sh_entsize": 0}
     for field in wanted:
         yield from field_faults(title, field, wanted, header, "should be")
     wanted = {"p_offset": start, "p_vaddr": expected.address, "p_paddr": expected.address, "p_filesz": size}
     wanted |= {"p_memsz": size, "p_flags": P_FLAGS.PF_R, "p_align": expected.alignment}
-    for field in wanted:
-        yield from field_faults(f"{title}: its segment", field, wanted, segment, "should be")
+    for segment in named:
+        for field in wanted:
+            yield from field_faults(f"{title}: its segment", field, wanted, segment, "should be")
     if expected.address % expected.alignment:
         yield f"{title}: {expected.address:#x} is not aligned to {expected.alignment}"
     if new.data[start:end] != expected.data:
@@ -330,8 +359,8 @@ def _section_end(header: Mapping[str, Any]) -> int:
 
 
 def _maps(load: Mapping[str, Any], expected: ExpectedSection) -> bool:
-    start = expected.address - load["p_vaddr"]
-    return bool(0 <= start <= load["p_filesz"] - len(expected.data))
+    size = expected.end - expected.address
+    return bool(0 <= expected.address - load["p_vaddr"] <= load["p_filesz"] - size and size >= 0)
 
 
 def _share_page(one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:

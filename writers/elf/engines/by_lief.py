@@ -33,12 +33,12 @@ def write_by_lief(source: BufferedReader, out_path: Path, before: Tables, sectio
     places = {(load.offset, load.vaddr) for load in before.loads}
     if {(load.offset, load.vaddr) for load in after.loads if load.vaddr != address} != places:
         raise BuildError(section.name, None, "PT_LOAD", "lief did not keep the loadable segments where they were")
-    added = Segment(PT.LOAD, PF.R, offset, address, address, section.size, section.size, page)
+    added = Segment(PT.LOAD, PF.R, offset, address, address, section.span, section.span, page)
     last = max(index for index, one in enumerate(before.segments) if one.type == PT.LOAD)
     segments = (*before.segments[: last + 1], added, *before.segments[last + 1 :])
-    sections, names = _sections_by_lief(before, after, section.name, address)
+    sections, names = _sections_by_lief(before, after, section, address)
     tables = replace(before, phoff=after.phoff, shoff=after.shoff, segments=segments, sections=sections, names=names)
-    return Plan(tables.indices_of(section.name)[0], tables)
+    return Plan(tuple(tables.indices_of(name)[0] for name in section.names), tables)
 
 
 def _place_by_lief(source: BufferedReader, out_path: Path, section: LoadedSection, page: int) -> tuple[int, int]:
@@ -70,38 +70,60 @@ def _place_by_lief(source: BufferedReader, out_path: Path, section: LoadedSectio
             )
         wanted = elf.Section(section.name)
         wanted.flags = int(SHF.ALLOC)
-        wanted.alignment = section.alignment
-        wanted.content = memoryview(bytes(section.size))
+        wanted.alignment = section.span_alignment
+        wanted.content = memoryview(bytes(section.span))
         added = binary.add(wanted, loaded=True)
         if added is None:
             raise BuildError(section.name, None, "PT_LOAD", "lief cannot add a loadable segment")
+        if section.following is not None:
+            # Only for its header and name: its bytes go after those of the first section.
+            named = elf.Section(section.following.name)
+            named.content = memoryview(bytes(1))
+            binary.add(named, loaded=False)
         binary.write(str(out_path), build)
     return added.virtual_address, added.file_offset
 
 
 def _sections_by_lief(
-    before: Tables, after: Tables, name: str, address: int
+    before: Tables, after: Tables, section: LoadedSection, address: int
 ) -> tuple[tuple[SectionHeader, ...], tuple[bytes, ...]]:
-    """The input's section headers and names, with lief's offsets for what is not loaded. The added section replaces the
-    first of its name, or is last: no index may change, because symbols hold section indices."""
-    added = next((index for index in after.indices_of(name) if after.sections[index].address == address), None)
-    if added is None:
-        raise BuildError(name, None, "section header", "lief lost the new section")
+    """The input's section headers and names, with lief's offsets for what is not loaded. An added section replaces the
+    first of its name, or is at the end: no index may change, because symbols hold section indices."""
+    added = _headers_by_lief(after, section, address)
     # Matched by name, because lief may put .shstrtab last; equal names keep their order.
     moved: dict[bytes, list[SectionHeader]] = {found: [] for found in before.names}
     for index, found in enumerate(after.names):
-        if index != added and found in moved:
+        if index not in added and found in moved:
             moved[found].append(after.sections[index])
-    sections = []
+    sections, names = [], list(before.names)
     for index, (old, kept) in enumerate(zip(before.sections, before.names, strict=True)):
         if not moved[kept]:
-            raise BuildError(name, None, "section header", f"lief lost the section {kept.decode(errors='replace')}")
+            lost = f"lief lost the section {kept.decode(errors='replace')}"
+            raise BuildError(section.name, None, "section header", lost)
         new = moved[kept].pop(0)
         offset = old.offset if old.is_loaded else new.offset
         size = new.size if index == before.shstrndx else old.size
         sections.append(replace(old, name_offset=new.name_offset, offset=offset, size=size))
-    olds = before.indices_of(name)
-    if not olds:
-        return (*sections, after.sections[added]), (*before.names, name.encode())
-    sections[olds[0]] = after.sections[added]
-    return tuple(sections), before.names
+    for name, header in zip(section.names, added.values(), strict=True):
+        if olds := before.indices_of(name):
+            sections[olds[0]] = header
+        else:
+            sections.append(header)
+            names.append(name.encode())
+    return tuple(sections), tuple(names)
+
+
+def _headers_by_lief(after: Tables, section: LoadedSection, address: int) -> dict[int, SectionHeader]:
+    """The headers of the parts, by their index in lief's result; a following section is placed after the first."""
+    first = next((index for index in after.indices_of(section.name) if after.sections[index].address == address), None)
+    if first is None:
+        raise BuildError(section.name, None, "section header", "lief lost the new section")
+    found = {first: after.sections[first]}
+    if section.following is not None:
+        name, inside = section.following.name, section.offsets[1]
+        added = [index for index in after.indices_of(name) if not after.sections[index].is_loaded]
+        if not added:
+            raise BuildError(name, None, "section header", "lief lost the new section")
+        place = {"address": address + inside, "offset": after.sections[first].offset + inside}
+        found[added[-1]] = replace(after.sections[added[-1]], **place)
+    return found

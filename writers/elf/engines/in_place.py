@@ -1,4 +1,4 @@
-"""The engine that overwrites an existing section of the same name, if it is large enough or can grow."""
+"""The engine that overwrites existing sections of the same names, if they are large enough or can grow."""
 
 from __future__ import annotations
 
@@ -9,33 +9,40 @@ from pathlib import Path
 from ....schemas.section import BuildError
 from ...files import copy_range, size_of
 from ..tables import MIN_PAGE, PF, SHT, Segment, Tables
-from .plan import LoadedSection, Plan, align_up
+from .plan import LoadedSection, Part, Plan, align_up
 
 
 def write_in_place(source: BufferedReader, out_path: Path, before: Tables, section: LoadedSection) -> Plan:
-    """Copy the input, extended by whole pages if the existing section ends the last PT_LOAD and must grow.
+    """Copy the input, extended by whole pages if an existing section ends the last PT_LOAD and must grow.
 
     Raises BuildError if no existing section can be overwritten.
     """
-    if all(segment.type != section.segment_type for segment in before.segments):
+    if set(section.segment_types) - {segment.type for segment in before.segments}:
         raise BuildError(section.name, None, "", "no program header refers to an existing section")
-    for index in before.indices_of(section.name):
+    found = [_place(before, part) for part in section.parts]
+    # Only one section can end the last PT_LOAD.
+    load, excess = max(((load, excess) for _, load, excess in found), key=lambda one: one[1])
+    growth = align_up(excess, MIN_PAGE)  # whole pages: what follows in the file stays aligned
+    with out_path.open("wb") as out:
+        copy_range(source, out, 0, load.file_end)
+        out.seek(growth, 1)
+        copy_range(source, out, load.file_end, size_of(source) - load.file_end)
+        out.truncate(size_of(source) + growth)
+    return Plan(tuple(index for index, _, _ in found), _grow(before, load, growth))
+
+
+def _place(before: Tables, part: Part) -> tuple[int, Segment, int]:
+    """The index of an existing section for this part, its PT_LOAD, and by how many bytes that must grow."""
+    for index in before.indices_of(part.name):
         old = before.sections[index]
         load = next((one for one in before.loads if one.holds(old)), None)
-        if load is None or not old.is_loaded or old.type == SHT.NOBITS or old.address % section.alignment:
+        if load is None or not old.is_loaded or old.type == SHT.NOBITS or old.address % part.alignment:
             continue
         ends = _ends(before, load, index)
-        excess = max(0, section.size - (load.file_end - old.offset if ends else old.size))
-        if load.flags & (PF.R | PF.W) != PF.R or (excess and not ends):
-            continue
-        growth = align_up(excess, MIN_PAGE)  # whole pages: what follows in the file stays aligned
-        with out_path.open("wb") as out:
-            copy_range(source, out, 0, load.file_end)
-            out.seek(growth, 1)
-            copy_range(source, out, load.file_end, size_of(source) - load.file_end)
-            out.truncate(size_of(source) + growth)
-        return Plan(index, _grow(before, load, growth))
-    raise BuildError(section.name, None, "", "no existing section is large enough")
+        excess = max(0, part.size - (load.file_end - old.offset if ends else old.size))
+        if load.flags & (PF.R | PF.W) == PF.R and (ends or not excess):
+            return index, load, excess
+    raise BuildError(part.name, None, "", "no existing section is large enough")
 
 
 def _ends(before: Tables, load: Segment, index: int) -> bool:

@@ -48,13 +48,13 @@ def write_headers_kept(source: BufferedReader, out_path: Path, before: Tables, s
             plan = _kept_plan(before, section, displaced, load, place, dict(displaced.near))
             return _lay_out(source, out_path, before, plan)
     displaced = displace_sections(source, before, 1 + more)
-    alignment = max([section.alignment] + [before.sections[index].addralign for index in displaced.away])
+    alignment = max([section.span_alignment] + [before.sections[index].addralign for index in displaced.away])
     offset = align_up(_contents_end(before), alignment)
     page = page_of(before)
     address = align_up(_memory_end(before), page) + offset % page
     places, end = _moved_offsets(displaced, before, offset)
-    place = align_up(end, section.alignment)
-    load = _read_only(offset, address, place + section.size - offset, page)
+    place = align_up(end, section.span_alignment)
+    load = _read_only(offset, address, place + section.span - offset, page)
     return _lay_out(source, out_path, before, _kept_plan(before, section, displaced, load, place, places))
 
 
@@ -64,7 +64,7 @@ def _kept_plan(
     """The plan with the section at file offset `place` in `load`, which may be new, and moved sections at `places`."""
     shift = load.vaddr - load.offset
     tables = _move_sections(before, displaced, places, shift)
-    plan = _add_section(before, tables if load in before.loads else _add_load(tables, load), section, place, shift)
+    plan = _add_parts(before, tables if load in before.loads else _add_load(tables, load), section, place, shift)
     return replace(plan, moved=displaced.moved, patches=displaced.patches(before, tables.sections))
 
 
@@ -78,8 +78,8 @@ def _spare_space(
     if load.offset == before.phoff:
         ends.append(before.phoff + (len(before.segments) + more) * SEGMENT_SIZE)
     is_ours = ends and (load.flags, load.memsz) == (PF.R, load.filesz) and may_move(before, inside)
-    place = align_up(max(ends, default=0), section.alignment)
-    if not is_ours or place + section.size > load.file_end:
+    place = align_up(max(ends, default=0), section.span_alignment)
+    if not is_ours or place + section.span > load.file_end:
         return None
     source.seek(place)
     return None if any(source.read(load.file_end - place)) else (load, place)
@@ -93,14 +93,14 @@ def write_headers_moved(source: BufferedReader, out_path: Path, before: Tables, 
     shift = first.vaddr - first.offset
     if shift % page:
         raise BuildError(section.name, None, "PT_LOAD", "p_vaddr and p_offset of the first one differ within a page")
-    alignment = max(section.alignment, 8)
+    alignment = max(section.span_alignment, 8)
     phoff = max(align_up(_contents_end(before), alignment), align_up(_memory_end(before), page) - shift)
     if phoff > size_of(source) + MAX_HOLE:
         raise BuildError(section.name, None, "PT_LOAD", f"the file would need a hole up to {phoff:#x}")
     count = len(before.segments) + 1 + _headers_to_add(before, section)
     place = align_up(phoff + count * SEGMENT_SIZE, alignment)
-    load = _read_only(phoff, phoff + shift, place + section.size - phoff, page)
-    plan = _add_section(before, replace(_add_load(before, load), phoff=phoff), section, place, shift)
+    load = _read_only(phoff, phoff + shift, place + section.span - phoff, page)
+    plan = _add_parts(before, replace(_add_load(before, load), phoff=phoff), section, place, shift)
     return _lay_out(source, out_path, before, plan)
 
 
@@ -109,12 +109,12 @@ def _read_only(offset: int, address: int, size: int, page: int) -> Segment:
 
 
 def _headers_to_add(before: Tables, section: LoadedSection) -> int:
-    """1 if the section needs an additional program header of its type, else 0."""
-    return int(all(one.type != section.segment_type for one in before.segments))
+    """How many program headers of the section's own types are missing."""
+    return len(set(section.segment_types) - {one.type for one in before.segments})
 
 
 def _refuse_full_tables(before: Tables) -> None:
-    if len(before.segments) + 2 >= PN_XNUM or len(before.sections) + 1 >= MAX_SECTIONS:
+    if len(before.segments) + 2 >= PN_XNUM or len(before.sections) + 2 >= MAX_SECTIONS:
         raise BuildError("", None, "e_shnum", "the tables have as many headers as the ELF header can count")
 
 
@@ -172,24 +172,28 @@ def _add_load(tables: Tables, load: Segment) -> Tables:
     return replace(tables, segments=(*tables.segments[: last + 1], load, *tables.segments[last + 1 :]))
 
 
-def _add_section(before: Tables, tables: Tables, section: LoadedSection, offset: int, shift: int) -> Plan:
-    """The plan with the section's header in place of the first of its name, or at the end: symbols hold indices."""
-    header = SectionHeader(0, section.section_type, SHF.ALLOC, offset + shift, offset, section.size, 0, 0, 0, 0)
-    if olds := before.indices_of(section.name):
-        index, sections = olds[0], list(tables.sections)
-        sections[index] = replace(header, name_offset=sections[index].name_offset)
-        return Plan(index, replace(tables, sections=tuple(sections)))
-    added = replace(tables, sections=(*tables.sections, header), names=(*tables.names, section.name.encode()))
-    return Plan(len(tables.sections), added)
+def _add_parts(before: Tables, tables: Tables, section: LoadedSection, offset: int, shift: int) -> Plan:
+    """The plan with each part's header in place of the first of its name, or at the end: symbols hold indices."""
+    sections, names, indices = list(tables.sections), list(tables.names), []
+    for part, inside in zip(section.parts, section.offsets, strict=True):
+        place = offset + inside
+        header = SectionHeader(0, part.section_type, SHF.ALLOC, place + shift, place, part.size, 0, 0, 0, 0)
+        if olds := before.indices_of(part.name):
+            sections[olds[0]] = replace(header, name_offset=sections[olds[0]].name_offset)
+        else:
+            sections.append(header)
+            names.append(part.name.encode())
+        indices.append(olds[0] if olds else len(sections) - 1)
+    return Plan(tuple(indices), replace(tables, sections=tuple(sections), names=tuple(names)))
 
 
 def _lay_out(source: BufferedReader, out_path: Path, before: Tables, plan: Plan) -> Plan:
     """Copy what stays; after the section come the names, the section header table, and what no header describes."""
     sections = list(plan.tables.sections)
-    end = max(_contents_end(before), plan.header.offset + plan.header.size)
+    end = max(_contents_end(before), *(header.offset + header.size for header in plan.headers))
     patches = plan.patches
     if not _names_are_loaded(before):
-        text, sections[plan.index] = _names_with(source, before, plan)
+        text = _name_new_sections(source, before, plan, sections)
         sections[before.shstrndx] = replace(before.sections[before.shstrndx], offset=end, size=len(text))
         patches = (*patches, (end, text))
         end += len(text)
@@ -204,14 +208,14 @@ def _lay_out(source: BufferedReader, out_path: Path, before: Tables, plan: Plan)
     return replace(plan, tables=replace(plan.tables, shoff=shoff, sections=tuple(sections)), patches=patches)
 
 
-def _names_with(source: BufferedReader, before: Tables, plan: Plan) -> tuple[bytes, SectionHeader]:
-    """The section names, extended by the section's if it is new, and its header with the offset of its name."""
+def _name_new_sections(source: BufferedReader, before: Tables, plan: Plan, sections: list[SectionHeader]) -> bytes:
+    """The section names, extended by those of new sections, whose headers get the offsets of their names."""
     names = before.sections[before.shstrndx]
     text = bytes_at(source, "e_shstrndx", names.offset, names.size)
-    if len(plan.tables.sections) == len(before.sections):
-        return text, plan.header
-    name = plan.tables.names[-1] + b"\0"
-    found = text.find(name)  # the tail of another name will do
-    if found >= 0:
-        return text, replace(plan.header, name_offset=found)
-    return text + name, replace(plan.header, name_offset=len(text))
+    for index in range(len(before.sections), len(sections)):
+        name = plan.tables.names[index] + b"\0"
+        found = text.find(name)  # the tail of another name will do
+        if found < 0:
+            found, text = len(text), text + name
+        sections[index] = replace(sections[index], name_offset=found)
+    return text
