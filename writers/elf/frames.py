@@ -64,7 +64,13 @@ def write_frames(
     if old is None or not _is_found(before, header):
         engines = tuple(name for name in engines if name != IN_PLACE)
     section = _pair(frames, old, header)
-    report = write_by_engines(path, out_path, section, engines, preserve_dates, check_frames)
+
+    def new_faults(result: Path) -> tuple[str, ...]:
+        # Edited records may lack a terminator as the input's do.
+        found = check_frames(result)
+        return tuple(one for one in found if one not in check_frames(path)) if found else ()
+
+    report = write_by_engines(path, out_path, section, engines, preserve_dates, new_faults)
     assert report.following is not None
     return FramesReport(report.engine, report.address, report.following, report.moved, report.passed_over)
 

@@ -97,7 +97,7 @@ def _header_faults(frames: _Frames, data: bytes, address: int) -> Iterator[str]:
         return
     *encodings, pointer, count = struct.unpack_from(frames.order + HEADER_FIELDS, data)
     if tuple(encodings) != SEARCHED:
-        yield f"{HEADER}: has the version and encodings {bytes(encodings).hex(' ')}, expected {bytes(SEARCHED).hex(' ')}"
+        yield f"{HEADER}: starts with {bytes(encodings).hex(' ')}, expected {bytes(SEARCHED).hex(' ')}"
         return
     if address + len(SEARCHED) + pointer != frames.address:
         yield f"{HEADER}: eh_frame_ptr is not the address of {FRAMES}"
@@ -142,12 +142,10 @@ def _extent(frames: _Frames, entry: NDArray[np.int64]) -> tuple[NDArray[np.int64
 
 
 def _end_faults(frames: _Frames, offset: int) -> Iterator[str]:
-    """From the entry at `offset`, one entry leads to the next up to a terminator, and only zeros follow."""
+    """From the entry at `offset`, one entry leads to the next up to a terminator."""
     while offset <= len(frames.data) - 4:
         [after], [end] = _extent(frames, np.array([offset]))
         if after == end:
-            if frames.data[offset:].any():
-                yield f"{FRAMES}: bytes follow the terminator at {offset:#x}"
             return
         offset = int(end)
     yield f"{FRAMES}: has no terminator after its last entry"
