@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .arch.plt_stubs import Stub, StubRow
+from .arch.table import UnwindRegisters, unwind_registers
 from .elf.image import ElfImage
 from .rules import CfaKind, RuleKind
 from .table.model import CfaRule, Function, RegisterRule, Row, UnwindTable, concatenate, table_of
@@ -70,14 +71,15 @@ def _is_at(stub: Stub, data: bytes, at: int) -> bool:
 
 
 def _function(architecture: Architecture, start: int, size: int, stub: Stub, block: int) -> Function:
+    registers = unwind_registers(architecture)
     rows = tuple(
-        Row(at.offset, CfaRule(CfaKind.REGISTER, architecture.stack_pointer, at.cfa_offset), _saved(architecture, at))
+        Row(at.offset, CfaRule(CfaKind.REGISTER, registers.sp, at.cfa_offset), _saved(registers, at))
         for at in stub.rows
     )
-    return Function(start, size, rows, return_column=architecture.return_address, repetition=block)
+    return Function(start, size, rows, return_column=registers.ra, repetition=block)
 
 
-def _saved(architecture: Architecture, at: StubRow) -> tuple[RegisterRule, ...]:
+def _saved(registers: UnwindRegisters, at: StubRow) -> tuple[RegisterRule, ...]:
     if at.ra_offset is None:
         return ()
-    return (RegisterRule(architecture.return_address, RuleKind.OFFSET, at.ra_offset),)
+    return (RegisterRule(registers.ra, RuleKind.OFFSET, at.ra_offset),)

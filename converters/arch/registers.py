@@ -2,8 +2,8 @@
 
 Strategy: runs of consecutive numbers, each with its first number and the names; `a0..a7` is short for eight names.
 readelf shows a register without a name as `r` and its number: all those of ARM, MIPS, PowerPC and SPARC, and the
-general registers of s390. Breakpad's names are those of its dump_syms; for s390x and PowerPC, which dump_syms does not
-write, those of the assemblers.
+general registers of s390. Breakpad's names are those of its dump_syms; for s390x, PowerPC, LoongArch and SPARC, which
+dump_syms does not write, those of the assemblers.
 """
 
 from __future__ import annotations
@@ -149,6 +149,10 @@ BREAKPAD_RISCV: RegisterNames = (
     (0, "zero ra sp gp tp t0..t2 s0 s1 a0..a7 s2..s11 t3..t6 ft0..ft7 fs0 fs1 fa0..fa7 fs2..fs11 ft8..ft11"),
 )
 BREAKPAD_S390: RegisterNames = ((0, "%r0..%r15 %f0 %f2 %f4 %f6 %f1 %f3 %f5 %f7 %f8 %f10 %f12 %f14 %f9 %f11 %f13 %f15"),)
+BREAKPAD_LOONGARCH: RegisterNames = (
+    (0, "$zero $ra $tp $sp $a0..$a7 $t0..$t8 $r21 $fp $s0..$s8 $fa0..$fa7 $ft0..$ft15 $fs0..$fs7"),
+)
+BREAKPAD_SPARC: RegisterNames = ((0, "%g0..%g7 %o0..%o7 %l0..%l7 %i0..%i7 %f0..%f31"),)
 
 # A control and status register without a name is `csr` and its number among RISC-V's CSRs.
 _RISCV_CSRS = range(0x1000, 0x2000)

@@ -14,7 +14,7 @@ from ...schemas.cfi_sections import build_instructions
 from ...schemas.section import ByteOrder
 from ...schemas.wire import Leb128, sleb, uleb
 from ..arch.registers import register_numbers
-from ..arch.table import Architecture
+from ..arch.table import Architecture, assembler_of, unwind_registers
 from ..rules import MAX_REGISTER
 from .statements import Statement, StatementError, number
 
@@ -35,14 +35,14 @@ class FunctionInstructions:
         self._cfa_offset = 0
         self._remembered: list[int] = []
         if not is_simple:
-            assembler = architecture.assembler
-            self._def_cfa(architecture.stack_pointer, assembler.cfa_offset)
+            assembler, registers = assembler_of(architecture), unwind_registers(architecture)
+            self._def_cfa(registers.sp, assembler.cfa_offset)
             if assembler.ra_offset is not None:
-                self._offset(architecture.return_address, assembler.ra_offset)
+                self._offset(registers.ra, assembler.ra_offset)
 
     def advance(self, size: int) -> None:
         """Move to the row that starts `size` bytes later. Raises StatementError."""
-        unit = self._architecture.assembler.code_alignment_factor
+        unit = assembler_of(self._architecture).code_alignment_factor
         if size % unit:
             raise StatementError(f"the distance from the directive before, {size} bytes, is no multiple of {unit}")
         self._is_initial = False
@@ -90,7 +90,7 @@ class FunctionInstructions:
         return register_number(text, self._architecture)
 
     def _factored(self, value: int) -> int:
-        unit = self._architecture.assembler.data_alignment_factor
+        unit = assembler_of(self._architecture).data_alignment_factor
         if value % unit:
             raise StatementError(f"the offset {value} is no multiple of {abs(unit)}")
         return value // unit

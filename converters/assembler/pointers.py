@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK
+from ..arch.table import assembler_of
 from ..kernels.calls import pointer_sizes
 from ..table.model import FunctionColumns, FunctionFlag, UnwindTable
 
@@ -66,7 +67,7 @@ class PointerTexts:
 def lsdas(table: UnwindTable) -> Pointers:
     """The LSDA pointers, as wide as an address, so that they reach every address."""
     functions = table.functions
-    takes_pcrel = table.architecture.assembler.pc_relative
+    takes_pcrel = assembler_of(table.architecture).pc_relative
     has_one = (functions.flags & FunctionFlag.HAS_LSDA) > 0
     encoding = np.where(has_one, np.uint8(DW_EH_PE.pcrel if takes_pcrel else DW_EH_PE.absptr), np.uint8(DW_EH_PE.omit))
     return Pointers(LSDA, encoding, functions.lsda, bool(functions.section.any()))
@@ -87,7 +88,7 @@ def personalities(table: UnwindTable, base: int) -> Pointers:
     is_small = address + limit < np.uint64(2 * _OFFSET4)
     fits = (size == table.address_size) | ((size == 4) & np.where(application == DW_EH_PE.pcrel, is_near, is_small))
     takes = application == DW_EH_PE.absptr
-    if table.architecture.assembler.pc_relative:
+    if assembler_of(table.architecture).pc_relative:
         takes |= application == DW_EH_PE.pcrel
     plain = DW_EH_PE.absptr | encoding & DW_EH_PE.indirect
     written = np.where((encoding == DW_EH_PE.omit) | (takes & fits), encoding, plain).astype(np.uint8)

@@ -17,7 +17,7 @@ from ...schemas.cfi_sections import build_entry
 from ...schemas.pointers import DW_EH_PE, is_known
 from ...schemas.section import ByteOrder, Section
 from ...schemas.wire import DwarfFormat, sleb, uleb
-from ..arch.table import Architecture
+from ..arch.table import Architecture, assembler_of, unwind_registers
 from ..table.distinct import intern, number_distinct
 from ..table.model import FunctionColumns, FunctionFlag
 from .instructions import FunctionInstructions, register_number
@@ -47,7 +47,7 @@ def assemble_frames(text: bytes, architecture: Architecture, address: int | None
 
     Raises ParseError, whose record names the line.
     """
-    statements = read_statements(text, architecture.assembler.comment)
+    statements = read_statements(text, assembler_of(architecture).comment)
     start, end = _functions(statements)
     places = lay_out_statements(statements)
     _check_measured(places, start)
@@ -60,7 +60,7 @@ def assemble_frames(text: bytes, architecture: Architecture, address: int | None
         start=places.offset[start] + base_of[places.section[start]],
         size=size,
         section=number_of[places.section[start]],
-        return_column=np.full(len(start), architecture.return_address, np.uint32),
+        return_column=np.full(len(start), unwind_registers(architecture).ra, np.uint32),
         origin=statements.line[start].astype(np.uint64),
     )
     _check_ends(statements, columns, start, architecture)
@@ -285,9 +285,9 @@ class _Frames:
         self._append(Fde(DwarfFormat.DWARF32, self._cies[initial], None, 0, size, None, bytes(instructions.rest)))
 
     def _cie(self, initial: bytes) -> Cie:
-        assembler = self._architecture.assembler
+        assembler = assembler_of(self._architecture)
         factors = uleb(assembler.code_alignment_factor), sleb(assembler.data_alignment_factor)
-        column = uleb(self._architecture.return_address)
+        column = uleb(unwind_registers(self._architecture).ra)
         return Cie(DwarfFormat.DWARF32, 3, b"", None, None, None, *factors, column, None, initial)
 
     def _append(self, entry: Cie | Fde) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from ...schemas.cfi import DW_CFA, ROW_VALUES, WINDOW_REGISTERS, Effect, Instruction
 from ...schemas.cfi_sections import build_instructions
 from ...schemas.wire import leb_block, uleb
-from ..arch.table import Architecture
+from ..arch.table import Architecture, assembler_of, unwind_registers
 from ..arrays import group_numbers, ranges, run_starts
 from ..refusals import Reason
 from ..rules import CfaKind, RaState, RuleKind
@@ -70,11 +70,11 @@ def row_texts(table: UnwindTable) -> RowTexts:
 
 def initial_content(architecture: Architecture) -> Row:
     """The rules in force after `.cfi_startproc`."""
-    assembler = architecture.assembler
-    cfa = CfaRule(CfaKind.REGISTER, architecture.stack_pointer, assembler.cfa_offset)
+    assembler, registers = assembler_of(architecture), unwind_registers(architecture)
+    cfa = CfaRule(CfaKind.REGISTER, registers.sp, assembler.cfa_offset)
     if assembler.ra_offset is None:
         return Row(0, cfa)
-    return Row(0, cfa, (RegisterRule(architecture.return_address, RuleKind.OFFSET, assembler.ra_offset),))
+    return Row(0, cfa, (RegisterRule(registers.ra, RuleKind.OFFSET, assembler.ra_offset),))
 
 
 def _registers(content: Row) -> set[int]:
@@ -122,7 +122,7 @@ def _pairs(run: NDArray[np.int64], registers: list[set[int]], which: NDArray[np.
 
 def _run_reasons(table: UnwindTable, run: NDArray[np.int64], step_reason: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The first reason among the rows of each run, or 0; `step_reason` is by row."""
-    unit = np.uint64(table.architecture.assembler.code_alignment_factor)
+    unit = np.uint64(assembler_of(table.architecture).code_alignment_factor)
     row_reason = np.where(table.rows.offset % unit != 0, np.uint8(Reason.UNALIGNED_ROW), step_reason)
     refused = np.flatnonzero(row_reason)[::-1]
     reason = np.zeros(len(table.run_rows) - 1, np.uint8)
@@ -132,7 +132,7 @@ def _run_reasons(table: UnwindTable, run: NDArray[np.int64], step_reason: NDArra
 
 def _reason(before: Row, row: Row, architecture: Architecture) -> int:
     """The `Reason` why no directives lead from one row to the next, or 0."""
-    unit = architecture.assembler.data_alignment_factor
+    unit = assembler_of(architecture).data_alignment_factor
     if row.cfa.kind is CfaKind.NONE and before.cfa.kind is not CfaKind.NONE:
         return Reason.NO_CFA
     # Only negative offsets are factored; as silently truncates one that is not a multiple.

@@ -8,7 +8,6 @@ import numpy as np
 
 from ...schemas.breakpad import InfoCodeId, Module
 from ...schemas.section import BuildError
-from ..elf.admission import supported_architecture
 from ..elf.identity import build_id, module_name
 from ..elf.image import ElfImage
 
@@ -35,7 +34,7 @@ def module_of(image: ElfImage) -> tuple[Module, InfoCodeId | None]:
 
 def _architecture(image: ElfImage) -> str:
     """Breakpad's name for the file's architecture."""
-    architecture = supported_architecture(image)
+    architecture = image.architecture
     if architecture.breakpad_module is None:
         raise BuildError("MODULE", None, "architecture", f"Breakpad has no name for {architecture.name}")
     return architecture.breakpad_module

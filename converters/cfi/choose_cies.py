@@ -118,7 +118,7 @@ def _data_units(table: UnwindTable) -> NDArray[np.int64]:
     is_negative = (rows.cfa_kind == CfaKind.REGISTER) & (rows.cfa_offset < 0)
     units = np.ones(len(table.run_rows) - 1, np.int64)
     for unit in DATA_UNITS[::-1]:
-        if unit <= table.address_size:
+        if unit <= table.architecture.register_size:
             odd_rules = starts_of(is_factored & (rules.value % unit != 0))
             end = rows.first_rule + rows.rule_count
             is_odd = (odd_rules[end] > odd_rules[rows.first_rule]) | (is_negative & (rows.cfa_offset % unit != 0))

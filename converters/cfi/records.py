@@ -15,7 +15,7 @@ from ...schemas.cfi import Cie, Dialect, OpaqueCie
 from ...schemas.pointers import DW_EH_PE, NO_BASES, PointerBases, resolve
 from ...schemas.section import ParseError, Section
 from ...schemas.wire import DwarfFormat
-from ..arch.table import Architecture
+from ..arch.table import Architecture, default_return_column
 from ..arrays import renumbered, values_at
 from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
@@ -121,7 +121,7 @@ def _read_cies(
     number = numbers_of_cies(section, all_cies.offset, fdes)
     used, number = renumbered(number)
     offsets, ends = all_cies.offset[used], all_cies.end[used]
-    cies = cie_columns(section, dialect, offsets, ends, bases, architecture.return_address)
+    cies = cie_columns(section, dialect, offsets, ends, bases, default_return_column(architecture))
     for index, offset in enumerate(offsets.tolist()):
         check_augmentation(section, offset, f"CIE[{index}]", cies.parsed[index])
     return cies, offsets, number

@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from ...schemas.section import ParseError, Section
-from ..arch.table import Architecture
 from .image import ElfImage, ElfSection
 
 # The section of every Linux module's `struct module`.
 MODULE_SECTION = ".gnu.linkonce.this_module"
-
-
-def supported_architecture(image: ElfImage) -> Architecture:
-    """The image's architecture. Raises ParseError if it is not supported."""
-    if image.architecture is None:
-        if (image.machine, image.address_size) == ("EM_X86_64", 4):
-            raise ParseError("", None, "e_machine", "is x32, x86-64 code in ELF32, which is not supported")
-        reason = f"{image.machine} with addresses of {image.address_size} bytes is not supported"
-        raise ParseError("", None, "e_machine", reason)
-    return image.architecture
 
 
 def is_object(image: ElfImage) -> bool:
@@ -39,8 +28,7 @@ def refuse_relocatable(image: ElfImage) -> None:
 
 
 def section_of_image(image: ElfImage, name: str) -> Section:
-    """The only section of that name in a linked file of a supported architecture. Raises ParseError otherwise."""
-    supported_architecture(image)
+    """The only section of that name in a linked file. Raises ParseError otherwise."""
     refuse_relocatable(image)
     return image.contents(only_section(image, name))
 

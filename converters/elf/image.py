@@ -110,8 +110,8 @@ class ElfImage:
         return self.loaded[0][0] if self.loaded else 0
 
     @property
-    def architecture(self) -> Architecture | None:
-        """The architecture; None if it is not supported."""
+    def architecture(self) -> Architecture:
+        """The architecture; of a machine outside `ARCHITECTURES` little is known."""
         return architecture_of(str(self.machine), self.address_size, self.byte_order)
 
     @property

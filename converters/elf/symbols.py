@@ -136,7 +136,7 @@ def _places(strings: bytes, name: str) -> list[int]:
 def _addresses_of(image: ElfImage, symbols: NDArray[np.void]) -> NDArray[np.uint64]:
     """The addresses of symbols that are code."""
     value = symbols["value"].astype(np.uint64)
-    if image.architecture is None or not image.architecture.marks_code:
+    if not image.architecture.marks_code:
         return value
     is_function = symbols["info"] & _TYPE_MASK == ENUM_ST_INFO_TYPE["STT_FUNC"]
     return np.where(is_function, value & ~np.uint64(1), value)

@@ -12,7 +12,7 @@ import numpy as np
 from ...schemas.section import ParseError
 from ..arch.table import Architecture
 from ..arrays import values_at
-from ..elf.admission import refuse_relocatable, supported_architecture
+from ..elf.admission import refuse_relocatable
 from ..elf.image import ElfImage, ElfSection, open_elf
 from ..elf.symbols import addresses_asked_for
 from ..rules import CfaKind, RaState, RuleKind
@@ -54,7 +54,6 @@ def find_in_file(path: str | os.PathLike[str], pcs: Iterable[int | str]) -> tupl
     OSError, and ParseError for a malformed section and for a name that no function has.
     """
     image = open_elf(path)
-    architecture = supported_architecture(image)
     refuse_relocatable(image)
     asked = addresses_asked_for(image, pcs)
     pc = addresses([address for address, _ in asked])
@@ -62,7 +61,7 @@ def find_in_file(path: str | os.PathLike[str], pcs: Iterable[int | str]) -> tupl
     if not headers:
         raise ParseError("", None, "", f"has no unwind information: none of {', '.join(SOURCES)}")
     by_source = [_find(image, header, pc) for header in headers]
-    return architecture, tuple(
+    return image.architecture, tuple(
         found if name is None else replace(found, name=name)
         for (_, name), *one_pc in zip(asked, *by_source, strict=True)
         for found in one_pc

@@ -18,7 +18,7 @@ from ...schemas.lookup_tables import ARANGES
 from ...schemas.macros import MACRO_SECTIONS
 from ...schemas.section import BuildError, FormatError, ParseError, Section
 from ...schemas.sframe import SFRAME_MAGIC
-from ..arch.table import ARCHITECTURES, Architecture
+from ..arch.table import ARCHITECTURES, NAMES, Architecture, find_architecture
 from ..elf.image import RAW_SECTION, SYMBOL_FILE, ElfImage, ElfSection, elf_of_mapping
 from ..elf.inputs import Input, input_name, map_input
 from .read_elf import STACK_CFI
@@ -181,10 +181,11 @@ def _architecture(section: str, data: memoryview, raw: Raw) -> Architecture:
 
 def named_architecture(section: str, name: str | None) -> Architecture:
     """The architecture of that name. Raises BuildError if it is missing or unknown."""
-    if name is None or name not in ARCHITECTURES:
+    found = None if name is None else find_architecture(name)
+    if found is None:
         problem = "is missing" if name is None else f"{name!r} is unknown"
-        raise BuildError(section, None, "architecture", f"{problem}: it is one of {', '.join(ARCHITECTURES)}")
-    return ARCHITECTURES[name]
+        raise BuildError(section, None, "architecture", f"{problem}: it is one of {NAMES}")
+    return found
 
 
 def symbol_file_architecture(data: memoryview, name: str | None) -> Architecture:

@@ -16,7 +16,6 @@ from ...schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from ...schemas.pointers import PointerBases
 from ...schemas.section import ParseError, Section
 from ..cfi.read import table_from_cfi
-from ..elf.admission import supported_architecture
 from ..elf.image import ElfImage, open_elf
 from ..elf.inputs import Input
 from ..elf.relocation import LaidOut, lay_out, place_addresses, relocate
@@ -45,7 +44,6 @@ def read_elf(path: Input, section: str | None = None) -> UnwindTable:
 
 def table_of_image(image: ElfImage, section: str | None = None) -> UnwindTable:
     """As `read_elf`, for an open file, or the only section of a raw section or a symbol file."""
-    supported_architecture(image)
     laid = lay_out(image)
     table = table_of_laid_out(laid, section)
     return _in_sections(laid, table) if laid.is_relocatable else replace(table, code=code_of(image))
@@ -112,16 +110,16 @@ def table_of_section(image: ElfImage, section: Section) -> UnwindTable:
     if section.name == ".sframe":
         # GNU as 2.45 writes some empty sections: they are valid, without functions.
         if not len(section):
-            return table_of(supported_architecture(image), (), source=".sframe")
+            return table_of(image.architecture, (), source=".sframe")
         from ..sframe.read import table_from_sframe  # not needed for most files
 
         return table_from_sframe(section)
     if section.name == STACK_CFI:
         from ..breakpad.stack_cfi.read import from_stack_cfi
 
-        return from_stack_cfi(bytes(section.data), supported_architecture(image).name, image.load_address)
+        return from_stack_cfi(bytes(section.data), image.architecture.name, image.load_address)
     if section.name not in DIALECTS:
         raise ParseError(section.name, None, "", "is not a section of unwind information")
     bases = PointerBases(data=image.data_base)
-    dialect, architecture = DIALECTS[section.name], supported_architecture(image)
+    dialect, architecture = DIALECTS[section.name], image.architecture
     return table_from_cfi(section, dialect, architecture, image.load_address, bases=bases)

@@ -24,6 +24,7 @@ from ...schemas.sframe import (
     SFRAME_VERSION,
 )
 from ...schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT
+from ..arch.table import unwind_registers
 from ..arrays import holds_any, starts_of
 from ..bulk_text import Pool, hexadecimal
 from .fres import Fres, abi_of, fres_of_blocks
@@ -224,7 +225,8 @@ def _flex_rows(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
     fres, architecture = fres.select(fres.is_flex), columns.architecture
     if not len(fres.start):
         return
-    names = {architecture.stack_pointer: "sp", architecture.frame_pointer: "fp"}
+    registers = unwind_registers(architecture)
+    names = {registers.sp: "sp", registers.fp: "fp"}
     cfa, ra, fp = fres.pairs()
     cfa = cfa._replace(offset=fres.cfa_offsets(abi_of(architecture)))
     default = "u" if columns.header["cfa_fixed_ra_offset"] == sframe.FIXED_OFFSET_INVALID else "f"

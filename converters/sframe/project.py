@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...schemas.sframe import SFRAME_VERSION
+from ..arch.table import unwind_registers
 from ..arrays import starts_of
 from ..rules import RuleKind
 from ..table.model import NO_FLAGS, ROW_VALUES, FunctionFlag, UnwindTable
@@ -26,9 +27,9 @@ def project_sframe(table: UnwindTable, version: int = 2) -> UnwindTable:
     table = unroll(table)
     if version >= SFRAME_VERSION.V3:
         table = outermost_alone(in_forms(table))
-    rules, architecture = table.rules, table.architecture
+    rules, registers = table.rules, unwind_registers(table.architecture)
     has_no_rule = np.isin(rules.kind, (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE))
-    kept = np.isin(rules.register, (architecture.frame_pointer, architecture.return_address)) & ~has_no_rule
+    kept = np.isin(rules.register, (registers.fp, registers.ra)) & ~has_no_rule
     place = starts_of(kept)
     first = table.rows.first_rule
     last = place[first + table.rows.rule_count]

@@ -14,7 +14,7 @@ from ...schemas import sframe
 from ...schemas.section import ParseError, Section
 from ...schemas.sframe import SFRAME_VERSION
 from ...schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT, SframeAbi
-from ..arch.table import Architecture
+from ..arch.table import Architecture, unwind_registers
 from ..arrays import starts_of, starts_of_ends, values_at
 from ..rules import CfaKind, RaState, RuleKind
 from ..table.distinct import number_distinct
@@ -116,7 +116,8 @@ def _forms(
     # No ABI has a fixed FP offset; a header with one was refused.
     ra_slot, fp_slot = fres.slots(abi.fixed_ra_offset or sframe.FIXED_OFFSET_INVALID, sframe.FIXED_OFFSET_INVALID)
     is_sp = fres.bits("fre_cfa_base_reg_id") == sframe.SFRAME_BASE_REG.SP
-    base = np.where(is_sp, architecture.stack_pointer, architecture.frame_pointer)
+    registers = unwind_registers(architecture)
+    base = np.where(is_sp, registers.sp, registers.fp)
     is_outermost = fres.bits("fre_offset_count") == 0
     cfa_kind = np.where(is_outermost, CfaKind.NONE, CfaKind.REGISTER).astype(np.uint8)
     cfa = Forms(cfa_kind, base.astype(np.int64), np.where(is_outermost, 0, fres.cfa_offsets(abi)))
@@ -168,7 +169,8 @@ def _rules_of(
     # FP before RA: in every SFrame ABI FP has the lower register number.
     kind, base, value = (np.stack([of_fp[row], of_ra[row]], axis=1).reshape(-1) for of_fp, of_ra in columns)
     present = kind != RuleKind.UNSPECIFIED
-    register = np.tile(np.array([architecture.frame_pointer, architecture.return_address], np.uint16), len(row))
+    registers = unwind_registers(architecture)
+    register = np.tile(np.array([registers.fp, registers.ra], np.uint16), len(row))
     count = present.reshape(-1, 2).sum(axis=1)
     first = starts_of(count)
     forms = Forms(kind[present].astype(np.uint8), base[present], value[present])

@@ -14,7 +14,7 @@ import numpy as np
 from ...schemas import sframe
 from ...schemas.section import ByteOrder
 from ...schemas.sframe import SFRAME_VERSION
-from ..arch.table import Architecture
+from ..arch.table import Architecture, unwind_registers
 from ..arrays import group_numbers, hash_slots, run_starts, starts_of_ends
 from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
@@ -81,12 +81,12 @@ class Segments:
 
 def _kernel_abi(architecture: Architecture, version: SFRAME_VERSION) -> Abi:
     """The ABI as kernels take it. Version 3 has no register slots, but can mark outermost frames."""
-    abi = abi_of(architecture)
+    abi, registers = abi_of(architecture), unwind_registers(architecture)
     is_v3 = version >= SFRAME_VERSION.V3
     return engine.sframe.project.Abi(
-        sp=architecture.stack_pointer,
-        fp=architecture.frame_pointer,
-        ra=architecture.return_address,
+        sp=registers.sp,
+        fp=registers.fp,
+        ra=registers.ra,
         fixed_ra=abi.fixed_ra_offset or 0,
         sp_value=abi.sp_value_offset,
         cfa_adjustment=abi.cfa_adjustment,

@@ -13,7 +13,7 @@ import numpy as np
 from ..converters.cfi.edit.edit import EditedCfi, covering, edit_records
 from ..converters.cfi.edit.merge import merge_cfi
 from ..converters.cfi.records import read_records
-from ..converters.elf.admission import section_of_image, supported_architecture
+from ..converters.elf.admission import section_of_image
 from ..converters.elf.image import ElfImage, open_elf
 from ..converters.elf.symbols import addresses_asked_for
 from ..converters.files.read_elf import table_of_image
@@ -99,7 +99,7 @@ def _edit(
     merge: StrPath | None,
 ) -> tuple[EditedCfi, int]:
     """The edited section, and the number of conflicts in a merge."""
-    architecture, section = supported_architecture(image), section_of_image(image, EH_FRAME.name)
+    architecture, section = image.architecture, section_of_image(image, EH_FRAME.name)
     if merge is not None:
         if drop or source is not None:
             raise BuildError(EH_FRAME.name, None, "merge", "cannot be combined with drop or source")

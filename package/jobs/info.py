@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..converters.elf.admission import supported_architecture
 from ..converters.elf.image import ElfImage, ElfSection, covered_bytes, open_elf
 from ..converters.elf.relocation import LaidOut, lay_out, relocate
 from ..converters.files.read_elf import table_of_section
@@ -60,7 +59,6 @@ UNWIND_SECTIONS = (".eh_frame", ".eh_frame_hdr", ".debug_frame", ".sframe")
 def info(path: StrPath) -> FileInfo:
     """List the unwind information of an ELF file, malformed sections with their fault. Raises as `read_elf`."""
     image = open_elf(path)
-    architecture = supported_architecture(image)
     headers = [header for name in UNWIND_SECTIONS for header in image.named(name)]
     readable = (header for header in headers if header.file_offset + header.size <= len(image.data))
     if sum(header.size for header in readable if not header.is_nobits) > len(image.data):
@@ -72,7 +70,7 @@ def info(path: StrPath) -> FileInfo:
     found = tuple(_section_info(laid, header, frames) for header in headers)
     empty = np.zeros(0, np.uint64)
     code = covered_bytes(image, empty, empty)[1]
-    return FileInfo(image.path, str(image.type), architecture.name, image.byte_order, code, found)
+    return FileInfo(image.path, str(image.type), image.architecture.name, image.byte_order, code, found)
 
 
 def _section_info(laid: LaidOut, header: ElfSection, frames: list[tuple[Section, UnwindTable]]) -> SectionInfo:

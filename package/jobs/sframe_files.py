@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..converters.elf.admission import is_object, refuse_relocatable, supported_architecture
+from ..converters.elf.admission import is_object, refuse_relocatable
 from ..converters.elf.image import ElfImage, open_elf
 from ..converters.elf.relocation import lay_out
 from ..converters.files.code_frames import code_frames
 from ..converters.plt import with_uncovered_plt
+from ..converters.sframe.fres import abi_of
 from ..converters.sframe.write import Compact, sframe_from_table
 from ..schemas.section import BuildError
 from ..schemas.sframe import PT_GNU_SFRAME
@@ -79,7 +80,7 @@ def write_sframe(
 def _report_and_section(path: StrPath, out_path: StrPath, choices: Choices) -> tuple[SframeReport, LoadedSection]:
     """The table is freed on return: lief needs the memory."""
     image = open_elf(path)
-    supported_architecture(image)
+    abi_of(image.architecture)
     refuse_without_code(image)
     converted = _convert(image, choices)
     return report_of(converted, os.fspath(out_path), 0), sframe_section(converted.encoded)
@@ -104,7 +105,7 @@ def write_sframe_section(
 ) -> SframeReport:
     """Write only the bytes of the section, for the virtual address `address`, to which its starts are relative."""
     image = open_elf(path)
-    supported_architecture(image)
+    abi_of(image.architecture)
     if is_object(image):
         reason = "is a relocatable file: without relocations the section has no addresses"
         raise BuildError("", None, "e_type", reason)

@@ -12,11 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ..converters.elf.admission import refuse_module, supported_architecture
+from ..converters.elf.admission import refuse_module
 from ..converters.elf.image import ElfImage, elf_of_bytes, open_elf
 from ..converters.files.object_sframe import object_sframe
 from ..converters.files.read_elf import ALL, DIALECTS
 from ..converters.refusals import RefusedCount
+from ..converters.sframe.fres import abi_of
 from ..converters.sframe.write import WRITTEN
 from ..schemas.section import BuildError, FormatError, ParseError
 from ..schemas.sframe import SECTION_ALIGNMENT, SHT_GNU_SFRAME
@@ -133,7 +134,7 @@ def _no_sframe(image: ElfImage) -> str:
 
 def _with_sframe(image: ElfImage, output: str, choices: Choices) -> tuple[bytes, SframeReport]:
     """The bytes of one file with its section, checked."""
-    supported_architecture(image)
+    abi_of(image.architecture)
     refuse_module(image)
     refuse_without_code(image)
     made, refusals = object_sframe(image, choices.version, choices.compact, choices.max_rows, choices.section)

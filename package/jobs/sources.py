@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..converters.arch.table import ARCHITECTURES
+from ..converters.arch.table import NAMES, Architecture, find_architecture
 from ..converters.cfi.read import table_from_cfi
 from ..converters.elf.admission import refuse_relocatable, section_of_image
 from ..converters.elf.image import ElfImage, open_elf
@@ -60,7 +60,7 @@ def read_source(path: Path, source: str | None, address: int, architecture: str 
         from ..converters.breakpad.stack_cfi.read import from_stack_cfi
 
         section = Section(SYMBOLS, data, address)
-        return Source(section, from_stack_cfi(bytes(data), _known(SYMBOLS, architecture), address), None)
+        return Source(section, from_stack_cfi(bytes(data), _known(SYMBOLS, architecture).name, address), None)
     if name == ".sframe":
         if architecture is not None:
             raise BuildError(
@@ -71,14 +71,15 @@ def read_source(path: Path, source: str | None, address: int, architecture: str 
             )
         section = Section(name, data, address)
         return Source(section, table_from_sframe(section), None)
-    arch = ARCHITECTURES[_known(name, architecture)]
+    arch = _known(name, architecture)
     section = Section(name, data, address, None, arch.byte_order, arch.address_size)
     return Source(section, table_from_cfi(section, DIALECTS[name], arch), None)
 
 
-def _known(name: str, architecture: str | None) -> str:
-    """The name of the architecture. Raises BuildError if it is missing or unknown."""
-    if architecture is None or architecture not in ARCHITECTURES:
+def _known(name: str, architecture: str | None) -> Architecture:
+    """The architecture of that name. Raises BuildError if it is missing or unknown."""
+    found = None if architecture is None else find_architecture(architecture)
+    if found is None:
         problem = "is missing" if architecture is None else f"{architecture!r} is unknown"
-        raise BuildError(name, None, "architecture", f"{problem}: it is one of {', '.join(ARCHITECTURES)}")
-    return architecture
+        raise BuildError(name, None, "architecture", f"{problem}: it is one of {NAMES}")
+    return found

@@ -116,6 +116,7 @@ def test_architectures_have_breakpads_names() -> None:
     names = {
         "x86": "x86",
         "x86_64": "x86_64",
+        "x32": "x86_64",
         "arm": "arm",
         "aarch64": "arm64",
         "aarch64_be": "arm64",
@@ -126,7 +127,7 @@ def test_architectures_have_breakpads_names() -> None:
         "riscv32": "riscv",
         "riscv64": "riscv64",
         "s390x": "s390x",
-        "loongarch64": None,
+        "loongarch64": "loongarch64",
         "sparc64": "sparcv9",
     }
     assert {name: architecture.breakpad_module for name, architecture in ARCHITECTURES.items()} == names

@@ -29,6 +29,8 @@ from ..support.texts.stack_cfi_text import Range, as_readelf, ranges, value_of
 
 RA = at(16, -8)
 START = row(0, sp(8), RA)
+# The registers in the slots of DW_CFA_GNU_window_save, which readelf does not show.
+WINDOW = {(f"%{name}{index % 8}", f"c{8 * index:+d}") for index, name in enumerate("l" * 8 + "i" * 8)}
 
 
 def agrees(text: str, frames: list[Frame], table: UnwindTable) -> int:
@@ -53,6 +55,8 @@ def agrees(text: str, frames: list[Frame], table: UnwindTable) -> int:
             expected |= {names[register]: rule for register, rule in said.items() if register in names}
             kept = {name: rule for name, rule in rules.items() if rule not in (name, ".undef")}
             ours = {name: as_readelf(rule, numbers) for name, rule in kept.items()}
+            if table.architecture.name == "sparc64":
+                ours = {name: rule for name, rule in ours.items() if (name, rule) not in WINDOW}
             assert ours == {name: rule.replace("vexp", "exp") for name, rule in expected.items()}, hex(pc)
             compared += 1
     return compared
@@ -65,7 +69,9 @@ def test_rules_are_readelfs_at_every_row(suite: str) -> None:
     table = read_elf(libc(suite))
     text, refusals = to_stack_cfi(table)
     assert len(refusals) == 0
-    assert agrees(text.decode(), readelf_frames(libc(suite), ".eh_frame"), table) > 4000
+    # SPARC's functions have two rows each.
+    expected = 1500 if suite == "sid-sparc64" else 4000
+    assert agrees(text.decode(), readelf_frames(libc(suite), ".eh_frame"), table) > expected
 
 
 @pytest.mark.oracle

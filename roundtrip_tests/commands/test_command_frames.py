@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 import unwindkit
 from unwindkit import BuildError, by_pc, from_sframe, read_elf, to_eh_frame, write_sframe
-from unwindkit.converters.arch.table import ARCHITECTURES
+from unwindkit.converters.arch.table import NAMES
 from unwindkit.converters.cfi.read import table_from_cfi
 from unwindkit.jobs.convert import Target
 from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
@@ -130,7 +130,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         *command,
         "--from",
         "eh_frame",
-        says=f".eh_frame: architecture: is missing: it is one of {', '.join(ARCHITECTURES)}",
+        says=f".eh_frame: architecture: is missing: it is one of {NAMES}",
     )
     for option in (["--compact", "share"], ["--sframe-version", "2"]):
         done = run(*command, "--from", "eh_frame", "--arch", "x86_64", *option)

@@ -243,7 +243,7 @@ OTHERS = {
     ),
     "x32": (
         b"\x7fELF\1\1\1" + bytes(9) + b"\2\0\x3e\0\1\0\0\0" + bytes(28),
-        "e_machine: is x32, x86-64 code in ELF32, which is not supported",
+        ".sframe: abi_arch: SFrame has no ABI for x32",
     ),
 }
 

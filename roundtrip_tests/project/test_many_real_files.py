@@ -37,7 +37,6 @@ REASONS: dict[str, Callable[[ELFFile], bool]] = {
     "is a kernel module": lambda elf: ".gnu.linkonce.this_module" in sections(elf),
     "has no call frame information": lambda elf: not set(CFI) & set(sections(elf)),
     "is NOBITS: this is a separate debug file": lambda elf: "SHT_NOBITS" in {sections(elf).get(name) for name in CFI},
-    "with addresses of 4 bytes is not supported": lambda elf: elf.elfclass == 32,
     "SFrame has no ABI for": lambda elf: elf["e_machine"] not in ("EM_X86_64", "EM_AARCH64", "EM_S390"),
     "ELF32": lambda elf: elf.elfclass == 32,
 }

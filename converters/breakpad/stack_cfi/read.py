@@ -16,7 +16,7 @@ from ....schemas.breakpad import StackCfi, StackCfiInit
 from ....schemas.breakpad_files import build_record, parse_record
 from ....schemas.section import ParseError
 from ....schemas.text_records import Number, Record, Rule, bytes_from, parts_of
-from ...arch.table import Architecture, architecture_named, breakpad_names
+from ...arch.table import Architecture, architecture_named, breakpad_names, unwind_registers
 from ...arrays import ranges, starts_of, values_at
 from ...columns import Columns, column_of, columns
 from ...kernels import engine, views
@@ -122,6 +122,11 @@ class _States:
     rules: list[dict[str, str]] = field(default_factory=list)
 
     @property
+    def return_address(self) -> int:
+        """The register of the return address."""
+        return unwind_registers(self.architecture).ra
+
+    @property
     def own_column(self) -> int:
         """A separate column for the return address: the number after all named registers."""
         return max(self.registers.values()) + 1
@@ -134,7 +139,7 @@ class _States:
             whole = tuple(sorted(rules.items()))
             if whole not in self.numbers:
                 try:
-                    columns = (self.architecture.return_address, self.own_column)
+                    columns = (self.return_address, self.own_column)
                     self.rows += [row_of_rules(rules, self.registers, self.architecture, one) for one in columns]
                 except PostfixError as error:
                     raise ParseError(SOURCE, None, f"line {line}", str(error)) from error
@@ -145,7 +150,7 @@ class _States:
 
     def need_own_column(self) -> NDArray[np.bool_]:
         """Which states have a rule for the return address register in addition to `.ra`."""
-        names = {name for name, number in self.registers.items() if number == self.architecture.return_address}
+        names = {name for name, number in self.registers.items() if number == self.return_address}
         return np.array([not names.isdisjoint(rules) for rules in self.rules], np.bool_)
 
 
@@ -172,7 +177,7 @@ def _table(states: _States, lines: StackLines, first: NDArray[np.int64], runs: _
         start=lines.address[first] + np.uint64(load_address),
         size=lines.size[first],
         run=runs.run,
-        return_column=np.where(is_own[runs.run], states.own_column, architecture.return_address).astype(np.uint32),
+        return_column=np.where(is_own[runs.run], states.own_column, states.return_address).astype(np.uint32),
     )
     rows = replace(distinct.rows.select(row), offset=runs.offset)
     return replace(distinct, functions=functions, run_rows=run_rows, rows=rows, load_address=load_address)

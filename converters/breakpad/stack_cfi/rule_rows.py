@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED
-from ...arch.table import Architecture
+from ...arch.table import Architecture, assembler_of
 from ...rules import CfaKind, RuleKind
 from ...table.model import CfaRule, RegisterRule, Row
 from ..postfix.to_dwarf import PostfixError, expression_of
@@ -46,15 +46,14 @@ def _cfa(words: list[str], numbers: Mapping[str, int], architecture: Architectur
             return CfaRule(CfaKind.REGISTER, numbers[name], int(offset))
         case [name] if name in numbers:
             return CfaRule(CfaKind.REGISTER, numbers[name], 0)
-    size = architecture.address_size
-    return CfaRule(CfaKind.EXPRESSION, 0, expression_of(words, numbers, architecture.byte_order, size, False))
+    return CfaRule(CfaKind.EXPRESSION, 0, _expression(words, numbers, architecture, starts_with_cfa=False))
 
 
 def _rule(
     number: int, words: list[str], numbers: Mapping[str, int], architecture: Architecture, is_ra: bool
 ) -> RegisterRule | None:
     """The rule of a register; None if it keeps its value."""
-    is_pushed = architecture.assembler.ra_offset is not None
+    is_pushed = assembler_of(architecture).ra_offset is not None
     match words:
         case [word] if word == UNDEFINED or (word == OUTERMOST and is_ra):
             return RegisterRule(number, RuleKind.UNDEFINED)
@@ -74,8 +73,16 @@ def _rule(
     is_memory = words[-1] == "^"
     kind = RuleKind.EXPRESSION if is_memory else RuleKind.VAL_EXPRESSION
     value = words[:-1] if is_memory else words
+    return RegisterRule(number, kind, _expression(value, numbers, architecture, starts_with_cfa=True))
+
+
+def _expression(
+    words: list[str], numbers: Mapping[str, int], architecture: Architecture, starts_with_cfa: bool
+) -> bytes:
     size = architecture.address_size
-    return RegisterRule(number, kind, expression_of(value, numbers, architecture.byte_order, size, True))
+    if size != architecture.register_size:
+        raise PostfixError(f"no DWARF expression of {architecture.name} computes with words of a register's size")
+    return expression_of(words, numbers, architecture.byte_order, size, starts_with_cfa)
 
 
 def _is_number(word: str) -> bool:

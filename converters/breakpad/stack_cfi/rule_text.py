@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED
-from ...arch.table import breakpad_names
+from ...arch.table import assembler_of, breakpad_names
 from ...refusals import Reason
 from ...rules import CfaKind, RuleKind
 from ...table.distinct import Contents
@@ -104,7 +104,7 @@ class RowEncoder:
 
     def _default_ra(self, return_column: int) -> str | None:
         """The return address without a rule: its register; where calls push it there is none (outermost frame)."""
-        if self.architecture.assembler.ra_offset is not None and return_column == self.architecture.return_address:
+        if assembler_of(self.architecture).ra_offset is not None and return_column == self.architecture.return_address:
             return OUTERMOST
         return self.names.get(return_column)
 
@@ -137,6 +137,9 @@ class RowEncoder:
 
     def _postfix(self, expression: bytes, starts_with_cfa: bool) -> str | None:
         size = self.architecture.address_size
+        if size != self.architecture.register_size:
+            # Breakpad computes with words of a register's size, DWARF with words of an address's size.
+            return None
         return postfix_of(expression, self.names, self.byte_order, size, starts_with_cfa)
 
 

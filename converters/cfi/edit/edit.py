@@ -17,7 +17,7 @@ from ....schemas.cfi import EH_FRAME, Cie, Dialect, FdeFormat
 from ....schemas.pointers import NO_BASES, PointerBases
 from ....schemas.section import BuildError, ByteOrder, Section
 from ....schemas.wire import LENGTH_RESERVED, DwarfFormat, sleb, uleb
-from ...arch.table import Architecture
+from ...arch.table import Architecture, default_return_column
 from ...arrays import put_integers, ranges, values_at
 from ...refusals import Refusals
 from ...table.merge import refuse_mixture
@@ -317,7 +317,7 @@ def _unused_cie(records: Records) -> bytes:
         segment_selector_size=None,
         code_alignment_factor=uleb(1),
         data_alignment_factor=sleb(-size),
-        return_address_register=records.architecture.return_address,
+        return_address_register=default_return_column(records.architecture),
         augmentation_data=None,
         initial_instructions=b"",
     )

@@ -15,6 +15,7 @@ import numpy as np
 from ....schemas.cfi import Effect
 from ....schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES
 from ....schemas.section import BuildError, Section
+from ...arch.table import default_return_column
 from ...arrays import group_numbers, integers_at, put_integers, ranges
 from ...table.distinct import intern
 from ...table.model import FunctionFlag
@@ -81,7 +82,7 @@ def _personalities(records: Records) -> Relative:
         all_cies.offset,
         all_cies.end,
         records.bases,
-        records.architecture.return_address,
+        default_return_column(records.architecture),
     )
     found = [
         (index, augmentation.personality_offset)

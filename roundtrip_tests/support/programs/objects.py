@@ -5,7 +5,7 @@ Strategy: one program with three functions in two sections, only in directives, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..oracles import run_oracle
@@ -15,7 +15,7 @@ from ..oracles import run_oracle
 class Target:
     """The assembler of an architecture. `name` is the table's; `program` of `suite` is run; `nop` has `size` bytes.
 
-    `linker` is of the same suite; None: there is none.
+    `linker` is of the same suite; None: there is none. `emulation` is its option -m, "" for the default.
     """
 
     name: str
@@ -25,6 +25,7 @@ class Target:
     nop: str = "nop"
     size: int = 4
     linker: str | None = None
+    emulation: str = ""
 
 
 def _gnu(name: str, suite: str, prefix: str, *options: str, nop: str = "nop", size: int = 4) -> Target:
@@ -37,6 +38,7 @@ def _llvm(name: str, triple: str, *options: str) -> Target:
 
 TARGETS = {
     "x86_64": _gnu("x86_64", "forky", "", size=1),
+    "x32": replace(_gnu("x32", "forky", "", "--x32", size=1), emulation="elf32_x86_64"),
     "aarch64": _gnu("aarch64", "forky", "aarch64-linux-gnu-"),
     "s390x": _gnu("s390x", "forky", "s390x-linux-gnu-", nop="nopr 0", size=2),
     "riscv64": _gnu("riscv64", "forky-cross", "riscv64-linux-gnu-", "-march=rv64gc", nop="c.nop", size=2),
@@ -102,5 +104,6 @@ def assembled(folder: Path, target: Target, source: str, *options: str) -> Path:
 def linked(target: Target, output: Path, *arguments: str | Path) -> Path:
     """The output of the target's linker."""
     assert target.linker is not None
-    run_oracle(target.linker, *arguments, "-o", output, suite=target.suite)
+    emulation = ("-m", target.emulation) if target.emulation else ()
+    run_oracle(target.linker, *emulation, *arguments, "-o", output, suite=target.suite)
     return output
