@@ -52,8 +52,7 @@ def scan_sets(section: Section, record: str = "set") -> Sets:
 
     `record` is their name in errors. Raises ParseError.
     """
-    used = np.flatnonzero(np.frombuffer(section.data, np.uint8))
-    padding = int(used[-1]) + 1 if len(used) else 0
+    padding = _used_size(np.frombuffer(section.data, np.uint8))
     sets = Sets.empty(0)
     for _ in ("count", "fill"):
         reader = reader_of(section)
@@ -62,6 +61,22 @@ def scan_sets(section: Section, record: str = "set") -> Sets:
             refuse(section, f"{record}[{count}].length", reader)
         sets = sets if len(sets) == count else Sets.empty(count)
     return sets
+
+
+# Bytes in which the end of padding is looked for at once.
+_CHUNK = 1 << 16
+
+
+def _used_size(data: NDArray[np.uint8]) -> int:
+    """The size of the data without the zeros at its end."""
+    end = len(data)
+    while end:
+        begin = max(0, end - _CHUNK)
+        used = np.flatnonzero(data[begin:end])
+        if len(used):
+            return begin + int(used[-1]) + 1
+        end = begin
+    return 0
 
 
 def row_dtype(cls: type, order: ByteOrder, **params: Any) -> np.dtype[np.void]:

@@ -42,3 +42,8 @@ class Fault(Worded):
     NO_STANDARD_OPCODE = 48, "needs a standard opcode that opcode_base makes a special one"
     UNREACHABLE = 49, "no instruction leads to its op_index"
     ADDRESS_TOO_LARGE = 50, "an address does not fit the unit's address_size"
+
+    # Of abbreviations and root entries of units.
+    NO_ABBREVIATION = 60, "the abbreviation of the root entry is missing"
+    TABLES_OVERLAP = 61, "tables of abbreviations overlap"
+    TOO_MANY_ATTRIBUTES = 62, "the root entry has more than 256 attributes"

@@ -13,5 +13,11 @@ class Storage(IntEnum):
     SLEB = 33
     STRING = 34
     SECTION_OFFSET = 35
+    # Only in root entries of units: the sizes are the unit's, DW_FORM_indirect is followed by the form, and the value
+    # of DW_FORM_implicit_const is in the abbreviation.
+    ADDRESS = 36
+    REF_ADDR = 37
+    INDIRECT = 38
+    IMPLICIT_CONST = 39
     BLOCK = 64
     UNKNOWN = 255

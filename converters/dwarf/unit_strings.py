@@ -1,0 +1,134 @@
+"""The strings of attributes of `.debug_info`, in the unit or in another section, directly or by index.
+
+Strategy: strings are resolved form by form, and each distinct offset once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.debug_info_roots import ROOT_FORM
+from ...schemas.forms import DW_FORM
+from ...schemas.section import ParseError, Section
+from ...schemas.wire import LENGTH_DWARF64, DwarfFormat
+from ..arrays import integers_at
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    I64 = NDArray[np.int64]
+    U64 = NDArray[np.uint64]
+
+NOTHING = -1
+STR, LINE_STR, STR_OFFSETS = ".debug_str", ".debug_line_str", ".debug_str_offsets"
+# The sections that these forms refer to.
+STRING_SECTIONS = {DW_FORM.line_strp: LINE_STR, DW_FORM.strp: STR}
+_INDEXED = (DW_FORM.strx, DW_FORM.strx1, DW_FORM.strx2, DW_FORM.strx3, DW_FORM.strx4, ROOT_FORM.GNU_str_index)
+_SUPPLEMENTARY = (DW_FORM.strp_sup, ROOT_FORM.GNU_strp_alt)
+# The size in bytes of version and padding, after the length of a contribution to .debug_str_offsets (DWARF5 7.26).
+STRING_OFFSETS_HEADER = 4
+# Most paths are shorter; a string section may be large and is not copied to read one path.
+_FIRST_READ = 256
+
+
+@dataclass(frozen=True, slots=True)
+class StringSections:
+    """The sections that strings are in; None for one that the file does not have. `supplementary` is the .debug_str of
+    the file that dwz moved strings to."""
+
+    strings: Section | None = None
+    line_strings: Section | None = None
+    string_offsets: Section | None = None
+    supplementary: Section | None = None
+
+
+class UnitStrings:
+    """Numbers the distinct strings of the attributes of `section`. `is_64` and `base`, the DW_AT_str_offsets_base or
+    -1, are by unit."""
+
+    def __init__(self, section: Section, sections: StringSections, is_64: NDArray[np.bool_], base: I64) -> None:
+        self.section = section
+        self.sections = sections
+        self.offset_size = np.where(is_64, int(DwarfFormat.DWARF64), int(DwarfFormat.DWARF32))
+        self.base = base
+        self.numbers: dict[bytes, int] = {}
+
+    def distinct(self) -> tuple[bytes, ...]:
+        """The distinct strings, by number."""
+        return tuple(self.numbers)
+
+    def numbers_of(self, form: U64, number: U64, start: I64, record: str) -> I64:
+        """The number of each unit's string, -1 for a form that is no string's, or a string in a supplementary file that
+        is not there. `number` and `start` are the values, as kernels give them. Raises ParseError."""
+        found = np.full(len(form), NOTHING)
+        for one in np.unique(form).tolist():
+            which = np.flatnonzero(form == one)
+            value, place = number[which], int(start[which[0]])
+            if one == DW_FORM.string:
+                pieces = zip(start[which].tolist(), value.tolist(), strict=True)
+                texts = (bytes(self.section.data[begin : begin + size]) for begin, size in pieces)
+                found[which] = [self._number(text) for text in texts]
+            elif one in STRING_SECTIONS:
+                section = self.sections.strings if one == DW_FORM.strp else self.sections.line_strings
+                found[which] = self._at(section, STRING_SECTIONS[DW_FORM(one)], value, place, record)
+            elif one in _SUPPLEMENTARY and self.sections.supplementary is not None:
+                found[which] = self._at(self.sections.supplementary, STR, value, place, record)
+            elif one in _INDEXED:
+                offset = self._indexed(which, value, one, place, record)
+                found[which] = self._at(self.sections.strings, STR, offset, place, record)
+        return found
+
+    def _number(self, text: bytes) -> int:
+        return self.numbers.setdefault(text, len(self.numbers))
+
+    def _at(self, section: Section | None, name: str, offset: U64, place: int, record: str) -> I64:
+        """The numbers of the strings at some offsets of a section."""
+        if section is None:
+            raise ParseError(self.section, place, record, f"refers to {name}, which the file does not have")
+        distinct, inverse = np.unique(offset, return_inverse=True)
+        if int(distinct[-1]) >= len(section):
+            reason = f"{int(distinct[-1]):#x} is outside a section of {len(section):#x} bytes"
+            raise ParseError(self.section, place, f"{record}: {name}", reason)
+        numbers = np.array([self._number(string_at(section, one)) for one in distinct.tolist()], np.int64)
+        return numbers[inverse]
+
+    def _indexed(self, which: I64, index: U64, form: int, place: int, record: str) -> U64:
+        """The offsets in .debug_str that string indices of units `which` lead to."""
+        section = self.sections.string_offsets
+        if section is None:
+            raise ParseError(self.section, place, record, f"refers to {STR_OFFSETS}, which the file does not have")
+        # GNU's section of split DWARF 4 has no header.
+        default = 0 if form == ROOT_FORM.GNU_str_index else first_string_offset(section)
+        base = np.where(self.base[which] < 0, default, self.base[which])
+        size = self.offset_size[which]
+        limit = np.maximum(len(section) - base, 0) // size
+        for wrong in np.flatnonzero(index >= limit.astype(np.uint64))[:1]:
+            raise ParseError(self.section, place, f"{record}: {STR_OFFSETS}", f"there is no index {int(index[wrong])}")
+        offset = np.zeros(len(index), np.uint64)
+        data = np.frombuffer(section.data, np.uint8)
+        for one in np.unique(size).tolist():
+            of_size = np.flatnonzero(size == one)
+            at = base[of_size] + index[of_size].astype(np.int64) * one
+            offset[of_size] = integers_at(data, at, one, section.byte_order)
+        return offset
+
+
+def first_string_offset(section: Section) -> int:
+    """The section offset after the first header of a `.debug_str_offsets` (DWARF5 7.26)."""
+    is_64 = int.from_bytes(section.data[:4], section.byte_order) == LENGTH_DWARF64
+    return (12 if is_64 else 4) + STRING_OFFSETS_HEADER
+
+
+def string_at(strings: Section, offset: int) -> bytes:
+    """The bytes from an offset up to the next zero byte. Raises ParseError if there is none."""
+    size = _FIRST_READ
+    while True:
+        text, end, _ = bytes(strings.data[offset : offset + size]).partition(b"\0")
+        if end:
+            return text
+        if offset + size >= len(strings):
+            raise ParseError(strings, offset, "string", "is not terminated by a zero byte")
+        size *= 2

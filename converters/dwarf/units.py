@@ -1,0 +1,303 @@
+"""The units of `.debug_info` as columns: headers, and what their root entries say of files and of other sections.
+
+Strategy: initial lengths are walked by a kernel, headers of equal layout are read as one array, and a kernel reads the
+root entries by their abbreviations. Strings are resolved afterwards, because the base of string indices may follow
+them; equal strings get one number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.debug_info_roots import (
+    ADDRESS,
+    DW_AT,
+    DW_UT,
+    NEW_VERSIONS,
+    OLD_VERSIONS,
+    REF_ADDR,
+    ROOT_FORM,
+    ROOT_KINDS,
+    UNIT_TYPE_FIELDS,
+    OldUnitHeader,
+    UnitHeader,
+)
+from ...schemas.section import ParseError, Section
+from ...schemas.wire import Variable
+from ..arrays import integers_at, run_starts, starts_of
+from ..columns import Columns, column_of, columns
+from ..kernels import engine, views
+from ..kernels.calls import reader_of, refuse, storage_of
+from ..kernels.shared.protocol import Storage
+from .contributions import Sets, by_format, row_dtype, rows_at, scan_sets
+from .unit_strings import StringSections, UnitStrings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    I64 = NDArray[np.int64]
+    U64 = NDArray[np.uint64]
+
+NOTHING = -1
+VERSION_SIZE = 2
+# Tables of abbreviations are disjoint, unless the file is hostile.
+OVERLAPS = 4
+
+
+@columns
+class UnitColumns(Columns):
+    """The units of a `.debug_info`; -1 for an attribute that the root entry does not have."""
+
+    offset: NDArray[np.int64] = column_of("section offset", "of the unit")
+    size: NDArray[np.int64] = column_of("bytes", "of the unit, including its length")
+    is_64: NDArray[np.bool_] = column_of(meaning="whether it is 64-bit DWARF")
+    version: NDArray[np.uint16] = column_of(meaning="of DWARF; the root entries of 2 to 5 are read")
+    unit_type: NDArray[np.uint8] = column_of("`DW_UT`", "from version 5 on, else 0")
+    address_size: NDArray[np.uint8] = column_of("bytes")
+    tag: NDArray[np.int64] = column_of("`DW_TAG`", "of the root entry, 0 for none", fill=0)
+    name: NDArray[np.int64] = column_of("index", "of DW_AT_name in `strings`, the primary source file", fill=NOTHING)
+    comp_dir: NDArray[np.int64] = column_of("index", "of DW_AT_comp_dir in `strings`", fill=NOTHING)
+    dwo_name: NDArray[np.int64] = column_of("index", "of DW_AT_dwo_name in `strings`", fill=NOTHING)
+    line_offset: NDArray[np.int64] = column_of("section offset", "DW_AT_stmt_list, in .debug_line", fill=NOTHING)
+    macro_offset: NDArray[np.int64] = column_of("section offset", "DW_AT_macros, in .debug_macro", fill=NOTHING)
+    macinfo_offset: NDArray[np.int64] = column_of(
+        "section offset", "DW_AT_macro_info, in .debug_macinfo", fill=NOTHING
+    )
+    string_offsets_base: NDArray[np.int64] = column_of(
+        "section offset", "DW_AT_str_offsets_base, in .debug_str_offsets", fill=NOTHING
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class UnitAttributes:
+    """The root entry of one unit; b"" for a string that it does not have, -1 for an offset."""
+
+    offset: int
+    version: int
+    tag: int
+    name: bytes
+    comp_dir: bytes
+    dwo_name: bytes
+    line_offset: int
+    macro_offset: int
+    macinfo_offset: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DebugUnits:
+    """The units of a `.debug_info`: `columns`, and the distinct `strings` of their root entries."""
+
+    columns: UnitColumns
+    strings: tuple[bytes, ...]
+
+    def __len__(self) -> int:
+        """The number of units."""
+        return len(self.columns)
+
+    def __getitem__(self, unit: int) -> UnitAttributes:
+        """The root entry of one unit."""
+        found = self.columns.record(unit)
+        texts = {name: self.text(found[name]) for name in ("name", "comp_dir", "dwo_name")}
+        return UnitAttributes(**{name: found[name] for name in UnitAttributes.__slots__} | texts)
+
+    def text(self, number: int) -> bytes:
+        """A string by its index; b"" for -1."""
+        return self.strings[number] if number >= 0 else b""
+
+    def at(self, offset: NDArray[np.integer]) -> I64:
+        """The index of the unit at each offset of `.debug_info`; -1 if none starts there."""
+        wanted, known = np.asarray(offset).astype(np.int64), self.columns.offset
+        place = np.searchsorted(known, wanted)
+        found = np.append(known, NOTHING)[place] == wanted
+        return np.where(found & (wanted >= 0), place, NOTHING)
+
+
+NO_UNITS = DebugUnits(UnitColumns.empty(0), ())
+
+
+class _Attribute(IntEnum):
+    """The columns of the kernel's values."""
+
+    NAME = 0
+    COMP_DIR = 1
+    DWO_NAME = 2
+    LINE = 3
+    MACROS = 4
+    MACINFO = 5
+    STRING_OFFSETS = 6
+
+
+_COLUMNS = {
+    DW_AT.name: _Attribute.NAME,
+    DW_AT.comp_dir: _Attribute.COMP_DIR,
+    DW_AT.dwo_name: _Attribute.DWO_NAME,
+    DW_AT.GNU_dwo_name: _Attribute.DWO_NAME,
+    DW_AT.stmt_list: _Attribute.LINE,
+    DW_AT.macros: _Attribute.MACROS,
+    DW_AT.GNU_macros: _Attribute.MACROS,
+    DW_AT.macro_info: _Attribute.MACINFO,
+    DW_AT.str_offsets_base: _Attribute.STRING_OFFSETS,
+}
+
+
+@cache
+def _tables() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The storage of each form, and for each DW_AT the number of its column plus 1."""
+    special = {ROOT_FORM.indirect: Storage.INDIRECT, ROOT_FORM.implicit_const: Storage.IMPLICIT_CONST}
+    storages = np.full(max(*ROOT_KINDS, *special) + 1, Storage.UNKNOWN, np.uint8)
+    for form, kind in ROOT_KINDS.items():
+        if isinstance(kind, Variable) and kind in (ADDRESS, REF_ADDR):
+            storages[form] = Storage.ADDRESS if kind is ADDRESS else Storage.REF_ADDR
+        else:
+            storages[form] = storage_of(kind)
+    for form, storage in special.items():
+        storages[form] = storage
+    numbers = np.zeros(max(_COLUMNS) + 1, np.uint8)
+    for name, column in _COLUMNS.items():
+        numbers[name] = column + 1
+    return storages, numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Values:
+    """The attributes of all root entries, by unit and `_Attribute`: `form`, 0 for an absent one; `number`; and the
+    section offset `start`."""
+
+    form: U64 = field()
+    number: U64 = field()
+    start: I64 = field()
+
+
+def units_of_sections(
+    debug_info: Section, debug_abbrev: Section | None, strings: StringSections | None = None
+) -> DebugUnits:
+    """The units of a `.debug_info`; `strings` are the sections that it refers to. The root entries of units of unknown
+    version or type are not read. Raises ParseError."""
+    sets = scan_sets(debug_info, "unit")
+    found = UnitColumns.defaults(
+        len(sets), offset=sets.offset, size=sets.end - sets.offset, is_64=sets.dwarf_format == 8
+    )
+    place, abbreviations = _read_headers(debug_info, sets, found)
+    values = _read_roots(debug_info, debug_abbrev, sets, found, place, abbreviations)
+    for name, attribute in (
+        ("line_offset", _Attribute.LINE),
+        ("macro_offset", _Attribute.MACROS),
+        ("macinfo_offset", _Attribute.MACINFO),
+        ("string_offsets_base", _Attribute.STRING_OFFSETS),
+    ):
+        getattr(found, name)[:] = _offsets(values, attribute)
+    resolved = UnitStrings(debug_info, strings or StringSections(), found.is_64, found.string_offsets_base)
+    for name, attribute in (("name", _Attribute.NAME), ("comp_dir", _Attribute.COMP_DIR), ("dwo_name", _Attribute.DWO_NAME)):
+        columns_of = (values.form[:, attribute], values.number[:, attribute], values.start[:, attribute])
+        getattr(found, name)[:] = resolved.numbers_of(*columns_of, f"DW_AT_{name}")
+    return DebugUnits(found, resolved.distinct())
+
+
+def _offsets(values: _Values, attribute: _Attribute) -> I64:
+    """An attribute that is a section offset; -1 where it is absent. A value of 2**63 or more is no offset."""
+    number = np.minimum(values.number[:, attribute], np.uint64(np.iinfo(np.int64).max)).astype(np.int64)
+    return np.where(values.form[:, attribute] > 0, number, NOTHING)
+
+
+def _read_headers(section: Section, sets: Sets, found: UnitColumns) -> tuple[I64, U64]:
+    """Fill in what headers have; return the section offset of each root entry, -1 if it is not read, and the offset of
+    its abbreviations."""
+    place, abbreviations = np.full(len(sets), NOTHING), np.zeros(len(sets), np.uint64)
+    for short in np.flatnonzero(sets.end - sets.body < VERSION_SIZE)[:1]:
+        raise ParseError(section, int(sets.offset[short]), f"unit[{short}].length", "does not hold the version")
+    data = np.frombuffer(section.data, np.uint8)
+    found.version[:] = integers_at(data, sets.body, VERSION_SIZE, section.byte_order)
+    for cls, versions in ((OldUnitHeader, OLD_VERSIONS), (UnitHeader, NEW_VERSIONS)):
+        for dwarf_format, of_format in by_format(sets.dwarf_format):
+            which = of_format[np.isin(found.version[of_format], versions)]
+            dtype = row_dtype(cls, section.byte_order, dwarf_format=dwarf_format)
+            after = sets.body[which] + dtype.itemsize
+            for wrong in which[after > sets.end[which]][:1]:
+                reason = f"does not hold a header of {dtype.itemsize} bytes"
+                raise ParseError(section, int(sets.offset[wrong]), f"unit[{wrong}].length", reason)
+            rows = rows_at(section, sets.body[which], dtype)
+            found.address_size[which] = rows["address_size"]
+            abbreviations[which] = rows["debug_abbrev_offset"]
+            if "unit_type" in (dtype.names or ()):
+                found.unit_type[which] = rows["unit_type"]
+                after += _sizes_after(rows["unit_type"], dwarf_format, section)
+                which, after = which[rows["unit_type"] <= max(DW_UT)], after[rows["unit_type"] <= max(DW_UT)]
+            place[which] = after
+    is_wrong = (place >= 0) & ~np.isin(found.address_size, (1, 2, 4, 8))
+    for wrong in np.flatnonzero(is_wrong)[:1]:
+        reason = f"{found.address_size[wrong]} is not one of 1, 2, 4, 8"
+        raise ParseError(section, int(sets.offset[wrong]), f"unit[{wrong}].address_size", reason)
+    return place, abbreviations
+
+
+def _sizes_after(unit_type: NDArray[np.uint8], dwarf_format: int, section: Section) -> I64:
+    """The size in bytes of what follows the header of each unit of version 5, by its type."""
+    sizes = np.zeros(256, np.int64)
+    for one, cls in UNIT_TYPE_FIELDS.items():
+        sizes[one] = row_dtype(cls, section.byte_order, dwarf_format=dwarf_format).itemsize
+    return sizes[unit_type]
+
+
+def _read_roots(
+    debug_info: Section,
+    debug_abbrev: Section | None,
+    sets: Sets,
+    found: UnitColumns,
+    place: I64,
+    abbreviations: U64,
+) -> _Values:
+    """The attributes of all root entries; fills in their tags."""
+    kernel, reader = engine.dwarf.unit_roots, reader_of(debug_info)
+    code = np.zeros(len(sets), np.uint64)
+    place = np.where(place < 0, sets.end, place)
+    done = kernel.read_codes(reader, *views(place, sets.end, code))
+    if reader.fault:
+        refuse(debug_info, f"unit[{done}].root", reader)
+    shape = (len(sets), len(_Attribute))
+    values = _Values(np.zeros(shape, np.uint64), np.zeros(shape, np.uint64), np.zeros(shape, np.int64))
+    which = np.flatnonzero(code)
+    if not len(which):
+        return values
+    if debug_abbrev is None:
+        raise ParseError(debug_info, int(sets.offset[which[0]]), f"unit[{which[0]}]", "there is no .debug_abbrev")
+    attributes = np.full(len(sets), NOTHING)
+    tag, attributes[which] = _find_abbreviations(debug_abbrev, abbreviations[which], code[which])
+    found.tag[which] = np.minimum(tag, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)
+    offset_size = sets.dwarf_format
+    ref_size = np.where(found.version == min(OLD_VERSIONS), found.address_size, offset_size)
+    sizes = (found.address_size, offset_size, ref_size.astype(np.uint8))
+    entries = kernel.Roots(*views(place, sets.end, attributes, *sizes))
+    columns_of_values = kernel.Values(*views(*_tables(), values.form, values.number, values.start))
+    of_abbreviation = reader_of(debug_abbrev)
+    done = kernel.read_roots(reader, of_abbreviation, entries, columns_of_values)
+    if reader.fault:
+        refuse(debug_info, f"unit[{done}].root", reader)
+    if of_abbreviation.fault:
+        refuse(debug_abbrev, f"abbreviation of unit[{done}]", of_abbreviation)
+    return values
+
+
+def _find_abbreviations(section: Section, offset: U64, code: U64) -> tuple[U64, I64]:
+    """The tag of the abbreviation with each code in the table at each offset, and the section offset of its
+    attributes."""
+    offset = np.minimum(offset, np.uint64(len(section)))
+    order = np.lexsort((code, offset))
+    is_new = run_starts(offset[order], code[order])
+    kept = order[is_new]
+    starts_table = run_starts(offset[kept])
+    first = np.append(np.flatnonzero(starts_table), len(kept))
+    tables = offset[kept][starts_table].astype(np.int64)
+    tag, attributes = np.zeros(len(kept), np.uint64), np.full(len(kept), NOTHING)
+    kernel, reader = engine.dwarf.unit_roots, reader_of(section)
+    wanted = kernel.Wanted(*views(first, np.ascontiguousarray(code[kept]), tag, attributes))
+    done = kernel.find_abbreviations(reader, *views(tables), wanted, OVERLAPS * len(section))
+    if reader.fault:
+        refuse(section, f"abbreviations at {int(tables[done]):#x}", reader)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(is_new) - 1
+    return tag[number], attributes[number]
