@@ -28,13 +28,15 @@ _HOMES = {
         "converters.cfi.read": "from_debug_frame from_eh_frame",
         "converters.cfi.write": "to_debug_frame to_eh_frame to_eh_frame_hdr",
         "converters.dwarf": "expressions",
+        "converters.dwarf.units": "DebugUnits UnitAttributes",
+        "converters.elf.debug_sections": "read_units",
         "converters.elf.image": "ElfImage ElfSection open_elf",
         "converters.elf.symbols": "addresses_of_names",
         "converters.files.directives": "from_directives",
         "converters.files.find": "FoundRow find_in_file",
         "converters.files.read_elf": "read_elf",
         "converters.findings": "Findings",
-        "converters.line.lookup": "LineAt LinesAt find_lines",
+        "converters.line.lookup": "LineAt LinesAt find_lines paths_of",
         "converters.line.read": "from_debug_line read_lines",
         "converters.line.table": "LineTable same_lines",
         "converters.line.write": "to_debug_line",
@@ -110,6 +112,9 @@ if TYPE_CHECKING:
     from .converters.cfi.write import to_eh_frame as to_eh_frame
     from .converters.cfi.write import to_eh_frame_hdr as to_eh_frame_hdr
     from .converters.dwarf import expressions as expressions
+    from .converters.dwarf.units import DebugUnits as DebugUnits
+    from .converters.dwarf.units import UnitAttributes as UnitAttributes
+    from .converters.elf.debug_sections import read_units as read_units
     from .converters.elf.image import ElfImage as ElfImage
     from .converters.elf.image import ElfSection as ElfSection
     from .converters.elf.image import open_elf as open_elf
@@ -122,6 +127,7 @@ if TYPE_CHECKING:
     from .converters.line.lookup import LineAt as LineAt
     from .converters.line.lookup import LinesAt as LinesAt
     from .converters.line.lookup import find_lines as find_lines
+    from .converters.line.lookup import paths_of as paths_of
     from .converters.line.read import from_debug_line as from_debug_line
     from .converters.line.read import read_lines as read_lines
     from .converters.line.table import LineTable as LineTable

@@ -64,6 +64,8 @@ def _unit(draw: DrawFn, address_size: int) -> dict[str, Any]:
         "opcode_lengths": tuple(lengths),
         "directory_contents": _BITS[0] if version >= 5 else OLD_DIRECTORY_CONTENTS,
         "file_contents": _BITS[0] | more if version >= 5 else OLD_FILE_CONTENTS,
+        "comp_dir": draw(st.integers(-1, len(STRINGS) - 1)),
+        "name": draw(st.integers(-1, len(STRINGS) - 1)),
     }
 
 

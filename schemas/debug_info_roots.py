@@ -62,7 +62,7 @@ class DW_AT(IntEnum):
     """Attributes of root entries that name files or refer to other sections (DWARF5 table 7.5), and GNU's (version 4)
     for macros and split DWARF."""
 
-    name = 0x03
+    name_ = 0x03
     stmt_list = 0x10
     comp_dir = 0x1B
     macro_info = 0x43
@@ -106,7 +106,9 @@ class ROOT_FORM(IntEnum):
 
 ADDRESS = Variable(lambda this: int(this._params.address_size))
 # DWARF 2 gave references to other units the size of an address.
-REF_ADDR = Variable(lambda this: int(this._params.address_size if this._params.version == 2 else this._params.dwarf_format))
+REF_ADDR = Variable(
+    lambda this: int(this._params.address_size if this._params.version == 2 else this._params.dwarf_format)
+)
 NO_BYTES = Sized(lambda _: 0)
 
 # How a value of each form is stored. DW_FORM_indirect is read as the form that precedes the value, and the value of
@@ -208,7 +210,7 @@ class AttributeSpecification:
 
 @dataclass(frozen=True, slots=True)
 class RootEntry:
-    """The root entry of a unit: its header, its tag (0: the unit has no entry), and form and value of each attribute, by
+    """The root entry of a unit: its header; its tag, 0 if the unit has no entry; form and value of each attribute, by
     `DW_AT`."""
 
     header: OldUnitHeader | UnitHeader
@@ -232,7 +234,7 @@ def parse_root(
     params: dict[str, Any] = {"dwarf_format": dwarf_format}
     stream = io.BytesIO(debug_info.data[start:end])
     version = int.from_bytes(debug_info.data[start : min(start + 2, end)], debug_info.byte_order)
-    cls = OldUnitHeader if version in OLD_VERSIONS else UnitHeader
+    cls: type[OldUnitHeader | UnitHeader] = OldUnitHeader if version in OLD_VERSIONS else UnitHeader
     header, _ = engine.parse_stream(cls, debug_info, stream, start, "unit", **params)
     extra = UNIT_TYPE_FIELDS.get(getattr(header, "unit_type", DW_UT.compile))
     if extra is not None:

@@ -7,7 +7,8 @@ them; equal strings get one number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING
@@ -27,9 +28,10 @@ from ...schemas.debug_info_roots import (
     OldUnitHeader,
     UnitHeader,
 )
+from ...schemas.forms import DW_FORM
 from ...schemas.section import ParseError, Section
 from ...schemas.wire import Variable
-from ..arrays import integers_at, run_starts, starts_of
+from ..arrays import integers_at, run_starts
 from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse, storage_of
@@ -65,9 +67,7 @@ class UnitColumns(Columns):
     dwo_name: NDArray[np.int64] = column_of("index", "of DW_AT_dwo_name in `strings`", fill=NOTHING)
     line_offset: NDArray[np.int64] = column_of("section offset", "DW_AT_stmt_list, in .debug_line", fill=NOTHING)
     macro_offset: NDArray[np.int64] = column_of("section offset", "DW_AT_macros, in .debug_macro", fill=NOTHING)
-    macinfo_offset: NDArray[np.int64] = column_of(
-        "section offset", "DW_AT_macro_info, in .debug_macinfo", fill=NOTHING
-    )
+    macinfo_offset: NDArray[np.int64] = column_of("section offset", "DW_AT_macro_info, in .debug_macinfo", fill=NOTHING)
     string_offsets_base: NDArray[np.int64] = column_of(
         "section offset", "DW_AT_str_offsets_base, in .debug_str_offsets", fill=NOTHING
     )
@@ -105,6 +105,10 @@ class DebugUnits:
         texts = {name: self.text(found[name]) for name in ("name", "comp_dir", "dwo_name")}
         return UnitAttributes(**{name: found[name] for name in UnitAttributes.__slots__} | texts)
 
+    def __iter__(self) -> Iterator[UnitAttributes]:
+        """The root entries, unit by unit."""
+        return map(self.__getitem__, range(len(self)))
+
     def text(self, number: int) -> bytes:
         """A string by its index; b"" for -1."""
         return self.strings[number] if number >= 0 else b""
@@ -133,7 +137,7 @@ class _Attribute(IntEnum):
 
 
 _COLUMNS = {
-    DW_AT.name: _Attribute.NAME,
+    DW_AT.name_: _Attribute.NAME,
     DW_AT.comp_dir: _Attribute.COMP_DIR,
     DW_AT.dwo_name: _Attribute.DWO_NAME,
     DW_AT.GNU_dwo_name: _Attribute.DWO_NAME,
@@ -168,16 +172,17 @@ class _Values:
     """The attributes of all root entries, by unit and `_Attribute`: `form`, 0 for an absent one; `number`; and the
     section offset `start`."""
 
-    form: U64 = field()
-    number: U64 = field()
-    start: I64 = field()
+    form: U64
+    number: U64
+    start: I64
 
 
 def units_of_sections(
     debug_info: Section, debug_abbrev: Section | None, strings: StringSections | None = None
 ) -> DebugUnits:
-    """The units of a `.debug_info`; `strings` are the sections that it refers to. The root entries of units of unknown
-    version or type are not read. Raises ParseError."""
+    """The units of a `.debug_info`; `strings` are the sections that it refers to, without which strings are not read.
+
+    The root entries of units of unknown version or type are not read. Raises ParseError."""
     sets = scan_sets(debug_info, "unit")
     found = UnitColumns.defaults(
         len(sets), offset=sets.offset, size=sets.end - sets.offset, is_64=sets.dwarf_format == 8
@@ -191,17 +196,31 @@ def units_of_sections(
         ("string_offsets_base", _Attribute.STRING_OFFSETS),
     ):
         getattr(found, name)[:] = _offsets(values, attribute)
-    resolved = UnitStrings(debug_info, strings or StringSections(), found.is_64, found.string_offsets_base)
-    for name, attribute in (("name", _Attribute.NAME), ("comp_dir", _Attribute.COMP_DIR), ("dwo_name", _Attribute.DWO_NAME)):
-        columns_of = (values.form[:, attribute], values.number[:, attribute], values.start[:, attribute])
-        getattr(found, name)[:] = resolved.numbers_of(*columns_of, f"DW_AT_{name}")
+    if strings is None:
+        return DebugUnits(found, ())
+    resolved = UnitStrings(debug_info, strings, found.is_64, found.string_offsets_base)
+    for name, attribute in (
+        ("name", _Attribute.NAME),
+        ("comp_dir", _Attribute.COMP_DIR),
+        ("dwo_name", _Attribute.DWO_NAME),
+    ):
+        form, number = values.form[:, attribute], values.number[:, attribute]
+        getattr(found, name)[:] = resolved.numbers_of(form, number, values.start[:, attribute], f"DW_AT_{name}")
     return DebugUnits(found, resolved.distinct())
 
 
+# The forms of a section offset: data4 and data8 up to version 3; the others are accepted.
+_NUMBERS = (
+    *(DW_FORM.sec_offset, DW_FORM.data4, DW_FORM.data8, DW_FORM.data1, DW_FORM.data2, DW_FORM.udata),
+    ROOT_FORM.implicit_const,
+)
+_MAX_OFFSET = np.uint64(np.iinfo(np.int64).max)
+
+
 def _offsets(values: _Values, attribute: _Attribute) -> I64:
-    """An attribute that is a section offset; -1 where it is absent. A value of 2**63 or more is no offset."""
-    number = np.minimum(values.number[:, attribute], np.uint64(np.iinfo(np.int64).max)).astype(np.int64)
-    return np.where(values.form[:, attribute] > 0, number, NOTHING)
+    """An attribute that is a section offset, at most 2**63 - 1; -1 where it is absent."""
+    number = np.minimum(values.number[:, attribute], _MAX_OFFSET).astype(np.int64)
+    return np.where(np.isin(values.form[:, attribute], _NUMBERS), number, NOTHING)
 
 
 def _read_headers(section: Section, sets: Sets, found: UnitColumns) -> tuple[I64, U64]:
@@ -226,7 +245,8 @@ def _read_headers(section: Section, sets: Sets, found: UnitColumns) -> tuple[I64
             if "unit_type" in (dtype.names or ()):
                 found.unit_type[which] = rows["unit_type"]
                 after += _sizes_after(rows["unit_type"], dwarf_format, section)
-                which, after = which[rows["unit_type"] <= max(DW_UT)], after[rows["unit_type"] <= max(DW_UT)]
+                is_known = np.isin(rows["unit_type"], tuple(DW_UT))
+                which, after = which[is_known], after[is_known]
             place[which] = after
     is_wrong = (place >= 0) & ~np.isin(found.address_size, (1, 2, 4, 8))
     for wrong in np.flatnonzero(is_wrong)[:1]:
@@ -267,7 +287,7 @@ def _read_roots(
         raise ParseError(debug_info, int(sets.offset[which[0]]), f"unit[{which[0]}]", "there is no .debug_abbrev")
     attributes = np.full(len(sets), NOTHING)
     tag, attributes[which] = _find_abbreviations(debug_abbrev, abbreviations[which], code[which])
-    found.tag[which] = np.minimum(tag, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)
+    found.tag[which] = np.minimum(tag, _MAX_OFFSET).astype(np.int64)
     offset_size = sets.dwarf_format
     ref_size = np.where(found.version == min(OLD_VERSIONS), found.address_size, offset_size)
     sizes = (found.address_size, offset_size, ref_size.astype(np.uint8))

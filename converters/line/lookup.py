@@ -6,14 +6,15 @@ PC's sequence are bisected, for all PCs in step.
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import group_numbers, last_at_or_before, values_at
+from ..arrays import group_numbers, last_at_or_before, run_starts, values_at
+from ..elf.inputs import Input
 from ..table.lookup import NOTHING, addresses, ranges_at
 from .read import read_lines
 from .table import LineTable
@@ -62,8 +63,8 @@ class LinesAt:
         return (self[index] for index in range(len(self)))
 
 
-def find_lines(source: LineTable | str | os.PathLike[str], pcs: ArrayLike) -> LinesAt:
-    """File, line, column and discriminator of each PC, from a line table or the `.debug_line` of an ELF file.
+def find_lines(source: LineTable | Input, pcs: ArrayLike) -> LinesAt:
+    """Whole path, line, column and discriminator of each PC, from a line table or an ELF file (as `read_lines`).
 
     PCs are absolute addresses of a linked file, in any order. Where sequences overlap, the one that starts first wins;
     of several rows at one address, the last. Raises as `read_lines`.
@@ -93,31 +94,48 @@ def sequence_ranges(table: LineTable) -> tuple[NDArray[np.uint64], NDArray[np.ui
 
 
 def paths_of(table: LineTable) -> tuple[NDArray[np.int64], tuple[bytes, ...]]:
-    """The path number of each of the table's files, and the distinct paths, joined with their directories as far as the
-    table has them. Up to version 4 the compilation directory is not in the table, so it is not in the path."""
+    """The whole path of each of the table's files: the number of its path (i64), and the distinct paths.
+
+    A file's path is relative to its directory, and that to the compilation directory, which up to version 4 only
+    `.debug_info` has, as it has the table's `comp_dir`. A path stays relative if that is not known, or is relative.
+    """
     units, files, directories = table.units, table.files, table.directories
     unit = group_numbers(np.diff(table.first_file))
     first, end = table.first_directory[unit], table.first_directory[unit + 1]
     is_new = units.version[unit] >= 5
-    # Directory 0 is the compilation directory, which only version 5 lists.
+    # Up to version 4, directory 0 is the compilation directory, which is not listed.
     index = files.directory_index.astype(np.int64) + first - ~is_new
     has_directory = (index >= first) & (index < end) & (is_new | (files.directory_index > 0))
-    directory = np.where(has_directory, index, NOTHING)
-    base = np.where(is_new & (end > first) & (directory != first), first, NOTHING)
-    known: dict[tuple[int, int, int], int] = {}
+    text_of = np.append(directories.path.astype(np.int64), NOTHING)
+    directory = text_of[np.where(has_directory, index, NOTHING)]
+    base = units.comp_dir[unit]
+    listed = text_of[np.where(is_new & (end > first), first, NOTHING)]
+    base = np.where(base < 0, listed, base)
+    base[is_new & has_directory & (index == first)] = NOTHING
+    columns = base, directory, files.path.astype(np.int64)
+    order = np.lexsort(columns)
+    is_new = run_starts(*(column[order] for column in columns))
+    kept = np.sort(order[is_new])
     numbers: dict[bytes, int] = {}
-    number = np.empty(len(files), np.int64)
-    keys = zip(files.path.tolist(), directory.tolist(), base.tolist(), strict=True)
-    strings, of_directory = table.strings, directories.path.tolist()
-    for file, key in enumerate(keys):
-        if key not in known:
-            path = strings[key[0]]
-            for above in key[1:]:
-                path = path if above < 0 else _join_path(strings[of_directory[above]], path)
-            known[key] = numbers.setdefault(path, len(numbers))
-        number[file] = known[key]
-    return number, tuple(numbers)
+    found = np.zeros(len(files), np.int64)
+    for file, key in zip(kept.tolist(), zip(*(column[kept].tolist() for column in columns), strict=True), strict=True):
+        path = join_path(*(table.strings[one] for one in key if one >= 0))
+        found[file] = numbers.setdefault(path, len(numbers))
+    found[order] = found[order[is_new]][np.cumsum(is_new) - 1]
+    return found, tuple(numbers)
 
 
-def _join_path(directory: bytes, path: bytes) -> bytes:
-    return path if path[:1] == b"/" or not directory else directory.rstrip(b"/") + b"/" + path
+# A path of Windows with a drive, or one of a server.
+_WINDOWS = re.compile(rb"[A-Za-z]:[/\\]|\\\\")
+
+
+def join_path(*pieces: bytes) -> bytes:
+    """A path from directories, outermost first, and a file; each may be empty. An absolute one replaces those before
+    it."""
+    found = b""
+    for piece in pieces:
+        if not found or piece[:1] == b"/" or _WINDOWS.match(piece):
+            found = piece or found
+        elif piece:
+            found += piece if found[-1:] == b"/" else b"/" + piece
+    return found

@@ -17,10 +17,12 @@ from ...schemas.line import DW_LNCT, EXTENDED, STANDARD
 from ...schemas.section import ByteOrder, ParseError, Section
 from ...schemas.wire import Block, SizedBlock
 from ..arrays import group_numbers, ranks, starts_of, starts_of_ends
+from ..dwarf.unit_strings import LINE_STR, STR, STRING_SECTIONS, string_at
 from ..elf.admission import only_section
+from ..elf.debug_sections import lay_out_debug, units_of_file
 from ..elf.image import ElfImage, open_elf
 from ..elf.inputs import Input
-from ..elf.relocation import LaidOut, lay_out, relocate
+from ..elf.relocation import LaidOut, relocate
 from ..kernels import engine, views
 from ..kernels.calls import form_storages, reader_of
 from ..kernels.line.protocol import UnitField
@@ -36,13 +38,12 @@ from .headers import (
     refuse_unit,
 )
 from .table import LineRowColumns, LineTable, LineUnitColumns, PathColumns, contents_bit
+from .units import with_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LINE, LINE_STR, STR = ".debug_line", ".debug_line_str", ".debug_str"
-# The sections that these forms refer to.
-STRING_SECTIONS = {DW_FORM.line_strp: LINE_STR, DW_FORM.strp: STR}
+LINE = ".debug_line"
 WORD = 8  # the size in bytes of the largest number
 NUMBERS = (DW_LNCT.directory_index, DW_LNCT.timestamp, DW_LNCT.size)
 
@@ -50,8 +51,8 @@ NUMBERS = (DW_LNCT.directory_index, DW_LNCT.timestamp, DW_LNCT.size)
 def read_lines(path: Input) -> LineTable:
     """The line table of the `.debug_line` of an ELF file: a path, bytes in memory, or a binary stream.
 
-    In a relocatable file, addresses are offsets in their sections. Raises OSError, and ParseError if the section is
-    missing or malformed.
+    Compilation directories and names of units are those of `.debug_info`. In a relocatable file, addresses are offsets
+    in their sections. Raises OSError, and ParseError if the section is missing or either is malformed.
     """
     return lines_of_image(open_elf(path))
 
@@ -76,8 +77,9 @@ def from_debug_line(
 
 def lines_of_image(image: ElfImage) -> LineTable:
     """As `read_lines`, from an open file."""
-    laid = lay_out(image, at_zero=True)
-    return table_of_lines(relocate(laid, only_section(laid.image, LINE)), string_sections(laid))
+    laid = lay_out_debug(image)
+    table = table_of_lines(relocate(laid, only_section(laid.image, LINE)), string_sections(laid))
+    return with_units(table, units_of_file(laid))
 
 
 def string_sections(laid: LaidOut) -> dict[str, Section]:
@@ -330,22 +332,6 @@ def string_in(section: Section, strings: dict[str, Section], name: str, offset: 
     return string_at(strings[name], offset)
 
 
-# Most paths are shorter; a string section may be large and is not copied to read one path.
-_FIRST_READ = 256
-
-
-def string_at(strings: Section, offset: int) -> bytes:
-    """The bytes from an offset up to the next zero byte. Raises ParseError if there is none."""
-    size = _FIRST_READ
-    while True:
-        text, end, _ = bytes(strings.data[offset : offset + size]).partition(b"\0")
-        if end:
-            return text
-        if offset + size >= len(strings):
-            raise ParseError(strings, offset, "string", "is not terminated by a zero byte")
-        size *= 2
-
-
 def _with_defined(
     section: Section, files: PathColumns, first_file: NDArray[np.int64], programs: ProgramRows, paths: _Paths
 ) -> tuple[PathColumns, NDArray[np.int64]]:
@@ -373,7 +359,8 @@ def _unit_columns(headers: LineHeaders, chosen: ChosenValues) -> LineUnitColumns
     data = np.frombuffer(headers.section.data, np.uint8)
     lengths[unit, number] = data[headers.field(UnitField.OPCODE_LENGTHS)[unit] + number]
     contents = chosen.contents()
-    return LineUnitColumns(
+    return LineUnitColumns.defaults(
+        len(headers),
         offset=headers.offset,
         version=headers.version.astype(np.uint8),
         is_64=headers.is_64,

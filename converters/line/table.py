@@ -42,6 +42,16 @@ class LineUnitColumns(Columns):
     )
     directory_contents: NDArray[np.uint8] = column_of("bits", "bit n: directories have content type n (`DW_LNCT`)")
     file_contents: NDArray[np.uint8] = column_of("bits", "bit n: files have content type n (`DW_LNCT`)")
+    comp_dir: NDArray[np.int64] = column_of(
+        "index", "in `LineTable.strings`, of the unit's DW_AT_comp_dir; -1 if it is unknown", fill=-1
+    )
+    name: NDArray[np.int64] = column_of(
+        "index", "in `LineTable.strings`, of the unit's DW_AT_name; -1 if it is unknown", fill=-1
+    )
+
+
+# What only `.debug_info` has.
+OF_DEBUG_INFO = ("comp_dir", "name")
 
 
 @columns
@@ -135,6 +145,17 @@ class LineTable:
         """The rows of a sequence."""
         return map(self.row, range(int(self.first_row[number]), int(self.first_row[number + 1])))
 
+    def comp_dir_of(self, unit: int) -> bytes:
+        """The compilation directory of a unit (DW_AT_comp_dir); empty if it is unknown."""
+        return self._text(int(self.units.comp_dir[unit]))
+
+    def name_of(self, unit: int) -> bytes:
+        """The primary source file of a unit (DW_AT_name); empty if it is unknown."""
+        return self._text(int(self.units.name[unit]))
+
+    def _text(self, number: int) -> bytes:
+        return self.strings[number] if number >= 0 else b""
+
     def directories_of(self, unit: int) -> tuple[LineFile, ...]:
         """The directories of a unit; directory_index numbers them from 0 (version 5) or 1."""
         first = self.first_directory
@@ -179,7 +200,8 @@ OLD_FILE_CONTENTS = sum(
 
 
 def same_lines(one: LineTable, other: LineTable) -> bool:
-    """Whether two tables are equal, apart from the section offsets of units and the numbering of paths."""
+    """Whether two tables are equal, apart from the section offsets of units, the numbering of paths, and what
+    `.debug_info` has of a unit."""
     pairs: list[tuple[Any, Any]] = [
         (one.byte_order, other.byte_order),
         (one.sequence_unit, other.sequence_unit),
@@ -187,15 +209,15 @@ def same_lines(one: LineTable, other: LineTable) -> bool:
         (one.first_directory, other.first_directory),
         (one.first_file, other.first_file),
         *_pairs(one.rows, other.rows),
-        *_pairs(one.units, other.units, without="offset"),
+        *_pairs(one.units, other.units, without=("offset", *OF_DEBUG_INFO)),
     ]
     for mine, theirs in ((one.directories, other.directories), (one.files, other.files)):
-        pairs += _pairs(mine, theirs, without="path")
+        pairs += _pairs(mine, theirs, without=("path",))
         pairs.append(([one.strings[path] for path in mine.path], [other.strings[path] for path in theirs.path]))
     return all(np.array_equal(*pair) if isinstance(pair[0], np.ndarray) else pair[0] == pair[1] for pair in pairs)
 
 
-def _pairs(one: Columns, other: Columns, without: str = "") -> list[tuple[Any, Any]]:
-    """The columns of both, pair by pair, but for one name."""
+def _pairs(one: Columns, other: Columns, without: tuple[str, ...] = ()) -> list[tuple[Any, Any]]:
+    """The columns of both, pair by pair, but for some names."""
     pairs = zip(one.declared, one.arrays(), other.arrays(), strict=True)
-    return [(mine, theirs) for column, mine, theirs in pairs if column.name != without]
+    return [(mine, theirs) for column, mine, theirs in pairs if column.name not in without]

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas import engine
-from ...schemas.debug_info_roots import DW_AT, parse_root
 from ...schemas.line_sections import parse_unit
 from ...schemas.section import ParseError, Section, order_code
-from ...schemas.wire import DwarfFormat
 from ..dwarf.contributions import scan_sets
+from ..dwarf.unit_strings import first_string_offset
+from ..dwarf.units import units_of_sections
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,8 +41,6 @@ UNKNOWN_BASE = b"<string index of an unknown unit>"
 
 # The last version of line number programs whose file names are shown.
 _LAST_NAMED = 4
-# The size in bytes of version and padding, after the length of a contribution to .debug_str_offsets (DWARF5 7.26).
-_STRING_OFFSETS_HEADER = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,23 +162,14 @@ def string_offsets_bases(
     except ParseError:
         return {None: 0}
     if len(sets.offset) <= 1:
-        return {None: int(sets.body[0]) + _STRING_OFFSETS_HEADER} if len(sets.body) else {}
-    bases: dict[int | None, int] = {}
+        return {None: first_string_offset(string_offsets)} if len(sets.body) else {}
     if debug_info is None or debug_abbrev is None:
-        return bases
-    try:
-        units = scan_sets(debug_info, "unit")
-    except ParseError:
-        return bases
-    places = zip(units.body.tolist(), units.end.tolist(), units.dwarf_format.tolist(), strict=True)
-    for start, end, dwarf_format in places:
-        # A unit of another version or kind has no string indices here.
-        with suppress(ParseError):
-            root = parse_root(debug_info, debug_abbrev, start, end, DwarfFormat(dwarf_format))
-            macros, base = root.get(DW_AT.macros), root.get(DW_AT.str_offsets_base)
-            if isinstance(macros, int) and isinstance(base, int):
-                bases[macros] = base
-    return bases
+        return {}
+    with suppress(ParseError):
+        units = units_of_sections(debug_info, debug_abbrev).columns
+        pairs = zip(units.macro_offset.tolist(), units.string_offsets_base.tolist(), strict=True)
+        return {macros: base for macros, base in pairs if macros >= 0 and base >= 0}
+    return {}
 
 
 def _file_names(line: Section, offset: int) -> tuple[bytes | None, ...]:

@@ -72,7 +72,7 @@ SUITES = FRAME_SUITES | {
     "bookworm": _gnu(62, 183),
     **dict.fromkeys(("sid-arm64", "sid-s390x"), tuple(SID_FILES.values())),
     "sid-amd64": tuple(AMD64_FILES.values()),
-    "sid-llvm": ("usr/bin/llvm-readobj-22", "usr/bin/llvm-dwarfdump-22", "usr/bin/llvm-mc-22"),
+    "sid-llvm": tuple(f"usr/bin/llvm-{name}-22" for name in ("readobj", "dwarfdump", "mc", "symbolizer")),
     # The unpacked libc6-dbg.
     "bookworm-dbg": ("usr/lib/debug/.build-id/*/*.debug",),
     "forky-cross": tuple(f"usr/bin/{name}-{program}" for name in CROSS for program in ("as", "ld")),

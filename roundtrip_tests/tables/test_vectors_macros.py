@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import BuildError, ParseError
-from unwindkit.schemas import engine, strategies
-from unwindkit.schemas.debug_info_roots import DW_AT, Abbreviation, AttributeSpecification, UnitHeader, parse_root
+from unwindkit.schemas import strategies
 from unwindkit.schemas.forms import DW_FORM
 from unwindkit.schemas.macros import (
     DW_MACINFO,
@@ -24,7 +23,7 @@ from unwindkit.schemas.macros import (
     parse_macros,
 )
 from unwindkit.schemas.section import ByteOrder, Section
-from unwindkit.schemas.wire import DwarfFormat, Leb128, uleb
+from unwindkit.schemas.wire import Leb128, uleb
 
 from ..conftest import fewer
 from ..support.handmade import octets
@@ -160,53 +159,6 @@ def test_what_is_no_unit(text: str, has_headers: bool, said: str) -> None:
 def test_what_cannot_be_built(entry: MacroEntry) -> None:
     with pytest.raises(BuildError, match=r"unit\[0\].entry\[0\]"):
         build_macros((MacroUnit(None, (entry,)),), "little")
-
-
-# --- the root entry of a unit, which gives the offsets of its macros and their strings ---
-
-ROOT = """
-    0005 01 08 00000000         # version, unit_type, address_size, debug_abbrev_offset
-    02                          # abbreviation 2
-    0000000000001000            # low_pc
-    00000008                    # str_offsets_base
-    00000123                    # macros
-"""
-ABBREVIATIONS = """
-    01 34 00  03 08  00 00      # 1: DW_TAG_variable, DW_AT_name: string
-    02 11 01  11 01  72 17  79 17  00 00  00
-"""
-
-
-def test_root_of_a_unit() -> None:
-    info, abbreviations = section(ROOT, "big"), section(ABBREVIATIONS, "big")
-    root = parse_root(info, abbreviations, 0, len(info), DwarfFormat.DWARF32)
-    assert root == {0x11: 0x1000, DW_AT.str_offsets_base: 8, DW_AT.macros: 0x123}
-
-
-@pytest.mark.parametrize(
-    ("root", "abbreviations"),
-    [
-        (ROOT.replace("0005", "0004"), ABBREVIATIONS),
-        (ROOT.replace("0005 01", "0005 02"), ABBREVIATIONS),
-        (ROOT.replace("00000123 ", "000001 "), ABBREVIATIONS),
-        (ROOT.replace("\n    02 ", "\n    03 "), ABBREVIATIONS),
-        (ROOT, ABBREVIATIONS.replace("00 00  00", "80")),
-    ],
-)
-def test_what_is_no_root(root: str, abbreviations: str) -> None:
-    info = section(root, "big")
-    with pytest.raises(ParseError):
-        parse_root(info, section(abbreviations, "big"), 0, len(info), DwarfFormat.DWARF32)
-
-
-@pytest.mark.parametrize("cls", [UnitHeader, Abbreviation, AttributeSpecification])
-@fewer(8)
-@given(order=orders, dwarf_format=st.sampled_from(list(DwarfFormat)), data=st.data())
-def test_law_1_root(cls: type, order: ByteOrder, dwarf_format: DwarfFormat, data: st.DataObject) -> None:
-    record = data.draw(strategies.records(cls, dwarf_format=dwarf_format))
-    built = engine.build(record, order, dwarf_format=dwarf_format)
-    whole = Section.of("test", built, 0, order)
-    assert engine.parse(cls, whole, 0, len(built), dwarf_format=dwarf_format) == (record, len(built))
 
 
 # --- the laws ---

@@ -138,9 +138,9 @@ def find_abbreviations(reader: Reader, offset: ConstI64, wanted: Wanted, budget:
 @cython.final
 @cython.cclass
 class Roots:
-    """Root entries: the offset of the first value, `place`; the `end` of the unit; the offset of the attributes in
-    `.debug_abbrev`, -1 for a unit without an entry; and the sizes of an address, of a section offset, and of a reference
-    to another unit."""
+    """Root entries: the offset of the first value, `place`; the `end` of the unit; the offset of the `attributes` in
+    `.debug_abbrev`, -1 for a unit without an entry; and the sizes of an address, a section offset, and a reference to
+    another unit."""
 
     def __init__(
         self,

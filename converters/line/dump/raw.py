@@ -15,9 +15,10 @@ from ....schemas.line import DW_LNCT, LNE_LO_USER, LineEffect
 from ....schemas.section import Section
 from ....schemas.wire import Block, Sized, SizedBlock, Variable
 from ...bulk_text import Templates, prefixed
+from ...dwarf.unit_strings import STRING_SECTIONS
 from ...kernels.line.protocol import Event, UnitField
 from ..headers import block_at
-from ..read import STRING_SECTIONS, string_in
+from ..read import string_in
 from .decode import Events, LineDump, defined_in, events_of
 
 _AT = "  [0x{offset:08x}]"

@@ -1,0 +1,45 @@
+"""The compilation directory and the primary source file of line number programs, which `.debug_info` has.
+
+Strategy: the units whose DW_AT_stmt_list is the offset of a program are searched once, for all programs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.debug_info_roots import DW_TAG
+from ..arrays import run_starts
+from ..dwarf.units import NOTHING, DebugUnits
+from .table import LineTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def with_units(table: LineTable, units: DebugUnits) -> LineTable:
+    """The table with the compilation directory and name of each program's unit. Of several units with one program, a
+    whole compilation unit wins, then the first."""
+    found = units.columns
+    which = np.flatnonzero(found.line_offset >= 0)
+    if not len(which):
+        return table
+    is_part = ~np.isin(found.tag[which], (DW_TAG.compile_unit, DW_TAG.skeleton_unit))
+    which = which[np.lexsort((which, is_part, found.line_offset[which]))]
+    which = which[run_starts(found.line_offset[which])]
+    offset = found.line_offset[which]
+    place = np.minimum(np.searchsorted(offset, table.units.offset), len(which) - 1)
+    has_unit = offset[place] == table.units.offset
+    numbers = {text: number for number, text in enumerate(table.strings)}
+
+    def renumbered(column: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The column's strings by line unit, as numbers of the table's strings."""
+        of_unit = np.where(has_unit, column[which[place]], NOTHING)
+        distinct, inverse = np.unique(of_unit, return_inverse=True)
+        texts = (NOTHING if one < 0 else numbers.setdefault(units.strings[one], len(numbers)) for one in distinct)
+        return np.array(list(texts), np.int64)[inverse]
+
+    columns = replace(table.units, comp_dir=renumbered(found.comp_dir), name=renumbered(found.name))
+    return replace(table, units=columns, strings=tuple(numbers))
