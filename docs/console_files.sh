@@ -51,6 +51,19 @@ gcc -O2 -c hello.c -o hello.o
 gcc -O2 a.c -o a.out
 gcc -g3 -O2 -nostdlib -no-pie -Wl,-e,main -ffile-prefix-map="$PWD"=/src a.c -o program
 g++ -O2 frames.cc -o frames
+cat > between.c <<'END'
+int between(int (*called)(int), int n) { volatile char used[40]; used[n] = 1; return called(n) + used[n]; }
+END
+cat > mixed.cc <<'END'
+#include <cstdio>
+#include <stdexcept>
+extern "C" int between(int (*)(int), int);
+static int thrower(int n) { if (n < 10) throw std::runtime_error("caught"); return n; }
+int main() { try { return between(thrower, 3); } catch (const std::exception &error) { std::puts(error.what()); } }
+END
+gcc -O2 -g -fno-asynchronous-unwind-tables -ffile-prefix-map="$PWD"=/src -c between.c -o between.o
+g++ -O2 mixed.cc between.o -o frames.mixed
+unwindkit convert frames.mixed frames.sym --to breakpad --from debug_frame
 # Two libraries that have the same function at one address, and each another one.
 for name in a b; do
   [ $name = a ] && address=0x20000 || address=0x30000

@@ -63,6 +63,7 @@ _HOMES = {
         "jobs.convert": "ConvertReport convert",
         "jobs.dump": "JsonSection dump_cfi dump_json dump_lines dump_sections dump_sframe",
         "jobs.edit": "EditReport edit_eh_frame",
+        "jobs.eh_frame_files": "EhFrameReport write_eh_frame",
         "jobs.info": "FileInfo SectionInfo info",
         "jobs.merge": "MergeReport merge_sframe",
         "jobs.report": "SframeFigures",
@@ -191,6 +192,8 @@ if TYPE_CHECKING:
     from .jobs.dump import dump_sframe as dump_sframe
     from .jobs.edit import EditReport as EditReport
     from .jobs.edit import edit_eh_frame as edit_eh_frame
+    from .jobs.eh_frame_files import EhFrameReport as EhFrameReport
+    from .jobs.eh_frame_files import write_eh_frame as write_eh_frame
     from .jobs.info import FileInfo as FileInfo
     from .jobs.info import SectionInfo as SectionInfo
     from .jobs.info import info as info

@@ -50,9 +50,9 @@ def _of_section(laid: LaidOut, name: str) -> CodeFrames:
     table = table_of_laid_out(laid, name)
     if name != DEBUG_FRAME.name or laid.is_relocatable:
         return CodeFrames(table, (name,))
-    is_code = _is_code(laid.image, table.functions.start)
-    outside = int((~is_code).sum())
-    return CodeFrames(table.select(is_code) if outside else table, (name,), outside)
+    inside = is_code(laid.image, table.functions.start)
+    outside = int((~inside).sum())
+    return CodeFrames(table.select(inside) if outside else table, (name,), outside)
 
 
 def _joined(above: CodeFrames, below: CodeFrames) -> CodeFrames:
@@ -64,7 +64,7 @@ def _joined(above: CodeFrames, below: CodeFrames) -> CodeFrames:
     return CodeFrames(table, sections, outside)
 
 
-def _is_code(image: ElfImage, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def is_code(image: ElfImage, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Which addresses are in an executable section; all, if the file has none."""
     code = [one for one in image.sections if one.is_code]
     start, size = (

@@ -60,6 +60,14 @@ def add(commands: Commands) -> None:
     add_writer(command)
     command.add_argument("--section", action="store_true", help="ELF IN: write only the bytes of the section")
     command.add_argument(
+        "--into", metavar="ELF", help="OUT is a copy of this file, with the section made from IN (default: IN, if ELF)"
+    )
+    command.add_argument(
+        "--keep",
+        action="store_true",
+        help="the functions of the ELF file's own section stay; add only what they do not cover",
+    )
+    command.add_argument(
         "--strict", action="store_true", help="exit with 1 if some function could not be converted completely"
     )
     command.set_defaults(run=run, command=command)
@@ -69,6 +77,8 @@ def run(options: argparse.Namespace) -> int:
     from ..jobs.convert import convert
 
     refuse_the_input(options, options.output)
+    if options.into is not None:
+        refuse_the_input(options, options.output, options.into)
     if options.to != "sframe" and (options.compact is not None or options.sframe_version is not None):
         options.command.error("--compact and --sframe-version require --to sframe")
     with input_path(options.file) as path, output_path(options.output) as out_path:
@@ -81,15 +91,17 @@ def run(options: argparse.Namespace) -> int:
             architecture=options.arch,
             to_address=options.to_address,
             section_only=options.section,
+            into=options.into,
+            keep=options.keep,
             writer=options.writer,
             version=options.sframe_version,
             compact=options.compact,
         )
-    print(_text(replace(report, file=options.file, output=options.output)), file=sys.stderr)
+    print(_text(replace(report, file=options.file, output=options.output), options.keep), file=sys.stderr)
     return DIFFERENT if options.strict and report.refused else DONE
 
 
-def _text(report: ConvertReport) -> str:
+def _text(report: ConvertReport, has_kept: bool) -> str:
     version = f" version {report.source_version}" if report.source_version else ""
     header = "" if not report.header_address else f", .eh_frame_hdr at {report.header_address:#x}"
     if report.sframe is not None:
@@ -101,5 +113,7 @@ def _text(report: ConvertReport) -> str:
         f"{report.partial:,} in part, {report.functions - report.converted - report.partial:,} not",
         f"  {written}{header}; from {report.source_bytes:,} bytes of {report.source}{version}",
     ]
+    if has_kept:
+        lines.append(f"  kept: {count_text(report.kept, 'function')} of {report.into}")
     lines += writer_lines(report.writer, report.moved, report.passed_over)
     return "\n".join(lines + refused_lines(report.refused))

@@ -1,7 +1,7 @@
 """Convert unwind information from one format or version to another (`unwindkit convert`).
 
 Strategy: the input, an ELF file, a raw section or a symbol file, is read into a table, and the target format is encoded
-from the table. Only `.sframe` and `.eh_frame` can be written into a copy of an ELF file.
+from the table. Only `.sframe` and `.eh_frame` can be written into a copy of an ELF file: the input, or another one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from ..converters.assembler.write import to_directives
 from ..converters.breakpad.stack_cfi.write import to_stack_cfi
 from ..converters.cfi.write import to_debug_frame, to_eh_frame
+from ..converters.elf.image import open_elf
 from ..converters.refusals import Refusals, count_reasons
 from ..converters.sframe.write import Compact, sframe_from_table
 from ..converters.table.cut import trim
@@ -24,8 +25,9 @@ from ..converters.table.model import UnwindTable
 from ..schemas.section import BuildError
 from ..writers.files import write_bytes
 from . import StrPath
-from .eh_frame_files import write_eh_frame
-from .report import Coverage, FileReport, Placement, SframeFigures, coverage, sframe_figures
+from .eh_frame_files import write_frames_of
+from .into_file import TableForFile, read_source_for, table_for
+from .report import Coverage, FileReport, Placement, SframeFigures, coverage, has_rest, sframe_figures
 from .sframe_report import sframe_section
 from .sources import Source, read_source
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from ..writers.elf.add import Writer
 
 Target = Literal["sframe", "eh_frame", "debug_frame", "directives", "breakpad"]
+WRITTEN_INTO_ELF = ("sframe", "eh_frame")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +46,8 @@ class ConvertReport(Placement, Coverage, FileReport):
 
     `functions` were read from `source`, a section of `source_bytes` and, if it is SFrame, of `source_version`.
     `written` is the size of the section or text written. `address` and `header_address`, that of the `.eh_frame_hdr`,
-    are None if the result has none. `sframe` is None for other targets.
+    are None if the result has none. `sframe` is None for other targets. `into` is the ELF file of which the result is
+    a copy, None for a section or text; `kept` of the functions are its own.
     """
 
     source: str
@@ -53,6 +57,8 @@ class ConvertReport(Placement, Coverage, FileReport):
     written: int
     header_address: int | None = None
     sframe: SframeFigures | None = None
+    into: str | None = None
+    kept: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +70,8 @@ class _Request:
     found: Source
     to: Target
     to_address: int | None
-    into_elf: bool
+    into: Path | None
+    keep: bool
     writer: Writer
     version: int
     compact: Compact | None
@@ -85,6 +92,8 @@ def convert(
     architecture: str | None = None,
     to_address: int | None = None,
     section_only: bool = False,
+    into: StrPath | None = None,
+    keep: bool = False,
     writer: Writer = "auto",
     version: int | None = None,
     compact: Compact | None = None,
@@ -99,6 +108,10 @@ def convert(
     section for the virtual address `to_address` (None: that of the input). "debug_frame": a section. "directives":
     source for GNU as. "breakpad": STACK CFI lines, relative to the load address.
 
+    `into` is the ELF file to copy instead of `path`, which then may be raw or a symbol file: its architecture and, for
+    a symbol file, its load address are those of `into`. With `keep` the functions of an existing section of that name
+    stay, and only PCs that they do not cover are added.
+
     Raises OSError, ParseError for malformed input, BuildError for what cannot be written; `out_path` is then unchanged.
     """
     if to not in get_args(Target):
@@ -107,32 +120,55 @@ def convert(
         raise BuildError("", None, "version" if compact is None else "compact", "applies to SFrame only")
     if to == "sframe" and source is None:
         source = "sframe"
-    found = read_source(Path(path), source, address, architecture)
-    into_elf = to in ("sframe", "eh_frame") and found.image is not None and not section_only
-    if into_elf and to_address is not None:
-        raise BuildError(f".{to}", None, "to_address", "applies to a section written alone")
-    request = _Request(Path(path), Path(out_path), found, to, to_address, into_elf, writer, version or 2, compact)
+    if into is None:
+        found = read_source(Path(path), source, address, architecture)
+        is_copied = to in WRITTEN_INTO_ELF and found.image is not None and not section_only
+        target = Path(path) if is_copied else None
+    else:
+        target = Path(into)
+        found = read_source_for(target, Path(path), source, address, architecture)
+    _refuse_unused(to, target, to_address, section_only, keep)
+    request = _Request(Path(path), Path(out_path), found, to, to_address, target, keep, writer, version or 2, compact)
     if to == "sframe":
         return _to_sframe(request)
     return _to_eh_frame(request) if to == "eh_frame" else _to_bytes(request)
 
 
+def _refuse_unused(to: Target, into: Path | None, to_address: int | None, section_only: bool, keep: bool) -> None:
+    """Raise BuildError for an argument that does not apply to the result."""
+    if into is None:
+        if keep:
+            raise BuildError(f".{to}", None, "keep", "applies to a copy of an ELF file")
+        return
+    if to not in WRITTEN_INTO_ELF:
+        raise BuildError("", None, "into", f"{to} is not written into ELF files")
+    if section_only:
+        raise BuildError(f".{to}", None, "section_only", "excludes a copy of an ELF file")
+    if to_address is not None:
+        raise BuildError(f".{to}", None, "to_address", "applies to a section written alone")
+
+
 def _to_sframe(request: _Request) -> ConvertReport:
-    table = trim(request.found.table)
+    given = TableForFile(request.found.table, 0, 0)
+    if request.into is not None:
+        given = table_for(open_elf(request.into), given.table, ".sframe", request.keep)
+    table = trim(given.table)
     encoded, refusals = sframe_from_table(table, request.version, request.compact)
     is_written = np.zeros(len(table), np.bool_)
     is_written[encoded.function] = True
     functions = int((table.functions.size > 0).sum())
     report = _report(request, functions, is_written, refusals, len(encoded))
     report = replace(report, address=request.section_address, sframe=SframeFigures(**sframe_figures(encoded)))
-    if not request.into_elf:
+    if request.into is None:
         write_bytes(request.out_path, encoded.at(request.section_address))
         return report
     from ..writers.elf.add import write_section
 
-    written = write_section(request.path, request.out_path, sframe_section(encoded), request.writer)
+    written = write_section(request.into, request.out_path, sframe_section(encoded), request.writer)
     return replace(
         report,
+        into=os.fspath(request.into),
+        kept=given.kept,
         address=written.address,
         writer=written.engine,
         moved=written.moved,
@@ -142,19 +178,23 @@ def _to_sframe(request: _Request) -> ConvertReport:
 
 def _to_eh_frame(request: _Request) -> ConvertReport:
     table = request.found.table
-    if not request.into_elf:
+    if request.into is None:
         data, refusals = to_eh_frame(table, request.section_address)
         write_bytes(request.out_path, data)
-        report = _report(request, len(table), _has_rest(table, refusals), refusals, len(data))
+        report = _report(request, len(table), has_rest(table, refusals), refusals, len(data))
         return replace(report, address=request.section_address)
-    refusals, size, written = write_eh_frame(request.path, request.out_path, request.found, request.writer)
+    image = open_elf(request.into)
+    given = table_for(image, table, ".eh_frame", request.keep)
+    refusals, size, written = write_frames_of(image, given.table, request.into, request.out_path, request.writer)
     return replace(
-        _report(request, len(table), _has_rest(table, refusals), refusals, size),
+        _report(request, len(given.table), has_rest(given.table, refusals), refusals, size),
         address=written.address,
         header_address=written.header_address,
         writer=written.engine,
         moved=written.moved,
         passed_over=written.passed_over,
+        into=os.fspath(request.into),
+        kept=given.kept,
     )
 
 
@@ -170,15 +210,7 @@ def _to_bytes(request: _Request) -> ConvertReport:
     table = request.found.table
     data, refusals = _ENCODERS[request.to](table)
     write_bytes(request.out_path, data)
-    return _report(request, len(table), _has_rest(table, refusals), refusals, len(data))
-
-
-def _has_rest(table: UnwindTable, refusals: Refusals) -> NDArray[np.bool_]:
-    """Which functions are not refused completely."""
-    size = (refusals.end - refusals.start).astype(np.float64)
-    refused = np.bincount(refusals.function, weights=size, minlength=len(table))
-    is_refused = np.bincount(refusals.function, minlength=len(table)) > 0
-    return ~is_refused | (refused < table.functions.size)
+    return _report(request, len(table), has_rest(table, refusals), refusals, len(data))
 
 
 def _report(

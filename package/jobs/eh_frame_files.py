@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..converters.cfi.eh_frame_hdr import EhFrame, build_eh_frame_hdr, eh_frame_hdr_size
-from ..converters.cfi.write import frames_from_table
-from ..converters.refusals import Refusals
+from ..converters.cfi.write import EncodedFrames, frames_from_table
+from ..converters.elf.image import ElfImage, open_elf
+from ..converters.refusals import Refusals, count_reasons
+from ..converters.table.model import UnwindTable
 from ..schemas.cfi import EH_FRAME
-from .sources import Source
+from . import StrPath
+from .into_file import table_for
+from .report import Coverage, FileReport, Placement, coverage, has_rest
 
 if TYPE_CHECKING:
     from ..writers.elf.add import Writer
@@ -19,21 +25,78 @@ if TYPE_CHECKING:
 NEAR = 1 << 24  # more than anything that may be placed before the section
 
 
-def write_eh_frame(path: Path, out_path: Path, found: Source, writer: Writer) -> tuple[Refusals, int, FramesReport]:
-    """Write `path` with an `.eh_frame` and `.eh_frame_hdr` made from the `found` source to `out_path`. Returns the
-    refusals, the size of the new `.eh_frame`, and what was written."""
+@dataclass(frozen=True, kw_only=True)
+class EhFrameReport(Placement, Coverage, FileReport):
+    """What `write_eh_frame` did. Sizes in bytes.
+
+    `written` is the size of the `.eh_frame`, `header_address` the address of its `.eh_frame_hdr`. Of the functions,
+    `kept` are those of the file's own `.eh_frame`. `outside` counts functions that were left out because they are in no
+    executable section.
+    """
+
+    written: int
+    header_address: int
+    kept: int
+    outside: int
+
+
+def write_eh_frame(
+    path: StrPath,
+    out_path: StrPath,
+    table: UnwindTable,
+    *,
+    keep: bool = False,
+    writer: Writer = "auto",
+    preserve_dates: bool = False,
+) -> EhFrameReport:
+    """Write a copy of `path` with an `.eh_frame` and `.eh_frame_hdr` of this table to `out_path`, which may be `path`.
+
+    Both are loaded, and PT_GNU_EH_FRAME refers to the header, whether the file had any or not. The functions of an
+    existing `.eh_frame` are replaced; with `keep` they stay, and the table only adds PCs that they do not cover.
+    `writer` selects the engine that makes space; with `preserve_dates` the result keeps the times of `path`.
+
+    Raises OSError, ParseError for malformed input, BuildError for what cannot be written and for a table of another
+    architecture; `out_path` is then unchanged.
+    """
+    image = open_elf(path)
+    given = table_for(image, table, EH_FRAME.name, keep)
+    refusals, size, written = write_frames_of(image, given.table, Path(path), Path(out_path), writer, preserve_dates)
+    return EhFrameReport(
+        file=os.fspath(path),
+        output=os.fspath(out_path),
+        functions=len(given.table),
+        refused=count_reasons(refusals),
+        written=size,
+        address=written.address,
+        header_address=written.header_address,
+        writer=written.engine,
+        moved=written.moved,
+        passed_over=written.passed_over,
+        kept=given.kept,
+        outside=given.outside,
+        **coverage(has_rest(given.table, refusals), refusals),
+    )
+
+
+def write_frames_of(
+    image: ElfImage, table: UnwindTable, path: Path, out_path: Path, writer: Writer, preserve_dates: bool = False
+) -> tuple[Refusals, int, FramesReport]:
+    """Write the file `path`, opened as `image`, with an `.eh_frame` and `.eh_frame_hdr` of this table to `out_path`.
+    Returns the refusals, the size of the new `.eh_frame`, and what was written."""
     from ..writers.elf.frames import write_frames
 
-    encoded, refusals = frames_from_table(found.table, EH_FRAME, 8 if _reaches_far(found) else 4)
-    return refusals, len(encoded), write_frames(path, out_path, frames_for(encoded), writer)
+    encoded, refusals = _encoded(image, table)
+    return refusals, len(encoded), write_frames(path, out_path, frames_for(encoded), writer, preserve_dates)
 
 
-def _reaches_far(found: Source) -> bool:
-    """Whether some function may be more than 2 GiB from the new section, which may be after everything in the file."""
-    assert found.image is not None
-    ends = [one.address + one.size for one in found.image.sections]
-    functions = found.table.functions
-    return len(found.table) > 0 and max(ends) + len(found.section) + NEAR - int(functions.start.min()) > 1 << 31
+def _encoded(image: ElfImage, table: UnwindTable) -> tuple[EncodedFrames, Refusals]:
+    """The section with pointers of 4 bytes, or of 8 if some function may be more than 2 GiB from it, since it may be
+    placed after everything in the file."""
+    encoded, refusals = frames_from_table(table, EH_FRAME)
+    end = max((one.address + one.size for one in image.sections), default=0) + len(encoded) + NEAR
+    if len(table) and end - int(table.functions.start.min()) > 1 << 31:
+        return frames_from_table(table, EH_FRAME, pointer_size=8)
+    return encoded, refusals
 
 
 def frames_for(frames: EhFrame) -> FrameSections:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..converters.sframe.write import Encoded
+    from ..converters.table.model import UnwindTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,3 +102,11 @@ def coverage(is_written: NDArray[np.bool_], refusals: Refusals) -> _Coverage:
     is_refused = np.zeros(len(is_written), np.bool_)
     is_refused[refusals.function] = True
     return {"converted": int((is_written & ~is_refused).sum()), "partial": int((is_written & is_refused).sum())}
+
+
+def has_rest(table: UnwindTable, refusals: Refusals) -> NDArray[np.bool_]:
+    """Which functions are not refused completely."""
+    size = (refusals.end - refusals.start).astype(np.float64)
+    refused = np.bincount(refusals.function, weights=size, minlength=len(table))
+    is_refused = np.bincount(refusals.function, minlength=len(table)) > 0
+    return ~is_refused | (refused < table.functions.size)

@@ -1,0 +1,80 @@
+"""The ELF file that a converted section is written into, and what of the table belongs there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..converters.breakpad.module import module_of
+from ..converters.elf.admission import refuse_relocatable, supported_architecture
+from ..converters.elf.identity import build_id
+from ..converters.elf.image import ElfImage, open_elf
+from ..converters.files.code_frames import is_code
+from ..converters.files.read_elf import table_of_image
+from ..converters.table.cut import overlay
+from ..converters.table.model import UnwindTable
+from ..schemas.section import BuildError
+from .file_kinds import is_elf
+from .sources import Source, read_source
+
+MODULE_ID = 3  # MODULE OS ARCHITECTURE ID NAME
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableForFile:
+    """The table to write; the number of its functions that are `kept` from the file's own section, which come first;
+    and the number of functions left out because they are `outside` the executable sections."""
+
+    table: UnwindTable
+    kept: int
+    outside: int
+
+
+def table_for(image: ElfImage, table: UnwindTable, name: str, keep: bool) -> TableForFile:
+    """The functions of a table that belong into the section `name` of a linked file.
+
+    With `keep` the file's own functions of that section win at each PC. Raises ParseError for a relocatable or
+    malformed file, BuildError for a table of another architecture.
+    """
+    refuse_relocatable(image)
+    architecture = supported_architecture(image)
+    if (table.architecture.name, table.byte_order) != (architecture.name, image.byte_order):
+        reason = f"is {table.architecture.name}, {table.byte_order}-endian, but {image.path} is {architecture.name}"
+        raise BuildError(table.source, None, "architecture", f"{reason}, {image.byte_order}-endian")
+    inside = is_code(image, table.functions.start)
+    outside = int((~inside).sum())
+    chosen = table.select(inside) if outside else table
+    if not keep or not image.named(name):
+        return TableForFile(chosen, 0, outside)
+    own = table_of_image(image, name)
+    return TableForFile(overlay(own, chosen), len(own), outside)
+
+
+def read_source_for(into: Path, path: Path, source: str | None, address: int, architecture: str | None) -> Source:
+    """As `read_source`, for a result that is a copy of the ELF file `into`: the architecture of raw call frame
+    information and symbol files, and the load address of the latter, are that file's unless they are given.
+
+    Raises BuildError if the two files are known to be of different builds.
+    """
+    image = open_elf(into)
+    if is_elf(path):
+        found = read_source(path, source, address, architecture)
+        ids = [build_id(one) for one in (found.image, image) if one is not None]
+        _refuse_other_build("build id", [one.hex() for one in ids if one])
+        return found
+    if source == "breakpad":
+        address = address or image.load_address
+        with path.open("rb") as file:
+            record = file.readline().split()
+        if record[:1] == [b"MODULE"] and len(record) > MODULE_ID:
+            module, _ = module_of(image)
+            _refuse_other_build("MODULE", [record[MODULE_ID].decode(errors="replace").upper(), module.id])
+    if source != "sframe" and architecture is None:
+        architecture = supported_architecture(image).name
+    return read_source(path, source, address, architecture)
+
+
+def _refuse_other_build(record: str, ids: list[str]) -> None:
+    if len(set(ids)) > 1:
+        reason = f"is {ids[0]}, that of the file to copy {ids[1]}: they are of different builds"
+        raise BuildError("", None, record, reason)
