@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..converters.breakpad.module import module_of
-from ..converters.elf.admission import refuse_relocatable, supported_architecture
+from ..converters.elf.admission import refuse_relocatable
 from ..converters.elf.identity import build_id
 from ..converters.elf.image import ElfImage, open_elf
 from ..converters.files.code_frames import is_code
@@ -37,7 +37,7 @@ def table_for(image: ElfImage, table: UnwindTable, name: str, keep: bool) -> Tab
     malformed file, BuildError for a table of another architecture.
     """
     refuse_relocatable(image)
-    architecture = supported_architecture(image)
+    architecture = image.architecture
     if (table.architecture.name, table.byte_order) != (architecture.name, image.byte_order):
         reason = f"is {table.architecture.name}, {table.byte_order}-endian, but {image.path} is {architecture.name}"
         raise BuildError(table.source, None, "architecture", f"{reason}, {image.byte_order}-endian")
@@ -70,7 +70,7 @@ def read_source_for(into: Path, path: Path, source: str | None, address: int, ar
             module, _ = module_of(image)
             _refuse_other_build("MODULE", [record[MODULE_ID].decode(errors="replace").upper(), module.id])
     if source != "sframe" and architecture is None:
-        architecture = supported_architecture(image).name
+        architecture = image.architecture.name
     return read_source(path, source, address, architecture)
 
 
