@@ -45,6 +45,7 @@ _HOMES = {
         ),
         "converters.lookup_tables.from_lines": "to_debug_aranges",
         "converters.lookup_tables.pubnames": "Names check_pubnames read_pubnames write_pubnames",
+        "converters.lookup_tables.search": "FoundNames NameAt RangesAt find_address_ranges find_names",
         "converters.macro.check": "check_macros",
         "converters.macro.strings": "MacroSources macro_sources",
         "converters.macro.table": "Macros read_macros write_macros",
@@ -144,6 +145,11 @@ if TYPE_CHECKING:
     from .converters.lookup_tables.pubnames import check_pubnames as check_pubnames
     from .converters.lookup_tables.pubnames import read_pubnames as read_pubnames
     from .converters.lookup_tables.pubnames import write_pubnames as write_pubnames
+    from .converters.lookup_tables.search import FoundNames as FoundNames
+    from .converters.lookup_tables.search import NameAt as NameAt
+    from .converters.lookup_tables.search import RangesAt as RangesAt
+    from .converters.lookup_tables.search import find_address_ranges as find_address_ranges
+    from .converters.lookup_tables.search import find_names as find_names
     from .converters.macro.check import check_macros as check_macros
     from .converters.macro.strings import MacroSources as MacroSources
     from .converters.macro.strings import macro_sources as macro_sources
