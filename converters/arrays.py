@@ -108,6 +108,23 @@ def furthest_before(ends: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return np.maximum.accumulate(np.concatenate([np.zeros(1, np.uint64), ends]))[:-1]
 
 
+def least_covering(begin: NDArray[np.int64], end: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """For each of `count` places the number of the first range begin[i]:end[i] that covers it; -1 for none. No range is
+    empty."""
+    # A range is the union of two blocks of 2**level places; a block passes its number on to its two halves.
+    none = len(begin)
+    level = np.frexp((end - begin).astype(np.float64))[1] - 1
+    found = np.full(count, none, np.int64)
+    for step in range(int(level.max(initial=0)), -1, -1):
+        here = np.flatnonzero(level == step)
+        np.minimum.at(found, begin[here], here)
+        np.minimum.at(found, end[here] - (1 << step), here)
+        if step:
+            half = 1 << step - 1
+            found[half:] = np.minimum(found[half:], found.copy()[:-half])
+    return np.where(found == none, -1, found)
+
+
 def integers_at(
     data: NDArray[np.uint8], offset: NDArray[np.int64], size: int, order: ByteOrder, signed: bool = False
 ) -> NDArray[np.uint64]:

@@ -45,6 +45,15 @@ class Reason(Worded):
     LARGE_COLUMN = 22, "the return address column is above 255"
     NULL_POINTER = 23, "the personality or LSDA is at address 0, which means that there is none"
     NO_SECTION = 24, "the function is in no section of the file"
+    WIN_TYPE = 25, "the STACK WIN record is neither FrameTypeFPO nor FrameTypeFrameData: stack walkers ignore it"
+    WIN_PROGRAM = (
+        26,
+        "the STACK WIN program fails: it lacks an operand, or uses a variable or a divisor without a value",
+    )
+    WIN_RESULT = 27, "the STACK WIN program does not store $eip and $esp"
+    WIN_OPERATOR = 28, "DWARF expressions lack an operator of the STACK WIN program"
+    WIN_LENGTH = 29, "an expression of the STACK WIN program is too long"
+    WIN_CALLEE = 30, "the STACK WIN record needs the parameter size of the called function, which no rule can express"
 
     @property
     def is_loss(self) -> bool:
@@ -53,8 +62,9 @@ class Reason(Worded):
 
 
 # An unwinder ends at an outermost frame, and at a row without a CFA, whether it finds these rows or no rows; PCs of an
-# earlier function have the rows of that one; and a function that is in no section has no code.
-_NOTHING_LOST = (Reason.NO_CFA, Reason.RA_UNDEFINED, Reason.OVERLAP, Reason.NO_SECTION)
+# earlier function have the rows of that one; a function that is in no section has no code; and walkers ignore STACK WIN
+# records of other types.
+_NOTHING_LOST = (Reason.NO_CFA, Reason.RA_UNDEFINED, Reason.OVERLAP, Reason.NO_SECTION, Reason.WIN_TYPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +92,16 @@ class Refusals(Columns):
         return Refusal(int(self.function[index]), int(self.start[index]), int(self.end[index]), reason)
 
 
+@columns
+class RefusedRecords(Columns):
+    """Records of a text that could not be read into a table, each with the PCs that lack a row for that reason."""
+
+    line: NDArray[np.int64] = column_of("number", "of the line, from 1")
+    start: NDArray[np.uint64] = column_of("address", "of the first PC")
+    end: NDArray[np.uint64] = column_of("address", "after the last PC")
+    reason: NDArray[np.uint8] = column_of(Reason)
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedCount:
     """How often one reason occurred: PC ranges, and the bytes in them."""
@@ -95,7 +115,7 @@ def is_lossless(refused: Iterable[str]) -> bool:
     return not any(Reason[name].is_loss for name in refused)
 
 
-def count_reasons(refusals: Refusals) -> dict[str, RefusedCount]:
+def count_reasons(refusals: Refusals | RefusedRecords) -> dict[str, RefusedCount]:
     """Count refusals by the name of their reason."""
     sizes = (refusals.end - refusals.start).astype(np.int64)
     found: dict[str, RefusedCount] = {}

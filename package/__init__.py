@@ -21,7 +21,8 @@ _HOMES = {
         ),
         "converters.breakpad.stack_cfi.read": "from_stack_cfi",
         "converters.breakpad.stack_cfi.write": "to_stack_cfi",
-        "converters.breakpad.stack_win": "caller_by_stack_win stack_win_at",
+        "converters.breakpad.stack_win": "caller_by_stack_win parameter_size_at stack_win_at",
+        "converters.breakpad.stack_win_read": "from_stack_win",
         "converters.cfi.edit.edit": "EditedCfi edit_cfi",
         "converters.cfi.edit.merge": "MergedCfi merge_cfi",
         "converters.cfi.eh_frame_hdr": "HdrFindings check_eh_frame_hdr",
@@ -49,7 +50,7 @@ _HOMES = {
         "converters.macro.check": "check_macros",
         "converters.macro.strings": "MacroSources macro_sources",
         "converters.macro.table": "Macros read_macros write_macros",
-        "converters.refusals": "Reason Refusal Refusals RefusedCount",
+        "converters.refusals": "Reason Refusal Refusals RefusedCount RefusedRecords",
         "converters.rules": "CfaKind RaState RuleKind",
         "converters.sframe.lookup": "FresAt find_fres",
         "converters.sframe.project": "project_sframe",
@@ -101,7 +102,9 @@ if TYPE_CHECKING:
     from .converters.breakpad.stack_cfi.read import from_stack_cfi as from_stack_cfi
     from .converters.breakpad.stack_cfi.write import to_stack_cfi as to_stack_cfi
     from .converters.breakpad.stack_win import caller_by_stack_win as caller_by_stack_win
+    from .converters.breakpad.stack_win import parameter_size_at as parameter_size_at
     from .converters.breakpad.stack_win import stack_win_at as stack_win_at
+    from .converters.breakpad.stack_win_read import from_stack_win as from_stack_win
     from .converters.cfi.edit.edit import EditedCfi as EditedCfi
     from .converters.cfi.edit.edit import edit_cfi as edit_cfi
     from .converters.cfi.edit.merge import MergedCfi as MergedCfi
@@ -160,6 +163,7 @@ if TYPE_CHECKING:
     from .converters.refusals import Refusal as Refusal
     from .converters.refusals import Refusals as Refusals
     from .converters.refusals import RefusedCount as RefusedCount
+    from .converters.refusals import RefusedRecords as RefusedRecords
     from .converters.rules import CfaKind as CfaKind
     from .converters.rules import RaState as RaState
     from .converters.rules import RuleKind as RuleKind

@@ -115,9 +115,9 @@ def table_of_section(image: ElfImage, section: Section) -> UnwindTable:
 
         return table_from_sframe(section)
     if section.name == STACK_CFI:
-        from ..breakpad.stack_cfi.read import from_stack_cfi
+        from ..breakpad.symbols import read_symbols
 
-        return from_stack_cfi(bytes(section.data), image.architecture.name, image.load_address)
+        return read_symbols(bytes(section.data), image.architecture, image.load_address).table
     if section.name not in DIALECTS:
         raise ParseError(section.name, None, "", "is not a section of unwind information")
     bases = PointerBases(data=image.data_base)

@@ -346,3 +346,17 @@ def table_of(
         expressions=tuple(kept.expressions),
         source=source,
     )
+
+
+def table_of_rows(
+    architecture: Architecture,
+    functions: FunctionColumns,
+    row_counts: NDArray[np.int64],
+    offset: NDArray[np.uint64],
+    rows: Sequence[Row],
+    which: NDArray[np.int64],
+) -> UnwindTable:
+    """Make a table from few distinct rows. Each run has `row_counts` rows: rows[which], at `offset` from the start."""
+    distinct = table_of(architecture, [Function(0, 1, (row,)) for row in rows])
+    chosen = distinct.rows.select(distinct.run_rows[:-1][distinct.functions.run][which])
+    return replace(distinct, functions=functions, run_rows=starts_of(row_counts), rows=replace(chosen, offset=offset))

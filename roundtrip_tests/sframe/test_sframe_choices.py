@@ -251,6 +251,15 @@ def test_function_that_cannot_be_said_at_all(one: Function, reason: Reason) -> N
 OF_OTHER_TARGETS = {
     *(Reason.RULE_LOST, Reason.AUGMENTATION, Reason.NO_DIRECTIVE, Reason.UNALIGNED_OFFSET, Reason.UNALIGNED_ROW),
     *(Reason.FAR, Reason.LARGE_COLUMN, Reason.NULL_POINTER),
+    # Of a source, not of a target: test_stack_win.py.
+    *(
+        Reason.WIN_TYPE,
+        Reason.WIN_PROGRAM,
+        Reason.WIN_RESULT,
+        Reason.WIN_OPERATOR,
+        Reason.WIN_LENGTH,
+        Reason.WIN_CALLEE,
+    ),
 }
 
 

@@ -22,7 +22,7 @@ from ...columns import Columns, column_of, columns
 from ...kernels import engine, views
 from ...kernels.breakpad.protocol import LineKind
 from ...table.distinct import intern
-from ...table.model import Function, FunctionColumns, Row, UnwindTable, table_of
+from ...table.model import FunctionColumns, Row, UnwindTable, table_of_rows
 from ..postfix.to_dwarf import PostfixError
 from .rule_rows import row_of_rules
 from .write import DELTA, INIT
@@ -166,12 +166,9 @@ class _Runs(NamedTuple):
 def _table(states: _States, lines: StackLines, first: NDArray[np.int64], runs: _Runs, load_address: int) -> UnwindTable:
     """The table of the ranges that start at the lines `first`."""
     architecture = states.architecture
-    run_rows = starts_of(runs.row_count)
     needs_own = values_at(states.need_own_column(), runs.state, False)
-    is_own = np.logical_or.reduceat(needs_own, run_rows[:-1]) if len(runs.row_count) else np.zeros(0, np.bool_)
-    # A table of one-row functions converts the distinct rows; the runs are then assembled from its rows.
-    distinct = table_of(architecture, [Function(0, 1, (row,)) for row in states.rows], source=SOURCE)
-    row = distinct.run_rows[:-1][distinct.functions.run][2 * runs.state + np.repeat(is_own, runs.row_count)]
+    starts = starts_of(runs.row_count)[:-1]
+    is_own = np.logical_or.reduceat(needs_own, starts) if len(starts) else np.zeros(0, np.bool_)
     functions = FunctionColumns.defaults(
         len(first),
         start=lines.address[first] + np.uint64(load_address),
@@ -179,8 +176,9 @@ def _table(states: _States, lines: StackLines, first: NDArray[np.int64], runs: _
         run=runs.run,
         return_column=np.where(is_own[runs.run], states.own_column, states.return_address).astype(np.uint32),
     )
-    rows = replace(distinct.rows.select(row), offset=runs.offset)
-    return replace(distinct, functions=functions, run_rows=run_rows, rows=rows, load_address=load_address)
+    which = 2 * runs.state + np.repeat(is_own, runs.row_count)
+    table = table_of_rows(architecture, functions, runs.row_count, runs.offset, states.rows, which)
+    return replace(table, source=SOURCE, load_address=load_address)
 
 
 SOURCE = "STACK CFI"
