@@ -21,7 +21,7 @@ OPERATING_SYSTEMS = ("Linux", "mac", "windows")
 MODULE_ARCHITECTURES = (
     *("x86", "x86_64", "ppc", "ppc64", "unknown"),
     *("arm", "arm64", "arm64e", "mips", "mips64", "nds32", "riscv", "riscv64", "s390", "s390x", "sparc", "sparcv9"),
-    *("loong64", "x86_64h", "armv6", "armv7", "armv7f", "armv7k", "armv7s"),
+    *("loongarch64", "x86_64h", "armv6", "armv7", "armv7f", "armv7k", "armv7s"),
 )
 # A GUID's 32 digits and the age; for PDB 2.0 the 8 digits of a time stamp and the age. The age has no fixed case.
 _ID = re.compile("(?:[0-9A-F]{32}|[0-9A-F]{8})[0-9A-Fa-f]{1,8}")

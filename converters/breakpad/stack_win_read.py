@@ -42,6 +42,7 @@ _DECIDING = [
     for name in ("type", "parameter_size", "saved_register_size", "local_size", "has_program_string")
 ]
 _REGISTERS = {name: number for number, name in breakpad_names(ARCHITECTURE).items()}
+_RETURN_COLUMN = _REGISTERS["$eip"]
 _NO_ROW = -1
 # Any size of parameters other than 0 shows which records depend on it.
 _OTHER_SIZE = 4
@@ -142,7 +143,7 @@ class _Translated:
         key = tuple(rules.items())
         if key not in self.by_rules:
             try:
-                self.by_rules[key] = row_of_rules(rules, _REGISTERS, ARCHITECTURE, ARCHITECTURE.return_address)
+                self.by_rules[key] = row_of_rules(rules, _REGISTERS, ARCHITECTURE, _RETURN_COLUMN)
             except PostfixError:
                 self.by_rules[key] = Reason.WIN_OPERATOR
         return self.by_rules[key]
@@ -194,7 +195,7 @@ def _table(segments: _Segments, row: NDArray[np.int64], rows: list[Row], load_ad
         start=start + np.uint64(load_address),
         size=kept.end[last] - start,
         run=run,
-        return_column=np.full(len(first), ARCHITECTURE.return_address, np.uint32),
+        return_column=np.full(len(first), _RETURN_COLUMN, np.uint32),
     )
     chosen = ranges(place[:-1][one], counts[one])
     table = table_of_rows(ARCHITECTURE, functions, counts[one], offset[chosen], rows, which[chosen])
