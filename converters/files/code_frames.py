@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.cfi import DEBUG_FRAME
+from ..arrays import group_numbers, ranks
 from ..elf.image import ElfImage
 from ..elf.relocation import LaidOut
+from ..refusals import Refusals
 from ..table.cut import overlay
 from ..table.lookup import NOTHING, ranges_at
 from ..table.model import UnwindTable
@@ -24,14 +26,17 @@ from .read_elf import ALL, code_of, frame_sections, table_of_laid_out
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Ranges = tuple[NDArray[np.uint64], NDArray[np.uint64]]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodeFrames:
-    """A table; the names of the `sections` whose functions it has, at least one; and the number of functions of
-    `.debug_frame` that it lacks, because they are `outside` the executable sections."""
+    """A table; the names of the `sections` whose functions it has, at least one, and of those that were `read`; and the
+    number of functions of `.debug_frame` that it lacks, because they are `outside` the executable sections."""
 
     table: UnwindTable
     sections: tuple[str, ...]
+    read: tuple[str, ...]
     outside: int = 0
 
 
@@ -49,19 +54,20 @@ def section_sizes(image: ElfImage, names: Iterable[str]) -> dict[str, int]:
 def _of_section(laid: LaidOut, name: str) -> CodeFrames:
     table = table_of_laid_out(laid, name)
     if name != DEBUG_FRAME.name or laid.is_relocatable:
-        return CodeFrames(table, (name,))
+        return CodeFrames(table, (name,), (name,))
     inside = is_code(laid.image, table.functions.start)
     outside = int((~inside).sum())
-    return CodeFrames(table.select(inside) if outside else table, (name,), outside)
+    return CodeFrames(table.select(inside) if outside else table, (name,), (name,), outside)
 
 
 def _joined(above: CodeFrames, below: CodeFrames) -> CodeFrames:
     """Both; a PC of both belongs to `above`."""
     table, outside = overlay(above.table, below.table), above.outside + below.outside
+    read = above.read + below.read
     if not len(above.table) and len(table):
-        return CodeFrames(replace(table, source=below.table.source), below.sections, outside)
+        return CodeFrames(replace(table, source=below.table.source), below.sections, read, outside)
     sections = above.sections if table is above.table else above.sections + below.sections
-    return CodeFrames(table, sections, outside)
+    return CodeFrames(table, sections, read, outside)
 
 
 def is_code(image: ElfImage, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -71,3 +77,21 @@ def is_code(image: ElfImage, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
         np.array(column, np.uint64) for column in ([one.address for one in code], [one.size for one in code])
     )
     return ranges_at(start, size, address) != NOTHING if code else np.ones(len(address), np.bool_)
+
+
+def ranges_of(table: UnwindTable) -> Ranges:
+    """The PC ranges of the functions: starts and ends."""
+    return table.functions.start, table.functions.start + table.functions.size
+
+
+def expressed_ranges(table: UnwindTable, refusals: Refusals) -> Ranges:
+    """The PC ranges of the functions without what is refused of them."""
+    start, end = ranges_of(table)
+    order = np.lexsort((refusals.start, refusals.function))
+    cuts = np.bincount(refusals.function, minlength=len(table))
+    # Each function has a range before each of its refusals, and one after the last.
+    owner, rank = group_numbers(cuts + 1), ranks(cuts + 1)
+    begins, stops = start[owner], end[owner]
+    begins[rank > 0] = refusals.end[order]
+    stops[rank < cuts[owner]] = refusals.start[order]
+    return begins, np.maximum(begins, stops)

@@ -7,7 +7,7 @@ The STACK CFI records, which are large, are formatted in chunks while the file i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,30 +19,58 @@ from ..breakpad.public import PublicSymbols, public_lines, public_symbols
 from ..breakpad.stack_cfi.write import StackCfiText, lay_out_text
 from ..elf.admission import refuse_relocatable
 from ..elf.image import ElfImage
+from ..elf.relocation import lay_out
 from ..refusals import Refusals
-from .read_elf import ALL, DIALECTS, table_of_image
+from ..table.cut import trim
+from .code_frames import code_frames, expressed_ranges, ranges_of
+from .read_elf import DIALECTS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from .code_frames import Ranges
+
+
+def _no_ranges() -> Ranges:
+    return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unwinding:
+    """The STACK CFI records, None if there are none. `functions` counts those with call frame information, `sections`
+    are those that they are from, `read` those that were read; `outside` counts functions that are left out: outside
+    every PT_LOAD, or, of `.debug_frame`, outside all code. The ranges of all functions are `described`; those with
+    records, `written`.
+    """
+
+    lines: StackCfiText | None = None
+    functions: int = 0
+    sections: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    outside: int = 0
+    described: Ranges = field(default_factory=_no_ranges)
+    written: Ranges = field(default_factory=_no_ranges)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SymbolFile:
     """The contents of a symbol file: `header`, the MODULE and INFO records; `publics`, the `public_count` PUBLIC
-    records; `lines`, the STACK CFI records, None if the file has no call frame information.
+    records; and what is known of `unwinding`.
 
-    `functions` counts those with call frame information, `source` names its sections. `outside` counts functions and
-    symbols outside every PT_LOAD, which are omitted.
+    `outside` counts functions and symbols outside every PT_LOAD, which are omitted.
     """
 
     module: Module
     header: bytes
     public_count: int
     publics: bytes
-    lines: StackCfiText | None
-    functions: int
-    source: str
+    unwinding: Unwinding
     outside: int
+
+    @property
+    def lines(self) -> StackCfiText | None:
+        """The STACK CFI records."""
+        return self.unwinding.lines
 
     @property
     def refusals(self) -> Refusals | None:
@@ -66,27 +94,30 @@ def symbol_file(image: ElfImage, cfi_only: bool = False) -> SymbolFile:
     module, code_id = module_of(image)
     header = b"".join(build_record(record) for record in (module, code_id) if record is not None)
     # The table takes most memory: it is freed before the symbols are read.
-    lines, functions, source, outside = _stack_cfi(image)
+    unwinding = _stack_cfi(image)
     symbols = PublicSymbols.empty() if cfi_only else public_symbols(image)
     is_loaded = _is_loaded(image, symbols.address)
     publics = public_lines(symbols.select(is_loaded), image.load_address)
     public_count = int(is_loaded.sum())
-    outside += len(is_loaded) - public_count
-    return SymbolFile(module, header, public_count, publics, lines, functions, source, outside)
+    outside = unwinding.outside + len(is_loaded) - public_count
+    return SymbolFile(module, header, public_count, publics, unwinding, outside)
 
 
-def _stack_cfi(image: ElfImage) -> tuple[StackCfiText | None, int, str, int]:
-    """The STACK CFI records, the number of functions with call frame information, its sections, and the number of
-    functions outside every PT_LOAD. Sections without bytes in the file (SHT_NOBITS) are ignored.
-    """
+def _stack_cfi(image: ElfImage) -> Unwinding:
+    """The STACK CFI records. Sections without bytes in the file (SHT_NOBITS) are ignored."""
     if all(header.is_nobits for name in DIALECTS for header in image.named(name)):
-        return None, 0, "", 0
-    table = table_of_image(image, ALL)
+        return Unwinding()
+    frames = code_frames(lay_out(image))
+    table, described = frames.table, ranges_of(frames.table)
     is_loaded = _is_loaded(image, table.functions.start)
-    outside = int((~is_loaded).sum())
-    if outside:
+    outside = int((~is_loaded).sum()) + frames.outside
+    if not is_loaded.all():
         table = table.select(is_loaded)
-    return lay_out_text(table) if len(table) else None, len(table), table.source, outside
+    if not len(table):
+        return Unwinding(None, 0, frames.sections, frames.read, outside, described)
+    lines = lay_out_text(table)
+    written = expressed_ranges(trim(table), lines.refusals)
+    return Unwinding(lines, len(table), frames.sections, frames.read, outside, described, written)
 
 
 def _is_loaded(image: ElfImage, address: NDArray[np.uint64]) -> NDArray[np.bool_]:

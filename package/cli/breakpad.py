@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .common import (
@@ -11,11 +12,15 @@ from .common import (
     DONE,
     STREAM,
     WRONG,
+    add_gates,
     clear_progress,
     count_text,
+    coverage_lines,
+    fails_gates,
     input_path,
     refuse_the_input,
     refused_lines,
+    share_text,
     show_progress,
 )
 
@@ -38,11 +43,7 @@ def add(commands: Commands) -> None:
     output.add_argument("--store", metavar="DIR", help="write it to DIR/NAME/ID/NAME.sym")
     command.add_argument("--cfi-only", action="store_true", help="no PUBLIC records")
     command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="with --store: N files at once")
-    command.add_argument(
-        "--strict",
-        action="store_true",
-        help="exit with 1 if a file has no call frame information, or some that cannot be expressed",
-    )
+    add_gates(command)
     command.set_defaults(run=run, command=command)
 
 
@@ -59,9 +60,14 @@ def run(options: argparse.Namespace) -> int:
 
     with input_path(options.file) as path:
         out = sys.stdout.buffer if options.output == STREAM else options.output
-        report = write_breakpad(path, out, options.cfi_only)
+        report = replace(write_breakpad(path, out, options.cfi_only), file=options.file)
     print(_text(report), file=sys.stderr)
-    return DIFFERENT if options.strict and not report.is_whole else DONE
+    return DIFFERENT if _fails(options, report) else DONE
+
+
+def _fails(options: argparse.Namespace, report: BreakpadReport) -> bool:
+    """As `fails_gates`; --strict also fails on a file without call frame information."""
+    return fails_gates(options, report, report) or (options.strict and not report.is_whole)
 
 
 def _into_store(options: argparse.Namespace) -> int:
@@ -69,7 +75,7 @@ def _into_store(options: argparse.Namespace) -> int:
 
     options.file = options.store
     paths = linked_files(options.files)
-    failed, without, is_whole = 0, 0, True
+    failed, without, fails = 0, 0, False
     with worker_processes(options.jobs, len(paths)) as executor:
         outcomes = write_breakpad_many(paths, options.store, executor, cfi_only=options.cfi_only)
         for number, outcome in enumerate(outcomes, 1):
@@ -79,24 +85,26 @@ def _into_store(options: argparse.Namespace) -> int:
                 print(f"unwindkit: {outcome.file}: {outcome.error}", file=sys.stderr)
             else:
                 without += outcome.functions == 0
-                is_whole &= outcome.is_whole
                 print(_text(outcome), file=sys.stderr)
+                fails |= _fails(options, outcome)
             show_progress(number, len(paths))
     clear_progress()
     note = f"; {count_text(without, 'file')} without call frame information" if without else ""
     print(f"{count_text(len(paths), 'file')}: {len(paths) - failed:,} done, {failed:,} failed{note}", file=sys.stderr)
-    return WRONG if failed else DIFFERENT if options.strict and not is_whole else DONE
+    return WRONG if failed else DIFFERENT if fails else DONE
 
 
 def _text(report: BreakpadReport) -> str:
     name = report.output or report.name
     lines = [f"{name}: {report.id}: {count_text(report.publics, 'public symbol')}, {report.size:,} bytes"]
     if report.functions:
-        lines.append(f"  STACK CFI: {count_text(report.functions, 'function')} of {report.source}")
+        share = share_text(report.covered_bytes, report.code_bytes)
+        about = f"{count_text(report.functions, 'function')} of {report.source}"
+        lines.append(f"  STACK CFI: {about}; {share} of {report.code_bytes:,} code bytes covered")
     else:
         lines.append("  no call frame information: stack walks will end in this file")
     if report.outside:
         lines.append(f"  left out: {report.outside:,} outside the loaded segments")
     if not report.is_new:
         lines.append("  already in the store, with the same content")
-    return "\n".join(lines + refused_lines(report.refused))
+    return "\n".join(lines + coverage_lines(report, report.refused) + refused_lines(report.refused))

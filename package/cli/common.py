@@ -14,7 +14,7 @@ from ..schemas.section import FormatError
 if TYPE_CHECKING:
     from ..converters.refusals import RefusedCount
     from ..jobs.code_coverage import CodeCoverage
-    from ..jobs.report import Report, SframeFigures
+    from ..jobs.report import FileReport, SframeFigures
 
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -44,16 +44,16 @@ def add_gates(command: argparse.ArgumentParser) -> None:
     command.add_argument("--min-coverage", type=percent, metavar="PERCENT", help=about)
 
 
-def fails_gates(options: argparse.Namespace, report: Report, coverage: CodeCoverage | None) -> bool:
+def fails_gates(options: argparse.Namespace, report: FileReport, coverage: CodeCoverage) -> bool:
     """Whether a result lacks more than the options of `add_gates` allow; too little coverage is printed."""
     from ..converters.refusals import is_lossless
 
-    is_low = coverage is not None and options.min_coverage is not None and coverage.coverage < options.min_coverage
-    if is_low and coverage is not None:
+    is_low = options.min_coverage is not None and coverage.coverage < options.min_coverage
+    if is_low:
         clear_progress()
         share = share_text(coverage.covered_bytes, coverage.code_bytes)
         about = f"{share} of code bytes covered, less than --min-coverage {options.min_coverage:g} %"
-        print(f"unwindkit: {report.output}: {about}", file=sys.stderr)
+        print(f"unwindkit: {report.file}: {about}", file=sys.stderr)
     return is_low or (options.strict and not is_lossless(report.refused))
 
 
@@ -200,8 +200,8 @@ def coverage_lines(report: CodeCoverage, refused: dict[str, RefusedCount]) -> li
     from ..converters.refusals import Reason
 
     lines = []
-    if report.outside:
-        lines.append(f"  left out: {count_text(report.outside, 'function')} outside the executable sections")
+    if report.outside_code:
+        lines.append(f"  left out: {count_text(report.outside_code, 'function')} outside the executable sections")
     lost = sum(found.bytes for name, found in refused.items() if Reason[name].is_loss)
     unread = sum(one.code_bytes for one in report.unread.values())
     clauses = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .common import (
@@ -12,8 +13,11 @@ from .common import (
     DONE,
     add_address,
     add_choices,
+    add_gates,
     add_writer,
     count_text,
+    coverage_lines,
+    fails_gates,
     input_path,
     integer,
     output_path,
@@ -21,6 +25,7 @@ from .common import (
     refuse_the_input,
     refused_lines,
     sframe_text,
+    share_text,
     writer_lines,
 )
 
@@ -48,8 +53,8 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--from",
         dest="source",
-        choices=("sframe", "eh_frame", "debug_frame", "breakpad"),
-        help="the kind of a raw IN, or the section of an ELF IN to read",
+        choices=("sframe", "eh_frame", "debug_frame", "breakpad", "all"),
+        help="the kind of a raw IN, or the section of an ELF IN to read (all: .eh_frame and .debug_frame)",
     )
     add_choices(command, None, "version to write (default 2)")
     add_address(command, "raw IN: its virtual address (default 0); symbol file: its load address")
@@ -67,9 +72,7 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="the functions of the ELF file's own section stay; add only what they do not cover",
     )
-    command.add_argument(
-        "--strict", action="store_true", help="exit with 1 if some function could not be converted completely"
-    )
+    add_gates(command)
     command.set_defaults(run=run, command=command)
 
 
@@ -81,7 +84,11 @@ def run(options: argparse.Namespace) -> int:
         refuse_the_input(options, options.output, options.into)
     if options.to != "sframe" and (options.compact is not None or options.sframe_version is not None):
         options.command.error("--compact and --sframe-version require --to sframe")
+    from ..jobs.file_kinds import is_elf
+
     with input_path(options.file) as path, output_path(options.output) as out_path:
+        if options.min_coverage is not None and not is_elf(Path(options.into or path)):
+            options.command.error("--min-coverage requires an ELF file, whose code is known")
         report = convert(
             path,
             out_path,
@@ -98,20 +105,24 @@ def run(options: argparse.Namespace) -> int:
             compact=options.compact,
         )
     print(_text(replace(report, file=options.file, output=options.output), options.keep), file=sys.stderr)
-    return DIFFERENT if options.strict and report.refused else DONE
+    return DIFFERENT if fails_gates(options, report, report) else DONE
 
 
 def _text(report: ConvertReport, has_kept: bool) -> str:
     version = f" version {report.source_version}" if report.source_version else ""
     header = "" if not report.header_address else f", .eh_frame_hdr at {report.header_address:#x}"
+    source = " and ".join(f"{size:,} bytes of {name}" for name, size in report.source_sizes.items())
+    share = share_text(report.covered_bytes, report.code_bytes)
+    covered = f"; {share} of {report.code_bytes:,} code bytes covered" if report.code_bytes else ""
     if report.sframe is not None:
         written = sframe_text(report.sframe, report.address)
     else:
         written = f"{report.to}: {report.written:,} bytes{place_text(report.address)}"
     lines = [
         f"{report.output}: {count_text(report.functions, 'function')}: {report.converted:,} converted, "
-        f"{report.partial:,} in part, {report.functions - report.converted - report.partial:,} not",
-        f"  {written}{header}; from {report.source_bytes:,} bytes of {report.source}{version}",
+        f"{report.partial:,} in part, {report.functions - report.converted - report.partial:,} not{covered}",
+        f"  {written}{header}; from {source}{version}",
+        *coverage_lines(report, report.refused),
     ]
     if has_kept:
         lines.append(f"  kept: {count_text(report.kept, 'function')} of {report.into}")

@@ -8,26 +8,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from ..converters.elf.image import open_elf
-from ..converters.files.symbol_file import SymbolFile, symbol_file
-from ..converters.refusals import count_reasons
+from ..converters.elf.image import ElfImage, open_elf
+from ..converters.elf.relocation import lay_out
+from ..converters.files.code_frames import section_sizes
+from ..converters.files.symbol_file import symbol_file
+from ..converters.refusals import count_reasons, is_lossless
 from . import StrPath
+from .code_coverage import CodeCoverage, code_coverage
 from .report import FileReport
 
 
 @dataclass(frozen=True, kw_only=True)
-class BreakpadReport(FileReport):
+class BreakpadReport(CodeCoverage, FileReport):
     """What `write_breakpad` did.
 
     `name` and `id` are those of the module. `functions` have call frame information in the sections that `source`
-    names; `refused` are ranges of them without STACK CFI. `publics` counts PUBLIC records; `outside`, symbols and
-    functions left out because they are outside every PT_LOAD. `size` of the symbol file is in bytes. `is_new`: the
-    store did not have it yet.
+    names, whose sizes are `source_sizes`; `refused` are ranges of them without STACK CFI. `publics` counts PUBLIC
+    records; `outside`, symbols and functions left out because they are outside every PT_LOAD. `size` of the symbol file
+    is in bytes. `is_new`: the store did not have it yet.
     """
 
     name: str
     id: str
     source: str
+    source_sizes: dict[str, int]
     publics: int
     outside: int
     size: int
@@ -35,8 +39,8 @@ class BreakpadReport(FileReport):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the file has call frame information, and all of it could be expressed."""
-        return self.functions > 0 and not self.refused
+        """Whether the file has call frame information, and nothing of it is lost (`Reason.is_loss`)."""
+        return self.functions > 0 and is_lossless(self.refused)
 
 
 def write_breakpad(path: StrPath, out: StrPath | BinaryIO, cfi_only: bool = False) -> BreakpadReport:
@@ -45,8 +49,7 @@ def write_breakpad(path: StrPath, out: StrPath | BinaryIO, cfi_only: bool = Fals
     Raises OSError, and ParseError for malformed input; a path is then unchanged, and nothing is written to a stream. A
     file without call frame information is not an error: `functions` is 0 in the report.
     """
-    found = symbol_file(open_elf(path), cfi_only)
-    counted = _Counted(found)
+    counted = _Counted(open_elf(path), cfi_only)
     if isinstance(out, str | os.PathLike):
         from ..writers.files import write_pieces
 
@@ -63,17 +66,18 @@ def store_breakpad(path: StrPath, store: StrPath, cfi_only: bool = False) -> Bre
     """
     from ..writers.symbol_store import place_in_store, put_into_store
 
-    found = symbol_file(open_elf(path), cfi_only)
-    counted, place = _Counted(found), place_in_store(Path(store), found.module.name, found.module.id)
+    counted = _Counted(open_elf(path), cfi_only)
+    place = place_in_store(Path(store), counted.found.module.name, counted.found.module.id)
     is_new = put_into_store(place, counted)
     return replace(_report(path, os.fspath(place), counted), is_new=is_new)
 
 
 class _Counted:
-    """The pieces of a symbol file; `size` is the sum of their bytes, once they have been iterated."""
+    """The pieces of a file's symbol file; `size` is the sum of their bytes, once they have been iterated."""
 
-    def __init__(self, found: SymbolFile) -> None:
-        self.found = found
+    def __init__(self, image: ElfImage, cfi_only: bool) -> None:
+        self.image = image
+        self.found = symbol_file(image, cfi_only)
         self.size = 0
 
     def __iter__(self) -> Iterator[bytes | memoryview]:
@@ -83,16 +87,19 @@ class _Counted:
 
 
 def _report(path: StrPath, output: str, counted: _Counted) -> BreakpadReport:
-    found = counted.found
+    found, unwinding = counted.found, counted.found.unwinding
+    sizes = section_sizes(counted.image, unwinding.sections)
     return BreakpadReport(
         file=os.fspath(path),
         output=output,
         name=found.module.name,
         id=found.module.id,
-        functions=found.functions,
-        source=found.source,
+        functions=found.unwinding.functions,
+        source=" and ".join(sizes),
+        source_sizes=sizes,
         refused={} if found.refusals is None else count_reasons(found.refusals),
         publics=found.public_count,
         outside=found.outside,
         size=counted.size,
+        **code_coverage(lay_out(counted.image), unwinding.read, unwinding.described, unwinding.written),
     )

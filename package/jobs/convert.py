@@ -18,6 +18,9 @@ from ..converters.assembler.write import to_directives
 from ..converters.breakpad.stack_cfi.write import to_stack_cfi
 from ..converters.cfi.write import to_debug_frame, to_eh_frame
 from ..converters.elf.image import open_elf
+from ..converters.elf.relocation import lay_out
+from ..converters.files.code_frames import expressed_ranges, ranges_of
+from ..converters.files.read_elf import DIALECTS
 from ..converters.refusals import Refusals, count_reasons
 from ..converters.sframe.write import Compact, sframe_from_table
 from ..converters.table.cut import trim
@@ -25,6 +28,7 @@ from ..converters.table.model import UnwindTable
 from ..schemas.section import BuildError
 from ..writers.files import write_bytes
 from . import StrPath
+from .code_coverage import NO_CODE, CodeCoverage, CodeFigures, code_coverage
 from .eh_frame_files import write_frames_of
 from .into_file import TableForFile, read_source_for, table_for
 from .report import Coverage, FileReport, Placement, SframeFigures, coverage, has_rest, sframe_figures
@@ -34,6 +38,7 @@ from .sources import Source, read_source
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..converters.files.code_frames import Ranges
     from ..writers.elf.add import Writer
 
 Target = Literal["sframe", "eh_frame", "debug_frame", "directives", "breakpad"]
@@ -41,18 +46,20 @@ WRITTEN_INTO_ELF = ("sframe", "eh_frame")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvertReport(Placement, Coverage, FileReport):
+class ConvertReport(Placement, CodeCoverage, Coverage, FileReport):
     """What `convert` did. Sizes in bytes.
 
-    `functions` were read from `source`, a section of `source_bytes` and, if it is SFrame, of `source_version`.
-    `written` is the size of the section or text written. `address` and `header_address`, that of the `.eh_frame_hdr`,
-    are None if the result has none. `sframe` is None for other targets. `into` is the ELF file of which the result is
-    a copy, None for a section or text; `kept` of the functions are its own.
+    `functions` were read from the sections that `source` names, of `source_bytes` together and `source_sizes` each; an
+    `.sframe` is of `source_version`. A raw section and a symbol file have no code: `code_bytes` is 0. `written` is
+    the size of the section or text written. `address` and `header_address`, that of the `.eh_frame_hdr`, are None if
+    the result has none. `sframe` is None for other targets. `into` is the ELF file of which the result is a copy, None
+    for a section or text; `kept` of the functions are its own.
     """
 
     source: str
     source_version: int | None
     source_bytes: int
+    source_sizes: dict[str, int]
     to: Target
     written: int
     header_address: int | None = None
@@ -100,8 +107,9 @@ def convert(
 ) -> ConvertReport:
     """Write the unwind information of `path`, an ELF file, a raw section or a symbol file, in another format.
 
-    `source` is one of `SOURCES`; None: the `.sframe` if that is written, else the call frame information that an ELF
-    file has. A raw section is at the virtual address `address`; all but SFrame need the `architecture`.
+    `source` is one of `SOURCES`; None: the `.sframe` if that is written, else "all" call frame information of an ELF
+    file: `.eh_frame` where it has a function, `.debug_frame` elsewhere. A raw section is at the virtual address
+    `address`; all but SFrame need the `architecture`.
 
     `to`: "sframe" in `version` (None: 2) and `compact` mode, or "eh_frame": for an ELF file a copy of it with that
     section (and its `.eh_frame_hdr`), for which `writer` makes space; for a raw section, or with `section_only`, the
@@ -152,27 +160,28 @@ def _to_sframe(request: _Request) -> ConvertReport:
     given = TableForFile(request.found.table, 0, 0)
     if request.into is not None:
         given = table_for(open_elf(request.into), given.table, ".sframe", request.keep)
-    table = trim(given.table)
+    given = replace(given, table=trim(given.table))
+    table = given.table
     encoded, refusals = sframe_from_table(table, request.version, request.compact)
     is_written = np.zeros(len(table), np.bool_)
     is_written[encoded.function] = True
-    functions = int((table.functions.size > 0).sum())
-    report = _report(request, functions, is_written, refusals, len(encoded))
+    written = encoded.range_start, encoded.range_start + encoded.range_size
+    report = _report(request, given, is_written, refusals, len(encoded), written)
     report = replace(report, address=request.section_address, sframe=SframeFigures(**sframe_figures(encoded)))
     if request.into is None:
         write_bytes(request.out_path, encoded.at(request.section_address))
         return report
     from ..writers.elf.add import write_section
 
-    written = write_section(request.into, request.out_path, sframe_section(encoded), request.writer)
+    placed = write_section(request.into, request.out_path, sframe_section(encoded), request.writer)
     return replace(
         report,
         into=os.fspath(request.into),
         kept=given.kept,
-        address=written.address,
-        writer=written.engine,
-        moved=written.moved,
-        passed_over=written.passed_over,
+        address=placed.address,
+        writer=placed.engine,
+        moved=placed.moved,
+        passed_over=placed.passed_over,
     )
 
 
@@ -181,13 +190,15 @@ def _to_eh_frame(request: _Request) -> ConvertReport:
     if request.into is None:
         data, refusals = to_eh_frame(table, request.section_address)
         write_bytes(request.out_path, data)
-        report = _report(request, len(table), has_rest(table, refusals), refusals, len(data))
+        given, ranges = TableForFile(table, 0, 0), expressed_ranges(table, refusals)
+        report = _report(request, given, has_rest(table, refusals), refusals, len(data), ranges)
         return replace(report, address=request.section_address)
     image = open_elf(request.into)
     given = table_for(image, table, ".eh_frame", request.keep)
     refusals, size, written = write_frames_of(image, given.table, request.into, request.out_path, request.writer)
+    ranges = expressed_ranges(given.table, refusals)
     return replace(
-        _report(request, len(given.table), has_rest(given.table, refusals), refusals, size),
+        _report(request, given, has_rest(given.table, refusals), refusals, size, ranges),
         address=written.address,
         header_address=written.header_address,
         writer=written.engine,
@@ -210,23 +221,43 @@ def _to_bytes(request: _Request) -> ConvertReport:
     table = request.found.table
     data, refusals = _ENCODERS[request.to](table)
     write_bytes(request.out_path, data)
-    return _report(request, len(table), has_rest(table, refusals), refusals, len(data))
+    ranges = expressed_ranges(trim(table) if request.to == "breakpad" else table, refusals)
+    return _report(request, TableForFile(table, 0, 0), has_rest(table, refusals), refusals, len(data), ranges)
 
 
 def _report(
-    request: _Request, functions: int, is_written: NDArray[np.bool_], refusals: Refusals, written: int
+    request: _Request,
+    given: TableForFile,
+    is_written: NDArray[np.bool_],
+    refusals: Refusals,
+    written: int,
+    ranges: Ranges,
 ) -> ConvertReport:
-    """The report without the placement of the section."""
+    """The report without the placement of the section. `ranges` are those that the result has of the `given` table."""
+    found = request.found
     return ConvertReport(
         file=os.fspath(request.path),
         output=os.fspath(request.out_path),
-        source=request.found.section.name,
-        source_version=request.found.version,
-        source_bytes=len(request.found.section),
+        source=" and ".join(found.sizes),
+        source_version=found.version,
+        source_bytes=sum(found.sizes.values()),
+        source_sizes=found.sizes,
         to=request.to,
-        functions=functions,
+        functions=int((given.table.functions.size > 0).sum()) if request.to == "sframe" else len(given.table),
         refused=count_reasons(refusals),
         written=written,
         address=None,
+        outside_code=found.outside + given.outside,
+        **_code_coverage(request, given, ranges),
         **coverage(is_written, refusals),
     )
+
+
+def _code_coverage(request: _Request, given: TableForFile, ranges: Ranges) -> CodeFigures:
+    """The fields of CodeCoverage for the code of the ELF file that is copied, or else of the one that is read."""
+    found, into = request.found, request.into
+    if into is not None and into != request.path:
+        return code_coverage(lay_out(open_elf(into)), tuple(DIALECTS), ranges_of(given.table), ranges)
+    if found.image is None:
+        return NO_CODE
+    return code_coverage(lay_out(found.image), found.read, ranges_of(found.table), ranges)

@@ -13,10 +13,11 @@ import numpy as np
 from ..converters.cfi.edit.edit import EditedCfi, covering, edit_records
 from ..converters.cfi.edit.merge import merge_cfi
 from ..converters.cfi.records import read_records
-from ..converters.elf.admission import section_of_image
+from ..converters.elf.admission import refuse_relocatable, section_of_image
 from ..converters.elf.image import ElfImage, open_elf
+from ..converters.elf.relocation import lay_out
 from ..converters.elf.symbols import addresses_asked_for
-from ..converters.files.read_elf import table_of_image
+from ..converters.files.code_frames import code_frames
 from ..converters.refusals import count_reasons
 from ..converters.table.model import FunctionColumns, UnwindTable
 from ..schemas.cfi import EH_FRAME
@@ -125,7 +126,8 @@ def _taken(
             raise BuildError(EH_FRAME.name, None, "take", "requires a source")
         return None, None
     image = open_elf(source)
-    table = table_of_image(image)
+    refuse_relocatable(image)
+    table = code_frames(lay_out(image)).table
     if take:
         pcs = np.array(_pcs(image, take), np.uint64)
         chosen, missing = covering(table.functions, pcs)

@@ -91,7 +91,7 @@ def _convert(image: ElfImage, choices: Choices) -> Converted:
     frames = code_frames(laid, choices.section)
     table = with_uncovered_plt(image, frames.table)
     encoded, refusals = sframe_from_table(table, choices.version, choices.compact, choices.max_rows)
-    return Converted(laid, choices.section, frames, table, encoded, refusals)
+    return Converted(laid, frames, table, encoded, refusals)
 
 
 def write_sframe_section(

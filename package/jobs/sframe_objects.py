@@ -143,7 +143,7 @@ def _with_sframe(image: ElfImage, output: str, choices: Choices) -> tuple[bytes,
     data = bytes(image.data)
     written, replaced = with_section(data, RelocatedSection(*shape))
     _refuse_faulty(check_object(data, written, SECTION, ExpectedRelocated(*shape)))
-    made_from = Converted(made.laid, choices.section, made.frames, made.frames.table, made.encoded, refusals)
+    made_from = Converted(made.laid, made.frames, made.frames.table, made.encoded, refusals)
     report = report_of(made_from, output, 0)
     return written, replace(report, writer=RELOCATABLE, replaced_bytes=replaced)
 
@@ -163,7 +163,7 @@ def _refuse_faulty(faults: tuple[str, ...]) -> None:
 
 
 SUMS = (
-    *("functions", "converted", "partial", "code_bytes", "covered_bytes", "described_bytes", "outside"),
+    *("functions", "converted", "partial", "code_bytes", "covered_bytes", "described_bytes", "outside_code"),
     *("cfi_bytes", "sframe_bytes", "fdes", "fres", "replaced_bytes"),
 )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..converters.elf.image import ElfImage
 from ..converters.elf.relocation import LaidOut
-from ..converters.files.code_frames import CodeFrames, section_sizes
+from ..converters.files.code_frames import CodeFrames, ranges_of, section_sizes
 from ..converters.files.read_elf import ALL
 from ..converters.refusals import Refusals, count_reasons
 from ..converters.sframe.write import Compact, Encoded
@@ -75,11 +75,10 @@ def refuse_without_code(image: ElfImage) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Converted:
-    """The call frame information of a file, `frames`, read from `section` (or ALL); and the `.sframe` made from the
-    `table`, which also has PLT entries."""
+    """The call frame information of a file, `frames`; and the `.sframe` made from the `table`, which also has PLT
+    entries."""
 
     laid: LaidOut
-    section: str
     frames: CodeFrames
     table: UnwindTable
     encoded: Encoded
@@ -98,12 +97,12 @@ def report_of(converted: Converted, output: str, address: int) -> SframeReport:
         output=output,
         functions=len(table),
         refused=count_reasons(converted.refusals),
-        outside=frames.outside,
+        outside_code=frames.outside,
         cfi_section=" and ".join(sizes),
         cfi_bytes=sum(sizes.values()),
         cfi_sizes=sizes,
         address=address,
-        **code_coverage(converted.laid, converted.section, frames.table, written),
+        **code_coverage(converted.laid, frames.read, ranges_of(frames.table), written),
         **coverage(is_written, converted.refusals),
         **sframe_figures(encoded),
     )

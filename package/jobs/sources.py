@@ -9,25 +9,31 @@ from ..converters.arch.table import NAMES, Architecture, find_architecture
 from ..converters.cfi.read import table_from_cfi
 from ..converters.elf.admission import refuse_relocatable, section_of_image
 from ..converters.elf.image import ElfImage, open_elf
-from ..converters.files.read_elf import DIALECTS, table_of_image
+from ..converters.elf.relocation import lay_out
+from ..converters.files.code_frames import code_frames, section_sizes
+from ..converters.files.read_elf import ALL, DIALECTS
 from ..converters.sframe.read import table_from_sframe
 from ..converters.sframe.section import section_version
 from ..converters.table.model import UnwindTable
 from ..schemas.section import BuildError, ParseError, Section
 from .file_kinds import is_elf
 
-# Section names without the dot, and symbol files.
-SOURCES = ("sframe", "eh_frame", "debug_frame", "breakpad")
+# Section names without the dot, symbol files, and all call frame information of an ELF file.
+SOURCES = ("sframe", "eh_frame", "debug_frame", "breakpad", ALL)
 SYMBOLS = "STACK CFI"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A section that was read; `image` is None for a raw one."""
+    """What was read: a `section`, the first if several are joined; `sizes` has the size in bytes of each, by name.
+    `image` is None for a raw section; `read` and `outside` as in CodeFrames."""
 
     section: Section
     table: UnwindTable
-    image: ElfImage | None
+    sizes: dict[str, int]
+    image: ElfImage | None = None
+    read: tuple[str, ...] = ()
+    outside: int = 0
 
     @property
     def version(self) -> int | None:
@@ -36,11 +42,11 @@ class Source:
 
 
 def read_source(path: Path, source: str | None, address: int, architecture: str | None) -> Source:
-    """Read a section of an ELF file, a raw section or a symbol file. `source` is one of SOURCES; None, for ELF files
-    only: the call frame information that the file has. Raises OSError, ParseError, BuildError."""
+    """Read a section of an ELF file, a raw section or a symbol file. `source` is one of SOURCES; None for an ELF file:
+    ALL call frame information. Raises OSError, ParseError, BuildError."""
     if source is not None and source not in SOURCES:
         raise BuildError("", None, "source", f"{source!r} is not one of {', '.join(SOURCES)}")
-    name = None if source is None else f".{source}"
+    name = source if source in (None, ALL) else f".{source}"
     if is_elf(path):
         if address or architecture is not None:
             record = "address" if address else "architecture"
@@ -49,10 +55,12 @@ def read_source(path: Path, source: str | None, address: int, architecture: str 
             raise BuildError("", None, "source", "breakpad is a symbol file, but the input is an ELF file")
         image = open_elf(path)
         refuse_relocatable(image)
-        table = table_of_image(image, name)
-        return Source(section_of_image(image, name or table.source), table, image)
-    if name is None:
-        raise BuildError("", None, "source", f"is missing: a raw section is one of {', '.join(SOURCES)}")
+        frames = code_frames(lay_out(image), name or ALL)
+        sizes = section_sizes(image, frames.sections)
+        section = section_of_image(image, frames.sections[0])
+        return Source(section, frames.table, sizes, image, frames.read, frames.outside)
+    if name in (None, ALL):
+        raise BuildError("", None, "source", f"is missing: a raw section is one of {', '.join(SOURCES[:-1])}")
     if not 0 <= address < 1 << 64:
         raise ParseError(name, None, "address", f"{address:#x} is not a 64-bit address")
     data = memoryview(path.read_bytes())
@@ -60,7 +68,7 @@ def read_source(path: Path, source: str | None, address: int, architecture: str 
         from ..converters.breakpad.stack_cfi.read import from_stack_cfi
 
         section = Section(SYMBOLS, data, address)
-        return Source(section, from_stack_cfi(bytes(data), _known(SYMBOLS, architecture).name, address), None)
+        return _raw(section, from_stack_cfi(bytes(data), _known(SYMBOLS, architecture).name, address))
     if name == ".sframe":
         if architecture is not None:
             raise BuildError(
@@ -70,10 +78,14 @@ def read_source(path: Path, source: str | None, address: int, architecture: str 
                 "is known from the SFrame header: it can be given for call frame information only",
             )
         section = Section(name, data, address)
-        return Source(section, table_from_sframe(section), None)
+        return _raw(section, table_from_sframe(section))
     arch = _known(name, architecture)
     section = Section(name, data, address, None, arch.byte_order, arch.address_size)
-    return Source(section, table_from_cfi(section, DIALECTS[name], arch), None)
+    return _raw(section, table_from_cfi(section, DIALECTS[name], arch))
+
+
+def _raw(section: Section, table: UnwindTable) -> Source:
+    return Source(section, table, {section.name: len(section)})
 
 
 def _known(name: str, architecture: str | None) -> Architecture:

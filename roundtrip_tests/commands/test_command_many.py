@@ -100,7 +100,7 @@ def test_too_little_coverage_of_one_file_fails_all(tree: Path, tmp_path: Path) -
     assert unwindkit("sframe", *arguments, "50").returncode == DONE
     done = unwindkit("sframe", *arguments, "50.5")
     assert done.returncode == DIFFERENT
-    message = f"unwindkit: {tmp_path}/out/half: 50.00 % of code bytes covered, less than --min-coverage 50.5 %"
+    message = f"unwindkit: {tree}/half: 50.00 % of code bytes covered, less than --min-coverage 50.5 %"
     assert [line for line in done.stderr.splitlines() if "less than" in line] == [message]
     assert written(tmp_path / "out") == ["half", "whole"]
 
