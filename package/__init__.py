@@ -63,12 +63,13 @@ _HOMES = {
         "jobs.batch": "Failure write_breakpad_many write_sframe_many",
         "jobs.breakpad": "BreakpadReport store_breakpad write_breakpad",
         "jobs.convert": "ConvertReport convert",
-        "jobs.dump": "JsonSection dump_cfi dump_json dump_lines dump_sections dump_sframe",
+        "jobs.dump": "dump_cfi dump_json dump_lines dump_sections dump_sframe",
         "jobs.edit": "EditReport edit_eh_frame",
         "jobs.eh_frame_files": "EhFrameReport write_eh_frame",
         "jobs.info": "FileInfo SectionInfo info",
         "jobs.merge": "MergeReport merge_sframe",
         "jobs.report": "SframeFigures",
+        "jobs.section_dumps": "JsonSection",
         "jobs.sframe_files": "remove_sframe write_sframe write_sframe_section",
         "jobs.sframe_report": "SframeReport",
         "schemas.section": "BuildError FormatError ParseError Section",
@@ -194,7 +195,6 @@ if TYPE_CHECKING:
     from .jobs.breakpad import write_breakpad as write_breakpad
     from .jobs.convert import ConvertReport as ConvertReport
     from .jobs.convert import convert as convert
-    from .jobs.dump import JsonSection as JsonSection
     from .jobs.dump import dump_cfi as dump_cfi
     from .jobs.dump import dump_json as dump_json
     from .jobs.dump import dump_lines as dump_lines
@@ -210,6 +210,7 @@ if TYPE_CHECKING:
     from .jobs.merge import MergeReport as MergeReport
     from .jobs.merge import merge_sframe as merge_sframe
     from .jobs.report import SframeFigures as SframeFigures
+    from .jobs.section_dumps import JsonSection as JsonSection
     from .jobs.sframe_files import remove_sframe as remove_sframe
     from .jobs.sframe_files import write_sframe as write_sframe
     from .jobs.sframe_files import write_sframe_section as write_sframe_section

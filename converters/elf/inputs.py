@@ -14,6 +14,7 @@ from typing import BinaryIO, TypeAlias
 from ...schemas.section import ParseError
 
 StrPath: TypeAlias = str | os.PathLike[str]
+STANDARD_INPUT = "<stdin>"  # what Python calls it
 Input: TypeAlias = StrPath | bytes | bytearray | memoryview | BinaryIO
 
 
@@ -28,12 +29,14 @@ def map_input(source: Input) -> mmap.mmap:
 
 
 def input_name(source: Input) -> str:
-    """The path of an input, or the name of the stream's file; "" if it has none."""
+    """The path of an input, or the name of the stream's file; "" if it has none, "-" for standard input."""
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
     if isinstance(source, bytes | bytearray | memoryview):
         return ""
     name = getattr(source, "name", "")
+    if name == STANDARD_INPUT:
+        return "-"
     return name if isinstance(name, str) else ""
 
 

@@ -18,7 +18,7 @@ from ...schemas.section import ParseError, Section, order_code
 from ..arch.relocations import Operation, RelocationTypes, has_n64_records, relocation_types
 from ..arrays import integers_at, put_integers, run_starts, sign_extended
 from .image import ElfImage, ElfSection
-from .symbols import records_of, symbols_of
+from .symbols import extended_indices, records_of, symbols_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,14 +43,12 @@ class LaidOut:
     """A file whose loaded sections have addresses. `image` has them in its headers; `address` is the same by section
     index, u64.
 
-    For a relocatable file, `tables` are the relocation sections of each section, by its index, and `extended` the
-    SHT_SYMTAB_SHNDX section of each symbol table, by its index.
+    For a relocatable file, `tables` are the relocation sections of each section, by its index.
     """
 
     image: ElfImage
     address: U64
     tables: dict[int, list[ElfSection]]
-    extended: dict[int, ElfSection]
 
     @property
     def is_relocatable(self) -> bool:
@@ -65,7 +63,7 @@ def lay_out(image: ElfImage, at_zero: bool = False) -> LaidOut:
     are relative to the section. Raises ParseError.
     """
     if image.type != "ET_REL":
-        return LaidOut(image, np.zeros(0, np.uint64), {}, {})
+        return LaidOut(image, np.zeros(0, np.uint64), {})
     loaded = [one for one in image.sections if one.flags & SH_FLAGS.SHF_ALLOC]
     end = FIRST_ADDRESS
     sections = [replace(one, address=0) if one.address else one for one in image.sections]
@@ -87,7 +85,6 @@ def lay_out(image: ElfImage, at_zero: bool = False) -> LaidOut:
         image=replace(image, sections=tuple(sections)),
         address=np.array([one.address for one in sections], np.uint64),
         tables=tables,
-        extended={one.link: one for one in image.sections if one.type == "SHT_SYMTAB_SHNDX"},
     )
 
 
@@ -276,7 +273,7 @@ def _symbol_values(laid: LaidOut, header: ElfSection, symbol: U32, relocations: 
     extended = section == SHN_INDICES.SHN_XINDEX
     is_reserved = (section >= SHN_INDICES.SHN_LORESERVE) & ~extended
     if extended.any():
-        section[extended] = _extended_indices(laid, symbols_header, len(symbols))[symbol[extended]]
+        section[extended] = extended_indices(image, symbols_header, len(symbols))[symbol[extended]]
     for wrong in np.flatnonzero((section >= len(image.sections)) & ~is_reserved)[:1]:
         reason = f"is in section {int(section[wrong])}, but there are only {len(image.sections)} sections"
         relocations.refuse(wrong, "symbol", reason)
@@ -284,17 +281,6 @@ def _symbol_values(laid: LaidOut, header: ElfSection, symbol: U32, relocations: 
     is_nowhere = (section == SHN_INDICES.SHN_UNDEF) | (section == SHN_INDICES.SHN_COMMON)
     address[is_nowhere | (relocations.operation == Operation.LINKER)] = 0
     return address
-
-
-def _extended_indices(laid: LaidOut, symbols: ElfSection, count: int) -> U32:
-    """Section indices that exceed 16 bits, one per symbol (gABI, SHT_SYMTAB_SHNDX)."""
-    if symbols.index not in laid.extended:
-        raise ParseError(symbols.name, None, "st_shndx", "is SHN_XINDEX without SHT_SYMTAB_SHNDX")
-    section = laid.image.contents(laid.extended[symbols.index])
-    if len(section) != 4 * count:
-        reason = f"{len(section)} bytes, expected 4 for each of {count} symbols"
-        raise ParseError(section.name, None, "sh_size", reason)
-    return np.frombuffer(section.data, f"{order_code(section.byte_order)}u4").astype(np.uint32)
 
 
 def _apply(relocations: _Relocations, data: U8, section: Section) -> None:

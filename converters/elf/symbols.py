@@ -46,21 +46,57 @@ def symbols_of(image: ElfImage, header: ElfSection) -> NDArray[np.void]:
     return records_of(image.contents(header), header, layout)
 
 
+def extended_indices(image: ElfImage, symbols: ElfSection, count: int) -> NDArray[np.uint32]:
+    """Section indices that exceed 16 bits, one per symbol of a table (gABI, SHT_SYMTAB_SHNDX). Raises ParseError."""
+    found = [one for one in image.sections if one.type == "SHT_SYMTAB_SHNDX" and one.link == symbols.index]
+    if not found:
+        raise ParseError(symbols.name, None, "st_shndx", "is SHN_XINDEX without SHT_SYMTAB_SHNDX")
+    section = image.contents(found[-1])
+    if len(section) != 4 * count:
+        reason = f"{len(section)} bytes, expected 4 for each of {count} symbols"
+        raise ParseError(section.name, None, "sh_size", reason)
+    return np.frombuffer(section.data, f"{order_code(section.byte_order)}u4").astype(np.uint32)
+
+
 def addresses_of_names(image: ElfImage, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The addresses of the functions of each name, ascending, from `.symtab` and `.dynsym`.
+    """The addresses of the functions of each name, ascending, from `.symtab` and `.dynsym`; in a relocatable file the
+    offsets in their sections.
 
     Several local functions may have one name: all are included. A versioned name (`memcpy@@GLIBC_2.14`) is also found
     without its version. Raises ParseError for malformed tables and for a name that no table has.
     """
+    found = find_names(image, names)
+    refuse_unknown(name for name, addresses in found.items() if not addresses)
+    return found
+
+
+def refuse_unknown(names: Iterable[str]) -> None:
+    """Raise ParseError for names that no function has."""
+    missing = ", ".join(names)
+    if missing:
+        raise ParseError("", None, "symbols", f"no function is called {missing}")
+
+
+def find_names(image: ElfImage, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """As `addresses_of_names`, with no addresses for a name that no table has. If the sections of a relocatable file
+    have addresses (`lay_out`), so have its functions."""
     found: dict[str, set[int]] = {name: set() for name in names}
     for header in image.sections:
         if header.type in TABLES and not header.is_nobits:
             for name, addresses in _addresses(image, header, list(found)):
                 found[name] |= addresses
-    missing = [name for name, addresses in found.items() if not addresses]
-    if missing:
-        raise ParseError("", None, "symbols", f"no function is called {', '.join(missing)}")
     return {name: tuple(sorted(addresses)) for name, addresses in found.items()}
+
+
+def numbers_and_names(asked: Iterable[int | str]) -> list[int | str]:
+    """What was asked for: numbers, and texts that are numbers, as addresses; all other texts are names."""
+    found: list[int | str] = []
+    for one in asked:
+        try:
+            found.append(int(one, 0) if isinstance(one, str) else int(one))
+        except ValueError:
+            found.append(one)
+    return found
 
 
 def addresses_asked_for(image: ElfImage, asked: Iterable[int | str]) -> list[tuple[int, str | None]]:
@@ -69,12 +105,7 @@ def addresses_asked_for(image: ElfImage, asked: Iterable[int | str]) -> list[tup
     A number, or a text that is a number, is an address; any other text is a name, and gives the addresses of its
     functions. Raises as `addresses_of_names`.
     """
-    numbers: list[int | str] = []
-    for one in asked:
-        try:
-            numbers.append(int(one, 0) if isinstance(one, str) else int(one))
-        except ValueError:
-            numbers.append(one)
+    numbers = numbers_and_names(asked)
     names = list(dict.fromkeys(one for one in numbers if isinstance(one, str)))
     by_name = addresses_of_names(image, names) if names else {}
     found: list[tuple[int, str | None]] = []
@@ -92,21 +123,42 @@ def strings_of(image: ElfImage, header: ElfSection) -> bytes:
 
 def defined_functions(image: ElfImage, header: ElfSection) -> tuple[NDArray[np.void], NDArray[np.uint64]]:
     """The records of functions that the file defines, and their addresses. Raises ParseError."""
-    symbols = _defined(symbols_of(image, header), _FUNCTION_TYPES)
+    symbols = symbols_of(image, header)
+    symbols = symbols[_is_defined(symbols, _FUNCTION_TYPES)]
     return symbols, _addresses_of(image, symbols)
 
 
-def _defined(symbols: NDArray[np.void], types: list[int]) -> NDArray[np.void]:
-    is_code = np.isin(symbols["info"] & _TYPE_MASK, types) & (symbols["shndx"] != SHN_INDICES.SHN_UNDEF)
-    found: NDArray[np.void] = symbols[is_code & (symbols["shndx"] != SHN_INDICES.SHN_ABS)]
-    return found
+def _is_defined(symbols: NDArray[np.void], types: list[int]) -> NDArray[np.bool_]:
+    """Which symbols have one of these types and an address."""
+    is_code = np.isin(symbols["info"] & _TYPE_MASK, types)
+    nowhere = np.isin(symbols["shndx"], [SHN_INDICES.SHN_UNDEF, SHN_INDICES.SHN_ABS])
+    return is_code & ~nowhere
+
+
+def _section_addresses(
+    image: ElfImage, header: ElfSection, symbols: NDArray[np.void], which: NDArray[np.bool_]
+) -> NDArray[np.uint64]:
+    """The address of the section of some symbols; 0 for all others. Raises ParseError."""
+    index = np.where(which, symbols["shndx"], 0).astype(np.uint32)
+    extended = index == SHN_INDICES.SHN_XINDEX
+    if extended.any():
+        index[extended] = extended_indices(image, header, len(symbols))[extended]
+    index[(index >= SHN_INDICES.SHN_LORESERVE) & ~extended] = 0
+    for wrong in np.flatnonzero(index >= len(image.sections))[:1]:
+        reason = f"is {int(index[wrong])}, but there are only {len(image.sections)} sections"
+        raise ParseError(header.name, None, f"symbol[{wrong}].st_shndx", reason)
+    return np.array([one.address for one in image.sections], np.uint64)[index]
 
 
 def _addresses(image: ElfImage, header: ElfSection, names: list[str]) -> list[tuple[str, set[int]]]:
     """The addresses of each name in one table."""
     strings = strings_of(image, header)
-    symbols = _defined(symbols_of(image, header), _CODE_TYPES)
+    symbols = symbols_of(image, header)
+    is_code = _is_defined(symbols, _CODE_TYPES)
     address = _addresses_of(image, symbols)
+    if image.type == "ET_REL":
+        address += _section_addresses(image, header, symbols, is_code)
+    symbols, address = symbols[is_code], address[is_code]
     by_name = np.argsort(symbols["name"], kind="stable")
     offsets = symbols["name"][by_name]
     return [

@@ -1,10 +1,13 @@
-"""The row in force at each PC, from every unwind section of a file: one object per section and PC."""
+"""The row in force at each PC, from every unwind section of a file: one object per section and PC.
+
+Strategy: a relocatable file is laid out, so that its places are addresses like those of a linked file, and the rows are
+then given relative to their sections. An archive is that many files, whose rows are sorted by the PCs asked for.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,15 +15,17 @@ import numpy as np
 from ...schemas.section import ParseError
 from ..arch.table import Architecture
 from ..arrays import values_at
-from ..elf.admission import refuse_relocatable
-from ..elf.image import ElfImage, ElfSection, open_elf
-from ..elf.symbols import addresses_asked_for
+from ..elf.image import ElfImage, ElfSection
+from ..elf.inputs import Input
+from ..elf.relocation import LaidOut, lay_out, relocate
 from ..rules import CfaKind, RaState, RuleKind
 from ..sframe.lookup import fres_at
 from ..sframe.read import rows_of_fres
 from ..sframe.section import SframeColumns
 from ..table.lookup import NOTHING, addresses, find_rows
 from ..table.model import FunctionColumns, RegisterRule, Row, table_of
+from .inputs import KINDS, Raw, naming_file, open_parts
+from .places import Place, find_places, refuse_missing
 from .read_elf import table_of_section
 
 if TYPE_CHECKING:
@@ -35,7 +40,8 @@ class FoundRow:
 
     The function that contains the PC starts at `start` and has `size` bytes; without one, `size` is 0. `row` is None if
     the function has no row for the PC. The row's offset is relative to `start`, or to the start of each block of
-    `repetition` bytes. `name` is the symbol that was given instead of the PC.
+    `repetition` bytes. `name` is the symbol that was given instead of the PC. In a relocatable file, PC and start are
+    offsets in the `section` of that name; `member` is the file in an archive. Both are "" for any other file.
     """
 
     pc: int
@@ -45,32 +51,108 @@ class FoundRow:
     repetition: int = 0
     row: Row | None = None
     name: str | None = None
+    section: str = ""
+    member: str = ""
 
 
-def find_in_file(path: str | os.PathLike[str], pcs: Iterable[int | str]) -> tuple[Architecture, tuple[FoundRow, ...]]:
-    """The row in force at each PC, from every unwind section of an ELF file, PC by PC.
+def find_in_file(
+    path: Input,
+    pcs: Iterable[int | str],
+    *,
+    source: str | None = None,
+    address: int = 0,
+    architecture: str | None = None,
+) -> tuple[Architecture, tuple[FoundRow, ...]]:
+    """The row in force at each PC, from every unwind section of a file, PC by PC.
 
-    A PC may be the name of a function: that is its start, or the starts of all local functions of that name. Raises
-    OSError, and ParseError for a malformed section and for a name that no function has.
+    A PC may be the name of a function: that is its start, or the starts of all local functions of that name. In a
+    relocatable file a PC is an offset in every section, SECTION+OFFSET one in sections of that name; what has no
+    function there is left out. An archive is searched member by member.
+
+    `source` is the kind of a raw section, at the virtual address `address`, or the section of an ELF file to search;
+    `architecture` has to be given for all raw sections but SFrame. Raises OSError, ParseError for a malformed section
+    and for a name that no function has, and BuildError if something is missing or must not be given.
     """
-    image = open_elf(path)
-    refuse_relocatable(image)
-    asked = addresses_asked_for(image, pcs)
-    pc = addresses([address for address, _ in asked])
-    headers = [header for name in SOURCES for header in image.named(name) if not header.is_nobits]
+    wanted = list(pcs)
+    found = _Found()
+    for part in open_parts(path, Raw(source, address, architecture)):
+        if part.image is not None:
+            names = _names_in(part.image, source)
+            with naming_file(part.file if part.member else ""):
+                _find_in_image(found, part.image, part.member, wanted, names)
+    if found.architecture is None:
+        raise ParseError("", None, "", f"no file in the archive has unwind information: none of {', '.join(SOURCES)}")
+    refuse_missing(wanted, found.places)
+    return found.architecture, tuple(one for index in range(len(wanted)) for one in found.at(index, wanted[index]))
+
+
+@dataclass(slots=True, eq=False)
+class _Found:
+    """What was found so far: the architecture, the places, the rows by index of the PC, the names of all sources."""
+
+    architecture: Architecture | None = None
+    places: list[Place] = field(default_factory=list)
+    rows: dict[int, list[FoundRow]] = field(default_factory=dict)
+    sources: dict[str, None] = field(default_factory=dict)
+
+    def at(self, index: int, pc: int | str) -> list[FoundRow]:
+        """The rows at a PC. For an offset that no section of code has, each source has none."""
+        if index in self.rows or isinstance(pc, str):
+            return self.rows.get(index, [])
+        return [FoundRow(pc, name) for name in self.sources]
+
+
+def _names_in(image: ElfImage, kind: str | None) -> tuple[str, ...]:
+    """The names of the sections to search."""
+    if not image.is_elf:
+        return (image.sections[-1].name,)
+    return SOURCES if kind is None else (KINDS[kind],)
+
+
+def _sources(image: ElfImage, names: tuple[str, ...]) -> list[ElfSection]:
+    """The sections to search."""
+    return [header for name in names for header in image.named(name) if not header.is_nobits]
+
+
+def _find_in_image(
+    found: _Found, image: ElfImage, member: str, wanted: list[int | str], names: tuple[str, ...]
+) -> None:
+    """Add the rows of one image. A member of an archive may have none."""
+    architecture = image.architecture
+    if member and not _sources(image, names):
+        return
+    if found.architecture not in (None, architecture):
+        reason = f"is that of {architecture.name}, but other members are for {found.architecture.name}"
+        raise ParseError("", None, "e_machine", reason)
+    found.architecture = architecture
+    laid = lay_out(image)
+    headers = _sources(laid.image, names)
     if not headers:
-        raise ParseError("", None, "", f"has no unwind information: none of {', '.join(SOURCES)}")
-    by_source = [_find(image, header, pc) for header in headers]
-    return image.architecture, tuple(
-        found if name is None else replace(found, name=name)
-        for (_, name), *one_pc in zip(asked, *by_source, strict=True)
-        for found in one_pc
-    )
+        raise ParseError("", None, "", f"has no unwind information: none of {', '.join(names)}")
+    found.sources |= {header.name: None for header in headers}
+    places = find_places(laid, wanted)
+    found.places += places
+    pc = addresses([place.address for place in places])
+    for place, *rows in zip(places, *(_find(laid, header, pc) for header in headers), strict=True):
+        # In a relocatable file, a number is an offset in every section: those without a function are left out.
+        if any(row.size for row in rows) or place.name is not None or not place.section:
+            base = place.address - place.pc
+            found.rows.setdefault(place.asked, []).extend(
+                replace(
+                    row,
+                    pc=place.pc,
+                    start=row.start - base if row.size else 0,
+                    name=place.name,
+                    section=place.section,
+                    member=member,
+                )
+                for row in rows
+            )
 
 
-def _find(image: ElfImage, header: ElfSection, pc: NDArray[np.uint64]) -> list[FoundRow]:
+def _find(laid: LaidOut, header: ElfSection, pc: NDArray[np.uint64]) -> list[FoundRow]:
     """The row in force at each PC, from one section."""
-    section = image.contents(header)
+    section = relocate(laid, header)
     functions: SframeColumns | FunctionColumns
     if header.name == ".sframe" and len(section):
         at = fres_at(section, pc)
@@ -80,7 +162,7 @@ def _find(image: ElfImage, header: ElfSection, pc: NDArray[np.uint64]) -> list[F
         # A table with rows but no functions: enough to get the rows as objects.
         view = replace(table_of(functions.architecture, ()), rows=rows, rules=rules, expressions=expressions)
     else:
-        view = table_of_section(image, section)
+        view = table_of_section(laid.image, section)
         found, functions = find_rows(view, pc), view.functions
         function, row = found.function, found.row
     columns = (values_at(column, function, 0) for column in (functions.start, functions.size, functions.repetition))
@@ -95,13 +177,21 @@ def _find(image: ElfImage, header: ElfSection, pc: NDArray[np.uint64]) -> list[F
 def found_text(architecture: Architecture, found: Iterable[FoundRow]) -> str:
     """A paragraph per PC, with one line per section; rules in readelf's shorthand."""
     lines: list[str] = []
-    asked = None
+    title = None
     for one in found:
-        if (one.pc, one.name) != asked:
-            asked = one.pc, one.name
-            lines.append(f"{one.pc:#x}" + (f" <{one.name}>" if one.name else ""))
+        if (one_title := _title(one)) != title:
+            title = one_title
+            lines.append(title)
         lines.append(f"  {one.source:<12} {_source_text(architecture, one)}")
     return "\n".join(lines)
+
+
+def _title(found: FoundRow) -> str:
+    """The PC, with the member and the section that it is in."""
+    place = f"{found.section}+{found.pc:#x}" if found.section else f"{found.pc:#x}"
+    return "".join(
+        [f"{found.member}: " if found.member else "", place, "" if found.name is None else f" <{found.name}>"]
+    )
 
 
 def _source_text(architecture: Architecture, found: FoundRow) -> str:
@@ -116,11 +206,13 @@ def _source_text(architecture: Architecture, found: FoundRow) -> str:
 
 
 def found_json(architecture: Architecture, found: FoundRow) -> dict[str, Any]:
-    """The JSON object: absolute addresses, the row's `offset`, and `rules` by register, None without a row."""
+    """The JSON object: addresses, the row's `offset`, and `rules` by register, None without a row."""
     row = found.row
     return {
         "pc": found.pc,
         **({} if found.name is None else {"name": found.name}),
+        **({"section": found.section} if found.section else {}),
+        **({"member": found.member} if found.member else {}),
         "source": found.source,
         "start": found.start if found.size else None,
         "size": found.size if found.size else None,

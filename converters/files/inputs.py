@@ -52,9 +52,10 @@ class Raw:
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
     """One image of an input: the input itself, or a `member` of an archive (else ""). `file` names both, as in readelf:
-    `libc.a(printf.o)`, or `libc.a[printf.o]` of a thin archive."""
+    `libc.a(printf.o)`, or `libc.a[printf.o]` of a thin archive. `image` is None for a member that is not an ELF file.
+    """
 
-    image: ElfImage
+    image: ElfImage | None
     member: str = ""
     file: str = ""
 
@@ -67,7 +68,7 @@ def open_image(source: Input, raw: Raw = Raw()) -> ElfImage:
 
 
 def open_parts(source: Input, raw: Raw = Raw()) -> Iterator[Part]:
-    """The image of an input, or those of an archive's members, in order. Members that are not ELF files are left out.
+    """The image of an input, or those of an archive's members, in order.
 
     Raises as `open_image`; `file` of the error names the member.
     """
@@ -78,10 +79,11 @@ def open_parts(source: Input, raw: Raw = Raw()) -> Iterator[Part]:
         return
     _refuse_description(raw)
     for member, file, contents in _contents(name, mapping):
-        if contents[:4] == ELF_MAGIC:
+        image = None
+        if contents is not None and contents[:4] == ELF_MAGIC:
             with naming_file(file):
                 image = elf_of_mapping(member, contents)
-            yield Part(image, member, file)
+        yield Part(image, member, file)
 
 
 @contextmanager
@@ -94,8 +96,8 @@ def naming_file(name: str) -> Iterator[None]:
         raise
 
 
-def _contents(archive: str, mapping: mmap.mmap) -> Iterator[tuple[str, str, mmap.mmap]]:
-    """The name of each member, the name together with the archive's, and the bytes. Empty members are left out."""
+def _contents(archive: str, mapping: mmap.mmap) -> Iterator[tuple[str, str, mmap.mmap | None]]:
+    """The name of each member, the name together with the archive's, and the bytes, None if there are none."""
     data = memoryview(mapping)
     thin = is_thin(data[:8])
     for member in members_of(data):
@@ -103,8 +105,9 @@ def _contents(archive: str, mapping: mmap.mmap) -> Iterator[tuple[str, str, mmap
             continue
         if thin:
             yield member.name, f"{archive}[{member.name}]", map_input(_thin_path(archive, member))
-        elif len(member.data):
-            yield member.name, f"{archive}({member.name})", map_input(member.data)
+        else:
+            contents = map_input(member.data) if len(member.data) else None
+            yield member.name, f"{archive}({member.name})", contents
 
 
 def _thin_path(archive: str, member: Member) -> str:
@@ -189,19 +192,17 @@ def named_architecture(section: str, name: str | None) -> Architecture:
 
 
 def symbol_file_architecture(data: memoryview, name: str | None) -> Architecture:
-    """The architecture called `name`, or that of the MODULE record. Raises BuildError if there is neither, or if they
-    contradict each other."""
-    words = bytes(data[:MODULE_START]).split(b"\n")[0].split()
-    if not words or words[0] != b"MODULE" or len(words) < MODULE_ARCHITECTURE + 1:
+    """The architecture called `name`, or that of the MODULE record. Raises ParseError for a malformed record, and
+    BuildError if there is neither, or if they contradict each other."""
+    from ..breakpad.records import module_record
+
+    module = module_record(data)
+    if module is None:
         return named_architecture(STACK_CFI, name)
-    stated = words[MODULE_ARCHITECTURE].decode(errors="replace")
-    known = [one for one in ARCHITECTURES.values() if one.breakpad_module == stated]
+    known = [one for one in ARCHITECTURES.values() if one.breakpad_module == module.architecture]
     if name is not None and named_architecture(STACK_CFI, name) not in known:
-        raise BuildError(STACK_CFI, None, "architecture", f"is {stated!r} in MODULE, which is not {name}")
+        reason = f"is {module.architecture!r} in MODULE, which is not {name}"
+        raise BuildError(STACK_CFI, None, "architecture", reason)
     if not known:
-        raise BuildError(STACK_CFI, None, "architecture", f"{stated!r} in MODULE is not supported")
+        raise BuildError(STACK_CFI, None, "architecture", f"{module.architecture!r} in MODULE is not supported")
     return known[0] if name is None else ARCHITECTURES[name]
-
-
-# MODULE operating-system architecture id name: the words before the name are short.
-MODULE_START, MODULE_ARCHITECTURE = 256, 2

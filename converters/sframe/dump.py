@@ -27,6 +27,7 @@ from ...schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT
 from ..arch.table import unwind_registers
 from ..arrays import holds_any, starts_of
 from ..bulk_text import Pool, hexadecimal
+from ..table.lookup import ChosenPcs
 from .fres import Fres, abi_of, fres_of_blocks
 from .section import SframeColumns, sframe_columns
 
@@ -95,8 +96,8 @@ class _Row(NamedTuple):
     signed: bool
 
 
-def sframe_text(section: Section, pcs: NDArray[np.uint64] | None = None) -> Iterator[bytes]:
-    """The text, in chunks of a few thousand lines; with `pcs` only the FDEs that contain one.
+def sframe_text(section: Section, at: ChosenPcs | None = None) -> Iterator[bytes]:
+    """The text, in chunks of a few thousand lines, of all FDEs or of those `at` some PCs.
 
     Raises ParseError if a count or an offset leads outside the section.
     """
@@ -107,8 +108,8 @@ def sframe_text(section: Section, pcs: NDArray[np.uint64] | None = None) -> Iter
     yield f"Contents of the SFrame section {section.name}:".encode(errors="surrogateescape")
     yield _header_text(dump.columns).encode()
     tails = [_row_text(row).encode() for row in dump.contents]
-    if pcs is not None:
-        for index in _functions_at(dump, pcs):
+    if at is not None:
+        for index in _functions_at(dump, at):
             yield from _function_text(dump, tails, index)
         return
     begin = 0
@@ -124,17 +125,16 @@ def sframe_text(section: Section, pcs: NDArray[np.uint64] | None = None) -> Iter
         begin = end
 
 
-def _functions_at(dump: _Dump, pcs: NDArray[np.uint64] | None) -> list[int]:
+def _functions_at(dump: _Dump, at: ChosenPcs | None) -> list[int]:
     """The indices of the FDEs that contain one of the PCs; all FDEs for None."""
-    if pcs is None:
+    if at is None:
         return list(range(len(dump.columns)))
-    found = holds_any(dump.columns.start, dump.columns.size.astype(np.uint64), pcs)
+    start = (dump.columns if at.located is None else sframe_columns(at.located)).start
+    found = holds_any(start, dump.columns.size.astype(np.uint64), at.pcs)
     return [int(index) for index in np.flatnonzero(found)]
 
 
-def sframe_json(
-    section: Section, pcs: NDArray[np.uint64] | None = None
-) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+def sframe_json(section: Section, at: ChosenPcs | None = None) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """The header's fields, and the FDEs with their FREs one by one, for JSON, with the specification's names.
 
     Addresses are absolute; an FRE's `start_address` is relative to the start of its function or block. With `pcs` only
@@ -147,7 +147,7 @@ def sframe_json(
     header: dict[str, Any] = {name: int(columns.header[name]) for name in columns.header.dtype.names or ()}
     header["flags"] = _flags(columns)
     header["abi_arch"] = abi_of(columns.architecture).abi_arch.name
-    return {"section": section.name, "address": section.address} | header, _fdes_json(dump, _functions_at(dump, pcs))
+    return {"section": section.name, "address": section.address} | header, _fdes_json(dump, _functions_at(dump, at))
 
 
 def _dump_of(section: Section) -> _Dump:

@@ -6,10 +6,12 @@ bisected, all runs in step.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.section import Section
 from ..arrays import furthest_before, last_at_or_before, values_at
 from ..columns import Columns, column_of, columns
 from .model import UnwindTable
@@ -26,6 +28,16 @@ class RowsAt(Columns):
 
     function: NDArray[np.int64] = column_of("index", "of the function in the table, -1 for none")
     row: NDArray[np.int64] = column_of("index", "of the row in the table, -1 for none")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChosenPcs:
+    """PCs whose functions are shown. In a relocatable file, where all sections start at 0, they are addresses of
+    `located`: the section that is shown as it would be if each had its own address. Otherwise that is None.
+    """
+
+    pcs: NDArray[np.uint64]
+    located: Section | None
 
 
 def addresses(pcs: ArrayLike) -> NDArray[np.uint64]:

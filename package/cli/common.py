@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias, TypedDict
 
 from ..schemas.section import FormatError
 
@@ -22,6 +22,20 @@ DONE, DIFFERENT, WRONG = 0, 1, 2
 STREAM = "-"  # standard input, standard output
 MANY_SIZES = 4
 FAR_BELOW = 0.05  # the share of what the file's sections cover that may be missing without a word
+INPUTS = "an ELF file, an archive, the bytes of a section, or a symbol file; - for standard input"
+# KINDS of converters/files/inputs.py, which takes long to import.
+SOURCES = (
+    *("sframe", "eh_frame", "debug_frame", "eh_frame_hdr", "debug_line", "debug_aranges", "debug_pubnames"),
+    *("debug_gnu_pubnames", "debug_pubtypes", "debug_gnu_pubtypes", "debug_macinfo", "debug_macro", "breakpad"),
+)
+
+
+class RawInput(TypedDict):
+    """What is given for an input that does not tell it."""
+
+    source: str | None
+    address: int
+    architecture: str | None
 
 
 def add_choices(command: argparse.ArgumentParser, version: int | None, about_version: str) -> None:
@@ -95,6 +109,24 @@ def add_address(command: argparse.ArgumentParser, about: str) -> None:
     command.add_argument("--address", type=integer, default=0, help=about)
 
 
+def add_raw(command: argparse.ArgumentParser) -> None:
+    """The options of commands that read inputs of every kind."""
+    command.add_argument(
+        "--from",
+        dest="source",
+        metavar="KIND",
+        choices=SOURCES,
+        help="the kind of a raw FILE, or the section of an ELF FILE to read: " + ", ".join(SOURCES),
+    )
+    add_address(command, "raw FILE: its virtual address (default 0); symbol file: its load address")
+    command.add_argument("--arch", help="architecture of a raw FILE; SFrame and symbol files with MODULE tell it")
+
+
+def raw_input(options: argparse.Namespace) -> RawInput:
+    """The values of these options, as the library's functions take them."""
+    return {"source": options.source, "address": options.address, "architecture": options.arch}
+
+
 def integer(text: str) -> int:
     """A number, hexadecimal with 0x or decimal."""
     try:
@@ -117,6 +149,11 @@ def address_of(text: str) -> int:
 def address_or_name(text: str) -> int | str:
     """An address, or the name of a symbol: those do not begin with a digit or a sign."""
     return address_of(text) if text[:1] in set("+-0123456789") else text
+
+
+def input_of(name: str) -> str | BinaryIO:
+    """What to read: the file of that name, or standard input for `-`."""
+    return sys.stdin.buffer if name == STREAM else name
 
 
 @contextmanager

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from .common import DONE, address_or_name, input_path
+from .common import DONE, INPUTS, add_raw, address_or_name, input_of, raw_input
 
 if TYPE_CHECKING:
-    from ..jobs.dump import JsonSection
+    from ..jobs.section_dumps import JsonSection
     from .common import Commands
 
 
@@ -21,7 +21,7 @@ def add(commands: Commands) -> None:
         help="print the content of sections as GNU readelf 2.47 does",
         description="Print the content of sections as GNU readelf 2.47 does; without options, all unwind information.",
     )
-    command.add_argument("file", metavar="FILE", help="an ELF file; - for standard input")
+    command.add_argument("file", metavar="FILE", help=INPUTS)
     command.add_argument("--frames", action="store_true", help="call frame instructions, as readelf -wNf")
     command.add_argument("--frames-interp", action="store_true", help="call frame information as rows, as readelf -wNF")
     command.add_argument("--sframe", action="store_true", help="every .sframe section, as readelf --sframe")
@@ -39,33 +39,34 @@ def add(commands: Commands) -> None:
         type=address_or_name,
         help="of --frames, --frames-interp, --sframe: only functions at this address or of this name (repeatable)",
     )
+    add_raw(command)
     command.add_argument("--json", action="store_true", help="as JSON, one object per section")
     command.set_defaults(run=run, command=command)
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..jobs import dump as job
+    from ..jobs import section_dumps as shown
+    from ..jobs.dump import dump_json, dump_sections
 
-    line_views = (job.RAW,) * options.rawline + (job.DECODED,) * options.decodedline
+    line_views = (shown.RAW,) * options.rawline + (shown.DECODED,) * options.decodedline
     names = (
-        *job.CFI_SECTIONS * (options.frames or options.frames_interp),
-        *job.SFRAME_SECTIONS * options.sframe,
-        *job.LINE_SECTIONS * bool(line_views),
-        *job.ARANGES_SECTIONS * options.aranges,
-        *job.PUBNAMES_SECTIONS * options.pubnames,
-        *job.PUBTYPES_SECTIONS * options.pubtypes,
-        *job.MACROS * options.macro,
+        *shown.CFI_SECTIONS * (options.frames or options.frames_interp),
+        *shown.SFRAME_SECTIONS * options.sframe,
+        *shown.LINE_SECTIONS * bool(line_views),
+        *shown.ARANGES_SECTIONS * options.aranges,
+        *shown.PUBNAMES_SECTIONS * options.pubnames,
+        *shown.PUBTYPES_SECTIONS * options.pubtypes,
+        *shown.MACROS * options.macro,
     )
-    if options.at and not set(names) <= set(job.UNWIND_SECTIONS):
+    if options.at and not set(names) <= set(shown.UNWIND_SECTIONS):
         options.command.error("--at can be combined with --frames, --frames-interp and --sframe only")
-    with input_path(options.file) as path:
-        asked = path, names or job.UNWIND_SECTIONS, options.frames_interp, line_views, options.at
-        if options.json:
-            _print_json(job.dump_json(*asked))
-            return DONE
-        sys.stdout.flush()
-        for piece in job.dump_sections(*asked):
-            sys.stdout.buffer.write(piece)
+    asked = input_of(options.file), names or None, options.frames_interp, line_views, options.at
+    if options.json:
+        _print_json(dump_json(*asked, **raw_input(options)))
+        return DONE
+    sys.stdout.flush()
+    for piece in dump_sections(*asked, **raw_input(options)):
+        sys.stdout.buffer.write(piece)
     return DONE
 
 

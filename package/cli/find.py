@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from .common import DONE, address_or_name, input_path
+from .common import DONE, INPUTS, add_raw, address_or_name, input_of, raw_input
 
 if TYPE_CHECKING:
     from .common import Commands
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     command = commands.add_parser("find", help="print the row in force at a PC, from each source in the file")
-    command.add_argument("file", metavar="FILE", help="an ELF file; - for standard input")
+    command.add_argument("file", metavar="FILE", help=INPUTS)
     command.add_argument(
         "pcs",
         metavar="PC|SYMBOL",
         nargs="+",
         type=address_or_name,
-        help="an address, 0x1234 or decimal, or the name of a function",
+        help="an address, 0x1234 or decimal, the name of a function, or in a relocatable file SECTION+OFFSET",
     )
+    add_raw(command)
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=run, command=command)
 
@@ -29,8 +30,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     from ..converters.files.find import find_in_file, found_json, found_text
 
-    with input_path(options.file) as path:
-        architecture, found = find_in_file(path, options.pcs)
+    architecture, found = find_in_file(input_of(options.file), options.pcs, **raw_input(options))
     if options.json:
         print(json.dumps([found_json(architecture, one) for one in found], indent=2))
     else:

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..converters.elf.image import ElfImage, ElfSection, covered_bytes, open_elf
+from ..converters.elf.image import SYMBOL_FILE, ElfImage, ElfSection, covered_bytes
+from ..converters.elf.inputs import Input, input_name
 from ..converters.elf.relocation import LaidOut, lay_out, relocate
-from ..converters.files.read_elf import table_of_section
+from ..converters.files.inputs import KINDS, Part, Raw, open_parts
+from ..converters.files.read_elf import DIALECTS, STACK_CFI, table_of_section
 from ..converters.sframe.section import section_version
 from ..converters.table.model import FunctionFlag, UnwindTable
 from ..schemas.section import ParseError, Section
-from . import StrPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +43,75 @@ class SectionInfo:
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """The unwind information of a file."""
+    """The unwind information of a file.
+
+    `type` is ET_..., "raw section", "symbol file" or "archive". An archive has no `sections` but `members`, with the
+    member's name in `file`; `architecture` and `byte_order` are then those that members have. `records` counts the
+    records of a symbol file by their first words, `module` is the name in its MODULE record. `fault` is the reason why
+    a member could not be read.
+    """
 
     file: str
     type: str
     architecture: str
     byte_order: str
     code_bytes: int
-    sections: tuple[SectionInfo, ...]
+    sections: tuple[SectionInfo, ...] = ()
+    members: tuple[FileInfo, ...] = ()
+    records: dict[str, int] | None = None
+    module: str | None = None
+    fault: str | None = None
 
 
 # .eh_frame_hdr is read after .eh_frame, with which it is compared.
 UNWIND_SECTIONS = (".eh_frame", ".eh_frame_hdr", ".debug_frame", ".sframe")
+ARCHIVE = "archive"
 
 
-def info(path: StrPath) -> FileInfo:
-    """List the unwind information of an ELF file, malformed sections with their fault. Raises as `read_elf`."""
-    image = open_elf(path)
-    headers = [header for name in UNWIND_SECTIONS for header in image.named(name)]
+def info(path: Input, *, source: str | None = None, address: int = 0, architecture: str | None = None) -> FileInfo:
+    """List the unwind information of an ELF file, an archive, a raw section or a symbol file; malformed sections and
+    members with their fault.
+
+    `source` is the kind of a raw section, at the virtual address `address`, or the section of an ELF file to list;
+    `architecture` has to be given for all raw sections but SFrame. Raises as `read_elf`, and BuildError if something is
+    missing or must not be given.
+    """
+    found: list[FileInfo] = []
+    for part in open_parts(path, Raw(source, address, architecture)):
+        if not part.member:
+            return _image_info(_known(part.image), part.file, source)
+        found.append(_member_info(part, source))
+    return FileInfo(
+        file=input_name(path),
+        type=ARCHIVE,
+        architecture=", ".join(dict.fromkeys(one.architecture for one in found if one.architecture)),
+        byte_order=", ".join(dict.fromkeys(one.byte_order for one in found if one.byte_order)),
+        code_bytes=sum(one.code_bytes for one in found),
+        members=tuple(found),
+    )
+
+
+def _known(image: ElfImage | None) -> ElfImage:
+    assert image is not None  # only members of archives have none
+    return image
+
+
+def _member_info(part: Part, source: str | None) -> FileInfo:
+    fault = "not an ELF file"
+    if part.image is not None:
+        try:
+            return _image_info(part.image, part.file, source)
+        except ParseError as error:
+            fault = str(error)
+    return FileInfo(part.file, "", "", "", 0, fault=fault)
+
+
+def _image_info(image: ElfImage, file: str, source: str | None) -> FileInfo:
+    architecture = image.architecture
+    names = UNWIND_SECTIONS if source is None else (KINDS[source],)
+    headers = [header for name in names for header in image.named(name)]
+    if not image.is_elf:
+        headers = list(image.sections[1:])
     readable = (header for header in headers if header.file_offset + header.size <= len(image.data))
     if sum(header.size for header in readable if not header.is_nobits) > len(image.data):
         # A thousand headers for the same megabyte would be a thousand megabytes to read.
@@ -70,7 +122,13 @@ def info(path: StrPath) -> FileInfo:
     found = tuple(_section_info(laid, header, frames) for header in headers)
     empty = np.zeros(0, np.uint64)
     code = covered_bytes(image, empty, empty)[1]
-    return FileInfo(image.path, str(image.type), image.architecture.name, image.byte_order, code, found)
+    about = FileInfo(file, str(image.type), architecture.name, image.byte_order, code, found)
+    if image.type != SYMBOL_FILE:
+        return about
+    from ..converters.breakpad.records import count_records, module_record
+
+    module = module_record(image.data)
+    return replace(about, records=count_records(bytes(image.data)), module=None if module is None else module.name)
 
 
 def _section_info(laid: LaidOut, header: ElfSection, frames: list[tuple[Section, UnwindTable]]) -> SectionInfo:
@@ -85,6 +143,8 @@ def _section_info(laid: LaidOut, header: ElfSection, frames: list[tuple[Section,
             return _section_info_hdr(about, section, image, frames)
         if header.name == ".sframe" and len(section):
             about = replace(about, version=section_version(section))
+        if header.name not in (*DIALECTS, ".sframe", STACK_CFI):
+            return about
         table = table_of_section(image, section)
     except ParseError as error:
         return replace(about, fault=str(error))

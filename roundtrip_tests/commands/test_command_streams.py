@@ -170,12 +170,9 @@ def test_dump_alone_of_an_object_prints_its_call_frame_information(tmp_path: Pat
     assert done.returncode == DONE
     assert done.stdout == unwindkit("dump", "--frames", path).stdout
     path.write_bytes(tiny_elf(CODE, CFI, Content(".sframe", b""), e_type=ET_REL))
-    ended = unwindkit("dump", path)
-    assert (ended.returncode, ended.stdout) == (WRONG, done.stdout)
-    assert (
-        ended.stderr
-        == f"unwindkit: {path}: e_type: is a relocatable file: its addresses are not known before the link\n"
-    )
+    both = unwindkit("dump", path)
+    empty = "\nSection '.sframe' has no debugging data.\n"
+    assert (both.returncode, both.stdout) == (DONE, done.stdout + empty)
 
 
 def test_dump_alone_of_a_file_without_unwind_information(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from ...arrays import group_numbers, holds_any
 from ...kernels import engine, views
 from ...kernels.calls import reader_of, refuse
 from ...table.distinct import intern
+from ...table.lookup import ChosenPcs
 from ..interpreter import CieColumns, InstructionRanges, instruction_table, separate_absolute
 from ..records import cie_columns, numbers_of_cies, read_functions, scan
 
@@ -85,10 +86,8 @@ class DecodedEntries:
         """Which entries are terminators."""
         return self.cie < 0
 
-    def at(self, pcs: NDArray[np.uint64] | None) -> NDArray[np.int64]:
-        """The FDEs that cover one of these PCs, and their CIEs; all entries for None."""
-        if pcs is None:
-            return np.arange(len(self.offset))
+    def at(self, pcs: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The FDEs that cover one of these PCs, and their CIEs."""
         is_fde = self.is_fde & holds_any(self.start, self.size, pcs)
         is_cie = ~self.is_fde & ~self.is_terminator & np.isin(self.cie, self.cie[is_fde])
         return np.flatnonzero(is_fde | is_cie)
@@ -120,6 +119,13 @@ class DecodedEntries:
         pointer = (self.id_offset(entry) - target if self.dialect.relative else target).astype(np.uint64)
         ids = [self.dialect.cie_ids[form] for form in (DwarfFormat.DWARF32, DwarfFormat.DWARF64)]
         return np.where(self.is_fde[entry], pointer, np.array(ids, np.uint64)[self.is_64[entry].astype(np.intp)])
+
+
+def entries_at(entries: DecodedEntries, dialect: Dialect, at: ChosenPcs | None) -> NDArray[np.int64]:
+    """Which entries to show: all, or those for some PCs."""
+    if at is None:
+        return np.arange(len(entries.offset))
+    return (entries if at.located is None else decode_entries(at.located, dialect)).at(at.pcs)
 
 
 def decode_entries(section: Section, dialect: Dialect) -> DecodedEntries:

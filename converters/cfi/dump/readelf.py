@@ -17,7 +17,8 @@ from ....schemas.cfi import Dialect
 from ....schemas.section import Section
 from ...arrays import ranges, renumbered, starts_of, values_at
 from ...bulk_text import MAX_DIGITS, Pool, hexadecimal, lines
-from .entries import DecodedEntries, decode_entries
+from ...table.lookup import ChosenPcs
+from .entries import DecodedEntries, decode_entries, entries_at
 from .instructions import MOVES, distinct_instructions, instruction_texts
 from .rows import heading_texts, interpret_entries, row_texts
 
@@ -60,15 +61,16 @@ class _Lines:
 
 
 def cfi_text(
-    section: Section, dialect: Dialect, machine: str, interpreted: bool, pcs: NDArray[np.uint64] | None = None
+    section: Section, dialect: Dialect, machine: str, interpreted: bool, at: ChosenPcs | None = None
 ) -> Iterator[bytes]:
-    """Yield the text in pieces of some thousand lines. `machine`, EM_..., is for register names. Raises ParseError."""
+    """Yield the text in pieces of some thousand lines, of all entries or of those `at` some PCs. `machine`, EM_..., is
+    for register names. Raises ParseError."""
     entries = decode_entries(section, dialect)
     found = _row_lines(entries, machine) if interpreted else _instruction_lines(entries, machine)
     yield f"Contents of the {section.listed_name} section:\n\n".encode(errors="surrogateescape")
     # The run of a terminator is -1, for which values_at gives 0 lines.
     count = values_at(np.where(found.is_silent, 0, np.diff(found.first_of)), entries.run, 0)
-    shown = entries.at(pcs)
+    shown = entries_at(entries, dialect, at)
     first_item = starts_of(count[shown] + 1)
     chunk = CHUNK // (1 + found.width // WIDE)
     for begin in range(0, int(first_item[-1]), chunk):

@@ -6,7 +6,7 @@ Strategy: the same columns as for `cfi_text`; each distinct row and instruction 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,18 +15,16 @@ from ....schemas.section import Section
 from ...arch.registers import register_name
 from ...dwarf.expression_text import operation_texts
 from ...rules import CfaKind, RuleKind
-from .entries import DecodedEntries, decode_entries
+from ...table.lookup import ChosenPcs
+from .entries import DecodedEntries, decode_entries, entries_at
 from .instructions import MOVES, distinct_instructions, plain_instructions
 from .rows import EntryRows, interpret_entries
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Plain = dict[str, Any]
 
 
 def cfi_json(
-    section: Section, dialect: Dialect, machine: str, interpreted: bool, pcs: NDArray[np.uint64] | None = None
+    section: Section, dialect: Dialect, machine: str, interpreted: bool, at: ChosenPcs | None = None
 ) -> tuple[Plain, Iterator[Plain]]:
     """The section's fields, and an iterator over its entries: CIEs and FDEs with their instructions or their rows.
 
@@ -34,7 +32,7 @@ def cfi_json(
     names. Raises ParseError.
     """
     entries = decode_entries(section, dialect)
-    shown = entries.at(pcs)
+    shown = entries_at(entries, dialect, at)
     shown = shown[~entries.is_terminator[shown]]
     parts = (_with_rows if interpreted else _with_instructions)(entries, machine, shown.tolist())
     return {"section": section.name, "address": section.address}, parts

@@ -1,0 +1,125 @@
+"""Dump of a symbol file's STACK records: the lines as they are, or the rows of STACK CFI as in `readelf -wF`.
+
+Strategy: lines are copied in runs, which are few, since dumpers write records of one type together. Rows are those of
+the table, through the `.debug_frame` that would be written from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...schemas.breakpad import NAMES, StackWin
+from ...schemas.breakpad_files import parse_record
+from ...schemas.cfi import DEBUG_FRAME
+from ...schemas.section import Section
+from ..arrays import holds_any, ranges, run_starts
+from ..breakpad.stack_cfi.read import stack_lines
+from ..cfi.dump.readelf import cfi_text
+from ..cfi.dump.to_json import cfi_json
+from ..cfi.write import to_debug_frame
+from ..elf.image import ElfImage
+from ..refusals import Refusals
+from ..table.lookup import ChosenPcs
+from .read_elf import table_of_image
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STACK, STACK_WIN = b"STACK ", b"STACK WIN "
+
+
+def stack_records_text(image: ElfImage, at: ChosenPcs | None) -> Iterator[bytes]:
+    """Yield the STACK records, of all functions or of those at some PCs."""
+    data = image.data
+    begin, end = _lines(data)
+    shown = _shown(image, begin, end, at)
+    yield b"Contents of the STACK records:\n\n"
+    first = np.flatnonzero(run_starts(shown - np.arange(len(shown))))
+    for start, stop in zip(first.tolist(), [*first[1:].tolist(), len(shown)], strict=True):
+        yield bytes(data[int(begin[shown[start]]) : int(end[shown[stop - 1]])])
+    yield b"\n"
+
+
+def stack_records_json(image: ElfImage, at: ChosenPcs | None) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """The fields of the section, and the STACK records one by one, for JSON, with the names in the document."""
+    return {"section": "STACK", "load_address": image.load_address}, _records(image, at)
+
+
+def _records(image: ElfImage, at: ChosenPcs | None) -> Iterator[dict[str, Any]]:
+    begin, end = _lines(image.data)
+    for number in _shown(image, begin, end, at).tolist():
+        record = parse_record(bytes(image.data[int(begin[number]) : int(end[number])]), number + 1)
+        fields = {name: value for name, value in asdict(record).items() if name != "spelling"}
+        yield {"line": number + 1, "record": NAMES[type(record)]} | fields
+
+
+def stack_rows_text(image: ElfImage, at: ChosenPcs | None) -> Iterator[bytes]:
+    """Yield the rows of STACK CFI records as text, and the ranges that it cannot express."""
+    section, refusals = _as_debug_frame(image)
+    yield from cfi_text(section, DEBUG_FRAME, str(image.machine), True, at)
+    for index in range(len(refusals)):
+        refusal = refusals[index]
+        yield f"{refusal.start:#x}..{refusal.end:#x}: not shown: {refusal.reason.sentence}\n".encode()
+
+
+def stack_rows_json(image: ElfImage, at: ChosenPcs | None) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """As `stack_rows_text`, for JSON."""
+    section, _ = _as_debug_frame(image)
+    return cfi_json(section, DEBUG_FRAME, str(image.machine), True, at)
+
+
+def _as_debug_frame(image: ElfImage) -> tuple[Section, Refusals]:
+    data, refusals = to_debug_frame(table_of_image(image))
+    name = image.sections[-1].name
+    return Section(name, memoryview(data), 0, None, image.byte_order, image.address_size), refusals
+
+
+def _lines(data: memoryview) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The offset of each line and of its end, which includes the line feed."""
+    end = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")).astype(np.int64) + 1
+    if not len(end) or end[-1] < len(data):
+        end = np.append(end, len(data))
+    return np.append(0, end[:-1]), end
+
+
+def _shown(
+    image: ElfImage, begin: NDArray[np.int64], end: NDArray[np.int64], at: ChosenPcs | None
+) -> NDArray[np.int64]:
+    """The indices of the lines that are STACK records, of all functions or of those at some PCs."""
+    if at is not None:
+        return np.union1d(_cfi_lines_at(image, at), _win_lines_at(image, begin, end, at))
+    return _starting_with(image.data, begin, STACK)
+
+
+def _starting_with(data: memoryview, begin: NDArray[np.int64], words: bytes) -> NDArray[np.int64]:
+    """The indices of the lines with this start."""
+    text = np.frombuffer(data, np.uint8)
+    found = np.flatnonzero(begin + len(words) <= len(text))
+    for offset, letter in enumerate(words):
+        found = found[text[begin[found] + offset] == letter]
+    return found
+
+
+def _cfi_lines_at(image: ElfImage, at: ChosenPcs) -> NDArray[np.int64]:
+    """The STACK CFI lines of the functions at some PCs."""
+    lines = stack_lines(bytes(image.data))
+    first = np.flatnonzero(lines.is_init)
+    count = np.diff(np.append(first, len(lines)))
+    start = lines.address[first] + np.uint64(image.load_address)
+    chosen = holds_any(start, lines.size[first], at.pcs)
+    return lines.number[ranges(first[chosen], count[chosen])] - 1
+
+
+def _win_lines_at(
+    image: ElfImage, begin: NDArray[np.int64], end: NDArray[np.int64], at: ChosenPcs
+) -> NDArray[np.int64]:
+    """The STACK WIN lines of the functions at some PCs."""
+    lines = _starting_with(image.data, begin, STACK_WIN)
+    records = [parse_record(bytes(image.data[int(begin[one]) : int(end[one])]), one + 1) for one in lines.tolist()]
+    known = [one for one in records if isinstance(one, StackWin)]
+    start = np.array([one.rva for one in known], np.uint64) + np.uint64(image.load_address)
+    return lines[holds_any(start, np.array([one.code_size for one in known], np.uint64), at.pcs)]
