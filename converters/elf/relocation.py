@@ -18,7 +18,7 @@ from ...schemas.section import ParseError, Section, order_code
 from ..arch.relocations import Operation, RelocationTypes, has_n64_records, relocation_types
 from ..arrays import integers_at, put_integers, run_starts, sign_extended
 from .image import ElfImage, ElfSection
-from .symbols import extended_indices, records_of, symbols_of
+from .symbols import extended_headers, extended_indices, records_of, symbols_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,12 +43,14 @@ class LaidOut:
     """A file whose loaded sections have addresses. `image` has them in its headers; `address` is the same by section
     index, u64.
 
-    For a relocatable file, `tables` are the relocation sections of each section, by its index.
+    For a relocatable file, `tables` are the relocation sections of each section, by its index, and `extended` the
+    SHT_SYMTAB_SHNDX section of each symbol table, by its index.
     """
 
     image: ElfImage
     address: U64
     tables: dict[int, list[ElfSection]]
+    extended: dict[int, ElfSection]
 
     @property
     def is_relocatable(self) -> bool:
@@ -63,7 +65,7 @@ def lay_out(image: ElfImage, at_zero: bool = False) -> LaidOut:
     are relative to the section. Raises ParseError.
     """
     if image.type != "ET_REL":
-        return LaidOut(image, np.zeros(0, np.uint64), {})
+        return LaidOut(image, np.zeros(0, np.uint64), {}, {})
     loaded = [one for one in image.sections if one.flags & SH_FLAGS.SHF_ALLOC]
     end = FIRST_ADDRESS
     sections = [replace(one, address=0) if one.address else one for one in image.sections]
@@ -85,6 +87,7 @@ def lay_out(image: ElfImage, at_zero: bool = False) -> LaidOut:
         image=replace(image, sections=tuple(sections)),
         address=np.array([one.address for one in sections], np.uint64),
         tables=tables,
+        extended=extended_headers(image),
     )
 
 
@@ -273,7 +276,7 @@ def _symbol_values(laid: LaidOut, header: ElfSection, symbol: U32, relocations: 
     extended = section == SHN_INDICES.SHN_XINDEX
     is_reserved = (section >= SHN_INDICES.SHN_LORESERVE) & ~extended
     if extended.any():
-        section[extended] = extended_indices(image, symbols_header, len(symbols))[symbol[extended]]
+        section[extended] = extended_indices(image, symbols_header, len(symbols), laid.extended)[symbol[extended]]
     for wrong in np.flatnonzero((section >= len(image.sections)) & ~is_reserved)[:1]:
         reason = f"is in section {int(section[wrong])}, but there are only {len(image.sections)} sections"
         relocations.refuse(wrong, "symbol", reason)

@@ -46,12 +46,18 @@ def symbols_of(image: ElfImage, header: ElfSection) -> NDArray[np.void]:
     return records_of(image.contents(header), header, layout)
 
 
-def extended_indices(image: ElfImage, symbols: ElfSection, count: int) -> NDArray[np.uint32]:
+def extended_headers(image: ElfImage) -> dict[int, ElfSection]:
+    """The SHT_SYMTAB_SHNDX section of each symbol table, by its index."""
+    return {one.link: one for one in image.sections if one.type == "SHT_SYMTAB_SHNDX"}
+
+
+def extended_indices(
+    image: ElfImage, symbols: ElfSection, count: int, headers: dict[int, ElfSection]
+) -> NDArray[np.uint32]:
     """Section indices that exceed 16 bits, one per symbol of a table (gABI, SHT_SYMTAB_SHNDX). Raises ParseError."""
-    found = [one for one in image.sections if one.type == "SHT_SYMTAB_SHNDX" and one.link == symbols.index]
-    if not found:
+    if symbols.index not in headers:
         raise ParseError(symbols.name, None, "st_shndx", "is SHN_XINDEX without SHT_SYMTAB_SHNDX")
-    section = image.contents(found[-1])
+    section = image.contents(headers[symbols.index])
     if len(section) != 4 * count:
         reason = f"{len(section)} bytes, expected 4 for each of {count} symbols"
         raise ParseError(section.name, None, "sh_size", reason)
@@ -142,7 +148,7 @@ def _section_addresses(
     index = np.where(which, symbols["shndx"], 0).astype(np.uint32)
     extended = index == SHN_INDICES.SHN_XINDEX
     if extended.any():
-        index[extended] = extended_indices(image, header, len(symbols))[extended]
+        index[extended] = extended_indices(image, header, len(symbols), extended_headers(image))[extended]
     index[(index >= SHN_INDICES.SHN_LORESERVE) & ~extended] = 0
     for wrong in np.flatnonzero(index >= len(image.sections))[:1]:
         reason = f"is {int(index[wrong])}, but there are only {len(image.sections)} sections"

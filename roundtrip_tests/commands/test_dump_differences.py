@@ -163,9 +163,10 @@ def test_relocatable_file(tmp_path: Path) -> None:
     gcc(tmp_path, SFRAME, *chosen(tmp_path, V3), "-c", "main.c")
     done = unwindkit("dump", "--sframe", path)
     assert (done.returncode, done.stdout, done.stdout.count("func idx")) == (DONE, by_readelf(path), 2)
+    # Its sections are at 0, whatever their headers have.
     path.write_bytes(sframes(GOOD, e_type=ET_REL))
-    assert "func idx [0]" in by_readelf(path)
-    assert unwindkit("dump", "--sframe", path).stdout == by_readelf(path)
+    assert "func idx [0]: pc = 0x2080" in by_readelf(path)
+    assert "func idx [0]: pc = 0x1000" in unwindkit("dump", "--sframe", path).stdout
 
 
 def test_file_without_the_section(tmp_path: Path) -> None:
