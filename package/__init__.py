@@ -36,6 +36,7 @@ _HOMES = {
         "converters.files.directives": "from_directives",
         "converters.files.find": "FoundRow find_in_file",
         "converters.files.read_elf": "read_elf",
+        "converters.files.unit_macros": "Macro UnitMacros read_unit_macros",
         "converters.findings": "Findings",
         "converters.line.lookup": "LineAt LinesAt find_lines paths_of",
         "converters.line.read": "from_debug_line read_lines",
@@ -48,6 +49,7 @@ _HOMES = {
         "converters.lookup_tables.pubnames": "Names check_pubnames read_pubnames write_pubnames",
         "converters.lookup_tables.search": "FoundNames NameAt RangesAt find_address_ranges find_names",
         "converters.macro.check": "check_macros",
+        "converters.macro.flatten": "FlatMacros flatten_macros",
         "converters.macro.strings": "MacroSources macro_sources",
         "converters.macro.table": "Macros read_macros write_macros",
         "converters.refusals": "Reason Refusal Refusals RefusedCount RefusedRecords",
@@ -129,6 +131,9 @@ if TYPE_CHECKING:
     from .converters.files.find import FoundRow as FoundRow
     from .converters.files.find import find_in_file as find_in_file
     from .converters.files.read_elf import read_elf as read_elf
+    from .converters.files.unit_macros import Macro as Macro
+    from .converters.files.unit_macros import UnitMacros as UnitMacros
+    from .converters.files.unit_macros import read_unit_macros as read_unit_macros
     from .converters.findings import Findings as Findings
     from .converters.line.lookup import LineAt as LineAt
     from .converters.line.lookup import LinesAt as LinesAt
@@ -155,6 +160,8 @@ if TYPE_CHECKING:
     from .converters.lookup_tables.search import find_address_ranges as find_address_ranges
     from .converters.lookup_tables.search import find_names as find_names
     from .converters.macro.check import check_macros as check_macros
+    from .converters.macro.flatten import FlatMacros as FlatMacros
+    from .converters.macro.flatten import flatten_macros as flatten_macros
     from .converters.macro.strings import MacroSources as MacroSources
     from .converters.macro.strings import macro_sources as macro_sources
     from .converters.macro.table import Macros as Macros

@@ -118,6 +118,32 @@ MACRO_OPERANDS: dict[DW_MACRO, tuple[MacroOperand, ...]] = {
     DW_MACRO.define_strx: (MacroOperand.LINE, MacroOperand.STRX),
     DW_MACRO.undef_strx: (MacroOperand.LINE, MacroOperand.STRX),
 }
+
+
+class MacroKind(IntEnum):
+    """What an entry does, in whatever form its text is stored."""
+
+    OTHER = 0  # a vendor's entry, or the import of a unit of a supplementary file
+    DEFINE = 1
+    UNDEF = 2
+    START_FILE = 3
+    END_FILE = 4
+    IMPORT = 5
+
+
+MACRO_KINDS: dict[DW_MACRO, MacroKind] = {
+    DW_MACRO.define: MacroKind.DEFINE,
+    DW_MACRO.undef: MacroKind.UNDEF,
+    DW_MACRO.start_file: MacroKind.START_FILE,
+    DW_MACRO.end_file: MacroKind.END_FILE,
+    DW_MACRO.define_strp: MacroKind.DEFINE,
+    DW_MACRO.undef_strp: MacroKind.UNDEF,
+    DW_MACRO.import_: MacroKind.IMPORT,
+    DW_MACRO.define_sup: MacroKind.DEFINE,
+    DW_MACRO.undef_sup: MacroKind.UNDEF,
+    DW_MACRO.define_strx: MacroKind.DEFINE,
+    DW_MACRO.undef_strx: MacroKind.UNDEF,
+}
 # GNU's version 4 has no string offsets.
 SINCE_VERSION = {DW_MACRO.define_strx: 5, DW_MACRO.undef_strx: 5}
 VERSIONS = (4, 5)

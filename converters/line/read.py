@@ -18,6 +18,7 @@ from ...schemas.section import ByteOrder, ParseError, Section
 from ...schemas.wire import Block, SizedBlock
 from ..arrays import group_numbers, ranks, starts_of, starts_of_ends
 from ..dwarf.unit_strings import LINE_STR, STR, STRING_SECTIONS, string_at
+from ..dwarf.units import DebugUnits
 from ..elf.admission import only_section
 from ..elf.debug_sections import lay_out_debug, units_of_file
 from ..elf.image import ElfImage, open_elf
@@ -78,8 +79,13 @@ def from_debug_line(
 def lines_of_image(image: ElfImage) -> LineTable:
     """As `read_lines`, from an open file."""
     laid = lay_out_debug(image)
+    return lines_of_file(laid, units_of_file(laid))
+
+
+def lines_of_file(laid: LaidOut, units: DebugUnits) -> LineTable:
+    """As `read_lines`, with the file's units."""
     table = table_of_lines(relocate(laid, only_section(laid.image, LINE)), string_sections(laid))
-    return with_units(table, units_of_file(laid))
+    return with_units(table, units)
 
 
 def string_sections(laid: LaidOut) -> dict[str, Section]:
