@@ -69,6 +69,7 @@ _HOMES = {
         "jobs.edit": "EditReport edit_eh_frame",
         "jobs.eh_frame_files": "EhFrameReport write_eh_frame",
         "jobs.info": "FileInfo SectionInfo info",
+        "jobs.line_conversion": "LineReport",
         "jobs.merge": "MergeReport merge_sframe",
         "jobs.report": "SframeFigures",
         "jobs.section_dumps": "JsonSection",
@@ -214,6 +215,7 @@ if TYPE_CHECKING:
     from .jobs.info import FileInfo as FileInfo
     from .jobs.info import SectionInfo as SectionInfo
     from .jobs.info import info as info
+    from .jobs.line_conversion import LineReport as LineReport
     from .jobs.merge import MergeReport as MergeReport
     from .jobs.merge import merge_sframe as merge_sframe
     from .jobs.report import SframeFigures as SframeFigures

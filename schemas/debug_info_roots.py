@@ -35,6 +35,8 @@ from .wire import (
 )
 
 DEBUG_INFO, DEBUG_ABBREV = ".debug_info", ".debug_abbrev"
+# Type units of version 4, also with the suffix of split DWARF.
+DEBUG_TYPES = ".debug_types"
 OLD_VERSIONS, NEW_VERSIONS = (2, 3, 4), (5,)
 
 

@@ -84,7 +84,8 @@ def _choose_names(symbols: NDArray[np.void], address: NDArray[np.uint64], string
     return PublicSymbols(sorted_address[first], has_several, chosen)
 
 
-def _replace_unprintable(names: list[str]) -> list[str]:
+def replace_unprintable(names: list[str]) -> list[str]:
+    """The names, with `?` for each character that a line cannot hold."""
     joined = " ".join(names)
     has_any = any(chr(one) in joined for one in _UNPRINTABLE)
     return [name.translate(_UNPRINTABLE) for name in names] if has_any else names
@@ -92,6 +93,6 @@ def _replace_unprintable(names: list[str]) -> list[str]:
 
 def public_lines(symbols: PublicSymbols, load_address: int) -> bytes:
     """PUBLIC records with demangled names; `?` replaces each character that a line cannot hold."""
-    names = _replace_unprintable(demangle_names(symbols.name))
+    names = replace_unprintable(demangle_names(symbols.name))
     address = (symbols.address - np.uint64(load_address)).tolist()
     return build_lines(Public, symbols.m.tolist(), address, [0] * len(address), names)

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...schemas.debug_info_roots import (
     ADDRESS,
+    DEBUG_TYPES,
     DW_AT,
     DW_UT,
     NEW_VERSIONS,
@@ -26,6 +27,7 @@ from ...schemas.debug_info_roots import (
     ROOT_KINDS,
     UNIT_TYPE_FIELDS,
     OldUnitHeader,
+    TypeUnitFields,
     UnitHeader,
 )
 from ...schemas.forms import DW_FORM
@@ -66,6 +68,8 @@ class UnitColumns(Columns):
     comp_dir: NDArray[np.int64] = column_of("index", "of DW_AT_comp_dir in `strings`", fill=NOTHING)
     dwo_name: NDArray[np.int64] = column_of("index", "of DW_AT_dwo_name in `strings`", fill=NOTHING)
     line_offset: NDArray[np.int64] = column_of("section offset", "DW_AT_stmt_list, in .debug_line", fill=NOTHING)
+    line_place: NDArray[np.int64] = column_of("section offset", "of the value of DW_AT_stmt_list", fill=NOTHING)
+    line_size: NDArray[np.uint8] = column_of("bytes", "of that value; 0 if it cannot be changed")
     macro_offset: NDArray[np.int64] = column_of("section offset", "DW_AT_macros, in .debug_macro", fill=NOTHING)
     macinfo_offset: NDArray[np.int64] = column_of("section offset", "DW_AT_macro_info, in .debug_macinfo", fill=NOTHING)
     string_offsets_base: NDArray[np.int64] = column_of(
@@ -196,6 +200,7 @@ def units_of_sections(
         ("string_offsets_base", _Attribute.STRING_OFFSETS),
     ):
         getattr(found, name)[:] = _offsets(values, attribute)
+    found.line_place[:], found.line_size[:] = _places_of_lines(values, sets)
     if strings is None:
         return DebugUnits(found, ())
     resolved = UnitStrings(debug_info, strings, found.is_64, found.string_offsets_base)
@@ -217,6 +222,14 @@ _NUMBERS = (
 _MAX_OFFSET = np.uint64(np.iinfo(np.int64).max)
 
 
+def _places_of_lines(values: _Values, sets: Sets) -> tuple[I64, NDArray[np.uint8]]:
+    """The section offset and the size of the value of DW_AT_stmt_list, by unit."""
+    form, size = values.form[:, _Attribute.LINE], np.zeros(len(sets), np.uint8)
+    for one, width in ((DW_FORM.sec_offset, sets.dwarf_format), (DW_FORM.data4, 4), (DW_FORM.data8, 8)):
+        size = np.where(form == one, width, size).astype(np.uint8)
+    return np.where(form > 0, values.start[:, _Attribute.LINE], NOTHING), size
+
+
 def _offsets(values: _Values, attribute: _Attribute) -> I64:
     """An attribute that is a section offset, at most 2**63 - 1; -1 where it is absent."""
     number = np.minimum(values.number[:, attribute], _MAX_OFFSET).astype(np.int64)
@@ -236,6 +249,8 @@ def _read_headers(section: Section, sets: Sets, found: UnitColumns) -> tuple[I64
             which = of_format[np.isin(found.version[of_format], versions)]
             dtype = row_dtype(cls, section.byte_order, dwarf_format=dwarf_format)
             after = sets.body[which] + dtype.itemsize
+            if cls is OldUnitHeader and section.name.startswith(DEBUG_TYPES):
+                after += row_dtype(TypeUnitFields, section.byte_order, dwarf_format=dwarf_format).itemsize
             for wrong in which[after > sets.end[which]][:1]:
                 reason = f"does not hold a header of {dtype.itemsize} bytes"
                 raise ParseError(section, int(sets.offset[wrong]), f"unit[{wrong}].length", reason)

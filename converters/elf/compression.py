@@ -33,13 +33,16 @@ LEAST_WINDOW_LOG, LARGEST_WINDOW_LOG = 23, 31
 @dataclass(frozen=True, slots=True)
 class CompressedBytes:
     """The bytes of a compressed section: a header of `header_size` bytes and compressed data; `size` is the
-    decompressed size that the header states, at offset `size_at`, and `method` is ELFCOMPRESS_..."""
+    decompressed size that the header states, `size_width` bytes at offset `size_at` in `byte_order`, and `method` is
+    ELFCOMPRESS_..."""
 
     name: str
     raw: memoryview
     method: int
     size: int
     size_at: int
+    size_width: int
+    byte_order: ByteOrder
     header_size: int
 
 
@@ -58,7 +61,7 @@ def compressed_bytes(
             return None
         size_at = len(ZDEBUG_MAGIC)
         size = int.from_bytes(raw[size_at:ZDEBUG_HEADER_SIZE], "big")
-        return CompressedBytes(name, raw, ELFCOMPRESS_ZLIB, size, size_at, ZDEBUG_HEADER_SIZE)
+        return CompressedBytes(name, raw, ELFCOMPRESS_ZLIB, size, size_at, 8, "big", ZDEBUG_HEADER_SIZE)
     # ch_type has 4 bytes, followed by 4 reserved bytes in ELF64; ch_size and ch_addralign are words.
     header_size, size_at = (24, 8) if address_size == 8 else (12, 4)
     if len(raw) < header_size:
@@ -68,7 +71,7 @@ def compressed_bytes(
     if method not in (ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD):
         raise ParseError(name, 0, "ch_type", f"compression type {method} is unknown: 1 is zlib, 2 is zstd")
     size = int.from_bytes(raw[size_at : size_at + address_size], byte_order)
-    return CompressedBytes(name, raw, method, size, size_at, header_size)
+    return CompressedBytes(name, raw, method, size, size_at, address_size, byte_order, header_size)
 
 
 def decompress(found: CompressedBytes) -> memoryview:
@@ -82,6 +85,19 @@ def decompress(found: CompressedBytes) -> memoryview:
         reason = f"is {found.size:#x}, but the data inflates to {size} bytes"
         raise ParseError(found.name, found.size_at, "ch_size", reason)
     return memoryview(data)
+
+
+def compress_like(found: CompressedBytes, content: bytes) -> bytes:
+    """Other content, compressed by the same method, with the same header except for the size."""
+    header = bytearray(found.raw[: found.header_size])
+    header[found.size_at : found.size_at + found.size_width] = len(content).to_bytes(found.size_width, found.byte_order)
+    if found.method == ELFCOMPRESS_ZLIB:
+        return bytes(header) + zlib.compress(content)
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return bytes(header) + bytes(zstd.compress(content))
 
 
 def _zlib(found: CompressedBytes, limit: int) -> bytes:

@@ -22,7 +22,7 @@ from elftools.elf.enums import ENUM_D_TAG
 from ...schemas.section import ByteOrder, ParseError, Section, order_code
 from ..arch.table import Architecture, architecture_of
 from ..arrays import furthest_before
-from .compression import ZDEBUG, CompressedBytes, compressed_bytes, decompress, plain_name
+from .compression import ZDEBUG, CompressedBytes, compress_like, compressed_bytes, decompress, plain_name
 from .inputs import Input, input_name, map_input
 
 if TYPE_CHECKING:
@@ -152,6 +152,11 @@ class ElfImage:
             return header.size
         compressed = self._stored(header)[1]
         return header.size if compressed is None else compressed.size
+
+    def stored_like(self, header: ElfSection, content: bytes) -> bytes:
+        """Other content as it would be stored in the section: compressed if the section is. Raises ParseError."""
+        compressed = self._stored(header)[1]
+        return content if compressed is None else compress_like(compressed, content)
 
     def _stored(self, header: ElfSection) -> tuple[memoryview, CompressedBytes | None]:
         """The bytes of a section in the file, and how they are compressed, None if they are not. Raises ParseError."""

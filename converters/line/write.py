@@ -1,18 +1,29 @@
 """The line table into `.debug_line`, and into `.debug_line_str` for the paths of version 5 (DWARF5 6.2).
 
 Strategy: a kernel writes all programs, each as short as possible; headers are declared records, built by the reference
-engine.
+engine. A unit that must keep its size is padded with instructions that change no row, after its last sequence.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ...schemas.forms import DW_FORM
-from ...schemas.line import DW_LNCT, EntryFormat, FileName, LineProgramHeader, LineUnit, LineUnitHead, RowFlag, Values
+from ...schemas.line import (
+    DW_LNCT,
+    DW_LNS,
+    EntryFormat,
+    FileName,
+    LineProgramHeader,
+    LineUnit,
+    LineUnitHead,
+    RowFlag,
+    Values,
+)
 from ...schemas.line_sections import build_unit
 from ...schemas.section import BuildError
 from ...schemas.wire import DwarfFormat, uleb
@@ -24,7 +35,7 @@ from .table import LineTable, PathColumns, contents_bit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# The form of each content type from version 5 on.
+# The form of each content type from version 5 on; paths may also be DW_FORM_string.
 FORMS = {
     DW_LNCT.path: DW_FORM.line_strp,
     DW_LNCT.directory_index: DW_FORM.udata,
@@ -34,23 +45,48 @@ FORMS = {
 }
 
 
-def to_debug_line(table: LineTable, line_str: bytes = b"", fixed_advance: bool = False) -> tuple[bytes, bytes]:
+# Without a row after it, this instruction has no effect: every sequence starts with the flag cleared.
+PADDING = DW_LNS.set_basic_block
+
+
+def to_debug_line(
+    table: LineTable,
+    line_str: bytes | None = b"",
+    fixed_advance: bool = False,
+    unit_sizes: NDArray[np.int64] | None = None,
+) -> tuple[bytes, bytes]:
     """A `.debug_line` with the rows of the table, and the `.debug_line_str` that it refers to.
 
-    `line_str` is an existing section to extend: paths already in it are reused, others are appended. `fixed_advance`
-    advances addresses by DW_LNS_fixed_advance_pc only, or DW_LNE_set_address if that does not reach, like assemblers
-    that cannot compute differences. Every sequence begins with DW_LNE_set_address. Raises BuildError for a row that no
-    instruction can produce: its address descends, or it needs a standard opcode that opcode_base makes a special one.
+    `line_str` is an existing section to extend: paths already in it are reused, others are appended; with None, paths
+    are in `.debug_line` itself, as in split DWARF. `unit_sizes` are the sizes in bytes to which units are padded.
+    `fixed_advance` advances addresses by DW_LNS_fixed_advance_pc only, or DW_LNE_set_address if that does not reach,
+    like assemblers that cannot compute differences. Every sequence begins with DW_LNE_set_address. Raises BuildError
+    for a row that no instruction can produce: its address descends, or it needs a standard opcode that opcode_base
+    makes a special one.
     """
     _check_sequences(table)
     programs, end = _programs(table, fixed_advance)
-    strings = _Strings(line_str)
+    strings = None if line_str is None else _Strings(line_str)
     pieces: list[bytes] = []
     begin = 0
     for unit, stop in enumerate(end.tolist()):
-        pieces.append(build_unit(_unit(table, unit, programs[begin:stop], strings), table.byte_order))
+        record = _unit(table, unit, programs[begin:stop], strings)
+        built = build_unit(record, table.byte_order)
+        if unit_sizes is not None and len(built) != unit_sizes[unit]:
+            built = build_unit(_padded(table, unit, record, int(unit_sizes[unit]) - len(built)), table.byte_order)
+        pieces.append(built)
         begin = stop
-    return b"".join(pieces), bytes(strings.data)
+    return b"".join(pieces), b"" if strings is None else bytes(strings.data)
+
+
+def _padded(table: LineTable, unit: int, record: LineUnit, missing: int) -> LineUnit:
+    """The unit with `missing` bytes more."""
+    if missing < 0:
+        raise BuildError(table.source, None, f"unit[{unit}]", f"is {-missing} bytes larger than the one it replaces")
+    if record.header.opcode_base <= PADDING:
+        reason = f"{record.header.opcode_base} makes the opcode {PADDING:d}, which pads, a special one"
+        raise BuildError(table.source, None, f"unit[{unit}].opcode_base", reason)
+    return replace(record, program=record.program + bytes([PADDING]) * missing)
 
 
 def _check_sequences(table: LineTable) -> None:
@@ -136,7 +172,7 @@ class _Strings:
         return self.offsets[text]
 
 
-def _unit(table: LineTable, unit: int, program: bytes, strings: _Strings) -> LineUnit:
+def _unit(table: LineTable, unit: int, program: bytes, strings: _Strings | None) -> LineUnit:
     """The record of one unit."""
     units = table.units
     version, opcode_base = int(units.version[unit]), int(units.opcode_base[unit])
@@ -153,7 +189,9 @@ def _unit(table: LineTable, unit: int, program: bytes, strings: _Strings) -> Lin
     if has_formats:
         contents = _contents(int(units.directory_contents[unit])), _contents(int(units.file_contents[unit]))
         values = _values(table, table.directories, directories, contents[0], strings)
-        tables = _table_fields(contents, values, _values(table, table.files, files, contents[1], strings))
+        values_of_files = _values(table, table.files, files, contents[1], strings)
+        path_form = DW_FORM.string if strings is None else DW_FORM.line_strp
+        tables = _table_fields(contents, values, values_of_files, FORMS | {DW_LNCT.path: path_form})
     else:
         paths = tuple(table.strings[path] for path in table.directories.path[directories])
         tables = {"include_directories": paths, "file_names": tuple(_file_names(table, files))}
@@ -176,10 +214,13 @@ def _contents(bits: int) -> tuple[DW_LNCT, ...]:
 
 
 def _table_fields(
-    contents: tuple[tuple[DW_LNCT, ...], ...], directories: tuple[Values, ...], files: tuple[Values, ...]
+    contents: tuple[tuple[DW_LNCT, ...], ...],
+    directories: tuple[Values, ...],
+    files: tuple[Values, ...],
+    forms: dict[DW_LNCT, DW_FORM],
 ) -> dict[str, Any]:
     """The header fields of the directory and file tables, from version 5 on."""
-    formats = [tuple(EntryFormat(uleb(int(one)), uleb(int(FORMS[one]))) for one in types) for types in contents]
+    formats = [tuple(EntryFormat(uleb(int(one)), uleb(int(forms[one]))) for one in types) for types in contents]
     return {
         "directory_entry_format_count": len(formats[0]),
         "directory_entry_format": formats[0],
@@ -193,7 +234,7 @@ def _table_fields(
 
 
 def _values(
-    table: LineTable, columns: PathColumns, which: slice, contents: tuple[DW_LNCT, ...], strings: _Strings
+    table: LineTable, columns: PathColumns, which: slice, contents: tuple[DW_LNCT, ...], strings: _Strings | None
 ) -> tuple[Values, ...]:
     """The values of directories or files, as stored in their forms."""
     if not contents and which.start < which.stop:
@@ -201,7 +242,8 @@ def _values(
     found: list[list[object]] = []
     for content in contents:
         if content is DW_LNCT.path:
-            found.append([strings.offset_of(table.strings[path]) for path in columns.path[which]])
+            texts = [table.strings[path] for path in columns.path[which]]
+            found.append([*texts] if strings is None else [strings.offset_of(text) for text in texts])
         elif content is DW_LNCT.MD5:
             found.append([one.tobytes() for one in columns.md5[which]])
         else:

@@ -28,6 +28,7 @@ from .common import (
     share_text,
     writer_lines,
 )
+from .convert_lines import LINE_TARGETS, add_lines, refuse_line_options, run_lines
 
 if TYPE_CHECKING:
     from ..jobs.convert import ConvertReport
@@ -47,13 +48,13 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--to",
         required=True,
-        choices=("sframe", "eh_frame", "debug_frame", "directives", "breakpad"),
+        choices=("sframe", "eh_frame", "debug_frame", "directives", "breakpad", *LINE_TARGETS),
         help="format to write",
     )
     command.add_argument(
         "--from",
         dest="source",
-        choices=("sframe", "eh_frame", "debug_frame", "breakpad", "all"),
+        choices=("sframe", "eh_frame", "debug_frame", "breakpad", "debug_line", "all"),
         help="the kind of a raw IN, or the section of an ELF IN to read (all: .eh_frame and .debug_frame)",
     )
     add_choices(command, None, "version to write (default 2)")
@@ -73,12 +74,16 @@ def add(commands: Commands) -> None:
         help="the functions of the ELF file's own section stay; add only what they do not cover",
     )
     add_gates(command)
+    add_lines(command)
     command.set_defaults(run=run, command=command)
 
 
 def run(options: argparse.Namespace) -> int:
     from ..jobs.convert import convert
 
+    if options.to in LINE_TARGETS:
+        return run_lines(options)
+    refuse_line_options(options)
     refuse_the_input(options, options.output)
     if options.into is not None:
         refuse_the_input(options, options.output, options.into)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args, overload
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from . import StrPath
 from .code_coverage import NO_CODE, CodeCoverage, CodeFigures, code_coverage
 from .eh_frame_files import write_frames_of
 from .into_file import TableForFile, read_source_for, table_for
+from .line_conversion import LineReport, LineTarget, convert_lines
 from .report import Coverage, FileReport, Placement, SframeFigures, coverage, has_rest, sframe_figures
 from .sframe_report import sframe_section
 from .sources import Source, read_source
@@ -89,10 +90,44 @@ class _Request:
         return self.found.section.address if self.to_address is None else self.to_address
 
 
+@overload
 def convert(
     path: StrPath,
     out_path: StrPath,
     to: Target,
+    *,
+    source: str | None = ...,
+    address: int = ...,
+    architecture: str | None = ...,
+    to_address: int | None = ...,
+    section_only: bool = ...,
+    into: StrPath | None = ...,
+    keep: bool = ...,
+    writer: Writer = ...,
+    version: int | None = ...,
+    compact: Compact | None = ...,
+) -> ConvertReport: ...
+
+
+@overload
+def convert(
+    path: StrPath,
+    out_path: StrPath,
+    to: LineTarget,
+    *,
+    source: str | None = ...,
+    address: int = ...,
+    architecture: str | None = ...,
+    section_only: bool = ...,
+    version: int | None = ...,
+    keep_size: bool = ...,
+) -> LineReport: ...
+
+
+def convert(
+    path: StrPath,
+    out_path: StrPath,
+    to: Target | LineTarget,
     *,
     source: str | None = None,
     address: int = 0,
@@ -104,8 +139,9 @@ def convert(
     writer: Writer = "auto",
     version: int | None = None,
     compact: Compact | None = None,
-) -> ConvertReport:
-    """Write the unwind information of `path`, an ELF file, a raw section or a symbol file, in another format.
+    keep_size: bool = False,
+) -> ConvertReport | LineReport:
+    """Write the unwind or line information of `path`, an ELF file, a raw section or a symbol file, in another format.
 
     `source` is one of `SOURCES`; None: the `.sframe` if that is written, else "all" call frame information of an ELF
     file: `.eh_frame` where it has a function, `.debug_frame` elsewhere. A raw section is at the virtual address
@@ -120,10 +156,34 @@ def convert(
     a symbol file, its load address are those of `into`. With `keep` the functions of an existing section of that name
     stay, and only PCs that they do not cover are added.
 
+    Line information has a `LineReport`: "debug_line" with units of DWARF `version` (None: as they are), padded to their
+    old sizes if `keep_size`; "debug_aranges"; "breakpad-lines": FILE, FUNC and line records. `source` is "debug_line"
+    or "breakpad", for a raw section or a symbol file. From an ELF file, the first two are in a copy of it, unless
+    `section_only`.
+
     Raises OSError, ParseError for malformed input, BuildError for what cannot be written; `out_path` is then unchanged.
     """
+    if to in get_args(LineTarget):
+        given = {"to_address": to_address, "into": into, "keep": keep or None, "compact": compact}
+        for name in (name for name, value in given.items() if value is not None):
+            raise BuildError("", None, name, f"does not apply to {to}")
+        return convert_lines(
+            Path(path),
+            Path(out_path),
+            cast(LineTarget, to),
+            source=source,
+            address=address,
+            architecture=architecture,
+            section_only=section_only,
+            version=version,
+            keep_size=keep_size,
+        )
     if to not in get_args(Target):
-        raise BuildError("", None, "to", f"{to!r} is not one of {', '.join(get_args(Target))}")
+        known = ", ".join((*get_args(Target), *get_args(LineTarget)))
+        raise BuildError("", None, "to", f"{to!r} is not one of {known}")
+    to = cast(Target, to)
+    if keep_size:
+        raise BuildError("", None, "keep_size", "applies to debug_line only")
     if to != "sframe" and not (version is None and compact is None):
         raise BuildError("", None, "version" if compact is None else "compact", "applies to SFrame only")
     if to == "sframe" and source is None:
