@@ -24,21 +24,23 @@ class SFRAME_ABI(IntEnum):
 class SframeAbi:
     """One ABI. Offsets are in bytes from the CFA; if `fixed_ra_offset` is None, each row tracks RA.
 
-    The caller's SP is the CFA plus `sp_value_offset`. A stored CFA offset is (offset - `cfa_adjustment`) /
-    `cfa_alignment`. `has_register_slots`: an RA or FP word may name a register. `sp_is_saved`: functions save
-    the SP with other registers, with that same value. `signs_return_addresses`: an FRE can mark RA as signed.
+    A stored CFA offset is (offset - `cfa_adjustment`) / `cfa_alignment`. `has_register_slots`: an RA or FP word may
+    name a register. `sp_is_saved`: functions save the SP with other registers, with the value that the CFA gives.
+    `signs_return_addresses`: an FRE can mark RA as signed.
     """
 
     abi_arch: SFRAME_ABI
     byte_order: ByteOrder
     fixed_ra_offset: int | None = None
-    sp_value_offset: int = 0
     cfa_adjustment: int = 0
     cfa_alignment: int = 1
     has_register_slots: bool = False
     sp_is_saved: bool = False
     signs_return_addresses: bool = False
 
+
+# The caller's SP, in bytes from the CFA. No CFA offset is below its negative, so that is subtracted from stored ones.
+SFRAME_S390X_SP_VAL_OFFSET = -160
 
 # An RA or FP word of an ABI with register slots: a DWARF register number, and the bit that marks it as one
 # (SFRAME_V2_S390X_OFFSET_ENCODE_REGNUM).
@@ -52,7 +54,7 @@ SFRAME_ABIS: dict[SFRAME_ABI, SframeAbi] = {
         SframeAbi(SFRAME_ABI.AARCH64_ENDIAN_LITTLE, "little", signs_return_addresses=True),
         SframeAbi(SFRAME_ABI.AMD64_ENDIAN_LITTLE, "little", fixed_ra_offset=-8),
         SframeAbi(
-            SFRAME_ABI.S390X_ENDIAN_BIG, "big", sp_value_offset=-160, cfa_adjustment=160, cfa_alignment=8,
+            SFRAME_ABI.S390X_ENDIAN_BIG, "big", cfa_adjustment=-SFRAME_S390X_SP_VAL_OFFSET, cfa_alignment=8,
             has_register_slots=True, sp_is_saved=True,
         ),
     )

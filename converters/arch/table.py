@@ -16,7 +16,7 @@ from elftools.elf.enums import ENUM_E_MACHINE
 
 from ...schemas.cfi import AARCH64_EFFECTS, NO_EFFECTS, SPARC_EFFECTS, Effect, MachineEffects
 from ...schemas.section import BuildError, ByteOrder
-from ...schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS, SframeAbi
+from ...schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS, SFRAME_S390X_SP_VAL_OFFSET, SframeAbi
 from ..kernels.sframe.protocol import PaddingCode
 from . import plt_stubs, registers
 from .plt_stubs import Stubs
@@ -46,6 +46,8 @@ class Architecture:
     """One architecture. Registers are DWARF numbers; `address_size` in bytes; `byte_order` the usual one.
 
     `register_size` is that of a saved general register in bytes, which exceeds that of an address in x32.
+    `caller_sp_offset`: where a row has no rule for SP, the caller's SP is the CFA plus this many bytes (the psABI's
+    definition of the CFA).
     `program_counter` is the PC's number in expressions (None: it has none). `instruction_unit`: every instruction's
     size in bytes is a multiple of it. `marks_code`: bit 0 of a function symbol's value marks an instruction set and is
     not part of the address. `instruction_effects`: effects of call frame instructions that are specific to the machine.
@@ -64,6 +66,7 @@ class Architecture:
     stack_pointer: int | None
     frame_pointer: int | None
     return_address: int | None
+    caller_sp_offset: int
     program_counter: int | None
     instruction_unit: int
     marks_code: bool
@@ -81,12 +84,15 @@ class Architecture:
         return Effect.NEGATE_RA_STATE in dict(self.instruction_effects).values()
 
 
+# SP and FP of the 64-bit SPARC ABI are this many bytes below their frames; the CFA is not.
+SPARC_STACK_BIAS = 2047
+
 ARCHITECTURES: dict[str, Architecture] = {
     architecture.name: architecture
     for architecture in (
         Architecture(
             name="x86", machine="EM_386", address_size=4, register_size=4, byte_order="little",
-            stack_pointer=4, frame_pointer=5, return_address=8, program_counter=None,
+            stack_pointer=4, frame_pointer=5, return_address=8, caller_sp_offset=0, program_counter=None,
             instruction_unit=1, marks_code=False, assembler=AssemblerCfi(1, -4, 4, -4),
             instruction_effects=NO_EFFECTS,
             breakpad_module="x86", breakpad_registers=registers.BREAKPAD_X86,
@@ -94,7 +100,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="x86_64", machine="EM_X86_64", address_size=8, register_size=8, byte_order="little",
-            stack_pointer=7, frame_pointer=6, return_address=16, program_counter=16,
+            stack_pointer=7, frame_pointer=6, return_address=16, caller_sp_offset=0, program_counter=16,
             instruction_unit=1, marks_code=False, assembler=AssemblerCfi(1, -8, 8, -8),
             instruction_effects=NO_EFFECTS,
             breakpad_module="x86_64", breakpad_registers=registers.BREAKPAD_X86_64,
@@ -103,7 +109,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="x32", machine="EM_X86_64", address_size=4, register_size=8, byte_order="little",
-            stack_pointer=7, frame_pointer=6, return_address=16, program_counter=16,
+            stack_pointer=7, frame_pointer=6, return_address=16, caller_sp_offset=0, program_counter=16,
             instruction_unit=1, marks_code=False, assembler=AssemblerCfi(1, -8, 8, -8),
             instruction_effects=NO_EFFECTS,
             breakpad_module="x86_64", breakpad_registers=registers.BREAKPAD_X86_64,
@@ -111,7 +117,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="arm", machine="EM_ARM", address_size=4, register_size=4, byte_order="little",
-            stack_pointer=13, frame_pointer=11, return_address=14, program_counter=None,
+            stack_pointer=13, frame_pointer=11, return_address=14, caller_sp_offset=0, program_counter=None,
             instruction_unit=2, marks_code=True, assembler=AssemblerCfi(2, -4, comment="@"),
             instruction_effects=NO_EFFECTS,
             breakpad_module="arm", breakpad_registers=registers.BREAKPAD_ARM,
@@ -119,7 +125,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="aarch64", machine="EM_AARCH64", address_size=8, register_size=8, byte_order="little",
-            stack_pointer=31, frame_pointer=29, return_address=30, program_counter=None,
+            stack_pointer=31, frame_pointer=29, return_address=30, caller_sp_offset=0, program_counter=None,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, comment="//"),
             instruction_effects=AARCH64_EFFECTS,
             breakpad_module="arm64", breakpad_registers=registers.BREAKPAD_AARCH64,
@@ -128,7 +134,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="aarch64_be", machine="EM_AARCH64", address_size=8, register_size=8, byte_order="big",
-            stack_pointer=31, frame_pointer=29, return_address=30, program_counter=None,
+            stack_pointer=31, frame_pointer=29, return_address=30, caller_sp_offset=0, program_counter=None,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, comment="//"),
             instruction_effects=AARCH64_EFFECTS,
             breakpad_module="arm64", breakpad_registers=registers.BREAKPAD_AARCH64,
@@ -137,7 +143,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="mips", machine="EM_MIPS", address_size=4, register_size=4, byte_order="big",
-            stack_pointer=29, frame_pointer=30, return_address=31, program_counter=None,
+            stack_pointer=29, frame_pointer=30, return_address=31, caller_sp_offset=0, program_counter=None,
             instruction_unit=4, marks_code=True, assembler=AssemblerCfi(1, -4, pc_relative=False),
             instruction_effects=NO_EFFECTS,
             breakpad_module="mips", breakpad_registers=registers.BREAKPAD_MIPS,
@@ -145,7 +151,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="mips64", machine="EM_MIPS", address_size=8, register_size=8, byte_order="big",
-            stack_pointer=29, frame_pointer=30, return_address=31, program_counter=None,
+            stack_pointer=29, frame_pointer=30, return_address=31, caller_sp_offset=0, program_counter=None,
             instruction_unit=4, marks_code=True, assembler=AssemblerCfi(1, -4, pc_relative=False),
             instruction_effects=NO_EFFECTS,
             breakpad_module="mips", breakpad_registers=registers.BREAKPAD_MIPS,
@@ -153,7 +159,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="ppc", machine="EM_PPC", address_size=4, register_size=4, byte_order="big",
-            stack_pointer=1, frame_pointer=31, return_address=65, program_counter=None,
+            stack_pointer=1, frame_pointer=31, return_address=65, caller_sp_offset=0, program_counter=None,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -4),
             instruction_effects=NO_EFFECTS,
             breakpad_module="ppc", breakpad_registers=registers.BREAKPAD_PPC,
@@ -161,7 +167,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="ppc64", machine="EM_PPC64", address_size=8, register_size=8, byte_order="little",
-            stack_pointer=1, frame_pointer=31, return_address=65, program_counter=None,
+            stack_pointer=1, frame_pointer=31, return_address=65, caller_sp_offset=0, program_counter=None,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8),
             instruction_effects=NO_EFFECTS,
             breakpad_module="ppc64", breakpad_registers=registers.BREAKPAD_PPC,
@@ -169,7 +175,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="riscv32", machine="EM_RISCV", address_size=4, register_size=4, byte_order="little",
-            stack_pointer=2, frame_pointer=8, return_address=1, program_counter=None,
+            stack_pointer=2, frame_pointer=8, return_address=1, caller_sp_offset=0, program_counter=None,
             instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -4),
             instruction_effects=NO_EFFECTS,
             breakpad_module="riscv", breakpad_registers=registers.BREAKPAD_RISCV,
@@ -177,7 +183,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="riscv64", machine="EM_RISCV", address_size=8, register_size=8, byte_order="little",
-            stack_pointer=2, frame_pointer=8, return_address=1, program_counter=None,
+            stack_pointer=2, frame_pointer=8, return_address=1, caller_sp_offset=0, program_counter=None,
             instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -4),
             instruction_effects=NO_EFFECTS,
             breakpad_module="riscv64", breakpad_registers=registers.BREAKPAD_RISCV,
@@ -185,8 +191,9 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="s390x", machine="EM_S390", address_size=8, register_size=8, byte_order="big",
-            stack_pointer=15, frame_pointer=11, return_address=14, program_counter=None,
-            instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -8, 160),
+            stack_pointer=15, frame_pointer=11, return_address=14,
+            caller_sp_offset=SFRAME_S390X_SP_VAL_OFFSET, program_counter=None,
+            instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -8, -SFRAME_S390X_SP_VAL_OFFSET),
             instruction_effects=NO_EFFECTS,
             breakpad_module="s390x", breakpad_registers=registers.BREAKPAD_S390,
             sframe=SFRAME_ABIS[SFRAME_ABI.S390X_ENDIAN_BIG],
@@ -194,7 +201,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="loongarch64", machine="EM_LOONGARCH", address_size=8, register_size=8, byte_order="little",
-            stack_pointer=3, frame_pointer=22, return_address=1, program_counter=None,
+            stack_pointer=3, frame_pointer=22, return_address=1, caller_sp_offset=0, program_counter=None,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(1, -8),
             instruction_effects=NO_EFFECTS,
             breakpad_module="loongarch64", breakpad_registers=registers.BREAKPAD_LOONGARCH,
@@ -202,8 +209,9 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="sparc64", machine="EM_SPARCV9", address_size=8, register_size=8, byte_order="big",
-            stack_pointer=14, frame_pointer=30, return_address=15, program_counter=None,
-            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, 2047, comment="!"),
+            stack_pointer=14, frame_pointer=30, return_address=15,
+            caller_sp_offset=-SPARC_STACK_BIAS, program_counter=None,
+            instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, SPARC_STACK_BIAS, comment="!"),
             instruction_effects=SPARC_EFFECTS,
             breakpad_module="sparcv9", breakpad_registers=registers.BREAKPAD_SPARC,
             sframe=None, plt_stubs=None, padding_code=None,
@@ -238,6 +246,7 @@ def _other_architecture(machine: str, address_size: int, byte_order: ByteOrder) 
         stack_pointer=None,
         frame_pointer=None,
         return_address=None,
+        caller_sp_offset=0,
         program_counter=None,
         instruction_unit=1,
         marks_code=False,

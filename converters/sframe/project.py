@@ -1,4 +1,4 @@
-"""The part of a table that SFrame can express: the rules for CFA, RA and FP."""
+"""The part of a table that SFrame can express: the rules for CFA, RA, FP and the caller's SP."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from ..arrays import starts_of
 from ..rules import RuleKind
 from ..table.model import NO_FLAGS, ROW_VALUES, FunctionFlag, UnwindTable
 from ..table.pcmask import unroll
+from .caller_sp import with_caller_sp
 from .flex import in_forms, outermost_alone
 
 
 def project_sframe(table: UnwindTable, version: int = 2) -> UnwindTable:
     """The part of a table that SFrame can express: the rules for CFA, RA and FP, and the key that signs RAs.
 
+    The rule for SP becomes the ABI's: on s390x "the CFA - 160" in every row with a CFA, elsewhere none: it is the CFA.
     A CFA expression of the PC modulo a block size (as in a lazy PLT) becomes the equivalent rows.
 
     Rules for other registers are dropped; "same value" for FP or RA becomes no rule; personality, LSDA, memory tagging
@@ -35,14 +37,12 @@ def project_sframe(table: UnwindTable, version: int = 2) -> UnwindTable:
     last = place[first + table.rows.rule_count]
     functions = table.functions
     flags = FunctionFlag.PAUTH_B_KEY | (FunctionFlag.SIGNAL_FRAME if version >= SFRAME_VERSION.V3 else NO_FLAGS)
-    return replace(
-        table,
-        functions=replace(functions, flags=functions.flags & np.uint8(flags)),
-        rows=replace(
-            table.rows,
-            first_rule=place[first],
-            rule_count=(last - place[first]).astype(np.uint16),
-            **{name: np.zeros_like(getattr(table.rows, name)) for name in ROW_VALUES},
-        ),
-        rules=rules.select(kept),
+    rows = replace(
+        table.rows,
+        first_rule=place[first],
+        rule_count=(last - place[first]).astype(np.uint16),
+        **{name: np.zeros_like(getattr(table.rows, name)) for name in ROW_VALUES},
     )
+    rows, rules = with_caller_sp(table.architecture, rows, rules.select(kept))
+    functions = replace(functions, flags=functions.flags & np.uint8(flags))
+    return replace(table, functions=functions, rows=rows, rules=rules)

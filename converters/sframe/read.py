@@ -1,7 +1,7 @@
 """The table from an `.sframe` section, versions 1 to 3 (write.py does the reverse).
 
 Strategy: each distinct block of FREs is decoded once. FREs of all versions become a kind and a value for CFA, RA and
-FP; the few distinct pairs of RA and FP become rules, which rows share.
+FP; the few distinct pairs of RA and FP become rules, which rows share. The caller's SP is the ABI's.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..rules import CfaKind, RaState, RuleKind
 from ..table.distinct import number_distinct
 from ..table.model import FunctionColumns, FunctionFlag, RowColumns, RuleColumns, UnwindTable
 from ..table.runs import cut_runs
+from .caller_sp import with_caller_sp
 from .flex import Forms, RuleForms, columns_of_forms
 from .fres import FreBlocks, Fres, Pairs, Slots, abi_of, fres_of_blocks
 from .section import SframeColumns, check_columns, sframe_columns
@@ -106,7 +107,8 @@ def rows_of_fres(
         first_rule=first_rule,
         rule_count=rule_count,
     )
-    return columns_of_forms(architecture, cfa, rules, rows)
+    rows, of_rows, expressions = columns_of_forms(architecture, cfa, rules, rows)
+    return *with_caller_sp(architecture, rows, of_rows), expressions
 
 
 def _forms(

@@ -88,7 +88,7 @@ def _kernel_abi(architecture: Architecture, version: SFRAME_VERSION) -> Abi:
         fp=registers.fp,
         ra=registers.ra,
         fixed_ra=abi.fixed_ra_offset or 0,
-        sp_value=abi.sp_value_offset,
+        sp_value=architecture.caller_sp_offset,
         cfa_adjustment=abi.cfa_adjustment,
         cfa_alignment=abi.cfa_alignment,
         sp_is_saved=abi.sp_is_saved,

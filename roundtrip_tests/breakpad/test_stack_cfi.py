@@ -33,6 +33,12 @@ START = row(0, sp(8), RA)
 WINDOW = {(f"%{name}{index % 8}", f"c{8 * index:+d}") for index, name in enumerate("l" * 8 + "i" * 8)}
 
 
+# Without a rule in call frame information SP is the CFA, on s390x the CFA - 160 (its ELF ABI). STACK CFI without a rule
+# for SP: the CFA.
+DEFAULT_SP = {"s390x": "v-160"}
+WITHOUT_RECORD = ".cfa 0 +"
+
+
 def agrees(text: str, frames: list[Frame], table: UnwindTable) -> int:
     """How many rows of readelf's were compared, each with the rules in force there."""
     found = sorted(ranges(text), key=lambda one: one.start)
@@ -41,6 +47,7 @@ def agrees(text: str, frames: list[Frame], table: UnwindTable) -> int:
     numbers = {name: number for number, name in names.items()}
     functions = table.functions
     columns = dict(zip(functions.start.tolist(), functions.return_column.tolist(), strict=True))
+    stack_pointer = table.architecture.stack_pointer
     compared = 0
     for frame in frames:
         column = columns[frame.start]
@@ -49,11 +56,13 @@ def agrees(text: str, frames: list[Frame], table: UnwindTable) -> int:
             rules = found[place].at(pc - table.load_address)
             assert pc - table.load_address < found[place].end
             said = {register: rule for register, rule in registers if rule != "s"}
+            said.setdefault(stack_pointer, DEFAULT_SP.get(table.architecture.name, "v+0"))
             # readelf's `u` means no rule, or that the value is lost.
             nothing = "exp" if names[column] in ("$eip", "$rip") or rules[".ra"] == "0" else f"r{column}"
             expected = {".cfa": cfa, ".ra": said.pop(column, nothing)}
             expected |= {names[register]: rule for register, rule in said.items() if register in names}
             kept = {name: rule for name, rule in rules.items() if rule not in (name, ".undef")}
+            kept.setdefault(names[stack_pointer], WITHOUT_RECORD)
             ours = {name: as_readelf(rule, numbers) for name, rule in kept.items()}
             if table.architecture.name == "sparc64":
                 ours = {name: rule for name, rule in ours.items() if (name, rule) not in WINDOW}

@@ -61,7 +61,22 @@ def test_a_table_that_can_be_said_comes_back(architecture: Architecture, data: D
     table = data.draw(sayable_tables(architecture))
     text, refusals = to_stack_cfi(table)
     assert len(refusals) == 0
-    assert by_pc(from_stack_cfi(text, architecture.name)).differences(by_pc(table)) == []
+    assert by_pc(from_stack_cfi(text, architecture.name)).differences(by_pc(with_sp(table))) == []
+
+
+def with_sp(table: UnwindTable) -> UnwindTable:
+    """The table with SP as STACK CFI has it: never without a rule on s390x, and none for the CFA elsewhere."""
+    number, implied = table.architecture.stack_pointer, -160 if table.architecture.name == "s390x" else 0
+
+    def row_with_sp(row: Row) -> Row:
+        rules = {rule.register: rule for rule in row.registers}
+        sp = rules.setdefault(number, RegisterRule(number, RuleKind.VAL_OFFSET, implied))
+        if implied == 0 and sp == (number, RuleKind.VAL_OFFSET, 0):
+            del rules[number]
+        return replace(row, registers=tuple(sorted(rules.values())))
+
+    functions = [replace(one, rows=tuple(map(row_with_sp, one.rows))) for one in table]
+    return table_of(table.architecture, functions)
 
 
 @EVERY

@@ -148,13 +148,15 @@ def test_section_of_s390x_as_records() -> None:
 def test_section_of_s390x_is_read() -> None:
     first, second = from_sframe(S390X, 0x100000)
     assert (first.start, first.size, second.start, second.size) == (0xFF000, 0x40, 0x101000, 0x10000)
+    # SP = CFA + SFRAME_S390X_SP_VAL_OFFSET.
+    r15 = RegisterRule(15, RuleKind.VAL_OFFSET, -160)
     assert first.rows == (
-        row(0, on(15, 160)),
-        row(6, on(15, 160), RegisterRule(11, RuleKind.REGISTER, 16), RegisterRule(14, RuleKind.REGISTER, 17)),
-        row(16, on(15, 320), at(11, -72), at(14, -48)),
-        row(32, on(11, 320), at(11, -72)),
+        row(0, on(15, 160), r15),
+        row(6, on(15, 160), RegisterRule(11, RuleKind.REGISTER, 16), RegisterRule(14, RuleKind.REGISTER, 17), r15),
+        row(16, on(15, 320), at(11, -72), at(14, -48), r15),
+        row(32, on(11, 320), at(11, -72), r15),
     )
-    assert second.rows == (row(0, on(15, 524448)),)
+    assert second.rows == (row(0, on(15, 524448), r15),)
 
 
 @pytest.mark.usefixtures("kernels")

@@ -41,8 +41,8 @@ def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> Unwin
     """The table from the STACK CFI records of a text, which may be a whole symbol file: other records are ignored.
 
     Addresses are relative to `load_address`. A register without a rule, or whose rule is its own name, has no rule in
-    the table. Raises ParseError, whose record names the line, and BuildError if the architecture is unknown or Breakpad
-    has no names for its registers.
+    the table; SP without a rule is the CFA. Raises ParseError, whose record names the line, and BuildError if the
+    architecture is unknown or Breakpad has no names for its registers.
     """
     architecture = architecture_named(arch, SOURCE)
     registers = {name: number for number, name in breakpad_names(architecture).items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED
-from ...arch.table import Architecture, assembler_of
+from ...arch.table import Architecture, assembler_of, unwind_registers
 from ...rules import CfaKind, RuleKind
 from ...table.model import CfaRule, RegisterRule, Row
 from ..postfix.to_dwarf import PostfixError, expression_of
@@ -37,6 +37,13 @@ def row_of_rules(
             raise PostfixError(f"{name}: {error}") from error
         if found is not None:
             registers[number] = found
+    stack_pointer = unwind_registers(architecture).sp
+    # Without a rule SP is the CFA: no rule in the table where that is the ABI's default, too.
+    is_cfa = RegisterRule(stack_pointer, RuleKind.VAL_OFFSET, 0)
+    if cfa.kind is not CfaKind.NONE:
+        registers.setdefault(stack_pointer, is_cfa)
+    if architecture.caller_sp_offset == 0 and registers.get(stack_pointer) == is_cfa:
+        del registers[stack_pointer]
     return Row(0, cfa, tuple(sorted(registers.values())))
 
 
@@ -60,8 +67,11 @@ def _rule(
         case [name] if name in numbers:
             if numbers[name] != number:
                 return RegisterRule(number, RuleKind.REGISTER, numbers[name])
-            # Where calls push the return address, the absence of a rule would make it undefined.
-            return RegisterRule(number, RuleKind.SAME_VALUE) if is_ra and is_pushed else None
+            # Without a rule SP is the CFA, and a return address that calls push is undefined.
+            needs_rule = number == architecture.stack_pointer or (is_ra and is_pushed)
+            return RegisterRule(number, RuleKind.SAME_VALUE) if needs_rule else None
+        case [name] if name == CFA_NAME:
+            return RegisterRule(number, RuleKind.VAL_OFFSET, 0)
         case [name, "^"] if name == CFA_NAME:
             return RegisterRule(number, RuleKind.OFFSET, 0)
         case [name, offset, "+", "^"] if name == CFA_NAME and _is_number(offset):
@@ -70,6 +80,8 @@ def _rule(
             return RegisterRule(number, RuleKind.VAL_OFFSET, int(offset))
         case [name, offset, "-", "^"] if name == CFA_NAME and offset.isdecimal():
             return RegisterRule(number, RuleKind.OFFSET, -int(offset))
+        case [name, offset, "-"] if name == CFA_NAME and offset.isdecimal():
+            return RegisterRule(number, RuleKind.VAL_OFFSET, -int(offset))
     is_memory = words[-1] == "^"
     kind = RuleKind.EXPRESSION if is_memory else RuleKind.VAL_EXPRESSION
     value = words[:-1] if is_memory else words

@@ -1,7 +1,8 @@
 """Rows as rules of STACK CFI records (Breakpad, docs/symbol_files.md, STACK CFI records).
 
 Strategy: each distinct register rule is formatted once; a distinct row is the set of its formatted rules. A rule that
-cannot be expressed differs from one that was never given: the rule before it must be withdrawn.
+cannot be expressed differs from one that was never given: the rule before it must be withdrawn. SP always has a rule:
+without one its value is the CFA (Breakpad, STACK CFI), which is not the ABI's default everywhere.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED
-from ...arch.table import assembler_of, breakpad_names
+from ...arch.table import assembler_of, breakpad_names, unwind_registers
 from ...refusals import Reason
 from ...rules import CfaKind, RuleKind
 from ...table.distinct import Contents
 from ...table.model import CfaRule, RegisterRule, UnwindTable
 from ..postfix.from_dwarf import postfix_of
 
+CFA_OFFSET = f"{CFA_NAME} {{}} +"
 OUTERMOST = "0"  # a caller at an address below 4096 ends Breakpad's walk
 
 # Placeholder for the colon after a register name, so that sorting rules sorts them by name: no name contains it, and
@@ -34,7 +36,7 @@ def rule_text(name: str, expression: str) -> str:
 class RowWords:
     """The rules of a row: their `words`, the `lost` registers, and the `names` of all registers with a rule or lost.
 
-    The value of a lost register cannot be recovered.
+    The value of a lost register cannot be recovered. SP is never lost: its rule is then `.undef`.
     """
 
     words: frozenset[str]
@@ -57,6 +59,9 @@ class RowEncoder:
         self.byte_order = table.byte_order
         self.contents = contents
         self.names = breakpad_names(table.architecture)
+        self.stack_pointer = self.names[unwind_registers(table.architecture).sp]
+        # In force without a record: an INIT leaves it out.
+        self.implied = rule_text(self.stack_pointer, CFA_OFFSET.format(0))
         # All rules of the table, by return address column.
         self._rules: dict[int, list[_Rule | Reason | None]] = {}
         self._cfas: dict[CfaRule, str | Reason] = {}
@@ -87,6 +92,9 @@ class RowEncoder:
                 return Reason.RA_RULE
             names.append(RA_NAME)
             words.append(rule_text(RA_NAME, default))
+        if self.stack_pointer not in names:
+            names.append(self.stack_pointer)
+            words.append(rule_text(self.stack_pointer, CFA_OFFSET.format(self.architecture.caller_sp_offset)))
         return RowWords(frozenset(words), frozenset(names), frozenset(lost))
 
     def _rule(self, rule: RegisterRule, return_column: int) -> _Rule | Reason | None:
@@ -97,6 +105,8 @@ class RowEncoder:
         if rule.register not in self.names or rule.kind is RuleKind.UNSPECIFIED:
             return None
         name, expression = self.names[rule.register], self._expression(rule)
+        if name == self.stack_pointer:
+            return _Rule(name, rule_text(name, UNDEFINED if expression is None else expression))
         if expression == name:
             # The register keeps its value, as without a rule; `name: name` only ends another rule.
             return None
@@ -121,9 +131,9 @@ class RowEncoder:
         """The expression of a register's rule; None if the value is lost or the language cannot express the rule."""
         match rule.kind, rule.value:
             case RuleKind.OFFSET, int(offset):
-                return f"{CFA_NAME} {offset} + ^"
+                return f"{CFA_OFFSET.format(offset)} ^"
             case RuleKind.VAL_OFFSET, int(offset):
-                return f"{CFA_NAME} {offset} +"
+                return CFA_OFFSET.format(offset)
             case RuleKind.REGISTER, int(register):
                 return self.names.get(register)
             case RuleKind.SAME_VALUE, _:

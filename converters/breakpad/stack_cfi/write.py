@@ -164,21 +164,24 @@ def _rows_and_steps(
     earlier, sets = _mentioned_earlier(content, before, rules)
     step, at = number_distinct(((before + 1) * len(rules) + content) * len(sets) + earlier)
     mentioned = [sets[number] for number in np.broadcast_to(earlier, len(content))[at].tolist()]
-    steps = _steps(rules, before[at].tolist(), content[at].tolist(), mentioned)
+    steps = _steps(rules, before[at].tolist(), content[at].tolist(), mentioned, encoder.implied)
     return _RowRuns(first, table.rows.offset[row], step, reasons[content]), steps
 
 
 def _steps(
-    rules: list[RowWords | Reason], before: list[int], content: list[int], earlier: list[frozenset[str]]
+    rules: list[RowWords | Reason], before: list[int], content: list[int], earlier: list[frozenset[str]], implied: str
 ) -> _Steps:
-    """The kind and text of each step from a row `before` (-1: from nothing) to `content`: indices of `rules`."""
+    """The kind and text of each step from a row `before` (-1: from nothing) to `content`: indices of `rules`.
+
+    `implied`: the rule in force without a record.
+    """
     kinds, lines = [], []
     for old, new, mentioned in zip(before, content, earlier, strict=True):
         after, former = rules[new], rules[old]
         if isinstance(after, Reason):
             kind, words = TextRow.SKIPPED, []
         elif old < 0 or isinstance(former, Reason):
-            kind, words = TextRow.INIT, list(after.words)
+            kind, words = TextRow.INIT, list(after.words - {implied})
         else:
             words = changed_words(former, after, mentioned)
             kind = TextRow.DELTA if words else TextRow.SAME
