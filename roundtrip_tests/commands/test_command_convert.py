@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from unwindkit import BuildError, by_pc, from_sframe, project_sframe, read_elf, to_sframe
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.refusals import Refusals
+from unwindkit.converters.rules import RuleKind
 from unwindkit.converters.table.cut import trim
-from unwindkit.converters.table.model import UnwindTable, table_of
+from unwindkit.converters.table.model import RegisterRule, UnwindTable, table_of
 from unwindkit.jobs.sources import SOURCES
 from unwindkit.schemas import engine, strategies
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
@@ -181,7 +182,8 @@ def test_raw_call_frame_information(folder: Path, source: str, pointer: str) -> 
 @pytest.mark.parametrize(("machine", "name"), [(62, "x86_64"), (183, "aarch64"), (183, "aarch64_be"), (22, "s390x")])
 def test_section_of_an_elf_file_of_any_architecture(tmp_path: Path, machine: int, name: str) -> None:
     architecture = ARCHITECTURES[name]
-    saved = (SAVED_RA,) if name == "x86_64" else ()
+    sp_of_caller = RegisterRule(15, RuleKind.VAL_OFFSET, -160)  # SFRAME_S390X_SP_VAL_OFFSET
+    saved = {"x86_64": (SAVED_RA,), "s390x": (sp_of_caller,)}.get(name, ())
     rows = (row(0, sp(160)._replace(register=architecture.stack_pointer), *saved),)
     one = function(0x1000, 0x20, *rows)
     table = table_of(

@@ -149,7 +149,11 @@ def test_rules_of_other_architectures(tmp_path: Path) -> None:
     slots = Fde(0x1000, 16, (fre(0, 0), fre(4, 20, 0x21, 0x23), fre(8, 20, 0, -40)))
     path = shown(tmp_path / "s390x", section(slots, abi=S390X), S390X)
     done = unwindkit("find", path, *(hex(start + offset) for offset in (0, 4, 8)))
-    assert re.findall(r": (.*)", done.stdout) == ["cfa=sp+160", "cfa=sp+320 fp=r17 ra=r16", "cfa=sp+320 fp=c-40"]
+    assert re.findall(r": (.*)", done.stdout) == [
+        "cfa=sp+160 sp=v-160",
+        "cfa=sp+320 fp=r17 ra=r16 sp=v-160",
+        "cfa=sp+320 fp=c-40 sp=v-160",
+    ]
 
 
 def test_rules_of_every_kind(tmp_path: Path) -> None:

@@ -68,7 +68,10 @@ def _said(table: UnwindTable, number: int) -> tuple[int, ...]:
         return (0,) * len(FIELDS)
     architecture = table.architecture
     words: dict[int, Any] = {}
-    for rule in row.registers:
+    # No FRE has a word for SP: on s390x it is the CFA - 160.
+    sp_rules = [(15, RuleKind.VAL_OFFSET, -160)] if architecture.name == "s390x" else []
+    assert [rule for rule in row.registers if rule.register == architecture.stack_pointer] == sp_rules
+    for rule in row.registers[: len(row.registers) - len(sp_rules)]:
         assert rule.kind in (RuleKind.OFFSET, RuleKind.REGISTER)
         # A register in a slot of s390x: its number and a mark.
         words[rule.register] = int(rule.value) << 1 | 1 if rule.kind is RuleKind.REGISTER else rule.value

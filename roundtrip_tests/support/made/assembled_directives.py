@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from elftools.elf.elffile import ELFFile
 from unwindkit import Function, Refusals, UnwindTable, read_elf, to_directives
 from unwindkit.converters.elf.image import open_elf
 from unwindkit.converters.table.model import FunctionColumns, table_of
@@ -66,3 +67,21 @@ def in_order(table: UnwindTable) -> list[Function]:
     """Functions with their rows, in order of sections and addresses, without their origin."""
     found = (replace(function, origin=0) for function in table)
     return sorted(found, key=lambda function: (function.section, function.start, function.size))
+
+
+def assembled_section(folder: Path, text: bytes, target: Target) -> tuple[bytes, int, int]:
+    """The `.eh_frame` that directives become: its bytes, its address, and the address of the code if starts in the
+    bytes are relative to it, because there is no linker for the target."""
+    source, made = folder / "section.s", folder / "section.o"
+    source.write_bytes(text)
+    run_oracle(target.program, *target.options, "--fatal-warnings", source, "-o", made, suite=target.suite)
+    address = re.findall(r"^/\* \.unwound: address (0x[0-9a-f]+) \*/$", text.decode(), re.MULTILINE)
+    if target.linker is None:
+        with made.open("rb") as file:
+            relocated = ELFFile(file).get_dwarf_info(relocate_dwarf_sections=True).eh_frame_sec.stream
+            return relocated.getvalue(), 0, int(address[0], 16)
+    script = folder / "section.ld"
+    script.write_text(SCRIPT.format(address=address[0]))
+    with linked(target, folder / "section", "-T", script, made).open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".eh_frame")
+        return section.data(), section["sh_addr"], 0
