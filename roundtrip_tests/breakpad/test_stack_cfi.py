@@ -24,6 +24,7 @@ from unwindkit.converters.table.model import CfaRule, Function, FunctionFlag, Re
 from ..cfi.test_cfi_reading import NAMED_LIBRARIES, libc
 from ..support.handmade import NO_CFA, at, octets, on, row, sp
 from ..support.real_files import REAL_FILES
+from ..support.stepping.machines import MACHINES
 from ..support.texts.frame_text import Frame, readelf_frames
 from ..support.texts.stack_cfi_text import Range, as_readelf, ranges, value_of
 
@@ -33,9 +34,7 @@ START = row(0, sp(8), RA)
 WINDOW = {(f"%{name}{index % 8}", f"c{8 * index:+d}") for index, name in enumerate("l" * 8 + "i" * 8)}
 
 
-# Without a rule in call frame information SP is the CFA, on s390x the CFA - 160 (its ELF ABI). STACK CFI without a rule
-# for SP: the CFA.
-DEFAULT_SP = {"s390x": "v-160"}
+# Breakpad's document: without a rule, the caller's SP is the CFA.
 WITHOUT_RECORD = ".cfa 0 +"
 
 
@@ -47,7 +46,7 @@ def agrees(text: str, frames: list[Frame], table: UnwindTable) -> int:
     numbers = {name: number for number, name in names.items()}
     functions = table.functions
     columns = dict(zip(functions.start.tolist(), functions.return_column.tolist(), strict=True))
-    stack_pointer = table.architecture.stack_pointer
+    machine = MACHINES[table.architecture.name]
     compared = 0
     for frame in frames:
         column = columns[frame.start]
@@ -56,13 +55,13 @@ def agrees(text: str, frames: list[Frame], table: UnwindTable) -> int:
             rules = found[place].at(pc - table.load_address)
             assert pc - table.load_address < found[place].end
             said = {register: rule for register, rule in registers if rule != "s"}
-            said.setdefault(stack_pointer, DEFAULT_SP.get(table.architecture.name, "v+0"))
+            said.setdefault(machine.sp, f"v{-machine.bias:+}")
             # readelf's `u` means no rule, or that the value is lost.
             nothing = "exp" if names[column] in ("$eip", "$rip") or rules[".ra"] == "0" else f"r{column}"
             expected = {".cfa": cfa, ".ra": said.pop(column, nothing)}
             expected |= {names[register]: rule for register, rule in said.items() if register in names}
             kept = {name: rule for name, rule in rules.items() if rule not in (name, ".undef")}
-            kept.setdefault(names[stack_pointer], WITHOUT_RECORD)
+            kept.setdefault(names[machine.sp], WITHOUT_RECORD)
             ours = {name: as_readelf(rule, numbers) for name, rule in kept.items()}
             if table.architecture.name == "sparc64":
                 ours = {name: rule for name, rule in ours.items() if (name, rule) not in WINDOW}

@@ -19,7 +19,7 @@ from unwindkit.converters.rules import CfaKind, RuleKind
 from unwindkit.converters.table.model import CfaRule, Function, RegisterRule, Row, UnwindTable, table_of
 
 from ..support.real_files import REAL_FILES
-from ..support.tables import OFFSETS, rich_tables
+from ..support.tables import OFFSETS, rich_tables, with_sp
 
 NAMED = [architecture for architecture in ARCHITECTURES.values() if architecture.breakpad_registers is not None]
 EVERY = pytest.mark.parametrize("architecture", NAMED, ids=lambda one: one.name)
@@ -62,21 +62,6 @@ def test_a_table_that_can_be_said_comes_back(architecture: Architecture, data: D
     text, refusals = to_stack_cfi(table)
     assert len(refusals) == 0
     assert by_pc(from_stack_cfi(text, architecture.name)).differences(by_pc(with_sp(table))) == []
-
-
-def with_sp(table: UnwindTable) -> UnwindTable:
-    """The table with SP as STACK CFI has it: never without a rule on s390x, and none for the CFA elsewhere."""
-    number, implied = table.architecture.stack_pointer, -160 if table.architecture.name == "s390x" else 0
-
-    def row_with_sp(row: Row) -> Row:
-        rules = {rule.register: rule for rule in row.registers}
-        sp = rules.setdefault(number, RegisterRule(number, RuleKind.VAL_OFFSET, implied))
-        if implied == 0 and sp == (number, RuleKind.VAL_OFFSET, 0):
-            del rules[number]
-        return replace(row, registers=tuple(sorted(rules.values())))
-
-    functions = [replace(one, rows=tuple(map(row_with_sp, one.rows))) for one in table]
-    return table_of(table.architecture, functions)
 
 
 @EVERY

@@ -16,6 +16,8 @@ from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.table.model import CfaRule, Function, FunctionFlag, RegisterRule, Row, UnwindTable, table_of
 from unwindkit.schemas.pointers import DW_EH_PE
 
+from .stepping.machines import MACHINES
+
 # Around the limits of every width that an encoder can choose.
 EDGES = [0, -8, 8, 16, -16, 160, 127, 128, -128, -129, 32767, 32768, -32768, -32769, 2**31 - 8, 2**31, -(2**31) - 8]
 OFFSETS = st.one_of(st.sampled_from(EDGES), st.integers(-40, 40).map(lambda n: 8 * n), st.integers(-(2**33), 2**33))
@@ -181,6 +183,22 @@ def rich_tables(draw: DrawFn, architecture: Architecture) -> UnwindTable:
         found.append(draw_returning_function(draw, architecture, address, pool))
         address += found[-1].size + 16 * draw(EITHER)
     return table_of(architecture, found)
+
+
+def with_sp(table: UnwindTable) -> UnwindTable:
+    """The table with SP as in STACK CFI: a rule wherever the CFA is not the caller's SP, and elsewhere none for it."""
+    machine = MACHINES[table.architecture.name]
+    number, implied = machine.sp, -machine.bias
+
+    def row_with_sp(row: Row) -> Row:
+        rules = {rule.register: rule for rule in row.registers}
+        sp = rules.setdefault(number, RegisterRule(number, RuleKind.VAL_OFFSET, implied))
+        if implied == 0 and sp == (number, RuleKind.VAL_OFFSET, 0):
+            del rules[number]
+        return replace(row, registers=tuple(sorted(rules.values())))
+
+    functions = [replace(one, rows=tuple(map(row_with_sp, one.rows))) for one in table]
+    return table_of(table.architecture, functions, table.byte_order)
 
 
 def telling_pcs(table: UnwindTable) -> list[int]:

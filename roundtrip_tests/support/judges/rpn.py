@@ -32,6 +32,14 @@ class Words:
         return value - (value >> self.bits - 1 << self.bits)
 
 
+WRAP = Words().wrap(-1)
+
+
+def signed(value: int) -> int:
+    """A 64-bit pattern as two's complement."""
+    return Words().signed(value)
+
+
 def _compare(relation: Callable[[int, int], bool]) -> Callable[[int, int, Words], int]:
     return lambda former, top, words: int(relation(words.signed(former), words.signed(top)))
 
@@ -49,9 +57,7 @@ def _quotient(former: int, top: int, words: Words) -> int:
 # Former second value, former top.
 TWO: dict[int, Callable[[int, int, Words], int]] = {
     0x1A: _wrapped(operator.and_),
-    0x1B: _quotient,
     0x1C: _wrapped(operator.sub),
-    0x1D: _wrapped(operator.mod),
     0x1E: _wrapped(operator.mul),
     0x21: _wrapped(operator.or_),
     0x22: _wrapped(operator.add),
@@ -66,6 +72,7 @@ TWO: dict[int, Callable[[int, int, Words], int]] = {
     0x2D: _compare(operator.lt),
     0x2E: _compare(operator.ne),
 }
+DIVISIONS: dict[int, Callable[[int, int, Words], int]] = {0x1B: _quotient, 0x1D: _wrapped(operator.mod)}
 ONE: dict[int, Callable[[int, Words], int]] = {
     0x19: lambda top, words: abs(words.signed(top)),
     0x1F: lambda top, _: -top,
@@ -128,5 +135,5 @@ def run(
             stack.append(words.wrap(ONE[opcode](stack.pop(), words)))
         else:
             top, former = stack.pop(), stack.pop()
-            stack.append(words.wrap(TWO[opcode](former, top, words)))
+            stack.append(words.wrap((DIVISIONS if opcode in DIVISIONS else TWO)[opcode](former, top, words)))
     return stack[-1]

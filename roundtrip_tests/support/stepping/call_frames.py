@@ -184,7 +184,7 @@ class CallFrames:
         return 0
 
     def _pointer_size(self, encoding: int) -> int:
-        return {0: self.machine.word, 2: 2, 3: 4, 4: 8}[encoding & 7]
+        return {0: self.machine.pointer, 2: 2, 3: 4, 4: 8}[encoding & 7]
 
     def _fde(self, at: int, end: int, cie: _Cie) -> _Fde:
         encoding, size = cie.pointer_encoding, self._pointer_size(cie.pointer_encoding)
@@ -195,7 +195,7 @@ class CallFrames:
             raise ValueError(f"pointer encoding {encoding:#x}")
         else:
             start += self.origin
-        start &= (1 << 8 * self.machine.word) - 1
+        start &= (1 << 8 * self.machine.pointer) - 1
         span = self._number(at + size, size)
         at += 2 * size
         if cie.augmentation.startswith("z"):

@@ -24,13 +24,15 @@ def _series(prefix: str, count: int, first: int) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """DWARF register numbers. `pushes_ra`: a call saves the return address on the stack, in no register. `pc`: the
+    """DWARF register numbers. `word` is the size of a saved register, `address` that of an address if it is another.
+    `pushes_ra`: a call saves the return address on the stack, in no register. `pc`: the
     register that expressions read the PC from. `keeps_sp`: without a rule in DWARF, SP keeps its value. `saves_sp`:
     functions save SP with other registers, and the saved value is the caller's SP. `has_windows`:
     DW_CFA_GNU_window_save saves registers 16 to 31 from the CFA on. `names`: Breakpad's, empty if it has none."""
 
     name: str
     word: int
+    address: int = 0
     sp: int
     fp: int
     ra: int
@@ -45,6 +47,11 @@ class Machine:
     def words(self, order: Literal["little", "big"]) -> Words:
         """How its words are stored."""
         return Words(self.word, order)
+
+    @property
+    def pointer(self) -> int:
+        """The size of an address in bytes."""
+        return self.address or self.word
 
 
 # System V ABI for Intel386, figure 2.14.
@@ -70,12 +77,18 @@ _RISCV = _numbered(
 )
 # s390x ELF ABI 1.6: the floating-point registers are in this order.
 _S390X = _series("%r", 16, 0) | _numbered("%f0 %f2 %f4 %f6 %f1 %f3 %f5 %f7 %f8 %f10 %f12 %f14 %f9 %f11 %f13 %f15", 16)
+# LoongArch ELF ABI; SPARC ABI supplement: 32 general registers, window by window, and 32 floating-point ones.
+_LOONGARCH = _numbered("$zero $ra $tp $sp") | _series("$a", 8, 4) | _series("$t", 9, 12) | {21: "$r21", 22: "$fp"}
+_LOONGARCH |= _series("$s", 9, 23) | _series("$fa", 8, 32) | _series("$ft", 16, 40) | _series("$fs", 8, 56)
+_SPARC = _series("%g", 8, 0) | _series("%o", 8, 8) | _series("%l", 8, 16) | _series("%i", 8, 24) | _series("%f", 32, 32)
 
 MACHINES = {
     one.name: one
     for one in (
         Machine(name="x86", word=4, sp=4, fp=5, ra=8, pushes_ra=True, names=_X86),
         Machine(name="x86_64", word=8, sp=7, fp=6, ra=16, pushes_ra=True, pc=16, names=_X86_64),
+        # x32: pointers have 4 bytes, but registers and their slots on the stack 8.
+        Machine(name="x32", word=8, address=4, sp=7, fp=6, ra=16, pushes_ra=True, pc=16, names=_X86_64),
         Machine(name="arm", word=4, sp=13, fp=11, ra=14, names=_ARM),
         Machine(name="aarch64", word=8, sp=31, fp=29, ra=30, names=_AARCH64),
         Machine(name="aarch64_be", word=8, sp=31, fp=29, ra=30, names=_AARCH64),
@@ -87,8 +100,8 @@ MACHINES = {
         Machine(name="riscv64", word=8, sp=2, fp=8, ra=1, names=_RISCV),
         # s390x ELF ABI 1.2.2: a frame has a register save area of 160 bytes below the CFA.
         Machine(name="s390x", word=8, sp=15, fp=11, ra=14, bias=160, keeps_sp=True, saves_sp=True, names=_S390X),
-        Machine(name="loongarch64", word=8, sp=3, fp=22, ra=1),
+        Machine(name="loongarch64", word=8, sp=3, fp=22, ra=1, names=_LOONGARCH),
         # The stack bias of the 64-bit SPARC ABI.
-        Machine(name="sparc64", word=8, sp=14, fp=30, ra=15, bias=2047, has_windows=True),
+        Machine(name="sparc64", word=8, sp=14, fp=30, ra=15, bias=2047, has_windows=True, names=_SPARC),
     )
 }
