@@ -28,7 +28,7 @@ from ..arch.table import unwind_registers
 from ..arrays import holds_any, starts_of
 from ..bulk_text import Pool, hexadecimal
 from ..table.lookup import ChosenPcs
-from .fres import Fres, abi_of, fres_of_blocks
+from .fres import MAX_WORDS, Fres, abi_of, fres_of_blocks
 from .section import SframeColumns, sframe_columns
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class _Location(NamedTuple):
 
 class _Row(NamedTuple):
     """The content of an FRE; without a CFA it marks an outermost frame. `ra_text`, readelf's text, distinguishes more
-    cases than `ra`.
+    cases than `ra`. `further` are the data words after those with a meaning.
     """
 
     cfa: _Location | None
@@ -94,6 +94,7 @@ class _Row(NamedTuple):
     ra: _Location | None
     ra_text: str
     signed: bool
+    further: tuple[int, ...] = ()
 
 
 def sframe_text(section: Section, at: ChosenPcs | None = None) -> Iterator[bytes]:
@@ -147,6 +148,8 @@ def sframe_json(section: Section, at: ChosenPcs | None = None) -> tuple[dict[str
     header: dict[str, Any] = {name: int(columns.header[name]) for name in columns.header.dtype.names or ()}
     header["flags"] = _flags(columns)
     header["abi_arch"] = abi_of(columns.architecture).abi_arch.name
+    if columns.auxiliary_header:
+        header["auxiliary_header"] = columns.auxiliary_header.hex()
     return {"section": section.name, "address": section.address} | header, _fdes_json(dump, _functions_at(dump, at))
 
 
@@ -203,13 +206,18 @@ def _plain_rows(columns: SframeColumns, fres: Fres) -> Iterator[_Row]:
         [_slot(word, is_there, has_register_slots) for word, is_there in zip(*(c.tolist() for c in slot), strict=True)]
         for slot in slots
     )
-    for base, offset, ra, fp, words, signed in zip(bases, offsets, *saved, counts, signs, strict=True):
+    known = MAX_WORDS if header["cfa_fixed_ra_offset"] == sframe.FIXED_OFFSET_INVALID else MAX_WORDS - 1
+    all_words = fres.words.tolist()
+    for base, offset, ra, fp, words, stored, signed in zip(
+        bases, offsets, *saved, counts, all_words, signs, strict=True
+    ):
         if header["cfa_fixed_ra_offset"] != sframe.FIXED_OFFSET_INVALID:
             ra_text = "f"
         else:
             # U: a padding word, since FP is saved and RA is not.
             ra_text = ra.text() if ra else "U" if words > 1 else "u"
-        yield _Row(_Location(_BASE[base], offset), fp, ra, ra_text, bool(signed))
+        further = tuple(stored[known:words])
+        yield _Row(_Location(_BASE[base], offset), fp, ra, ra_text, bool(signed), further)
 
 
 def _slot(word: int, is_there: bool, has_register_slots: bool) -> _Location | None:
@@ -354,4 +362,5 @@ def _fdes_json(dump: _Dump, indices: list[int]) -> Iterator[dict[str, Any]]:
 def _row_json(row: _Row) -> dict[str, Any]:
     """The content of an FRE. A location is None without a rule; the CFA is None in an outermost frame."""
     places = {"cfa": row.cfa, "fp": row.fp, "ra": row.ra}
-    return {name: place and place.json() for name, place in places.items()} | {"mangled_ra": row.signed}
+    found = {name: place and place.json() for name, place in places.items()} | {"mangled_ra": row.signed}
+    return found | {"further_words": list(row.further)} if row.further else found

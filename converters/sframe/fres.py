@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # Data words of an FRE: CFA, RA, FP; in a FLEX FDE, a pair of words for each.
 MAX_WORDS = 3
 MAX_FLEX_WORDS = 6
+# The text allows this many; those of ordinary FREs after the third have no meaning yet.
+ALLOWED_WORDS = bit_position(sframe.FreInfo, "fre_offset_count")[1]
 # Hostile FDEs can refer to the same bytes many times, from different starts. Sections with at most this many FREs are
 # read anyway; real sections that are larger repeat few bytes.
 FREE_ROWS = 1 << 20
@@ -129,21 +131,41 @@ def fres_of_blocks(
 ) -> Fres:
     """The FREs of the given blocks, in order; each must have `least` or more data words.
 
-    `ascending`: check also the order of start addresses, and the words of FLEX FREs. Raises ParseError.
+    `ascending`: check also the order of start addresses, and the words of FLEX FREs; else, for a dump, keep also the
+    words without a meaning. Raises ParseError.
     """
     total = int(blocks.count.sum())
     if total > max(FREE_ROWS, ROWS_PER_BYTE * len(fres)):
         reason = f"FDEs refer to {total} FREs in a sub-section of {len(fres)} bytes"
         raise ParseError(section, None, "header.num_fdes", reason)
-    found = Fres.zeros(total, MAX_FLEX_WORDS if blocks.is_flex.any() else MAX_WORDS)
+    found = _decode(section, fres, fres_offset, blocks, Fres.zeros(total, words_of(blocks.is_flex)), least, ascending)
+    if ascending:
+        check_words(section, found, lambda fre: _place_of(blocks, fre))
+    elif (found.bits("fre_offset_count") > found.words.shape[1]).any():
+        return _decode(section, fres, fres_offset, blocks, Fres.zeros(total, ALLOWED_WORDS), least, ascending)
+    return found
+
+
+def words_of(is_flex: NDArray[np.bool_]) -> int:
+    """The number of data words with a meaning that an FRE can have, in blocks that are FLEX or not."""
+    return MAX_FLEX_WORDS if is_flex.any() else MAX_WORDS
+
+
+def most_words(is_flex: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """The most data words that an FRE of each block may have."""
+    return np.where(is_flex, MAX_FLEX_WORDS, ALLOWED_WORDS).astype(np.uint8)
+
+
+def _decode(
+    section: Section, fres: memoryview, fres_offset: int, blocks: FreBlocks, found: Fres, least: int, ascending: bool
+) -> Fres:
+    """Fill in the FREs of the blocks. Raises ParseError."""
     reader = reader_of(section, fres)
-    stored = engine.sframe.fres.Blocks(*views(blocks.offset, blocks.count, blocks.width))
+    stored = engine.sframe.fres.Blocks(*views(blocks.offset, blocks.count, blocks.width, most_words(blocks.is_flex)))
     done = engine.sframe.fres.decode(reader, least, ascending, stored, found.for_kernels())
     if reader.fault:
         refuse(section, f"FDE[{blocks.fde[done]}].FRE", reader, fres_offset)
     found.is_flex[:] = np.repeat(blocks.is_flex, blocks.count)
-    if ascending:
-        check_words(section, found, lambda fre: _place_of(blocks, fre))
     return found
 
 
@@ -154,18 +176,17 @@ def _place_of(blocks: FreBlocks, fre: int) -> str:
 
 
 def check_words(section: Section, fres: Fres, place_of: Callable[[int], str]) -> None:
-    """Raise ParseError for an FRE with more words than its FDE's type allows, an incomplete pair, or a CFA without a
-    base register. `place_of` gives the name of an FRE by its index.
+    """Raise ParseError for a FLEX FRE with an incomplete pair, or with a CFA without a base register. `place_of` gives
+    the name of an FRE by its index.
     """
-    if fres.words.shape[1] <= MAX_WORDS:
-        return  # none is FLEX, and the kernel has refused FREs with more words
+    if not fres.is_flex.any():
+        return
     count = fres.bits("fre_offset_count")
     has_base = fres.words[:, 0] & sframe.CONTROL_REG > 0
     # An RA without a rule is a single word: the count is odd with it and even without.
     is_padded = fres.words[:, 2] == sframe.PADDING_WORD
     flex = fres.is_flex & (count > 0)
     for is_wrong, reason in (
-        (~fres.is_flex & (count > MAX_WORDS), f"more than {MAX_WORDS} data words in an FRE that is not FLEX"),
         (flex & (count == 1), "the FLEX FRE has no offset word for the CFA"),
         (flex & ~has_base, "the CFA has no base register"),
         (flex & (count > 2) & (is_padded != (count % 2 == 1)), "a control word has no offset word"),

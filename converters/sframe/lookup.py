@@ -17,7 +17,7 @@ from ..arrays import values_at
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
 from ..table.lookup import NOTHING, addresses
-from .fres import MAX_FLEX_WORDS, MAX_WORDS, Fres, check_words
+from .fres import Fres, check_words, most_words, words_of
 from .section import SframeColumns, check_columns, sframe_columns
 
 if TYPE_CHECKING:
@@ -80,10 +80,12 @@ def _scan(columns: SframeColumns, fde: NDArray[np.int64], target: NDArray[np.uin
     count = len(fde)
     found = np.zeros(count, np.uint8)
     # One more than look-ups: the kernel decodes one FRE past the end of each search.
-    fres = Fres.zeros(count + 1, MAX_FLEX_WORDS if columns.is_flex().any() else MAX_WORDS)
+    fres = Fres.zeros(count + 1, words_of(columns.is_flex()))
     reader = reader_of(columns.section, columns.fres)
     is_v3 = columns.version >= SFRAME_VERSION.V3
-    blocks = engine.sframe.fres.Blocks(*views(columns.fre_offset[fde], columns.num_fres[fde], columns.widths()[fde]))
+    asked = columns.blocks().select(fde)
+    most = most_words(asked.is_flex)
+    blocks = engine.sframe.fres.Blocks(*views(asked.offset, asked.count, asked.width, most))
     done = engine.sframe.find_fre.find(reader, not is_v3, blocks, *views(target, found), fres.for_kernels())
     if reader.fault:
         refuse(columns.section, f"FDE[{fde[done]}].FRE", reader, columns.fres_offset)

@@ -51,6 +51,11 @@ class SframeColumns:
         """The number of FDEs."""
         return len(self.start)
 
+    @property
+    def auxiliary_header(self) -> bytes:
+        """The bytes of the auxiliary header."""
+        return bytes(self.section.data[sframe.HEADER_SIZE :][: int(self.header["auxhdr_len"])])
+
     def bits(self, name: str) -> NDArray[np.uint8]:
         """One field of the FDE info word."""
         return _bits(self.info, _INFO_RECORDS[self.version], name)

@@ -17,7 +17,7 @@ from unwindkit import ParseError, by_pc, find_fres, from_sframe
 from unwindkit.converters.sframe.dump import sframe_json, sframe_text
 from unwindkit.schemas.section import ByteOrder, Section
 
-from ..support.handmade import NO_CFA, octets, on, place, row, starts
+from ..support.handmade import NO_CFA, at, octets, on, place, row, starts
 from ..support.oracles import run_oracle
 from ..support.wrapped import wrapped_section
 
@@ -226,12 +226,44 @@ def test_size_code_3(kind: Kind, read: Reader, info: str) -> None:
     assert error.reason == "3 is not a valid size of stack offsets"
 
 
-@EVERY_READER
-@pytest.mark.parametrize("count", [4, 15])
-def test_offset_count_above_3(kind: Kind, read: Reader, count: int) -> None:
-    error = refused(read, kind.section(fres=f"00 03 08  04 {count << 1 | 1:02x} {'10' * 15}"))
-    assert place(error) == (".sframe", kind.fres_offset() + 3, "FDE[0].FRE")
-    assert error.reason == "this version does not allow this number of data words"
+@pytest.mark.parametrize("count", [4, 6, 7, 15])
+@pytest.mark.parametrize(("size", "octet"), [(0, "f8"), (1, "f8ff"), (2, "f8ffffff")])
+def test_offsets_after_the_third_are_read_over(kind: Kind, count: int, size: int, octet: str) -> None:
+    """V2 allows up to 15 (The SFrame FRE Info Word): CFA, RA, FP, and what a future ABI may add. +0: CFA = SP + 8; +4:
+    CFA = SP - 8, RA and FP at CFA - 8; +8: CFA = SP + 16.
+    """
+    octet = octet if kind.order == "little" else octets(octet)[::-1].hex()
+    data = kind.section(Fde(count=3), fres=f"00 03 08  04 {size << 5 | count << 1 | 1:02x} {octet * count}  08 03 10")
+    (function,) = from_sframe(data)
+    assert function.rows == (SP8, row(4, on(31, -8), at(29, -8), at(30, -8)), row(8, on(31, 16)))
+    assert found(data, 0x1000, 0x1007, 0x1008) == [(0, 8), (0, -8), (0, 16)]
+    saved = {"offset": -8}
+    assert plain(data)[0]["fres"] == [
+        {"start_address": 0, **ordinary(8)},
+        {"start_address": 4, **ordinary(-8), "fp": saved, "ra": saved, "further_words": [-8] * (count - 3)},
+        {"start_address": 8, **ordinary(16)},
+    ]
+    # readelf 2.47 prints the same up to 6 offsets, and nothing sensible from the first FRE with more on.
+    assert printed(data) == [
+        *head(0, 0x1000, 16),
+        line(0x1000, "sp+8"),
+        f"    {0x1004:016x}  {'sp+-8':<10}{'c-8':<10}c-8",
+        line(0x1008, "sp+16"),
+    ]
+
+
+def test_json_has_the_flags_and_the_auxiliary_header(kind: Kind) -> None:
+    data = kind.section(flags=SORTED | 2, auxhdr_len=3)
+    data = data[:HEADER] + b"\x01\x02\xff" + data[HEADER:]
+    header, fdes = sframe_json(Section.of(".sframe", data))
+    assert (header["flags"], header["auxiliary_header"]) == (["FDE_SORTED", "FRAME_POINTER"], "0102ff")
+    assert [fde["func_start_address"] for fde in fdes] == [0x1000]
+    assert "auxiliary_header" not in sframe_json(Section.of(".sframe", kind.section()))[0]
+
+
+def ordinary(offset: int) -> dict[str, object]:
+    """The content of an FRE of one word, as in JSON."""
+    return {"cfa": {"register": "sp", "offset": offset}, "fp": None, "ra": None, "mangled_ra": False}
 
 
 @WHO_LOOKS_UP
@@ -364,6 +396,8 @@ PRINTED = {
     "FDEs that share FREs": ((Fde(), Fde(start=0x1010, offset=3, count=1)), FRES),
     "key B": ((Fde(info=0x20),), "00 83 08  04 87 10 f8 f0"),
     "padding for RA": ((Fde(),), "00 03 08  04 07 10 00 f0"),
+    "four offsets": ((Fde(),), "00 03 08  04 09 10 f8 f0 18"),
+    "six offsets": ((Fde(),), "00 03 08  04 0d 10 f8 f0 18 20 28"),
     "no FDEs": ((Fde(count=0),), FRES),
     "size above 2 GiB": ((Fde(size=0xFFFFFFF0),), FRES),
 }
@@ -374,7 +408,7 @@ PRINTED = {
 def test_what_is_no_fault_is_printed_as_readelf_prints_it(name: str, tmp_path: Path) -> None:
     fdes, fres = PRINTED[name]
     # Not included: an FRE past its function, on which readelf aborts.
-    data = Kind(2, "little").section(*fdes, fres=fres, flags=SORTED | 4)
+    data = Kind(2, "little").section(*fdes, fres=fres, flags=SORTED | 2 | 4)
     path = tmp_path / "wrapped"
     wrapped_section(path, data, 0x40000, 183, "little")
     ours = b"".join(sframe_text(Section.of(".sframe", data, 0x40000))).decode()

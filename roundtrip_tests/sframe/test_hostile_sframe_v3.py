@@ -154,10 +154,10 @@ CUT = "the record ends inside a value"
 WORDS_BEYOND = "this version does not allow this number of data words"
 FRES = [
     pytest.param(PLAIN, 44, "0300", 55, CUT, id="one FRE more than there is"),
-    # A start of 0x300, and 08 as the info byte.
-    pytest.param(PLAIN, 46, "01", 49, WORDS_BEYOND, id="wider starts than written"),
-    pytest.param(PLAIN, 50, "09", 49, WORDS_BEYOND, id="four words, DEFAULT"),
-    pytest.param(PLAIN, 50, "1f", 49, WORDS_BEYOND, id="fifteen words, DEFAULT"),
+    # A start of 0x300, and 08 as the info byte: four words, three of which are there.
+    pytest.param(PLAIN, 46, "01", 49, CUT, id="wider starts than written"),
+    pytest.param(PLAIN, 50, "09", 55, CUT, id="four words, which take the next FRE's bytes, DEFAULT"),
+    pytest.param(PLAIN, 50, "1f", 49, CUT, id="fifteen words, DEFAULT"),
     pytest.param(FLEX, 54, "0e", 53, WORDS_BEYOND, id="seven words, FLEX"),
     pytest.param(FLEX, 54, "1e", 53, WORDS_BEYOND, id="fifteen words, FLEX"),
     pytest.param(PLAIN, 50, "63", 49, "3 is not a valid size of stack offsets", id="size 3"),
@@ -184,14 +184,11 @@ def test_starts_that_do_not_ascend(where: int, text: str) -> None:
 
 
 FLEXIBLE = "0100 00 01 00 00 04 39 08"
-FOUR = "more than 3 data words in an FRE that is not FLEX"
 ALONE = "the FLEX FRE has no offset word for the CFA"
 NO_OFFSET = "a control word has no offset word"
 NO_BASE = "the CFA has no base register"
 # Attributes and FRE whose words the FDE's type has no meaning for; behind them stands a flexible FDE that is right.
 WORDS = [
-    pytest.param("0100 00 00 00  00 08 08 f0 f8 f0", FOUR, id="DEFAULT, four"),
-    pytest.param("0100 00 00 00  00 0d 08 f0 f8 f0 01 01", FOUR, id="DEFAULT, six"),
     pytest.param("0100 00 01 00  00 02 51", ALONE, id="FLEX, one"),
     pytest.param("0100 00 01 00  00 04 02 f8", NO_BASE, id="CFA from itself, in memory"),
     pytest.param("0100 00 01 00  00 04 00 f8", NO_BASE, id="CFA from itself"),
@@ -215,6 +212,15 @@ def test_flexible_function_beside_a_good_one_is_good() -> None:
     assert [(function.start, function.rows) for function in from_sframe(data)] == [
         (start, (row(0, sp(8), at(16, -8)),)) for start in (0x1000, 0x1010)
     ]
+
+
+@pytest.mark.parametrize("body", ["0100 00 00 00  00 09 08 f0 f8 f0", "0100 00 00 00  00 0d 08 f0 f8 f0 01 01"])
+def test_words_after_those_with_a_meaning_are_read_over(body: str) -> None:
+    """Four and six words, DEFAULT: the CFA, FP, and others; the function after it has pairs."""
+    first, second = from_sframe(beside_flexible(body))
+    assert first.rows == (row(0, sp(8), at(6, -16), at(16, -8)),)
+    assert second.rows == (row(0, sp(8), at(16, -8)),)
+    assert find_fres(beside_flexible(body), [0x1000]).fres.words[0, :2].tolist() == [8, -16]
 
 
 @pytest.mark.parametrize(("body", "reason"), WORDS)

@@ -187,7 +187,7 @@ def test_what_no_pc_can_be_looked_up_by_is_refused_whatever_is_asked(
     [
         ("63", 71, "3 is not a valid size of stack offsets"),
         ("01", 71, "this version does not allow this number of data words"),
-        ("09", 71, "this version does not allow this number of data words"),
+        ("09", 71, "the record ends inside a value"),
         ("43", 71, "the record ends inside a value"),
     ],
 )

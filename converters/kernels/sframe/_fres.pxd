@@ -33,6 +33,7 @@ cdef class Blocks:
     cdef ConstI64 offset
     cdef ConstI64 count
     cdef ConstU8 start_size
+    cdef ConstU8 most
 
 
 @cython.final
@@ -42,4 +43,4 @@ cdef class Fres:
     cdef I32_2D words
 
     cdef void copy(self, long long source, long long to) noexcept
-    cdef void read(self, Reader reader, int start_size, int minimum, long long index) noexcept
+    cdef void read(self, Reader reader, int start_size, int minimum, int most, long long index) noexcept

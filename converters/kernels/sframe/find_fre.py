@@ -37,7 +37,7 @@ def find(
         found[block] = 0
         for _index in range(blocks.count[block]):
             at = reader.offset
-            fres.read(reader, blocks.start_size[block], minimum, last)
+            fres.read(reader, blocks.start_size[block], minimum, blocks.most[block], last)
             if reader.fault:
                 reader.offset = at
                 return block

@@ -172,18 +172,21 @@ def encode(
 @cython.final
 @cython.cclass
 class Blocks:
-    """Blocks of FREs to read: the offset of each, its number of FREs, and the bytes of their start addresses."""
+    """Blocks of FREs to read: the offset of each, its number of FREs, the bytes of their start addresses, and the most
+    words that one may have."""
 
-    def __init__(self, offset: ConstI64, count: ConstI64, start_size: ConstU8) -> None:
+    def __init__(self, offset: ConstI64, count: ConstI64, start_size: ConstU8, most: ConstU8) -> None:
         self.offset = offset
         self.count = count
         self.start_size = start_size
+        self.most = most
 
 
 @cython.final
 @cython.cclass
 class Fres:
-    """FREs as stored: start address, info byte and words, which are 0 where an FRE has no more."""
+    """FREs as stored: start address, info byte and words, which are 0 where an FRE has no more; words without a column
+    are read over."""
 
     def __init__(self, start: U64, info: U8, words: I32_2D) -> None:
         self.start = start
@@ -198,8 +201,15 @@ class Fres:
         for word in range(self.words.shape[1]):
             self.words[to, word] = self.words[source, word]
 
-    def read(self, reader: Reader, start_size: cython.int, minimum: cython.int, index: cython.longlong) -> None:
-        """Read one FRE, of `minimum` words or more."""
+    def read(
+        self,
+        reader: Reader,
+        start_size: cython.int,
+        minimum: cython.int,
+        most: cython.int,
+        index: cython.longlong,
+    ) -> None:
+        """Read one FRE, of `minimum` up to `most` words."""
         value: cython.longlong
         word: cython.int
         count: cython.int
@@ -215,7 +225,7 @@ class Fres:
         if size > SIZE_4B:
             reader.fault = BAD_OFFSET_SIZE
             return
-        if count < minimum or count > self.words.shape[1]:
+        if count < minimum or count > most:
             reader.fault = BAD_OFFSET_COUNT
             return
         size = 1 << size
@@ -223,7 +233,8 @@ class Fres:
             value = cython.cast(cython.longlong, reader.fixed(size))
             if value >> (8 * size - 1):
                 value -= cython.cast(cython.longlong, 1) << 8 * size
-            self.words[index, word] = value
+            if word < self.words.shape[1]:
+                self.words[index, word] = value
 
 
 @cython.ccall
@@ -242,7 +253,7 @@ def decode(reader: Reader, minimum: cython.int, ascending: cython.int, blocks: B
         reader.offset = blocks.offset[block]
         for index in range(blocks.count[block]):
             at = reader.offset
-            fres.read(reader, blocks.start_size[block], minimum, count)
+            fres.read(reader, blocks.start_size[block], minimum, blocks.most[block], count)
             if ascending and index and not reader.fault and fres.start[count] <= fres.start[count - 1]:
                 reader.fault = FRES_DESCEND
             if reader.fault:
