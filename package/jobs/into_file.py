@@ -34,7 +34,7 @@ def table_for(image: ElfImage, table: UnwindTable, name: str, keep: bool) -> Tab
     """The functions of a table that belong into the section `name` of a linked file.
 
     With `keep` the file's own functions of that section win at each PC. Raises ParseError for a relocatable or
-    malformed file, BuildError for a table of another architecture.
+    malformed file, BuildError for a table of another architecture or without any function of the file.
     """
     refuse_relocatable(image)
     architecture = image.architecture
@@ -43,6 +43,9 @@ def table_for(image: ElfImage, table: UnwindTable, name: str, keep: bool) -> Tab
         raise BuildError(table.source, None, "architecture", f"{reason}, {image.byte_order}-endian")
     inside = is_code(image, table.functions.start)
     outside = int((~inside).sum())
+    if outside and outside == len(table):
+        reason = f"none is in an executable section of {image.path}: the addresses are wrong"
+        raise BuildError(table.source, None, "functions", reason)
     chosen = table.select(inside) if outside else table
     if not keep or not image.named(name):
         return TableForFile(chosen, 0, outside)

@@ -20,7 +20,7 @@ from .tables import SHF, SHT, SectionHeader, Tables, read_tables
 
 FRAMES, HEADER = ".eh_frame", ".eh_frame_hdr"
 PT_GNU_EH_FRAME = 0x6474E550
-# The types of both sections: lld on x86-64 gives .eh_frame the second one (x86-64 psABI, Special Sections).
+# The types of both sections: gold gives those of x86-64 the second one (x86-64 psABI, Special Sections).
 SHT_PROGBITS, SHT_X86_64_UNWIND = 1, 0x70000001
 ALIGNMENT = 8
 HEADER_ALIGNMENT = 4
