@@ -33,8 +33,8 @@ class UnreadSection:
 class CodeCoverage:
     """`covered_bytes` of the `code_bytes`, those of the executable sections, are in the result; all call frame
     information of the file covers `described_bytes`. `unread` are, by name, its sections that were not read but cover
-    more, or could not be read. `outside_code` counts functions of `.debug_frame` that are left out because they are in
-    no executable section."""
+    more, or could not be read. `outside_code` counts functions that are left out because they are in no executable
+    section: linkers leave such in `.debug_frame`."""
 
     code_bytes: int
     covered_bytes: int

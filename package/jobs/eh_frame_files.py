@@ -30,14 +30,14 @@ class EhFrameReport(Placement, Coverage, FileReport):
     """What `write_eh_frame` did. Sizes in bytes.
 
     `written` is the size of the `.eh_frame`, `header_address` the address of its `.eh_frame_hdr`. Of the functions,
-    `kept` are those of the file's own `.eh_frame`. `outside` counts functions that were left out because they are in no
-    executable section.
+    `kept` are those of the file's own `.eh_frame`. `outside_code` counts functions that were left out because they are
+    in no executable section.
     """
 
     written: int
     header_address: int
     kept: int
-    outside: int
+    outside_code: int
 
 
 def write_eh_frame(
@@ -73,7 +73,7 @@ def write_eh_frame(
         moved=written.moved,
         passed_over=written.passed_over,
         kept=given.kept,
-        outside=given.outside,
+        outside_code=given.outside,
         **coverage(has_rest(given.table, refusals), refusals),
     )
 

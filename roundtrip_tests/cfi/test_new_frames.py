@@ -50,6 +50,9 @@ def test_an_exception_passes_a_frame_of_debug_frame(link: str, folder: Path, tmp
     assert output_of(out) == CAUGHT
     assert set(types_of(out)) == set(types_of(original)) | ({"SHT_PROGBITS"} if link != "-fuse-ld=gold" else set())
     assert by_pc(read_elf(out, FRAMES)) == by_pc(read_elf(original, "all"))
+    # Without a choice of the source, both sections are joined.
+    convert(original, tmp_path / "default", "eh_frame")
+    assert (tmp_path / "default").read_bytes() == out.read_bytes()
 
 
 @pytest.mark.parametrize("link", ["", "-static"])
@@ -101,7 +104,7 @@ def test_backtrace_in_a_file_without_frames(how: str, folder: Path, tmp_path: Pa
     assert [name for name, _ in headers(original)[1] if name == FRAMES] == [FRAMES] * (how == "no header")
     assert output_of(original) != WALKED
     report = convert(original, out, "eh_frame", source="debug_frame")
-    assert (report.converted, report.kept, report.outside) == (2, 0, 0)
+    assert (report.converted, report.kept, report.outside_code) == (2, 0, 0)
     assert output_of(out) == WALKED
     assert [one["p_type"] for one in headers(out)[0]].count("PT_GNU_EH_FRAME") == 1
     again = convert(out, tmp_path / "again", "eh_frame")

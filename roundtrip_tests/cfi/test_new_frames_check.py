@@ -50,7 +50,7 @@ def test_a_table_from_anywhere(folder: Path, tmp_path: Path) -> None:
     assert write_eh_frame(original, out, added).functions == len(added)
     assert by_pc(read_elf(out, FRAMES)) == by_pc(added)
     in_place = write_eh_frame(out, out, added)
-    assert (in_place.writer, in_place.kept, in_place.outside) == ("in place", 0, 0)
+    assert (in_place.writer, in_place.kept, in_place.outside_code) == ("in place", 0, 0)
 
 
 def test_tables_that_do_not_belong_to_the_file(folder: Path, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_tables_that_do_not_belong_to_the_file(folder: Path, tmp_path: Path) -> 
     assert not out.exists()
     some = replace(moved, functions=FunctionColumns.concatenate([functions, moved.functions]))
     report = write_eh_frame(original, out, some)
-    assert (report.functions, report.outside) == (len(table), len(table))
+    assert (report.functions, report.outside_code) == (len(table), len(table))
 
 
 def test_a_separate_debug_file(folder: Path, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_symbol_file_with_its_module(folder: Path, tmp_path: Path) -> None:
     with_frames = joined(original, tmp_path / "joined")
     unwindkit.write_breakpad(with_frames, symbols)
     report = convert(symbols, out, "eh_frame", source="breakpad", into=original, keep=True)
-    assert report.outside == 0
+    assert report.outside_code == 0
     assert output_of(out) == CAUGHT
     assert convert(symbols, tmp_path / "to", "sframe", source="breakpad", into=original).into == str(original)
     assert len(read_elf(tmp_path / "to", ".sframe")) > 0
