@@ -15,6 +15,7 @@ import numpy as np
 from ...schemas.line import DW_LNCT, VERSIONS
 from ...schemas.section import BuildError
 from ..arrays import group_numbers, ranks, starts_of
+from .lookup import join_path, paths_of
 from .table import OLD_DIRECTORY_CONTENTS, OLD_FILE_CONTENTS, LineTable, PathColumns, contents_bit
 
 if TYPE_CHECKING:
@@ -133,35 +134,19 @@ def _with_number_zero(table: LineTable, which: NDArray[np.int64]) -> LineTable:
 
 
 def _primary_files(table: LineTable, which: NDArray[np.int64], numbers: dict[bytes, int]) -> PathColumns:
-    """File 0 of units that do not list one: a copy of the file that DW_AT_name names, else of the first file."""
-    chosen = PathColumns.defaults(
-        len(which), path=np.full(len(which), numbers.setdefault(b"", len(numbers)), np.uint32)
-    )
+    """File 0 of units that do not list one: a copy of the file that DW_AT_name names, or else of the first file; if
+    there is no such file, DW_AT_name itself."""
+    whole, paths = paths_of(table)
+    known = {path: number for number, path in enumerate(paths)}
+    chosen = PathColumns.defaults(len(which))
     for index, unit in enumerate(which.tolist()):
         first, end = table.first_file[unit : unit + 2].tolist()
-        name = int(table.units.name[unit])
-        paths = table.files.path[first:end]
-        same = np.flatnonzero((paths == name) & (table.files.directory_index[first:end] == 0))
-        if name < 0 or len(same):
-            if end > first:
-                place = first + (int(same[0]) if len(same) else 0)
-                chosen.put(slice(index, index + 1), table.files.select(slice(place, place + 1)))
-            continue
-        named = _entry_named(table, unit, table.strings[name])
-        if named is None:
-            chosen.path[index] = name
+        name = table.name_of(unit)
+        wanted = known.get(join_path(table.comp_dir_of(unit), name), -1) if name else -1
+        same = np.flatnonzero(whole[first:end] == wanted)
+        if len(same) or (end > first and not name):
+            copied = first + (int(same[0]) if len(same) else 0)
+            chosen.put(slice(index, index + 1), table.files.select(slice(copied, copied + 1)))
         else:
-            chosen.put(slice(index, index + 1), table.files.select(slice(named, named + 1)))
+            chosen.path[index] = numbers.setdefault(name, len(numbers))
     return chosen
-
-
-def _entry_named(table: LineTable, unit: int, name: bytes) -> int | None:
-    """The index of the unit's file whose path and directory, joined, are `name`."""
-    directories = table.directories.path[table.first_directory[unit] : table.first_directory[unit + 1]].tolist()
-    for index in range(int(table.first_file[unit]), int(table.first_file[unit + 1])):
-        number = int(table.files.directory_index[index])
-        if 0 < number <= len(directories):
-            joined = table.strings[directories[number - 1]] + b"/" + table.strings[table.files.path[index]]
-            if joined == name:
-                return index
-    return None

@@ -11,7 +11,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from unwindkit.jobs.dump import DECODED, RAW, dump_lines
+from unwindkit import dump_lines
+from unwindkit.jobs.section_dumps import DECODED, RAW
 
 from ..judges.line_machine import Registers
 from ..oracles import OracleError, oracle_command, run_oracle
