@@ -31,6 +31,7 @@ _HOMES = {
         "converters.dwarf": "expressions",
         "converters.dwarf.units": "DebugUnits UnitAttributes",
         "converters.elf.debug_sections": "read_units",
+        "converters.elf.debug_files": "DebugFiles",
         "converters.elf.image": "ElfImage ElfSection open_elf",
         "converters.elf.symbols": "addresses_of_names",
         "converters.files.directives": "from_directives",
@@ -123,6 +124,7 @@ if TYPE_CHECKING:
     from .converters.dwarf import expressions as expressions
     from .converters.dwarf.units import DebugUnits as DebugUnits
     from .converters.dwarf.units import UnitAttributes as UnitAttributes
+    from .converters.elf.debug_files import DebugFiles as DebugFiles
     from .converters.elf.debug_sections import read_units as read_units
     from .converters.elf.image import ElfImage as ElfImage
     from .converters.elf.image import ElfSection as ElfSection

@@ -5,7 +5,9 @@ Strategy: symbols stay in columns until one name per address is chosen; only the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,13 +16,14 @@ from elftools.elf.enums import ENUM_ST_INFO_BIND
 from ...schemas.breakpad import Public
 from ...schemas.breakpad_files import build_lines
 from ..arrays import run_starts
-from ..elf.image import ElfImage
+from ..elf.image import ElfImage, ElfSection
 from ..elf.symbols import defined_functions, strings_of
 from .demangle import demangle_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+MAX_NAME_OFFSET = np.uint64(0xFFFFFFFF)
 # Characters that a line of text cannot hold.
 _UNPRINTABLE = str.maketrans("\0\r\n", "???")
 
@@ -45,15 +48,37 @@ class PublicSymbols:
 
 
 def public_symbols(image: ElfImage) -> PublicSymbols:
-    """The functions of `.symtab`, or of `.dynsym` without one. Raises ParseError for a malformed table."""
-    for kind in ("SHT_SYMTAB", "SHT_DYNSYM"):
-        for header in image.sections:
-            if header.type == kind and not header.is_nobits:
-                symbols, address = defined_functions(image, header)
-                strings = strings_of(image, header)
-                if len(symbols) and strings:
-                    return _choose_names(symbols, address, strings)
+    """The functions of `.symtab`, or of `.dynsym` without one. Raises ParseError for a malformed table.
+
+    The `.symtab` in a `.gnu_debugdata` lacks the functions of `.dynsym`: there it is both.
+    """
+    for headers in _table_choices(image):
+        tables = [(*defined_functions(image, header), strings_of(image, header)) for header in headers]
+        begins = [0, *accumulate(len(strings) for _, _, strings in tables)]
+        shifted = [_with_names_from(symbols, begin) for (symbols, _, _), begin in zip(tables, begins, strict=False)]
+        symbols, strings = np.concatenate(shifted), b"".join(strings for _, _, strings in tables)
+        if len(symbols) and strings:
+            return _choose_names(symbols, np.concatenate([address for _, address, _ in tables]), strings)
     return PublicSymbols.empty()
+
+
+def _table_choices(image: ElfImage) -> Iterator[list[ElfSection]]:
+    """The symbol tables to read together, the best choice first."""
+    static, dynamic = (
+        [one for one in image.sections if one.type == kind and not one.is_nobits]
+        for kind in ("SHT_SYMTAB", "SHT_DYNSYM")
+    )
+    for header in static:
+        part = image.part_of(header)
+        yield [header] if part is None or part.is_whole else [header, *dynamic]
+    yield from ([header] for header in dynamic)
+
+
+def _with_names_from(symbols: NDArray[np.void], begin: int) -> NDArray[np.void]:
+    """Symbols whose names are in a string table that starts at `begin` of a longer one."""
+    moved = symbols.copy()
+    moved["name"] = np.minimum(symbols["name"].astype(np.uint64) + np.uint64(begin), MAX_NAME_OFFSET)
+    return moved
 
 
 def _choose_names(symbols: NDArray[np.void], address: NDArray[np.uint64], strings: bytes) -> PublicSymbols:

@@ -12,6 +12,7 @@ from ...schemas.debug_info_roots import DEBUG_ABBREV, DEBUG_INFO
 from ...schemas.section import ParseError, Section
 from ..dwarf.unit_strings import LINE_STR, STR, STR_OFFSETS, StringSections
 from ..dwarf.units import NO_UNITS, DebugUnits, units_of_sections
+from .debug_files import BY_LINKS, SUPPLEMENTARY_STRINGS, DebugFiles, with_debug_file
 from .image import ElfImage, open_elf
 from .inputs import Input
 from .relocation import LaidOut, lay_out, relocate
@@ -19,12 +20,13 @@ from .relocation import LaidOut, lay_out, relocate
 GROUPED = (DEBUG_INFO, ".debug_macro")
 
 
-def read_units(path: Input) -> DebugUnits:
+def read_units(path: Input, debug: DebugFiles = BY_LINKS) -> DebugUnits:
     """The units of the `.debug_info` of an ELF file: a path, bytes in memory, or a binary stream.
 
-    Raises OSError, and ParseError if a section is malformed. A file without `.debug_info` has no units.
+    `debug` chooses its debug file. Raises OSError, and ParseError if a section is malformed. A file without
+    `.debug_info` has no units.
     """
-    return units_of_file(lay_out_debug(open_elf(path)))
+    return units_of_file(lay_out_debug(with_debug_file(open_elf(path), debug)))
 
 
 def lay_out_debug(image: ElfImage) -> LaidOut:
@@ -65,4 +67,5 @@ def units_of_file(laid: LaidOut) -> DebugUnits:
 
 def debug_strings(laid: LaidOut) -> StringSections:
     """The file's sections of strings."""
-    return StringSections(*(debug_section(laid, name) for name in (STR, LINE_STR, STR_OFFSETS)))
+    names = (STR, LINE_STR, STR_OFFSETS, SUPPLEMENTARY_STRINGS)
+    return StringSections(*(debug_section(laid, name) for name in names))

@@ -83,11 +83,25 @@ class ElfSection:
         return bool(self.flags & SH_FLAGS.SHF_EXECINSTR) and bool(self.flags & SH_FLAGS.SHF_ALLOC)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Sections of an image that are in another file, `path`, with these bytes: those from index `first_section` on.
+
+    `is_whole`: the other file has the symbols and debugging information that was stripped from this one.
+    """
+
+    path: str
+    data: memoryview
+    first_section: int
+    is_whole: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ElfImage:
     """An open ELF file. `type` is ET_..., `machine` EM_...; `loaded`: address and memory size of each PT_LOAD.
 
     A raw section and a symbol file are images, too, with one section, and the `type` RAW_SECTION or SYMBOL_FILE.
+    `parts` are files that some of the sections come from; `notes`, sentences about files that were not used.
     """
 
     path: str
@@ -98,6 +112,22 @@ class ElfImage:
     loaded: tuple[tuple[int, int], ...]
     sections: tuple[ElfSection, ...]
     data: memoryview
+    parts: tuple[Part, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def debug_file(self) -> str:
+        """The path of the separate debug file; "" if there is none."""
+        return next((part.path for part in self.parts if part.is_whole), "")
+
+    @property
+    def stored_size(self) -> int:
+        """The size in bytes of the file, and of those that parts come from: no content may be larger together."""
+        return len(self.data) + sum(len(part.data) for part in self.parts)
+
+    def part_of(self, header: ElfSection) -> Part | None:
+        """The part that a section is in; None for one of the file itself."""
+        return next((part for part in reversed(self.parts) if header.index >= part.first_section), None)
 
     @property
     def is_elf(self) -> bool:
@@ -140,7 +170,8 @@ class ElfImage:
             reason = "is NOBITS: this is a separate debug file; the stripped file has the bytes"
             raise ParseError(header.name, None, "sh_type", reason)
         raw, compressed = self._stored(header)
-        offset = header.file_offset if compressed is None and self.is_elf else None
+        is_here = compressed is None and self.is_elf and self.part_of(header) is None
+        offset = header.file_offset if is_here else None
         data = raw if compressed is None else decompress(compressed)
         order, size = self.byte_order, self.address_size
         return Section(header.name, data, header.address, offset, order, size, header.stored_name)
@@ -160,11 +191,12 @@ class ElfImage:
 
     def _stored(self, header: ElfSection) -> tuple[memoryview, CompressedBytes | None]:
         """The bytes of a section in the file, and how they are compressed, None if they are not. Raises ParseError."""
-        end = header.file_offset + header.size
-        if end > len(self.data):
-            reason = f"reaches to {end:#x} in a file of {len(self.data):#x} bytes"
+        part, end = self.part_of(header), header.file_offset + header.size
+        data = self.data if part is None else part.data
+        if end > len(data):
+            reason = f"reaches to {end:#x} in a file of {len(data):#x} bytes"
             raise ParseError(header.name, None, "sh_size", reason)
-        raw = self.data[header.file_offset : end]
+        raw = data[header.file_offset : end]
         if not header.is_compressed:
             return raw, None
         has_chdr = header.has_compression_header

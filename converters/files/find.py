@@ -15,6 +15,7 @@ import numpy as np
 from ...schemas.section import ParseError
 from ..arch.table import Architecture
 from ..arrays import values_at
+from ..elf.debug_files import BY_LINKS, DebugFiles
 from ..elf.image import ElfImage, ElfSection
 from ..elf.inputs import Input
 from ..elf.relocation import LaidOut, lay_out, relocate
@@ -41,7 +42,8 @@ class FoundRow:
     The function that contains the PC starts at `start` and has `size` bytes; without one, `size` is 0. `row` is None if
     the function has no row for the PC. The row's offset is relative to `start`, or to the start of each block of
     `repetition` bytes. `name` is the symbol that was given instead of the PC. In a relocatable file, PC and start are
-    offsets in the `section` of that name; `member` is the file in an archive. Both are "" for any other file.
+    offsets in the `section` of that name; `member` is the file in an archive; `file` is the debug file that the
+    source is in. They are "" for any other file.
     """
 
     pc: int
@@ -53,6 +55,7 @@ class FoundRow:
     name: str | None = None
     section: str = ""
     member: str = ""
+    file: str = ""
 
 
 def find_in_file(
@@ -62,8 +65,9 @@ def find_in_file(
     source: str | None = None,
     address: int = 0,
     architecture: str | None = None,
+    debug: DebugFiles = BY_LINKS,
 ) -> tuple[Architecture, tuple[FoundRow, ...]]:
-    """The row in force at each PC, from every unwind section of a file, PC by PC.
+    """The row in force at each PC, from every unwind section of a file and its debug file (`debug`), PC by PC.
 
     A PC may be the name of a function: that is its start, or the starts of all local functions of that name. In a
     relocatable file a PC is an offset in every section, SECTION+OFFSET one in sections of that name; what has no
@@ -75,7 +79,7 @@ def find_in_file(
     """
     wanted = list(pcs)
     found = _Found()
-    for part in open_parts(path, Raw(source, address, architecture)):
+    for part in open_parts(path, Raw(source, address, architecture), debug):
         if part.image is not None:
             names = _names_in(part.image, source)
             with naming_file(part.file if part.member else ""):
@@ -152,7 +156,8 @@ def _find_in_image(
 
 def _find(laid: LaidOut, header: ElfSection, pc: NDArray[np.uint64]) -> list[FoundRow]:
     """The row in force at each PC, from one section."""
-    section = relocate(laid, header)
+    section, part = relocate(laid, header), laid.image.part_of(header)
+    file = "" if part is None else part.path
     functions: SframeColumns | FunctionColumns
     if header.name == ".sframe" and len(section):
         at = fres_at(section, pc)
@@ -167,7 +172,15 @@ def _find(laid: LaidOut, header: ElfSection, pc: NDArray[np.uint64]) -> list[Fou
         function, row = found.function, found.row
     columns = (values_at(column, function, 0) for column in (functions.start, functions.size, functions.repetition))
     return [
-        FoundRow(one_pc, header.name, start, size, repetition, None if one_row == NOTHING else view.row(one_row))
+        FoundRow(
+            one_pc,
+            header.name,
+            start,
+            size,
+            repetition,
+            None if one_row == NOTHING else view.row(one_row),
+            file=file,
+        )
         for one_pc, one_row, start, size, repetition in zip(
             pc.tolist(), row.tolist(), *(column.tolist() for column in columns), strict=True
         )
@@ -214,6 +227,7 @@ def found_json(architecture: Architecture, found: FoundRow) -> dict[str, Any]:
         **({"section": found.section} if found.section else {}),
         **({"member": found.member} if found.member else {}),
         "source": found.source,
+        **({"file": found.file} if found.file else {}),
         "start": found.start if found.size else None,
         "size": found.size if found.size else None,
         "repetition": found.repetition,

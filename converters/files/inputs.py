@@ -19,6 +19,7 @@ from ...schemas.macros import MACRO_SECTIONS
 from ...schemas.section import BuildError, FormatError, ParseError, Section
 from ...schemas.sframe import SFRAME_MAGIC
 from ..arch.table import ARCHITECTURES, NAMES, Architecture, find_architecture
+from ..elf.debug_files import DebugFiles, refuse_debug_file, with_debug_file
 from ..elf.image import RAW_SECTION, SYMBOL_FILE, ElfImage, ElfSection, elf_of_mapping
 from ..elf.inputs import Input, input_name, map_input
 from .read_elf import STACK_CFI
@@ -67,23 +68,27 @@ def open_image(source: Input, raw: Raw = Raw()) -> ElfImage:
     return _image(input_name(source), map_input(source), raw)
 
 
-def open_parts(source: Input, raw: Raw = Raw()) -> Iterator[Part]:
-    """The image of an input, or those of an archive's members, in order.
+def open_parts(source: Input, raw: Raw = Raw(), debug: DebugFiles | None = None) -> Iterator[Part]:
+    """The image of an input, or those of an archive's members, in order; that of a linked file is joined with the file
+    that `debug` chooses.
 
     Raises as `open_image`; `file` of the error names the member.
     """
     _check(raw)
     name, mapping = input_name(source), map_input(source)
     if not is_archive(mapping[:8]):
-        yield Part(_image(name, mapping, raw), file=name)
+        image = _image(name, mapping, raw)
+        yield Part(image if debug is None else with_debug_file(image, debug), file=name)
         return
     _refuse_description(raw)
+    if debug is not None:
+        refuse_debug_file(debug)
     for member, file, contents in _contents(name, mapping):
-        image = None
+        one = None
         if contents is not None and contents[:4] == ELF_MAGIC:
             with naming_file(file):
-                image = elf_of_mapping(member, contents)
-        yield Part(image, member, file)
+                one = elf_of_mapping(member, contents)
+        yield Part(one, member, file)
 
 
 @contextmanager

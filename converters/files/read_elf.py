@@ -16,6 +16,7 @@ from ...schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from ...schemas.pointers import PointerBases
 from ...schemas.section import ParseError, Section
 from ..cfi.read import table_from_cfi
+from ..elf.debug_files import BY_LINKS, DebugFiles, with_debug_file
 from ..elf.image import ElfImage, open_elf
 from ..elf.inputs import Input
 from ..elf.relocation import LaidOut, lay_out, place_addresses, relocate
@@ -31,15 +32,16 @@ ALL = "all"
 STACK_CFI = "STACK CFI"  # in the place of a section's name: the records of a symbol file
 
 
-def read_elf(path: Input, section: str | None = None) -> UnwindTable:
+def read_elf(path: Input, section: str | None = None, debug: DebugFiles = BY_LINKS) -> UnwindTable:
     """The unwind table of an ELF file: a path, bytes in memory, or a binary stream.
 
     `section` names `.eh_frame`, `.debug_frame` or `.sframe`. None takes `.eh_frame`, or `.debug_frame` if that has no
     functions. "all" takes both: `.eh_frame` where it has a function, `.debug_frame` elsewhere. Several sections of the
-    same name are concatenated. In a relocatable file, the start of a function is relative to its `section`. Raises
-    OSError, and ParseError if the file has no such section, or a malformed one.
+    same name are concatenated. `debug` chooses the separate debug file, whose sections count as the file's own. In a
+    relocatable file, the start of a function is relative to its `section`. Raises OSError, and ParseError if the file
+    has no such section, or a malformed one.
     """
-    return table_of_image(open_elf(path), section)
+    return table_of_image(with_debug_file(open_elf(path), debug), section)
 
 
 def table_of_image(image: ElfImage, section: str | None = None) -> UnwindTable:
@@ -100,7 +102,7 @@ def _read(laid: LaidOut, name: str) -> UnwindTable:
     found = laid.image.named(name)
     if not found:
         raise ParseError(name, None, "", "the file has no such section")
-    if len(found) > 1 and sum(header.size for header in found) > len(laid.image.data):
+    if len(found) > 1 and sum(header.size for header in found) > laid.image.stored_size:
         raise ParseError(name, None, "section headers", f"{len(found)} sections together are larger than the file")
     return concatenate([table_of_section(laid.image, relocate(laid, header)) for header in found])
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import group_numbers, last_at_or_before, run_starts, values_at
+from ..elf.debug_files import BY_LINKS, DebugFiles
 from ..elf.inputs import Input
 from ..table.lookup import NOTHING, addresses, ranges_at
 from .read import read_lines
@@ -63,13 +64,13 @@ class LinesAt:
         return (self[index] for index in range(len(self)))
 
 
-def find_lines(source: LineTable | Input, pcs: ArrayLike) -> LinesAt:
+def find_lines(source: LineTable | Input, pcs: ArrayLike, debug: DebugFiles = BY_LINKS) -> LinesAt:
     """Whole path, line, column and discriminator of each PC, from a line table or an ELF file (as `read_lines`).
 
     PCs are absolute addresses of a linked file, in any order. Where sequences overlap, the one that starts first wins;
     of several rows at one address, the last. Raises as `read_lines`.
     """
-    table = source if isinstance(source, LineTable) else read_lines(source)
+    table = source if isinstance(source, LineTable) else read_lines(source, debug)
     row = _rows_at(table, addresses(pcs))
     number, paths = paths_of(table)
     path = values_at(number, values_at(table.file_numbers(), row, NOTHING), NOTHING)

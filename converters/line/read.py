@@ -20,6 +20,7 @@ from ..arrays import group_numbers, ranks, starts_of, starts_of_ends
 from ..dwarf.unit_strings import LINE_STR, STR, STRING_SECTIONS, string_at
 from ..dwarf.units import DebugUnits
 from ..elf.admission import only_section
+from ..elf.debug_files import BY_LINKS, SUPPLEMENTARY_STRINGS, DebugFiles, with_debug_file
 from ..elf.debug_sections import lay_out_debug, units_of_file
 from ..elf.image import ElfImage, open_elf
 from ..elf.inputs import Input
@@ -45,17 +46,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LINE = ".debug_line"
+PATH_SECTIONS = {**STRING_SECTIONS, DW_FORM.strp_sup: SUPPLEMENTARY_STRINGS}
 WORD = 8  # the size in bytes of the largest number
 NUMBERS = (DW_LNCT.directory_index, DW_LNCT.timestamp, DW_LNCT.size)
 
 
-def read_lines(path: Input) -> LineTable:
+def read_lines(path: Input, debug: DebugFiles = BY_LINKS) -> LineTable:
     """The line table of the `.debug_line` of an ELF file: a path, bytes in memory, or a binary stream.
 
-    Compilation directories and names of units are those of `.debug_info`. In a relocatable file, addresses are offsets
-    in their sections. Raises OSError, and ParseError if the section is missing or either is malformed.
+    `debug` chooses the debug file of a stripped file. Compilation directories and names of units are those of
+    `.debug_info`. In a relocatable file, addresses are offsets in their sections. Raises OSError, and ParseError if the
+    section is missing or either is malformed.
     """
-    return lines_of_image(open_elf(path))
+    return lines_of_image(with_debug_file(open_elf(path), debug))
 
 
 def from_debug_line(
@@ -90,7 +93,7 @@ def lines_of_file(laid: LaidOut, units: DebugUnits) -> LineTable:
 
 def string_sections(laid: LaidOut) -> dict[str, Section]:
     """The file's `.debug_line_str` and `.debug_str`, by name, as far as it has them."""
-    found = (header for name in (LINE_STR, STR) for header in laid.image.named(name)[:1])
+    found = (header for name in (LINE_STR, STR, SUPPLEMENTARY_STRINGS) for header in laid.image.named(name)[:1])
     return {header.name: laid.image.contents(header) for header in found if not header.is_nobits}
 
 
@@ -317,11 +320,11 @@ class _Paths:
                 spans = zip(start.tolist(), (start + size).tolist(), strict=True)
                 found[which] = [self.number_of(bytes(self.section.data[begin:end])) for begin, end in spans]
                 continue
-            if one not in STRING_SECTIONS:
+            if one not in PATH_SECTIONS:
                 reason = f"{_form_name(one)} refers to a section or file that is not read"
                 raise ParseError(self.section, int(start[0]), "DW_LNCT_path", reason)
             offset, inverse = np.unique(values.number[value[which]], return_inverse=True)
-            name, place = STRING_SECTIONS[DW_FORM(one)], int(start[0])
+            name, place = PATH_SECTIONS[DW_FORM(one)], int(start[0])
             texts = (string_in(self.section, self.strings, name, at, place) for at in offset.tolist())
             numbers = [self.number_of(text) for text in texts]
             found[which] = np.array(numbers, np.uint32)[inverse]

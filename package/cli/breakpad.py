@@ -12,10 +12,13 @@ from .common import (
     DONE,
     STREAM,
     WRONG,
+    add_debug_files,
     add_gates,
     clear_progress,
     count_text,
     coverage_lines,
+    debug_files,
+    debug_lines,
     fails_gates,
     input_path,
     refuse_the_input,
@@ -41,6 +44,7 @@ def add(commands: Commands) -> None:
         "-o", dest="output", metavar="OUT.sym", default=STREAM, help="write it here (default: -, standard output)"
     )
     output.add_argument("--store", metavar="DIR", help="write it to DIR/NAME/ID/NAME.sym")
+    add_debug_files(command)
     command.add_argument("--cfi-only", action="store_true", help="no PUBLIC records")
     command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="with --store: N files at once")
     add_gates(command)
@@ -50,6 +54,8 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.jobs < 1 or (options.jobs > 1 and not options.store):
         options.command.error("-j requires --store, and a number from 1")
+    if options.debug_file and options.store and len(options.files) > 1:
+        options.command.error("--debug-file is for one file")
     if options.store:
         return _into_store(options)
     if len(options.files) > 1:
@@ -60,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
     with input_path(options.file) as path:
         out = sys.stdout.buffer if options.output == STREAM else options.output
-        report = replace(write_breakpad(path, out, options.cfi_only), file=options.file)
+        report = replace(write_breakpad(path, out, options.cfi_only, debug_files(options)), file=options.file)
     print(_text(report), file=sys.stderr)
     return DIFFERENT if _fails(options, report) else DONE
 
@@ -77,7 +83,9 @@ def _into_store(options: argparse.Namespace) -> int:
     paths = linked_files(options.files)
     failed, without, fails = 0, 0, False
     with worker_processes(options.jobs, len(paths)) as executor:
-        outcomes = write_breakpad_many(paths, options.store, executor, cfi_only=options.cfi_only)
+        outcomes = write_breakpad_many(
+            paths, options.store, executor, cfi_only=options.cfi_only, debug=debug_files(options)
+        )
         for number, outcome in enumerate(outcomes, 1):
             clear_progress()
             if isinstance(outcome, Failure):
@@ -103,6 +111,7 @@ def _text(report: BreakpadReport) -> str:
         lines.append(f"  STACK CFI: {about}; {share} of {report.code_bytes:,} code bytes covered")
     else:
         lines.append("  no call frame information: stack walks will end in this file")
+    lines += debug_lines(report)
     if report.outside:
         lines.append(f"  left out: {report.outside:,} outside the loaded segments")
     if not report.is_new:

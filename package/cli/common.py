@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias, TypedDict
 from ..schemas.section import FormatError
 
 if TYPE_CHECKING:
+    from ..converters.elf.debug_files import DebugFiles
     from ..converters.refusals import RefusedCount
     from ..jobs.code_coverage import CodeCoverage
-    from ..jobs.report import FileReport, SframeFigures
+    from ..jobs.report import FileReport, Input, SframeFigures
 
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -95,6 +96,34 @@ def add_writer(command: argparse.ArgumentParser) -> None:
 def add_dates(command: argparse.ArgumentParser) -> None:
     """The option of objcopy."""
     command.add_argument("-p", "--preserve-dates", action="store_true", help="keep the file's access and change times")
+
+
+def add_debug_files(command: argparse.ArgumentParser) -> None:
+    """The options about separate debug files."""
+    command.add_argument(
+        "--debug-file", metavar="DEBUG", help="separate debug file (default: found by build id or .gnu_debuglink)"
+    )
+    command.add_argument(
+        "--debug-dir",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="look for debug files in DIR before /usr/lib/debug (repeatable)",
+    )
+    command.add_argument("--no-debug-links", action="store_true", help="do not look for a debug file")
+
+
+def debug_files(options: argparse.Namespace) -> DebugFiles:
+    """The choice that these options make."""
+    from ..converters.elf.debug_files import DEBUG_FOLDERS, DebugFiles
+
+    return DebugFiles(options.debug_file, not options.no_debug_links, (*options.debug_dir, *DEBUG_FOLDERS))
+
+
+def debug_lines(report: Input) -> list[str]:
+    """The debug file that was used, and those that were not."""
+    used = [f"  debug file: {report.debug_file}"] if report.debug_file else []
+    return used + [f"  debug file {note}" for note in report.debug_notes]
 
 
 def writer_lines(writer: str | None, moved: tuple[str, ...], passed_over: dict[str, str]) -> list[str]:

@@ -13,10 +13,13 @@ from .common import (
     DONE,
     add_address,
     add_choices,
+    add_debug_files,
     add_gates,
     add_writer,
     count_text,
     coverage_lines,
+    debug_files,
+    debug_lines,
     fails_gates,
     input_path,
     integer,
@@ -63,6 +66,7 @@ def add(commands: Commands) -> None:
         "--to-address", type=integer, help="virtual address of the section to write (default: that of IN)"
     )
     command.add_argument("--arch", help="architecture of raw call frame information or a symbol file")
+    add_debug_files(command)
     add_writer(command)
     command.add_argument("--section", action="store_true", help="ELF IN: write only the bytes of the section")
     command.add_argument(
@@ -108,6 +112,7 @@ def run(options: argparse.Namespace) -> int:
             writer=options.writer,
             version=options.sframe_version,
             compact=options.compact,
+            debug=debug_files(options),
         )
     print(_text(replace(report, file=options.file, output=options.output), options.keep), file=sys.stderr)
     return DIFFERENT if fails_gates(options, report, report) else DONE
@@ -131,5 +136,6 @@ def _text(report: ConvertReport, has_kept: bool) -> str:
     ]
     if has_kept:
         lines.append(f"  kept: {count_text(report.kept, 'function')} of {report.into}")
+    lines += debug_lines(report)
     lines += writer_lines(report.writer, report.moved, report.passed_over)
     return "\n".join(lines + refused_lines(report.refused))

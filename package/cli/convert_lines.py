@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from .common import DONE, count_text, input_path, output_path, refuse_the_input
+from .common import DONE, count_text, debug_files, debug_lines, input_path, output_path, refuse_the_input
 
 if TYPE_CHECKING:
     from ..jobs.line_conversion import LineReport, LineTarget
@@ -69,6 +69,7 @@ def run_lines(options: argparse.Namespace) -> int:
             section_only=options.section,
             version=options.line_version,
             keep_size=options.keep_size,
+            debug=debug_files(options),
         )
     print(_text(replace(report, file=options.file, output=options.output)), file=sys.stderr)
     return DONE
@@ -81,6 +82,7 @@ def _text(report: LineReport) -> str:
         f"{count_text(report.rows, 'row')}",
         f"  {written}; from {report.source_bytes:,} bytes of {report.source}",
     ]
+    lines += debug_lines(report)
     if report.references:
         lines.append(f"  {count_text(report.references, 'reference')} to units updated")
     if report.left_out:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import TYPE_CHECKING
 
-from .common import DONE, INPUTS, add_raw, address_or_name, input_of, raw_input
+from .common import DONE, INPUTS, add_debug_files, add_raw, address_or_name, debug_files, input_of, raw_input
 
 if TYPE_CHECKING:
     from .common import Commands
@@ -23,6 +24,7 @@ def add(commands: Commands) -> None:
         help="an address, 0x1234 or decimal, the name of a function, or in a relocatable file SECTION+OFFSET",
     )
     add_raw(command)
+    add_debug_files(command)
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=run, command=command)
 
@@ -30,7 +32,10 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     from ..converters.files.find import find_in_file, found_json, found_text
 
-    architecture, found = find_in_file(input_of(options.file), options.pcs, **raw_input(options))
+    debug = debug_files(options)
+    architecture, found = find_in_file(input_of(options.file), options.pcs, **raw_input(options), debug=debug)
+    for debug_file in sorted({one.file for one in found} - {""}):
+        print(f"unwindkit: {options.file}: debug file: {debug_file}", file=sys.stderr)
     if options.json:
         print(json.dumps([found_json(architecture, one) for one in found], indent=2))
     else:

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from .common import DONE, INPUTS, add_raw, count_text, input_of, raw_input, share_text
+from .common import DONE, INPUTS, add_debug_files, add_raw, count_text, debug_files, input_of, raw_input, share_text
 
 if TYPE_CHECKING:
     from ..jobs.info import FileInfo, SectionInfo
@@ -18,6 +18,7 @@ def add(commands: Commands) -> None:
     command = commands.add_parser("info", help="list the unwind information of a file")
     command.add_argument("file", metavar="FILE", nargs="?", help=INPUTS)
     add_raw(command)
+    add_debug_files(command)
     command.add_argument("--json", action="store_true", help="as JSON")
     command.add_argument("--engine", action="store_true", help="print which kernels are in use: compiled or pure")
     command.set_defaults(run=run, command=command)
@@ -33,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
 
     from ..jobs.info import info
 
-    found = info(input_of(options.file), **raw_input(options))
+    found = info(input_of(options.file), **raw_input(options), debug=debug_files(options))
     print(json.dumps(asdict(found), indent=2) if options.json else _info_text(found))
     return DONE
 
@@ -48,12 +49,14 @@ def _info_text(found: FileInfo) -> str:
     for section in found.sections:
         version = "" if section.version is None else f" version {section.version}"
         stored = "" if section.stored_size is None else f" ({section.stored_size:,} compressed)"
-        lines.append(f"{section.name}{version}: {section.size:,} bytes{stored} at {section.address:#x}")
+        place = f", in {section.file}" if section.file else ""
+        lines.append(f"{section.name}{version}: {section.size:,} bytes{stored} at {section.address:#x}{place}")
         lines += _section_lines(found, section)
     if found.members:
         lines += map(_info_text, found.members)
     elif not found.sections:
         lines.append("no unwind information")
+    lines += [f"debug file {note}" for note in found.debug_notes]
     return "\n".join(lines)
 
 

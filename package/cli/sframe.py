@@ -16,11 +16,14 @@ from .common import (
     add_address,
     add_choices,
     add_dates,
+    add_debug_files,
     add_gates,
     add_writer,
     clear_progress,
     count_text,
     coverage_lines,
+    debug_files,
+    debug_lines,
     fails_gates,
     input_path,
     output_path,
@@ -68,6 +71,7 @@ def add(commands: Commands) -> None:
     add_writer(command)
     add_dates(command)
     command.add_argument("--report", metavar="R.json", help="write the figures as JSON; - for standard output")
+    add_debug_files(command)
     add_gates(command)
     command.set_defaults(run=run, command=command)
 
@@ -87,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     with input_path(options.file) as path, output_path(target) as out_path:
         if options.section:
             version, compact = options.sframe_version, options.compact
-            arguments = options.address, version, compact, options.max_rows, options.source
+            arguments = options.address, version, compact, options.max_rows, options.source, debug_files(options)
             report = write_sframe_section(path, out_path, *arguments)
         else:
             report = write_sframe(path, out_path, **_choices(options))
@@ -108,6 +112,8 @@ def _refuse_wrong_usage(options: argparse.Namespace) -> None:
         error("-j requires --output-dir, and a number from 1")
     if not options.output_dir and len(options.files) > 1:
         error("several files require --output-dir")
+    if options.debug_file and options.output_dir:
+        error("--debug-file is for one file")
     if options.section and (options.writer != "auto" or options.preserve_dates):
         error("--section does not write an ELF file: --writer and --preserve-dates do not apply")
 
@@ -121,6 +127,7 @@ def _choices(options: argparse.Namespace) -> dict[str, Any]:
         "writer": options.writer,
         "preserve_dates": options.preserve_dates,
         "source": options.source,
+        "debug": debug_files(options),
     }
 
 
@@ -173,6 +180,7 @@ def _report_text(report: SframeReport) -> str:
         lines.append(f"  archive: {count_text(report.members, 'member')} converted")
         kept = Counter(one.rpartition(": ")[2] for one in report.kept)
         lines += [f"  kept: {count_text(count, 'member')}: {reason}" for reason, count in kept.items()]
+    lines += debug_lines(report)
     lines += writer_lines(report.writer, report.moved, report.passed_over)
     return "\n".join([*lines, *_warnings(report)])
 

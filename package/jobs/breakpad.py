@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from ..converters.elf.debug_files import BY_LINKS, DebugFiles, with_debug_file
 from ..converters.elf.image import ElfImage, open_elf
 from ..converters.elf.relocation import lay_out
 from ..converters.files.code_frames import section_sizes
@@ -15,7 +16,7 @@ from ..converters.files.symbol_file import symbol_file
 from ..converters.refusals import count_reasons, is_lossless
 from . import StrPath
 from .code_coverage import CodeCoverage, code_coverage
-from .report import FileReport
+from .report import FileReport, debug_file_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +44,16 @@ class BreakpadReport(CodeCoverage, FileReport):
         return self.functions > 0 and is_lossless(self.refused)
 
 
-def write_breakpad(path: StrPath, out: StrPath | BinaryIO, cfi_only: bool = False) -> BreakpadReport:
+def write_breakpad(
+    path: StrPath, out: StrPath | BinaryIO, cfi_only: bool = False, debug: DebugFiles = BY_LINKS
+) -> BreakpadReport:
     """Write the Breakpad symbol file of `path`, a linked ELF file, to `out`; without PUBLIC records if `cfi_only`.
+    `debug` chooses the separate debug file, for names and call frame information.
 
     Raises OSError, and ParseError for malformed input; a path is then unchanged, and nothing is written to a stream. A
     file without call frame information is not an error: `functions` is 0 in the report.
     """
-    counted = _Counted(open_elf(path), cfi_only)
+    counted = _Counted(with_debug_file(open_elf(path), debug), cfi_only)
     if isinstance(out, str | os.PathLike):
         from ..writers.files import write_pieces
 
@@ -59,14 +63,16 @@ def write_breakpad(path: StrPath, out: StrPath | BinaryIO, cfi_only: bool = Fals
     return _report(path, "", counted)
 
 
-def store_breakpad(path: StrPath, store: StrPath, cfi_only: bool = False) -> BreakpadReport:
+def store_breakpad(
+    path: StrPath, store: StrPath, cfi_only: bool = False, debug: DebugFiles = BY_LINKS
+) -> BreakpadReport:
     """As `write_breakpad`, into a symbol store: STORE/NAME/ID/NAME.sym, where readers look for it.
 
     An existing file with the same content is kept. Raises BuildError if the content is different.
     """
     from ..writers.symbol_store import place_in_store, put_into_store
 
-    counted = _Counted(open_elf(path), cfi_only)
+    counted = _Counted(with_debug_file(open_elf(path), debug), cfi_only)
     place = place_in_store(Path(store), counted.found.module.name, counted.found.module.id)
     is_new = put_into_store(place, counted)
     return replace(_report(path, os.fspath(place), counted), is_new=is_new)
@@ -91,6 +97,7 @@ def _report(path: StrPath, output: str, counted: _Counted) -> BreakpadReport:
     sizes = section_sizes(counted.image, unwinding.sections)
     return BreakpadReport(
         file=os.fspath(path),
+        **debug_file_of(counted.image),
         output=output,
         name=found.module.name,
         id=found.module.id,

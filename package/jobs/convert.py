@@ -17,6 +17,7 @@ import numpy as np
 from ..converters.assembler.write import to_directives
 from ..converters.breakpad.stack_cfi.write import to_stack_cfi
 from ..converters.cfi.write import to_debug_frame, to_eh_frame
+from ..converters.elf.debug_files import BY_LINKS, DebugFiles
 from ..converters.elf.image import open_elf
 from ..converters.elf.relocation import lay_out
 from ..converters.files.code_frames import expressed_ranges, ranges_of
@@ -32,7 +33,7 @@ from .code_coverage import NO_CODE, CodeCoverage, CodeFigures, code_coverage
 from .eh_frame_files import write_frames_of
 from .into_file import TableForFile, read_source_for, table_for
 from .line_conversion import LineReport, LineTarget, convert_lines
-from .report import Coverage, FileReport, Placement, SframeFigures, coverage, has_rest, sframe_figures
+from .report import Coverage, FileReport, Placement, SframeFigures, coverage, debug_file_of, has_rest, sframe_figures
 from .sframe_report import sframe_section
 from .sources import Source, read_source
 
@@ -140,12 +141,13 @@ def convert(
     version: int | None = None,
     compact: Compact | None = None,
     keep_size: bool = False,
+    debug: DebugFiles = BY_LINKS,
 ) -> ConvertReport | LineReport:
     """Write the unwind or line information of `path`, an ELF file, a raw section or a symbol file, in another format.
 
     `source` is one of `SOURCES`; None: the `.sframe` if that is written, else "all" call frame information of an ELF
-    file: `.eh_frame` where it has a function, `.debug_frame` elsewhere. A raw section is at the virtual address
-    `address`; all but SFrame need the `architecture`.
+    file: `.eh_frame` where it has a function, `.debug_frame` elsewhere; `debug` chooses its separate debug file. A raw
+    section is at the virtual address `address`; all but SFrame need the `architecture`.
 
     `to`: "sframe" in `version` (None: 2) and `compact` mode, or "eh_frame": for an ELF file a copy of it with that
     section (and its `.eh_frame_hdr`), for which `writer` makes space; for a raw section, or with `section_only`, the
@@ -177,6 +179,7 @@ def convert(
             section_only=section_only,
             version=version,
             keep_size=keep_size,
+            debug=debug,
         )
     if to not in get_args(Target):
         known = ", ".join((*get_args(Target), *get_args(LineTarget)))
@@ -189,12 +192,12 @@ def convert(
     if to == "sframe" and source is None:
         source = "sframe"
     if into is None:
-        found = read_source(Path(path), source, address, architecture)
+        found = read_source(Path(path), source, address, architecture, debug)
         is_copied = to in WRITTEN_INTO_ELF and found.image is not None and not section_only
         target = Path(path) if is_copied else None
     else:
         target = Path(into)
-        found = read_source_for(target, Path(path), source, address, architecture)
+        found = read_source_for(target, Path(path), source, address, architecture, debug)
     _refuse_unused(to, target, to_address, section_only, keep)
     request = _Request(Path(path), Path(out_path), found, to, to_address, target, keep, writer, version or 2, compact)
     if to == "sframe":
@@ -297,6 +300,7 @@ def _report(
     found = request.found
     return ConvertReport(
         file=os.fspath(request.path),
+        **debug_file_of(request.found.image),
         output=os.fspath(request.out_path),
         source=" and ".join(found.sizes),
         source_version=found.version,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..converters.elf.debug_files import BY_LINKS, DebugFiles
 from ..converters.elf.image import SYMBOL_FILE, ElfImage, ElfSection, covered_bytes
 from ..converters.elf.inputs import Input, input_name
 from ..converters.elf.relocation import LaidOut, lay_out, relocate
@@ -21,6 +22,7 @@ class SectionInfo:
     """One section of unwind information. `fault` is the reason why it could not be read; the counts are then None.
 
     `size` is that of the content; a compressed section has `stored_size` bytes in the file, any other None.
+    `file` is the debug file that a section is from, "" for the file itself.
     `rows` counts the rows of all functions, `distinct_runs` the row runs that they share; `covered_bytes` counts bytes
     of executable sections. `opaque` functions have an unknown augmentation, and no rules. `disagreements` are
     sentences about how an `.eh_frame_hdr` contradicts the `.eh_frame`; None for other sections, and if an `.eh_frame`
@@ -39,11 +41,13 @@ class SectionInfo:
     fault: str | None = None
     disagreements: tuple[str, ...] | None = None
     stored_size: int | None = None
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """The unwind information of a file.
+    """The unwind information of a file and of its `debug_file`, "" if there is none; `debug_notes` are sentences about
+    debug files that were found, but not used.
 
     `type` is ET_..., "raw section", "symbol file" or "archive". An archive has no `sections` but `members`, with the
     member's name in `file`; `architecture` and `byte_order` are then those that members have. `records` counts the
@@ -61,6 +65,8 @@ class FileInfo:
     records: dict[str, int] | None = None
     module: str | None = None
     fault: str | None = None
+    debug_file: str = ""
+    debug_notes: tuple[str, ...] = ()
 
 
 # .eh_frame_hdr is read after .eh_frame, with which it is compared.
@@ -68,16 +74,23 @@ UNWIND_SECTIONS = (".eh_frame", ".eh_frame_hdr", ".debug_frame", ".sframe")
 ARCHIVE = "archive"
 
 
-def info(path: Input, *, source: str | None = None, address: int = 0, architecture: str | None = None) -> FileInfo:
-    """List the unwind information of an ELF file, an archive, a raw section or a symbol file; malformed sections and
-    members with their fault.
+def info(
+    path: Input,
+    *,
+    source: str | None = None,
+    address: int = 0,
+    architecture: str | None = None,
+    debug: DebugFiles = BY_LINKS,
+) -> FileInfo:
+    """List the unwind information of an ELF file and its debug file (`debug`), an archive, a raw section or a symbol
+    file; malformed sections and members with their fault.
 
     `source` is the kind of a raw section, at the virtual address `address`, or the section of an ELF file to list;
     `architecture` has to be given for all raw sections but SFrame. Raises as `read_elf`, and BuildError if something is
     missing or must not be given.
     """
     found: list[FileInfo] = []
-    for part in open_parts(path, Raw(source, address, architecture)):
+    for part in open_parts(path, Raw(source, address, architecture), debug):
         if not part.member:
             return _image_info(_known(part.image), part.file, source)
         found.append(_member_info(part, source))
@@ -112,8 +125,8 @@ def _image_info(image: ElfImage, file: str, source: str | None) -> FileInfo:
     headers = [header for name in names for header in image.named(name)]
     if not image.is_elf:
         headers = list(image.sections[1:])
-    readable = (header for header in headers if header.file_offset + header.size <= len(image.data))
-    if sum(header.size for header in readable if not header.is_nobits) > len(image.data):
+    readable = (header for header in headers if header.file_offset + header.size <= image.stored_size)
+    if sum(header.size for header in readable if not header.is_nobits) > image.stored_size:
         # A thousand headers for the same megabyte would be a thousand megabytes to read.
         raise ParseError("", None, "section headers", "the sections of unwind information are larger than the file")
     # A relocatable file has all sections at 0, and they are listed so; its functions are read with distinct addresses.
@@ -123,6 +136,7 @@ def _image_info(image: ElfImage, file: str, source: str | None) -> FileInfo:
     empty = np.zeros(0, np.uint64)
     code = covered_bytes(image, empty, empty)[1]
     about = FileInfo(file, str(image.type), architecture.name, image.byte_order, code, found)
+    about = replace(about, debug_file=image.debug_file, debug_notes=image.notes)
     if image.type != SYMBOL_FILE:
         return about
     from ..converters.breakpad.records import count_records, module_record
@@ -134,7 +148,8 @@ def _image_info(image: ElfImage, file: str, source: str | None) -> FileInfo:
 def _section_info(laid: LaidOut, header: ElfSection, frames: list[tuple[Section, UnwindTable]]) -> SectionInfo:
     """Describe one section. `frames` are the `.eh_frame` sections so far with their tables; another one is appended."""
     image = laid.image
-    about = SectionInfo(header.name, header.address, header.size)
+    part = image.part_of(header)
+    about = SectionInfo(header.name, header.address, header.size, file="" if part is None else part.path)
     try:
         if header.is_compressed:
             about = replace(about, size=image.content_size(header), stored_size=header.size)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..converters.breakpad.module import module_of
 from ..converters.elf.admission import refuse_relocatable
+from ..converters.elf.debug_files import DebugFiles
 from ..converters.elf.identity import build_id
 from ..converters.elf.image import ElfImage, open_elf
 from ..converters.files.code_frames import is_code
@@ -53,7 +54,14 @@ def table_for(image: ElfImage, table: UnwindTable, name: str, keep: bool) -> Tab
     return TableForFile(overlay(own, chosen), len(own), outside)
 
 
-def read_source_for(into: Path, path: Path, source: str | None, address: int, architecture: str | None) -> Source:
+def read_source_for(
+    into: Path,
+    path: Path,
+    source: str | None,
+    address: int,
+    architecture: str | None,
+    debug: DebugFiles,
+) -> Source:
     """As `read_source`, for a result that is a copy of the ELF file `into`: the architecture of raw call frame
     information and symbol files, and the load address of the latter, are that file's unless they are given.
 
@@ -61,7 +69,7 @@ def read_source_for(into: Path, path: Path, source: str | None, address: int, ar
     """
     image = open_elf(into)
     if is_elf(path):
-        found = read_source(path, source, address, architecture)
+        found = read_source(path, source, address, architecture, debug)
         ids = [build_id(one) for one in (found.image, image) if one is not None]
         _refuse_other_build("build id", [one.hex() for one in ids if one])
         return found
@@ -74,7 +82,7 @@ def read_source_for(into: Path, path: Path, source: str | None, address: int, ar
             _refuse_other_build("MODULE", [record[MODULE_ID].decode(errors="replace").upper(), module.id])
     if source != "sframe" and architecture is None:
         architecture = image.architecture.name
-    return read_source(path, source, address, architecture)
+    return read_source(path, source, address, architecture, debug)
 
 
 def _refuse_other_build(record: str, ids: list[str]) -> None:

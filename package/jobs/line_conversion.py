@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..converters.breakpad.line_records import from_line_records, line_records, to_line_records
 from ..converters.elf.admission import only_section, refuse_relocatable
+from ..converters.elf.debug_files import BY_LINKS, DebugFiles, with_debug_file
 from ..converters.elf.image import SYMBOL_FILE, ElfImage
 from ..converters.files.code_ranges import code_ranges
 from ..converters.files.inputs import Raw, open_image
@@ -33,7 +34,7 @@ from ..schemas.debug_info_roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES
 from ..schemas.lookup_tables import ARANGES
 from ..schemas.section import BuildError, Section
 from ..writers.files import write_bytes
-from .report import Input
+from .report import Input, debug_file_of
 
 if TYPE_CHECKING:
     from ..converters.line.table import LineTable
@@ -93,6 +94,7 @@ def convert_lines(
     section_only: bool = False,
     version: int | None = None,
     keep_size: bool = False,
+    debug: DebugFiles = BY_LINKS,
 ) -> LineReport:
     """The targets of `convert` that are line information; arguments as there. Raises as `convert`."""
     if source is not None and source not in LINE_SOURCES:
@@ -100,6 +102,10 @@ def convert_lines(
     if to != "debug_line" and (version is not None or keep_size):
         raise BuildError("", None, "version" if keep_size is False else "keep_size", "applies to debug_line only")
     image = open_image(path, Raw(source, address, architecture))
+    if not image.is_elf or to == "breakpad-lines" or section_only:
+        image = with_debug_file(image, debug)
+    elif debug.file is not None:
+        raise BuildError("", None, "debug_file", "cannot be given for a copy of the file, which gets its own sections")
     request = _Request(path, out_path, image, to, version, keep_size)
     if not image.is_elf:
         return _from_bytes(request)
@@ -114,6 +120,7 @@ def _report(request: _Request, table: LineTable, source: Section, written: int) 
     """The report on the table that was read, without what only some targets have."""
     return LineReport(
         file=os.fspath(request.path),
+        **debug_file_of(request.image),
         output=os.fspath(request.out_path),
         to=request.to,
         source=source.name,

@@ -16,6 +16,7 @@ from ..converters.refusals import Refusals, RefusedCount
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..converters.elf.image import ElfImage
     from ..converters.sframe.write import Encoded
     from ..converters.table.model import UnwindTable
 
@@ -32,9 +33,12 @@ class Report:
 
 @dataclass(frozen=True, kw_only=True)
 class Input:
-    """The `file` that was read."""
+    """The `file` that was read, and the `debug_file` that was joined with it, or "". `debug_notes` are sentences about
+    debug files that were found, but not used."""
 
     file: str
+    debug_file: str = ""
+    debug_notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +77,11 @@ class SframeFigures:
     fres: int
 
 
+class _DebugFile(TypedDict):
+    debug_file: str
+    debug_notes: tuple[str, ...]
+
+
 class _Figures(TypedDict):
     version: int
     compact: str
@@ -84,6 +93,11 @@ class _Figures(TypedDict):
 class _Coverage(TypedDict):
     converted: int
     partial: int
+
+
+def debug_file_of(image: ElfImage | None) -> _DebugFile:
+    """The fields of Input about the debug file."""
+    return {"debug_file": image.debug_file if image else "", "debug_notes": image.notes if image else ()}
 
 
 def sframe_figures(encoded: Encoded) -> _Figures:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..converters.elf.admission import is_object, refuse_relocatable
+from ..converters.elf.debug_files import BY_LINKS, DebugFiles, refuse_debug_file, with_debug_file
 from ..converters.elf.image import ElfImage, open_elf
 from ..converters.elf.relocation import lay_out
 from ..converters.files.code_frames import code_frames
@@ -46,12 +47,14 @@ def write_sframe(
     writer: Writer = "auto",
     preserve_dates: bool = False,
     source: FrameSource = "all",
+    debug: DebugFiles = BY_LINKS,
 ) -> SframeReport:
     """Write a copy of `path` with an `.sframe` made from its call frame information to `out_path`, which may be `path`.
 
     `source` chooses the section; "all": `.eh_frame` where it has a function, `.debug_frame` elsewhere. An existing
     `.sframe` is replaced. `writer` selects the engine that makes space for the section; with `preserve_dates` the
-    result keeps the times of `path`. A relocatable file, and each in an archive, gets the section's relocations too.
+    result keeps the times of `path`. `debug` chooses the separate debug file. A relocatable file, and each in an
+    archive, gets the section's relocations too.
 
     Raises OSError, ParseError for malformed input, BuildError if the section cannot be added; `out_path` is then
     unchanged.
@@ -60,8 +63,9 @@ def write_sframe(
     if is_linker_input(Path(path)):
         from .sframe_objects import write_object_sframe
 
+        refuse_debug_file(debug)
         return write_object_sframe(Path(path), Path(out_path), choices, writer, preserve_dates)
-    report, section = _report_and_section(path, out_path, choices)
+    report, section = _report_and_section(path, out_path, choices, debug)
     from ..writers.elf.add import write_section
 
     warnings = signature_warnings(path)
@@ -77,9 +81,11 @@ def write_sframe(
     )
 
 
-def _report_and_section(path: StrPath, out_path: StrPath, choices: Choices) -> tuple[SframeReport, LoadedSection]:
+def _report_and_section(
+    path: StrPath, out_path: StrPath, choices: Choices, debug: DebugFiles
+) -> tuple[SframeReport, LoadedSection]:
     """The table is freed on return: lief needs the memory."""
-    image = open_elf(path)
+    image = with_debug_file(open_elf(path), debug)
     abi_of(image.architecture)
     refuse_without_code(image)
     converted = _convert(image, choices)
@@ -102,6 +108,7 @@ def write_sframe_section(
     compact: Compact | None = None,
     max_rows: int | None = None,
     source: FrameSource = "all",
+    debug: DebugFiles = BY_LINKS,
 ) -> SframeReport:
     """Write only the bytes of the section, for the virtual address `address`, to which its starts are relative."""
     image = open_elf(path)
@@ -110,6 +117,7 @@ def write_sframe_section(
         reason = "is a relocatable file: without relocations the section has no addresses"
         raise BuildError("", None, "e_type", reason)
     refuse_relocatable(image)
+    image = with_debug_file(image, debug)
     converted = _convert(image, Choices(version, compact, max_rows, section_of(source)))
     write_bytes(Path(out_path), converted.encoded.at(address))
     return report_of(converted, os.fspath(out_path), address)

@@ -19,7 +19,7 @@ from ..schemas.section import BuildError
 from ..schemas.sframe import PT_GNU_SFRAME, SECTION_ALIGNMENT, SHT_GNU_SFRAME
 from . import StrPath
 from .code_coverage import CodeCoverage, code_coverage
-from .report import Coverage, FileReport, Placement, SframeFigures, coverage, sframe_figures
+from .report import Coverage, FileReport, Placement, SframeFigures, coverage, debug_file_of, sframe_figures
 
 if TYPE_CHECKING:
     from ..writers.elf.engines.plan import LoadedSection
@@ -94,6 +94,7 @@ def report_of(converted: Converted, output: str, address: int) -> SframeReport:
     written = encoded.range_start, encoded.range_start + encoded.range_size
     return SframeReport(
         file=converted.laid.image.path,
+        **debug_file_of(converted.laid.image),
         output=output,
         functions=len(table),
         refused=count_reasons(converted.refusals),

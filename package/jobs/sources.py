@@ -8,6 +8,7 @@ from pathlib import Path
 from ..converters.arch.table import NAMES, Architecture, find_architecture
 from ..converters.cfi.read import table_from_cfi
 from ..converters.elf.admission import refuse_relocatable, section_of_image
+from ..converters.elf.debug_files import BY_LINKS, DebugFiles, refuse_debug_file, with_debug_file
 from ..converters.elf.image import ElfImage, open_elf
 from ..converters.elf.relocation import lay_out
 from ..converters.files.code_frames import code_frames, section_sizes
@@ -41,9 +42,11 @@ class Source:
         return section_version(self.section) if self.section.name == ".sframe" and len(self.section) else None
 
 
-def read_source(path: Path, source: str | None, address: int, architecture: str | None) -> Source:
+def read_source(
+    path: Path, source: str | None, address: int, architecture: str | None, debug: DebugFiles = BY_LINKS
+) -> Source:
     """Read a section of an ELF file, a raw section or a symbol file. `source` is one of SOURCES; None for an ELF file:
-    ALL call frame information. Raises OSError, ParseError, BuildError."""
+    ALL call frame information. `debug` chooses its debug file. Raises OSError, ParseError, BuildError."""
     if source is not None and source not in SOURCES:
         raise BuildError("", None, "source", f"{source!r} is not one of {', '.join(SOURCES)}")
     name = source if source in (None, ALL) else f".{source}"
@@ -53,12 +56,13 @@ def read_source(path: Path, source: str | None, address: int, architecture: str 
             raise BuildError("", None, record, "is known from the ELF file: it can be given for a raw section only")
         if source == "breakpad":
             raise BuildError("", None, "source", "breakpad is a symbol file, but the input is an ELF file")
-        image = open_elf(path)
+        image = with_debug_file(open_elf(path), debug)
         refuse_relocatable(image)
         frames = code_frames(lay_out(image), name or ALL)
         sizes = section_sizes(image, frames.sections)
         section = section_of_image(image, frames.sections[0])
         return Source(section, frames.table, sizes, image, frames.read, frames.outside)
+    refuse_debug_file(debug)
     if name in (None, ALL):
         raise BuildError("", None, "source", f"is missing: a raw section is one of {', '.join(SOURCES[:-1])}")
     if not 0 <= address < 1 << 64:

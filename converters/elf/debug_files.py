@@ -1,0 +1,260 @@
+"""Separate debug files: found by build id or .gnu_debuglink, or given, and joined with the stripped file.
+
+Strategy: the result is one image. The sections of the debug file follow those of the file; loaded ones, and those that
+the file itself has, become empty headers, so that links between sections stay valid. Readers see a file that was never
+stripped. `.gnu_debugdata`, a compressed ELF file with more symbols, is joined likewise, if there is nothing better;
+of a supplementary file (`.gnu_debugaltlink`, by dwz) only the strings are.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from elftools.elf.constants import SH_FLAGS
+
+from ...schemas.section import BuildError, FormatError, ParseError
+from .compression import MAX_INFLATION
+from .identity import build_id
+from .image import ElfImage, ElfSection, Part, elf_of_bytes, open_elf
+from .inputs import Input, StrPath
+
+DEBUG_FOLDERS: tuple[StrPath, ...] = ("/usr/lib/debug",)
+LINK, ALT_LINK, MINI = ".gnu_debuglink", ".gnu_debugaltlink", ".gnu_debugdata"
+# A file with one of these was not stripped.
+OWN_INFORMATION = (".debug_info", ".debug_line")
+# The name that the strings of a supplementary file have in an image.
+SUPPLEMENTARY_STRINGS = ".debug_str of .gnu_debugaltlink"
+STRINGS = ".debug_str"
+DWZ = ".dwz"
+SYMBOL_TABLES = ("SHT_SYMTAB", "SHT_SYMTAB_SHNDX")
+CRC_SIZE = 4
+CRC_CHUNK = 1 << 24
+# An xz stream names the size of its dictionary, which is allocated; `xz -9` has 64 MiB.
+LZMA_MEMORY = 1 << 27
+
+
+@dataclass(frozen=True, slots=True)
+class DebugFiles:
+    """Where separate debug files come from: `file` is given; without it, if `links`, build id and `.gnu_debuglink` are
+    looked up in `folders`, and the link also in the folder of the file and its `.debug` folder, as gdb does."""
+
+    file: Input | None = None
+    links: bool = True
+    folders: tuple[StrPath, ...] = DEBUG_FOLDERS
+
+
+BY_LINKS = DebugFiles()
+
+
+def with_debug_file(image: ElfImage, debug: DebugFiles = BY_LINKS) -> ElfImage:
+    """A linked file joined with its debug file; any other image as it is.
+
+    Raises OSError and FormatError if `debug.file` cannot be read or belongs to another file. A file that links lead to
+    is not used then; `notes` of the result has the reason.
+    """
+    if not image.is_elf or image.type == "ET_REL":
+        refuse_debug_file(debug)
+        return image
+    if debug.file is not None:
+        other = _open(debug.file)
+        if reason := _mismatch(image, other):
+            raise ParseError("", None, "debug_file", f"{other.path} {reason}")
+        return _with_strings(_joined(image, other, is_whole=True), debug)
+    joined = _by_links(image, debug) if debug.links else image
+    return _with_strings(joined if joined.debug_file else _with_mini(joined), debug)
+
+
+def refuse_debug_file(debug: DebugFiles) -> None:
+    """Raise BuildError for a debug file of an input that is not a linked file."""
+    if debug.file is not None:
+        raise BuildError("", None, "debug_file", "can be given for a linked ELF file only")
+
+
+def _open(source: Input) -> ElfImage:
+    """Open a file; errors name it."""
+    try:
+        return open_elf(source)
+    except FormatError as error:
+        error.file = os.fspath(source) if isinstance(source, str | os.PathLike) else "debug file"
+        raise
+
+
+def _mismatch(image: ElfImage, other: ElfImage) -> str:
+    """Why a file is not the debug file of the other; "" if it is, as far as can be known."""
+    if other.architecture != image.architecture or other.byte_order != image.byte_order:
+        return f"is for {other.architecture.name}, {other.byte_order}-endian"
+    ours, theirs = build_id(image), build_id(other)
+    if ours and theirs:
+        return "" if ours == theirs else f"has the build id {theirs.hex()}, not {ours.hex()}"
+    code, other_code = _code(image), _code(other)
+    if code != other_code:
+        return "has no build id to compare, and its executable sections are at other addresses"
+    return ""
+
+
+def _code(image: ElfImage) -> set[tuple[str, int, int]]:
+    return {(one.name, one.address, one.size) for one in image.sections if one.is_code}
+
+
+def _by_links(image: ElfImage, debug: DebugFiles) -> ElfImage:
+    """The image joined with the first file that its links lead to and that belongs to it."""
+    if any(image.named(name) for name in OWN_INFORMATION):
+        return image
+    notes: list[str] = []
+    for path, crc in _candidates(image, debug, notes):
+        try:
+            other = open_elf(path)
+            reason = _mismatch(image, other) or _wrong_crc(other, crc)
+        except (OSError, FormatError) as error:
+            reason = f"cannot be read ({error})"
+        if not reason:
+            return replace(_joined(image, other, is_whole=True), notes=tuple(notes))
+        notes.append(f"{path} {reason}: not used")
+    return replace(image, notes=tuple(notes))
+
+
+def _candidates(image: ElfImage, debug: DebugFiles, notes: list[str]) -> Iterator[tuple[Path, int | None]]:
+    """Existing files that may be the debug file, each with its expected CRC, None for one found by build id."""
+    try:
+        identifier, link = build_id(image), _debug_link(image)
+    except ParseError as error:
+        notes.append(f"the links to a debug file cannot be read: {error}")
+        return
+    if len(identifier) > 1:
+        for folder in debug.folders:
+            path = by_build_id(folder, identifier)
+            if _is_file(path):
+                yield path, None
+    if link is None or not image.path:
+        return
+    name, crc = link
+    own = Path(os.path.realpath(image.path))
+    places = [own.parent, own.parent / ".debug", *(Path(f"{os.fspath(one)}{own.parent}") for one in debug.folders)]
+    for place in places:
+        path = place / name
+        if path != own and _is_file(path):
+            yield path, crc
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is a regular file that can be looked at: a name in a link may be anything."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def by_build_id(folder: StrPath, identifier: bytes) -> Path:
+    """Where a folder of debug files has the one with this build id."""
+    return Path(folder, ".build-id", identifier[:1].hex(), f"{identifier[1:].hex()}.debug")
+
+
+def _debug_link(image: ElfImage) -> tuple[str, int] | None:
+    """The file name and CRC in `.gnu_debuglink`; None if there is none. Raises ParseError."""
+    found = image.named(LINK)
+    if not found or found[0].is_nobits:
+        return None
+    section = image.contents(found[0])
+    name, end, _ = bytes(section.data).partition(b"\0")
+    at = -(-len(name + end) // CRC_SIZE) * CRC_SIZE
+    if not name or not end or len(section) < at + CRC_SIZE:
+        raise ParseError(section, 0, "file name", "is not followed by a CRC")
+    text = os.fsdecode(name)
+    if "/" in text or text in (".", ".."):
+        raise ParseError(section, 0, "file name", f"{text!r} leads out of the folder")
+    return text, int.from_bytes(section.data[at : at + CRC_SIZE], image.byte_order)
+
+
+def _wrong_crc(other: ElfImage, expected: int | None) -> str:
+    """A sentence about a CRC that is not the expected one; "" if it is."""
+    found = expected if expected is None else _crc_of(other.data)
+    return "" if found == expected else f"has the CRC {found:#010x}, not {expected:#010x}"
+
+
+def _crc_of(data: memoryview) -> int:
+    crc = 0
+    for at in range(0, len(data), CRC_CHUNK):
+        crc = zlib.crc32(data[at : at + CRC_CHUNK], crc)
+    return crc
+
+
+def _joined(image: ElfImage, other: ElfImage, is_whole: bool) -> ElfImage:
+    """The image with the sections of the other file that it lacks."""
+    first = len(image.sections)
+    present = {one.name for one in image.sections if not one.is_nobits}
+    has_symbols = any(one.type == "SHT_SYMTAB" for one in image.sections)
+
+    def is_wanted(one: ElfSection) -> bool:
+        if one.is_nobits or one.flags & SH_FLAGS.SHF_ALLOC:
+            return False
+        return not has_symbols if one.type in SYMBOL_TABLES else one.type == "SHT_STRTAB" or one.name not in present
+
+    sections = tuple(
+        replace(one, index=first + one.index, link=first + one.link)
+        if is_wanted(one)
+        else ElfSection("", "SHT_NULL", 0, 0, 0, 0, index=first + one.index)
+        for one in other.sections
+    )
+    part = Part(other.path or "debug file", other.data, first, is_whole)
+    return replace(image, sections=image.sections + sections, parts=(*image.parts, part))
+
+
+def _with_mini(image: ElfImage) -> ElfImage:
+    """The image joined with its `.gnu_debugdata`, as far as that can be read."""
+    found = image.named(MINI)
+    if not found or found[0].is_nobits:
+        return image
+    try:
+        section = image.contents(found[0])
+        limit = MAX_INFLATION * len(section)
+        data = lzma.LZMADecompressor(lzma.FORMAT_XZ, LZMA_MEMORY).decompress(section.data, limit)
+        return _joined(image, elf_of_bytes(f"{image.path} {MINI}", data), is_whole=False)
+    except (lzma.LZMAError, ParseError) as error:
+        return replace(image, notes=(*image.notes, f"{MINI} cannot be read: {error}"))
+
+
+def _with_strings(image: ElfImage, debug: DebugFiles) -> ElfImage:
+    """The image with the strings of the supplementary file that its `.gnu_debugaltlink` names."""
+    found = image.named(ALT_LINK)
+    if not found or not debug.links:
+        return image
+    part, notes = image.part_of(found[0]), list(image.notes)
+    beside = os.path.dirname(os.path.realpath(part.path if part else image.path))
+    try:
+        name, _, identifier = bytes(image.contents(found[0]).data).partition(b"\0")
+        for path in _supplementary_files(os.fsdecode(name), identifier, beside, debug):
+            other = open_elf(path)
+            if build_id(other) == identifier:
+                return _with_supplementary(image, other)
+            notes.append(f"{path} has the build id {build_id(other).hex()}, not {identifier.hex()}: not used")
+    except (OSError, FormatError) as error:
+        notes.append(f"the file of {ALT_LINK} cannot be read: {error}")
+    return replace(image, notes=tuple(notes))
+
+
+def _supplementary_files(name: str, identifier: bytes, beside: str, debug: DebugFiles) -> Iterator[Path]:
+    """Existing files that a `.gnu_debugaltlink` may mean: `name` is relative to the folder of the file that has it."""
+    _, dwz, rest = name.rpartition(f"/{DWZ}/")
+    for path in (
+        Path(beside, name),
+        *(Path(folder, DWZ, rest) for folder in debug.folders if dwz),
+        *(by_build_id(folder, identifier) for folder in debug.folders if len(identifier) > 1),
+    ):
+        if _is_file(path):
+            yield path
+
+
+def _with_supplementary(image: ElfImage, other: ElfImage) -> ElfImage:
+    first = len(image.sections)
+    strings = tuple(
+        replace(one, name=SUPPLEMENTARY_STRINGS, index=first + number)
+        for number, one in enumerate(other.named(STRINGS)[:1])
+        if not one.is_nobits
+    )
+    part = Part(other.path, other.data, first, is_whole=False)
+    return replace(image, sections=image.sections + strings, parts=(*image.parts, part))
