@@ -64,6 +64,11 @@ END
 gcc -O2 -g -fno-asynchronous-unwind-tables -ffile-prefix-map="$PWD"=/src -c between.c -o between.o
 g++ -O2 mixed.cc between.o -o frames.mixed
 unwindkit convert frames.mixed frames.sym --to breakpad --from debug_frame
+# As distributions strip programs.
+gcc -g -O2 -fno-asynchronous-unwind-tables hello.c -o stripped
+objcopy --only-keep-debug stripped stripped.debug
+strip stripped
+objcopy --add-gnu-debuglink=stripped.debug stripped
 # Two libraries that have the same function at one address, and each another one.
 for name in a b; do
   [ $name = a ] && address=0x20000 || address=0x30000

@@ -133,11 +133,13 @@ def _candidates(image: ElfImage, debug: DebugFiles, notes: list[str]) -> Iterato
     if link is None or not image.path:
         return
     name, crc = link
-    own = Path(os.path.realpath(image.path))
-    places = [own.parent, own.parent / ".debug", *(Path(f"{os.fspath(one)}{own.parent}") for one in debug.folders)]
+    named, own = Path(image.path), Path(os.path.realpath(image.path))
+    folders = [named.parent] if named.parent.resolve() == own.parent else [named.parent, own.parent]
+    places = [place for folder in folders for place in (folder, folder / ".debug")]
+    places += [Path(f"{os.fspath(one)}{own.parent}") for one in debug.folders]
     for place in places:
         path = place / name
-        if path != own and _is_file(path):
+        if _is_file(path) and os.path.realpath(path) != str(own):
             yield path, crc
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from unwindkit import write_breakpad
+from unwindkit import DebugFiles, write_breakpad
 
 from ..oracles import BREAKPAD_PROGRAMS, OracleError, oracle_root
 from ..programs.minidumps import CONTEXTS, State, minidump
@@ -33,9 +33,9 @@ class WalkedFrame:
 
 
 def our_symbols(path: Path) -> str:
-    """The file whose text is judged: everything that the product writes."""
+    """The file whose text is judged: everything that the product writes, whatever debug files are installed."""
     out = io.BytesIO()
-    write_breakpad(path, out)
+    write_breakpad(path, out, debug=DebugFiles(links=False))
     return out.getvalue().decode()
 
 
