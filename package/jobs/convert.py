@@ -107,6 +107,7 @@ def convert(
     writer: Writer = ...,
     version: int | None = ...,
     compact: Compact | None = ...,
+    debug: DebugFiles = ...,
 ) -> ConvertReport: ...
 
 
@@ -122,6 +123,7 @@ def convert(
     section_only: bool = ...,
     version: int | None = ...,
     keep_size: bool = ...,
+    debug: DebugFiles = ...,
 ) -> LineReport: ...
 
 

@@ -179,14 +179,22 @@ class TestStrippedProgram:
 
     def test_convert(self, built: Built, place: Place, tmp_path: Path) -> None:
         program, debug = place(built, tmp_path)
-        for to in ("eh_frame", "breakpad", "directives"):
-            convert(program, tmp_path / "out", to, source="debug_frame", section_only=True, debug=debug)
-            convert(built.whole, tmp_path / "expected", to, source="debug_frame", section_only=True)
+        for to in ("eh_frame", "debug_frame", "breakpad", "directives"):
+            report = convert(program, tmp_path / "out", to, section_only=True, debug=debug)
+            assert report.debug_file
+            convert(built.whole, tmp_path / "expected", to, section_only=True)
+            assert (tmp_path / "out").read_bytes() == (tmp_path / "expected").read_bytes()
+
+    def test_convert_of_lines(self, built: Built, place: Place, tmp_path: Path) -> None:
+        program, debug = place(built, tmp_path)
+        for to in ("breakpad-lines", "debug_line", "debug_aranges"):
+            convert(program, tmp_path / "out", to, section_only=to != "breakpad-lines", debug=debug)
+            convert(built.whole, tmp_path / "expected", to, section_only=to != "breakpad-lines")
             assert (tmp_path / "out").read_bytes() == (tmp_path / "expected").read_bytes()
 
     def test_find(self, built: Built, place: Place, tmp_path: Path) -> None:
         program, debug = place(built, tmp_path)
-        architecture, found = find_in_file(program, NAMES, debug)
+        architecture, found = find_in_file(program, NAMES, debug=debug)
         assert (architecture, tuple(replace(one, file="") for one in found)) == find_in_file(built.whole, NAMES)
         assert {one.source for one in found if one.file} == {".debug_frame"}
 
@@ -207,7 +215,7 @@ class TestStrippedProgram:
 
     def test_info(self, built: Built, place: Place, tmp_path: Path) -> None:
         program, debug = place(built, tmp_path)
-        found = info(program, debug)
+        found = info(program, debug=debug)
         assert tuple(replace(one, file="") for one in found.sections) == info(built.whole).sections
         assert [one.name for one in found.sections if one.file] == [".debug_frame"]
         assert {one.file for one in found.sections} == {"", found.debug_file}
@@ -322,6 +330,12 @@ def test_a_debug_file_for_anything_but_a_linked_file_is_refused(built: Built, tm
         built.debug,
         says=says,
     )
+
+
+def test_a_copy_gets_only_its_own_lines(built: Built, tmp_path: Path) -> None:
+    says = "debug_file: cannot be given for a copy of the file, which gets its own sections"
+    arguments = ("--to", "debug_line", "--debug-file", built.debug)
+    refuses(built.stripped, "convert", built.stripped, tmp_path / "out", *arguments, says=says)
 
 
 def test_linked_files_of_another_program_are_noted_not_used(built: Built, other: Built, tmp_path: Path) -> None:
