@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ...schemas.cfi import DEBUG_FRAME
 from ...schemas.section import BuildError, ByteOrder, ParseError
-from ..arch.table import architecture_named
+from ..arch.table import Architecture, architecture_named
 from ..assembler.read import AssembledFrames, assemble_frames
 from ..assembler.statements import SOURCE
 from ..cfi.read import table_from_cfi
@@ -33,8 +33,15 @@ def from_directives(
     architecture = architecture_named(arch, SOURCE)
     if address is not None and not 0 <= address < 1 << 8 * architecture.address_size:
         raise BuildError(SOURCE, None, "address", f"{address:#x} is not an address of {arch}")
-    order = byte_order or architecture.byte_order
-    frames = assemble_frames(text.encode() if isinstance(text, str) else text, architecture, address, order)
+    data = text.encode() if isinstance(text, str) else text
+    return table_from_directives(data, architecture, address, byte_order or architecture.byte_order)
+
+
+def table_from_directives(
+    text: bytes, architecture: Architecture, address: int | None, order: ByteOrder
+) -> UnwindTable:
+    """As `from_directives`."""
+    frames = assemble_frames(text, architecture, address, order)
     try:
         table = table_from_cfi(frames.section, DEBUG_FRAME, architecture)
     except ParseError as error:

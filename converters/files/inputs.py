@@ -22,7 +22,7 @@ from ..arch.table import ARCHITECTURES, NAMES, Architecture, find_architecture
 from ..elf.debug_files import DebugFiles, refuse_debug_file, with_debug_file
 from ..elf.image import RAW_SECTION, SYMBOL_FILE, ElfImage, ElfSection, elf_of_mapping
 from ..elf.inputs import Input, input_name, map_input
-from .read_elf import STACK_CFI
+from .read_elf import DIRECTIVES, STACK_CFI
 
 ELF_MAGIC = b"\x7fELF"
 SFRAME, SFRAME_KIND = ".sframe", "sframe"
@@ -35,7 +35,9 @@ _NAMES = (
     *(".debug_gnu_pubnames", ".debug_pubtypes", ".debug_gnu_pubtypes", *MACRO_SECTIONS),
 )
 # What raw inputs can be, and the name of the image's section.
-KINDS = {name.removeprefix("."): name for name in _NAMES} | {BREAKPAD: STACK_CFI}
+KINDS = {name.removeprefix("."): name for name in _NAMES} | {BREAKPAD: STACK_CFI, DIRECTIVES: DIRECTIVES}
+
+_TEXTS = {BREAKPAD: "a symbol file", DIRECTIVES: "assembler text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +154,8 @@ def _refuse_description(raw: Raw) -> None:
     if raw.address or raw.architecture is not None:
         record = "address" if raw.address else "architecture"
         raise BuildError("", None, record, "is known from the ELF file: it can be given for a raw section only")
-    if raw.kind == BREAKPAD:
-        raise BuildError("", None, "source", "breakpad is a symbol file, but the input is an ELF file")
+    if raw.kind in _TEXTS:
+        raise BuildError("", None, "source", f"{raw.kind} is {_TEXTS[raw.kind]}, but the input is an ELF file")
 
 
 def raw_image(name: str, data: memoryview, raw: Raw) -> ElfImage:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (EH_FRAME, DEBUG_FRAME)}
 ALL = "all"
-STACK_CFI = "STACK CFI"  # in the place of a section's name: the records of a symbol file
+# In the place of a section's name: the records of a symbol file; assembler text.
+TEXTS = STACK_CFI, DIRECTIVES = "STACK CFI", "directives"
 
 
 def read_elf(path: Input, section: str | None = None, debug: DebugFiles = BY_LINKS) -> UnwindTable:
@@ -120,6 +121,10 @@ def table_of_section(image: ElfImage, section: Section) -> UnwindTable:
         from ..breakpad.symbols import read_symbols
 
         return read_symbols(bytes(section.data), image.architecture, image.load_address).table
+    if section.name == DIRECTIVES:
+        from .directives import table_from_directives
+
+        return table_from_directives(bytes(section.data), image.architecture, section.address or None, image.byte_order)
     if section.name not in DIALECTS:
         raise ParseError(section.name, None, "", "is not a section of unwind information")
     bases = PointerBases(data=image.data_base)

@@ -1,7 +1,6 @@
-"""Dump of a symbol file's STACK records: the lines as they are, or the rows of STACK CFI as in `readelf -wF`.
+"""Dump of a symbol file's STACK records: the lines as they are.
 
-Strategy: lines are copied in runs, which are few, since dumpers write records of one type together. Rows are those of
-the table, through the `.debug_frame` that would be written from it.
+Strategy: lines are copied in runs, which are few, since dumpers write records of one type together.
 """
 
 from __future__ import annotations
@@ -14,17 +13,10 @@ import numpy as np
 
 from ...schemas.breakpad import NAMES, StackWin
 from ...schemas.breakpad_files import parse_record
-from ...schemas.cfi import DEBUG_FRAME
-from ...schemas.section import Section
 from ..arrays import holds_any, ranges, run_starts
 from ..breakpad.stack_cfi.read import stack_lines
-from ..cfi.dump.readelf import cfi_text
-from ..cfi.dump.to_json import cfi_json
-from ..cfi.write import to_debug_frame
 from ..elf.image import ElfImage
-from ..refusals import Refusals
 from ..table.lookup import ChosenPcs
-from .read_elf import table_of_image
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,27 +47,6 @@ def _records(image: ElfImage, at: ChosenPcs | None) -> Iterator[dict[str, Any]]:
         record = parse_record(bytes(image.data[int(begin[number]) : int(end[number])]), number + 1)
         fields = {name: value for name, value in asdict(record).items() if name != "spelling"}
         yield {"line": number + 1, "record": NAMES[type(record)]} | fields
-
-
-def stack_rows_text(image: ElfImage, at: ChosenPcs | None) -> Iterator[bytes]:
-    """Yield the rows of STACK CFI records as text, and the ranges that it cannot express."""
-    section, refusals = _as_debug_frame(image)
-    yield from cfi_text(section, DEBUG_FRAME, str(image.machine), True, at)
-    for index in range(len(refusals)):
-        refusal = refusals[index]
-        yield f"{refusal.start:#x}..{refusal.end:#x}: not shown: {refusal.reason.sentence}\n".encode()
-
-
-def stack_rows_json(image: ElfImage, at: ChosenPcs | None) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
-    """As `stack_rows_text`, for JSON."""
-    section, _ = _as_debug_frame(image)
-    return cfi_json(section, DEBUG_FRAME, str(image.machine), True, at)
-
-
-def _as_debug_frame(image: ElfImage) -> tuple[Section, Refusals]:
-    data, refusals = to_debug_frame(table_of_image(image))
-    name = image.sections[-1].name
-    return Section(name, memoryview(data), 0, None, image.byte_order, image.address_size), refusals
 
 
 def _lines(data: memoryview) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

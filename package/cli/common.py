@@ -28,6 +28,7 @@ INPUTS = "an ELF file, an archive, the bytes of a section, or a symbol file; - f
 SOURCES = (
     *("sframe", "eh_frame", "debug_frame", "eh_frame_hdr", "debug_line", "debug_aranges", "debug_pubnames"),
     *("debug_gnu_pubnames", "debug_pubtypes", "debug_gnu_pubtypes", "debug_macinfo", "debug_macro", "breakpad"),
+    "directives",
 )
 
 

@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--from",
         dest="source",
-        choices=("sframe", "eh_frame", "debug_frame", "breakpad", "debug_line", "all"),
+        choices=("sframe", "eh_frame", "debug_frame", "breakpad", "directives", "debug_line", "all"),
         help="the kind of a raw IN, or the section of an ELF IN to read (all: .eh_frame and .debug_frame)",
     )
     add_choices(command, None, "version to write (default 2)")

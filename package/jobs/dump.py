@@ -14,7 +14,7 @@ from ..converters.elf.inputs import Input
 from ..converters.elf.relocation import lay_out, relocate
 from ..converters.files.inputs import KINDS, Part, Raw, naming_file, open_parts
 from ..converters.files.places import Place, find_places, refuse_missing
-from ..converters.files.read_elf import DIALECTS, STACK_CFI
+from ..converters.files.read_elf import DIALECTS, TEXTS
 from ..converters.table.lookup import ChosenPcs, addresses
 from ..schemas.section import BuildError, ParseError
 from .section_dumps import (
@@ -159,7 +159,7 @@ def _names_in(image: ElfImage | None, request: Request, kind: str | None) -> tup
 def _names_in_raw(image: ElfImage, request: Request) -> tuple[str, ...]:
     """The name of the only section. Raises ParseError if others are asked for."""
     name = image.sections[-1].name
-    shown_as = {STACK_CFI, *DIALECTS} if name == STACK_CFI else {name}
+    shown_as = {name, *DIALECTS} if name in TEXTS else {name}
     if request.names is not None and shown_as.isdisjoint(request.names):
         _refuse_names(request.names, f"is a {image.type}, which has")
     return _with_functions((name,)) if request.at else (name,)
@@ -192,6 +192,6 @@ def _opened(image: ElfImage, names: tuple[str, ...], request: Request, places: S
 def _with_functions(names: tuple[str, ...]) -> tuple[str, ...]:
     """Those of some sections whose entries are functions. An `.eh_frame_hdr` is left out: it is only an index."""
     for name in names:
-        if name not in (*UNWIND_SECTIONS, STACK_CFI):
+        if name not in (*UNWIND_SECTIONS, *TEXTS):
             raise BuildError(name, None, "at", "its entries are not functions")
-    return tuple(name for name in names if name in (*DIALECTS, *SFRAME_SECTIONS, STACK_CFI))
+    return tuple(name for name in names if name in (*DIALECTS, *SFRAME_SECTIONS, *TEXTS))

@@ -11,7 +11,7 @@ from ..converters.elf.image import SYMBOL_FILE, ElfImage, ElfSection, covered_by
 from ..converters.elf.inputs import Input, input_name
 from ..converters.elf.relocation import LaidOut, lay_out, relocate
 from ..converters.files.inputs import KINDS, Part, Raw, open_parts
-from ..converters.files.read_elf import DIALECTS, STACK_CFI, table_of_section
+from ..converters.files.read_elf import DIALECTS, TEXTS, table_of_section
 from ..converters.sframe.section import section_version
 from ..converters.table.model import FunctionFlag, UnwindTable
 from ..schemas.section import ParseError, Section
@@ -158,7 +158,7 @@ def _section_info(laid: LaidOut, header: ElfSection, frames: list[tuple[Section,
             return _section_info_hdr(about, section, image, frames)
         if header.name == ".sframe" and len(section):
             about = replace(about, version=section_version(section))
-        if header.name not in (*DIALECTS, ".sframe", STACK_CFI):
+        if header.name not in (*DIALECTS, ".sframe", *TEXTS):
             return about
         table = table_of_section(image, section)
     except ParseError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ..converters.elf.image import ElfSection
 from ..converters.elf.relocation import LaidOut, relocate
-from ..converters.files.read_elf import DIALECTS, STACK_CFI
+from ..converters.files.read_elf import DIALECTS, DIRECTIVES, STACK_CFI
 from ..converters.table.lookup import ChosenPcs
 from ..schemas.lookup_tables import ARANGES
 from ..schemas.macros import MACRO_SECTIONS
@@ -193,18 +193,34 @@ def _macro_json(opened: Opened) -> Iterator[JsonSection]:
 
 
 def _stack_text(opened: Opened) -> Iterator[bytes]:
-    from ..converters.files.symbol_dump import stack_records_text, stack_rows_text
+    from ..converters.files.symbol_dump import stack_records_text
 
-    text = stack_rows_text if opened.request.interpreted else stack_records_text
-    return text(opened.laid.image, opened.chosen)
+    if opened.request.interpreted:
+        return _table_text(opened)
+    return stack_records_text(opened.laid.image, opened.chosen)
 
 
 def _stack_json(opened: Opened) -> Iterator[JsonSection]:
-    from ..converters.files.symbol_dump import stack_records_json, stack_rows_json
+    from ..converters.files.symbol_dump import stack_records_json
 
-    json, name = (stack_rows_json, "entries") if opened.request.interpreted else (stack_records_json, "records")
-    fields, parts = json(opened.laid.image, opened.chosen)
-    yield JsonSection(fields, name, parts)
+    if opened.request.interpreted:
+        yield from _table_json(opened)
+        return
+    fields, parts = stack_records_json(opened.laid.image, opened.chosen)
+    yield JsonSection(fields, "records", parts)
+
+
+def _table_text(opened: Opened) -> Iterator[bytes]:
+    from ..converters.files.table_dump import table_text
+
+    return table_text(opened.laid.image, opened.request.interpreted, opened.chosen)
+
+
+def _table_json(opened: Opened) -> Iterator[JsonSection]:
+    from ..converters.files.table_dump import table_json
+
+    fields, parts = table_json(opened.laid.image, opened.request.interpreted, opened.chosen)
+    yield JsonSection(fields, "entries", parts)
 
 
 SECTIONS: dict[str, tuple[Text, Json]] = {
@@ -216,6 +232,7 @@ SECTIONS: dict[str, tuple[Text, Json]] = {
     **dict.fromkeys((*PUBNAMES_SECTIONS, *PUBTYPES_SECTIONS), (_names_text, _names_json)),
     **dict.fromkeys(MACROS, (_macro_text, _macro_json)),
     STACK_CFI: (_stack_text, _stack_json),
+    DIRECTIVES: (_table_text, _table_json),
 }
 
 

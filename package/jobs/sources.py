@@ -12,7 +12,7 @@ from ..converters.elf.debug_files import BY_LINKS, DebugFiles, refuse_debug_file
 from ..converters.elf.image import ElfImage, open_elf
 from ..converters.elf.relocation import lay_out
 from ..converters.files.code_frames import code_frames, section_sizes
-from ..converters.files.read_elf import ALL, DIALECTS
+from ..converters.files.read_elf import ALL, DIALECTS, DIRECTIVES
 from ..converters.sframe.read import table_from_sframe
 from ..converters.sframe.section import section_version
 from ..converters.table.model import UnwindTable
@@ -20,8 +20,9 @@ from ..schemas.section import BuildError, ParseError, Section
 from .file_kinds import is_elf
 
 # Section names without the dot, symbol files, and all call frame information of an ELF file.
-SOURCES = ("sframe", "eh_frame", "debug_frame", "breakpad", ALL)
+SOURCES = ("sframe", "eh_frame", "debug_frame", "breakpad", DIRECTIVES, ALL)
 SYMBOLS = "STACK CFI"
+_TEXTS = {"breakpad": "a symbol file", DIRECTIVES: "assembler text"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,8 +55,8 @@ def read_source(
         if address or architecture is not None:
             record = "address" if address else "architecture"
             raise BuildError("", None, record, "is known from the ELF file: it can be given for a raw section only")
-        if source == "breakpad":
-            raise BuildError("", None, "source", "breakpad is a symbol file, but the input is an ELF file")
+        if source in _TEXTS:
+            raise BuildError("", None, "source", f"{source} is {_TEXTS[source]}, but the input is an ELF file")
         image = with_debug_file(open_elf(path), debug)
         refuse_relocatable(image)
         frames = code_frames(lay_out(image), name or ALL)
@@ -73,6 +74,12 @@ def read_source(
 
         section = Section(SYMBOLS, data, address)
         return _raw(section, from_stack_cfi(bytes(data), _known(SYMBOLS, architecture).name, address))
+    if source == DIRECTIVES:
+        from ..converters.files.directives import table_from_directives
+
+        arch = _known(DIRECTIVES, architecture)
+        section = Section(DIRECTIVES, data, address, None, arch.byte_order, arch.address_size)
+        return _raw(section, table_from_directives(bytes(data), arch, address or None, arch.byte_order))
     if name == ".sframe":
         if architecture is not None:
             raise BuildError(
