@@ -11,9 +11,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from unwindkit import by_pc, convert, read_elf
+from unwindkit import Writer, by_pc, convert, read_elf, write_eh_frame
+from unwindkit.converters.cfi.write import frames_from_table
+from unwindkit.jobs.eh_frame_files import frames_for
+from unwindkit.schemas.cfi import EH_FRAME
+from unwindkit.writers.elf.frames import FrameSections, write_frames
 
-from ..support.oracles import absent, oracle_command
+from ..support.oracles import absent, oracle_command, oracle_root
 from ..support.programs.elf_programs import headers, run, tool
 from ..support.programs.mixed_frames import (
     CAUGHT,
@@ -55,6 +59,16 @@ def test_an_exception_passes_a_frame_of_debug_frame(link: str, folder: Path, tmp
     assert (tmp_path / "default").read_bytes() == out.read_bytes()
 
 
+@pytest.mark.parametrize("writer", ["native", "lief"])
+def test_every_engine_adds_both_sections(writer: Writer, folder: Path, tmp_path: Path) -> None:
+    original, before = mixed_program(folder, ""), tmp_path / "before"
+    tool("objcopy", "-R", FRAMES, "-R", HEADER, original, before)
+    report = write_eh_frame(before, tmp_path / "out", read_elf(original, "all"), writer=writer)
+    assert str(report.writer).startswith(writer)
+    assert output_of(tmp_path / "out") == CAUGHT
+    assert [name for name, _ in headers(tmp_path / "out")[1]][-2:] == [FRAMES, HEADER]
+
+
 @pytest.mark.parametrize("link", ["", "-static"])
 @pytest.mark.parametrize("source", ["breakpad", "sframe"])
 def test_an_exception_passes_a_frame_of_other_sources(source: str, link: str, folder: Path, tmp_path: Path) -> None:
@@ -86,6 +100,29 @@ def test_other_machines(machine: str, link: str, folder: Path, tmp_path: Path) -
     original = mixed_program(folder, link, machine)
     assert terminates(*emulator, original)
     assert output_of(*emulator, joined(original, tmp_path / "out")) == CAUGHT
+
+
+EMULATORS = {"sid-riscv64": "riscv64", "sid-ppc64el": "ppc64le"}
+
+
+@pytest.mark.oracle("forky", *EMULATORS)
+@pytest.mark.parametrize("suite", EMULATORS)
+def test_libraries_of_more_machines(suite: str, tmp_path: Path) -> None:
+    """Both sections of Debian's libc in a new segment: it is loaded, and prints its version when it is started."""
+    (library,) = oracle_root(suite).glob("usr/lib/*/libc.so.6")
+    (loader,) = library.parent.glob("ld*.so.*")
+    emulator = f"qemu-{EMULATORS[suite]}"
+    if shutil.which(emulator) is None:
+        absent(f"no {emulator}")
+    write_frames(library, out := tmp_path / "libc.so.6", wide_frames(library))
+    assert readelf_frames(out, FRAMES) == readelf_frames(library, FRAMES)
+    start = emulator, loader, "--library-path", library.parent
+    assert output_of(*start, out) == output_of(*start, library) != ""
+
+
+def wide_frames(path: Path) -> FrameSections:
+    """The `.eh_frame` with pointers of 8 bytes, which does not fit in place of the old one."""
+    return frames_for(frames_from_table(read_elf(path, FRAMES), EH_FRAME, pointer_size=8)[0])
 
 
 # --- files entirely without .eh_frame ------------------------------------------------------------------------------
@@ -135,7 +172,7 @@ READERS = (
 )
 
 
-@pytest.mark.oracle
+@pytest.mark.oracle("forky", "sid-llvm")
 @pytest.mark.parametrize("link", LINKS)
 def test_readers_have_no_complaints(link: str, folder: Path, tmp_path: Path) -> None:
     out = joined(mixed_program(folder, link), tmp_path / "out")

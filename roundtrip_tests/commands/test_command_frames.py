@@ -115,6 +115,33 @@ def test_strict_and_refusals(tmp_path: Path) -> None:
     assert run(*raw, "--strict").returncode == DIFFERENT
 
 
+def test_into_another_file(copy: Path) -> None:
+    """IN is a symbol file, and OUT a copy of the program with its functions."""
+    symbols, out = copy.with_name("program.sym"), copy.with_name("out")
+    count = len(read_elf(copy))
+    run("convert", copy, symbols, "--to", "breakpad")
+    done = run("convert", symbols, out, "--from", "breakpad", "--to", "eh_frame", "--into", copy)
+    assert (done.returncode, done.stdout) == (DONE, "")
+    first, second, *rest = done.stderr.splitlines()
+    assert first.startswith(f"{out}: {count} functions: {count} converted, 0 in part, 0 not; ")
+    assert second.startswith("  eh_frame: ")
+    assert second.endswith(f"; from {symbols.stat().st_size:,} bytes of STACK CFI")
+    assert rest == ["  written: in place"]
+    kept = run("convert", symbols, out, "--from", "breakpad", "--to", "eh_frame", "--into", copy, "--keep")
+    assert kept.stderr.splitlines()[2:] == [f"  kept: {count} functions of {copy}", "  written: in place"]
+    assert by_pc(read_elf(out)) == by_pc(read_elf(copy))
+    done = run("convert", symbols, copy, "--from", "breakpad", "--to", "eh_frame", "--into", copy)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        WRONG,
+        f"unwindkit convert: error: {copy} is the input file",
+    )
+    piped = run("convert", symbols, "-", "--from", "breakpad", "--to", "eh_frame", "--into", copy)
+    assert piped.returncode == DONE
+    away = ("--from", "breakpad", "--address", "0x100000000", "--into", copy)
+    says = f"STACK CFI: functions: none is in an executable section of {copy}: the addresses are wrong"
+    refuses(symbols, "convert", symbols, copy.with_name("no"), "--to", "eh_frame", *away, says=says)
+
+
 RELOCATABLE = "e_type: is a relocatable file: its addresses are not known before the link"
 WRITABLE = ".eh_frame: sh_flags: is writable: the dynamic linker relocates it in place"
 CUT = ".eh_frame+0xd: entry[1].length: the length reaches past the section's end"
