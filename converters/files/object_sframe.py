@@ -47,7 +47,13 @@ class ObjectSframe:
 
 
 def object_sframe(
-    image: ElfImage, version: int, compact: Compact | None, max_rows: int | None = None, source: str = ALL
+    image: ElfImage,
+    version: int,
+    compact: Compact | None,
+    max_rows: int | None = None,
+    source: str = ALL,
+    pcrel: bool = True,
+    frame_pointer: bool = False,
 ) -> tuple[ObjectSframe, Refusals]:
     """The `.sframe` of a relocatable file, made from a section or from ALL call frame information, and the refusals.
 
@@ -62,7 +68,7 @@ def object_sframe(
     section, start = sections_of(laid, table)
     # Functions in no section (dropped by a linker, or defined in another file): their starts cannot be relocated.
     here = np.flatnonzero(section)
-    encoded, refusals = sframe_from_table(table.select(here), version, compact, max_rows)
+    encoded, refusals = sframe_from_table(table.select(here), version, compact, max_rows, pcrel, frame_pointer)
     encoded = replace(encoded, function=here[encoded.function])
     record = encoded.fdes.dtype
     assert record.fields is not None

@@ -16,7 +16,7 @@ from ...schemas.derive import bit_position, dtype_of
 from ...schemas.section import ByteOrder, ParseError, Section
 from ...schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION
 from ..arch.table import Architecture, architecture_of_abi
-from .fres import FreBlocks, abi_of
+from .fres import MAX_WORDS, FreBlocks, abi_of, fres_of_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -184,6 +184,14 @@ def _refuse(columns: SframeColumns, *faults: tuple[str, NDArray[np.bool_], str])
         wrong = np.flatnonzero(is_wrong)
         if len(wrong):
             raise ParseError(columns.section, int(columns.origin[wrong[0]]), f"FDE[{wrong[0]}].{name}", reason)
+
+
+def further_words(columns: SframeColumns) -> int:
+    """The number of FREs with offsets after those of CFA, RA and FP. Raises ParseError."""
+    blocks, _ = columns.distinct_blocks()
+    fres = fres_of_blocks(columns.section, columns.fres, columns.fres_offset, blocks, least=0, ascending=False)
+    has_fixed_ra = columns.header["cfa_fixed_ra_offset"] != sframe.FIXED_OFFSET_INVALID
+    return int((~fres.is_flex & (fres.bits("fre_offset_count") > MAX_WORDS - int(has_fixed_ra))).sum())
 
 
 def section_version(section: Section) -> int:

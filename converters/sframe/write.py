@@ -44,6 +44,7 @@ class Encoded:
     One element per encoded range: `function`, the index of its function in the table, `range_start`, absolute, and
     `range_size` in bytes. One element per FDE: `start`, absolute, and `fdes`, the record of the version. With
     `compact="merge"` an FDE may cover several ranges. `fres`: the bytes of the FRE sub-section, with `num_fres` FREs.
+    `flags`: those of the header besides FDE_SORTED.
     """
 
     architecture: Architecture
@@ -57,6 +58,7 @@ class Encoded:
     fdes: NDArray[np.void]
     fres: NDArray[np.uint8]
     num_fres: int
+    flags: SFRAME_F
 
     def __len__(self) -> int:
         """The size of the section in bytes."""
@@ -66,9 +68,12 @@ class Encoded:
         """The section for a virtual address. Raises BuildError if a start does not fit its field."""
         if not 0 <= section_address < 1 << 64:
             raise BuildError(".sframe", None, "section_address", f"{section_address:#x} is not an address")
-        fields = np.arange(len(self.fdes), dtype=np.uint64) * np.uint64(self.fdes.itemsize)
-        fields += np.uint64(section_address + sframe.HEADER_SIZE & 0xFFFFFFFFFFFFFFFF)
-        distance = (self.start - fields).astype(np.int64)
+        base = np.full(len(self.fdes), section_address, np.uint64)
+        if self.flags & SFRAME_F.FDE_FUNC_START_PCREL:
+            base += np.uint64(sframe.HEADER_SIZE) + np.arange(len(base), dtype=np.uint64) * np.uint64(
+                self.fdes.itemsize
+            )
+        distance = (self.start - base).astype(np.int64)
         name = sframe.START_FIELDS[self.version]
         limit = np.iinfo(self.fdes.dtype[name]).max
         far = np.flatnonzero((distance < -limit - 1) | (distance > limit))
@@ -76,13 +81,15 @@ class Encoded:
             reason = f"{int(self.start[far[0]]):#x} is more than 2 GiB from the section at {section_address:#x}"
             raise BuildError(".sframe", None, f"FDE[{far[0]}].{name}", reason)
         self.fdes[name] = distance
-        flags = SFRAME_F.FDE_SORTED | SFRAME_F.FDE_FUNC_START_PCREL
-        return self._header(flags).tobytes() + self.fdes.tobytes() + self.fres.tobytes()
+        return self._header(self.flags | SFRAME_F.FDE_SORTED).tobytes() + self.fdes.tobytes() + self.fres.tobytes()
 
     def without_starts(self) -> bytes:
-        """The section for a relocatable file. It is not flagged as sorted: only the linker sets the starts."""
+        """The section for a relocatable file. It is not flagged as sorted: only the linker sets the starts. Raises
+        BuildError without FDE_FUNC_START_PCREL, for which there is no relocation."""
+        if not self.flags & SFRAME_F.FDE_FUNC_START_PCREL:
+            raise BuildError(".sframe", None, "pcrel", "starts in a relocatable file are relative to their own fields")
         self.fdes[sframe.START_FIELDS[self.version]] = 0
-        return self._header(SFRAME_F.FDE_FUNC_START_PCREL).tobytes() + self.fdes.tobytes() + self.fres.tobytes()
+        return self._header(self.flags).tobytes() + self.fdes.tobytes() + self.fres.tobytes()
 
     def _header(self, flags: SFRAME_F) -> NDArray[np.void]:
         abi = abi_of(self.architecture)
@@ -106,26 +113,38 @@ def to_sframe(
     section_address: int = 0,
     compact: Compact | None = None,
     max_rows: int | None = None,
+    pcrel: bool = True,
+    frame_pointer: bool = False,
 ) -> tuple[bytes, Refusals]:
     """The table as an `.sframe` section for the virtual address `section_address`, and the ranges that it lacks.
 
     Architecture and byte order are the table's. `compact`: "none"; "share": functions with equal rows share FREs;
     "merge": additionally, adjacent functions with only padding between them become one FDE of at most `max_rows` FREs,
     for which the table needs its code. The default is "share", but "none" for a big-endian table: libsframe on a
-    little-endian host refuses a big-endian section with shared FREs ("merge" shares none there, either). Raises
-    BuildError for an architecture or version that cannot be written, and for a start that does not fit its field.
+    little-endian host refuses a big-endian section with shared FREs ("merge" shares none there, either).
+
+    Version 2 only: with `pcrel` False starts are relative to the section, without the flag FDE_FUNC_START_PCREL, as
+    before errata 1 (binutils 2.44 reads nothing else). `frame_pointer` sets the flag FRAME_POINTER: the caller knows
+    that all functions of the file preserve the frame pointer. Raises BuildError for an architecture, a version or a
+    flag that cannot be written, and for a start that does not fit its field.
     """
-    encoded, refusals = sframe_from_table(table, version, compact, max_rows)
+    encoded, refusals = sframe_from_table(table, version, compact, max_rows, pcrel, frame_pointer)
     return encoded.at(section_address), refusals
 
 
 def sframe_from_table(
-    table: UnwindTable, version: int = 2, compact: Compact | None = None, max_rows: int | None = None
+    table: UnwindTable,
+    version: int = 2,
+    compact: Compact | None = None,
+    max_rows: int | None = None,
+    pcrel: bool = True,
+    frame_pointer: bool = False,
 ) -> tuple[Encoded, Refusals]:
     """As `to_sframe`, without the address."""
     is_foreign = table.byte_order == "big"
     compact = compact or ("none" if is_foreign else "share")
     _check_arguments(table, version, compact, max_rows)
+    flags = _flags(version, pcrel, frame_pointer)
     options = Options(SFRAME_VERSION(version), compact == "share" or (compact == "merge" and not is_foreign))
     whole = split_repetitive(table)
     rows = project_rows(whole.tables, options.version)
@@ -151,6 +170,7 @@ def sframe_from_table(
         fdes=fdes,
         fres=fres,
         num_fres=num_fres,
+        flags=flags,
     )
     return encoded, replace(refusals, function=whole.parent[refusals.function])
 
@@ -165,6 +185,15 @@ def _check_arguments(table: UnwindTable, version: int, compact: str, max_rows: i
         raise BuildError(".sframe", None, "max_rows", f"is {max_rows}: it must be at least 1, and only for 'merge'")
     if table.functions.section.any():
         raise BuildError(".sframe", None, "functions", "the file is relocatable: addresses are not final")
+
+
+def _flags(version: int, pcrel: bool, frame_pointer: bool) -> SFRAME_F:
+    """The header's flags besides FDE_SORTED. Raises BuildError for those that only version 2 has."""
+    for name, is_asked in (("pcrel", not pcrel), ("frame_pointer", frame_pointer)):
+        if is_asked and version != SFRAME_VERSION.V2:
+            raise BuildError(".sframe", None, name, f"has no choice in version {version}, only in version 2")
+    flags = SFRAME_F.FDE_FUNC_START_PCREL if pcrel else SFRAME_F(0)
+    return flags | SFRAME_F.FRAME_POINTER if frame_pointer else flags
 
 
 def _padding_code(architecture: Architecture) -> PaddingCode:

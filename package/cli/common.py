@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, TypedDict
@@ -49,6 +49,21 @@ def add_choices(command: argparse.ArgumentParser, version: int | None, about_ver
         help="share: functions with equal rows share their FREs; merge: share, and one FDE for adjacent functions with "
         "padding between them; none: neither (default: share; none for big-endian targets)",
     )
+    command.add_argument(
+        "--no-pcrel",
+        action="store_true",
+        help="version 2: function starts relative to the section, as before errata 1 (for binutils 2.44 and older)",
+    )
+    command.add_argument(
+        "--frame-pointer",
+        action="store_true",
+        help="version 2: set the flag FRAME_POINTER: you know that all functions preserve the frame pointer",
+    )
+
+
+def warning_lines(file: str, warnings: Iterable[str]) -> list[str]:
+    """One line for each warning of a report."""
+    return [f"unwindkit: {file}: warning: {one}" for one in warnings]
 
 
 def add_gates(command: argparse.ArgumentParser) -> None:

@@ -29,6 +29,7 @@ from .common import (
     refused_lines,
     sframe_text,
     share_text,
+    warning_lines,
     writer_lines,
 )
 from .convert_lines import LINE_TARGETS, add_lines, refuse_line_options, run_lines
@@ -91,8 +92,9 @@ def run(options: argparse.Namespace) -> int:
     refuse_the_input(options, options.output)
     if options.into is not None:
         refuse_the_input(options, options.output, options.into)
-    if options.to != "sframe" and (options.compact is not None or options.sframe_version is not None):
-        options.command.error("--compact and --sframe-version require --to sframe")
+    has_default = options.compact is None and options.sframe_version is None and not options.no_pcrel
+    if options.to != "sframe" and (options.frame_pointer or not has_default):
+        options.command.error("--compact, --sframe-version, --no-pcrel and --frame-pointer require --to sframe")
     from ..jobs.file_kinds import is_elf
 
     with input_path(options.file) as path, output_path(options.output) as out_path:
@@ -113,6 +115,8 @@ def run(options: argparse.Namespace) -> int:
             version=options.sframe_version,
             compact=options.compact,
             debug=debug_files(options),
+            pcrel=not options.no_pcrel,
+            frame_pointer=options.frame_pointer,
         )
     print(_text(replace(report, file=options.file, output=options.output), options.keep), file=sys.stderr)
     return DIFFERENT if fails_gates(options, report, report) else DONE
@@ -138,4 +142,4 @@ def _text(report: ConvertReport, has_kept: bool) -> str:
         lines.append(f"  kept: {count_text(report.kept, 'function')} of {report.into}")
     lines += debug_lines(report)
     lines += writer_lines(report.writer, report.moved, report.passed_over)
-    return "\n".join(lines + refused_lines(report.refused))
+    return "\n".join([*lines, *refused_lines(report.refused), *warning_lines(report.file, report.warnings)])

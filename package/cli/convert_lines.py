@@ -16,6 +16,8 @@ LINE_TARGETS = ("debug_line", "debug_aranges", "breakpad-lines")
 # The options of other targets, with the values that they have if they are not given.
 OTHERS = {
     "compact": None,
+    "no_pcrel": False,
+    "frame_pointer": False,
     "sframe_version": None,
     "to_address": None,
     "writer": "auto",

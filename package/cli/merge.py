@@ -65,7 +65,8 @@ def run(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         inputs = [(stack.enter_context(input_path(path)), address) for path, address in options.inputs]
         out_path = stack.enter_context(output_path(options.file))
-        report = merge_sframe(inputs, out_path, options.sframe_version, options.address, options.compact)
+        flags = not options.no_pcrel, options.frame_pointer
+        report = merge_sframe(inputs, out_path, options.sframe_version, options.address, options.compact, *flags)
     print(_merge_text(replace(report, files=files, output=options.file)), file=sys.stderr)
     return DIFFERENT if options.strict and (report.conflicts or not is_lossless(report.refused)) else DONE
 
@@ -82,4 +83,5 @@ def _merge_text(report: MergeReport) -> str:
     for conflict in report.first_conflicts:
         first, second = (report.files[index] for index in (conflict.first, conflict.second))
         lines.append(f"    {conflict.start:#x}..{conflict.end:#x}: kept from {first}, different in {second}")
-    return "\n".join(lines + refused_lines(report.refused))
+    warnings = [f"unwindkit: warning: {one}" for one in report.warnings]
+    return "\n".join([*lines, *refused_lines(report.refused), *warnings])

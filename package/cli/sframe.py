@@ -33,6 +33,7 @@ from .common import (
     show_progress,
     sizes_text,
     target_of,
+    warning_lines,
     writer_lines,
 )
 
@@ -92,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
         if options.section:
             version, compact = options.sframe_version, options.compact
             arguments = options.address, version, compact, options.max_rows, options.source, debug_files(options)
-            report = write_sframe_section(path, out_path, *arguments)
+            report = write_sframe_section(path, out_path, *arguments, not options.no_pcrel, options.frame_pointer)
         else:
             report = write_sframe(path, out_path, **_choices(options))
     report = replace(report, file=options.file, output=target)
@@ -128,6 +129,8 @@ def _choices(options: argparse.Namespace) -> dict[str, Any]:
         "preserve_dates": options.preserve_dates,
         "source": options.source,
         "debug": debug_files(options),
+        "pcrel": not options.no_pcrel,
+        "frame_pointer": options.frame_pointer,
     }
 
 
@@ -194,4 +197,4 @@ def _first_line(report: SframeReport) -> str:
 
 
 def _warnings(report: SframeReport) -> list[str]:
-    return [f"unwindkit: {report.file}: warning: {one}" for one in report.warnings]
+    return warning_lines(report.file, report.warnings)

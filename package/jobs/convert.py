@@ -33,6 +33,7 @@ from .code_coverage import NO_CODE, CodeCoverage, CodeFigures, code_coverage
 from .eh_frame_files import write_frames_of
 from .into_file import TableForFile, read_source_for, table_for
 from .line_conversion import LineReport, LineTarget, convert_lines
+from .losses import losses_of_sframe
 from .report import Coverage, FileReport, Placement, SframeFigures, coverage, debug_file_of, has_rest, sframe_figures
 from .sframe_report import sframe_section
 from .sources import Source, read_source
@@ -51,6 +52,8 @@ WRITTEN_INTO_ELF = ("sframe", "eh_frame")
 class ConvertReport(Placement, CodeCoverage, Coverage, FileReport):
     """What `convert` did. Sizes in bytes.
 
+    `warnings` are sentences about what the source has and the result lacks or assumes.
+
     `functions` were read from the sections that `source` names, of `source_bytes` together and `source_sizes` each; an
     `.sframe` is of `source_version`. A raw section and a symbol file have no code: `code_bytes` is 0. `written` is
     the size of the section or text written. `address` and `header_address`, that of the `.eh_frame_hdr`, are None if
@@ -68,6 +71,7 @@ class ConvertReport(Placement, CodeCoverage, Coverage, FileReport):
     sframe: SframeFigures | None = None
     into: str | None = None
     kept: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +88,8 @@ class _Request:
     writer: Writer
     version: int
     compact: Compact | None
+    pcrel: bool
+    frame_pointer: bool
 
     @property
     def section_address(self) -> int:
@@ -108,6 +114,8 @@ def convert(
     version: int | None = ...,
     compact: Compact | None = ...,
     debug: DebugFiles = ...,
+    pcrel: bool = ...,
+    frame_pointer: bool = ...,
 ) -> ConvertReport: ...
 
 
@@ -142,6 +150,8 @@ def convert(
     writer: Writer = "auto",
     version: int | None = None,
     compact: Compact | None = None,
+    pcrel: bool = True,
+    frame_pointer: bool = False,
     keep_size: bool = False,
     debug: DebugFiles = BY_LINKS,
 ) -> ConvertReport | LineReport:
@@ -151,10 +161,11 @@ def convert(
     file: `.eh_frame` where it has a function, `.debug_frame` elsewhere; `debug` chooses its separate debug file. A raw
     section is at the virtual address `address`; all but SFrame need the `architecture`.
 
-    `to`: "sframe" in `version` (None: 2) and `compact` mode, or "eh_frame": for an ELF file a copy of it with that
-    section (and its `.eh_frame_hdr`), for which `writer` makes space; for a raw section, or with `section_only`, the
-    section for the virtual address `to_address` (None: that of the input). "debug_frame": a section. "directives":
-    source for GNU as. "breakpad": STACK CFI lines, relative to the load address.
+    `to`: "sframe" in `version` (None: 2) and `compact` mode, `pcrel` and `frame_pointer` as in `to_sframe`, or
+    "eh_frame": for an ELF file a copy of it with that section (and its `.eh_frame_hdr`), for which `writer` makes
+    space; for a raw section, or with `section_only`, the section for the virtual address `to_address` (None: that of
+    the input). "debug_frame": a section. "directives": source for GNU as. "breakpad": STACK CFI lines, relative to the
+    load address.
 
     `into` is the ELF file to copy instead of `path`, which then may be raw or a symbol file: its architecture and, for
     a symbol file, its load address are those of `into`. With `keep` the functions of an existing section of that name
@@ -169,6 +180,7 @@ def convert(
     """
     if to in get_args(LineTarget):
         given = {"to_address": to_address, "into": into, "keep": keep or None, "compact": compact}
+        given |= {"pcrel": None if pcrel else False, "frame_pointer": frame_pointer or None}
         for name in (name for name, value in given.items() if value is not None):
             raise BuildError("", None, name, f"does not apply to {to}")
         return convert_lines(
@@ -191,6 +203,8 @@ def convert(
         raise BuildError("", None, "keep_size", "applies to debug_line only")
     if to != "sframe" and not (version is None and compact is None):
         raise BuildError("", None, "version" if compact is None else "compact", "applies to SFrame only")
+    if to != "sframe" and (frame_pointer or not pcrel):
+        raise BuildError("", None, "frame_pointer" if pcrel else "pcrel", "applies to SFrame only")
     if to == "sframe" and source is None:
         source = "sframe"
     if into is None:
@@ -201,7 +215,8 @@ def convert(
         target = Path(into)
         found = read_source_for(target, Path(path), source, address, architecture, debug)
     _refuse_unused(to, target, to_address, section_only, keep)
-    request = _Request(Path(path), Path(out_path), found, to, to_address, target, keep, writer, version or 2, compact)
+    choices = version or 2, compact, pcrel, frame_pointer
+    request = _Request(Path(path), Path(out_path), found, to, to_address, target, keep, writer, *choices)
     if to == "sframe":
         return _to_sframe(request)
     return _to_eh_frame(request) if to == "eh_frame" else _to_bytes(request)
@@ -227,7 +242,9 @@ def _to_sframe(request: _Request) -> ConvertReport:
         given = table_for(open_elf(request.into), given.table, ".sframe", request.keep)
     given = replace(given, table=trim(given.table))
     table = given.table
-    encoded, refusals = sframe_from_table(table, request.version, request.compact)
+    encoded, refusals = sframe_from_table(
+        table, request.version, request.compact, None, request.pcrel, request.frame_pointer
+    )
     is_written = np.zeros(len(table), np.bool_)
     is_written[encoded.function] = True
     written = encoded.range_start, encoded.range_start + encoded.range_size
@@ -310,13 +327,22 @@ def _report(
         source_sizes=found.sizes,
         to=request.to,
         functions=int((given.table.functions.size > 0).sum()) if request.to == "sframe" else len(given.table),
-        refused=count_reasons(refusals),
+        refused=count_reasons(refusals) | count_reasons(found.refused),
+        warnings=_warnings(request),
         written=written,
         address=None,
         outside_code=found.outside + given.outside,
         **_code_coverage(request, given, ranges),
         **coverage(is_written, refusals),
     )
+
+
+def _warnings(request: _Request) -> tuple[str, ...]:
+    """What the source has and the result lacks or assumes."""
+    found = request.found
+    if found.section.name != ".sframe":
+        return found.warnings
+    return (*found.warnings, *losses_of_sframe(found.section, request.frame_pointer))
 
 
 def _code_coverage(request: _Request, given: TableForFile, ranges: Ranges) -> CodeFigures:

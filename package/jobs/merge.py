@@ -17,6 +17,7 @@ from ..schemas.section import BuildError, FormatError
 from ..schemas.sframe import SFRAME_VERSION
 from ..writers.files import write_bytes
 from . import StrPath
+from .losses import losses_of_sframe
 from .report import Report, SframeFigures, sframe_figures
 from .sources import read_source
 
@@ -29,7 +30,7 @@ class MergeReport(SframeFigures, Report):
 
     `functions` counts those of the result, a section for the virtual address `address`. `duplicates` and `conflicts`
     count ranges that two inputs cover, with equal and with different rows; `first_conflicts` are the ten at the lowest
-    addresses.
+    addresses. `warnings` are sentences about what the inputs have and the result lacks.
     """
 
     files: tuple[str, ...]
@@ -39,6 +40,7 @@ class MergeReport(SframeFigures, Report):
     conflicts: int
     conflict_bytes: int
     first_conflicts: tuple[SharedRange, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def merge_sframe(
@@ -47,25 +49,30 @@ def merge_sframe(
     version: int | None = None,
     address: int = 0,
     compact: Compact | None = None,
+    pcrel: bool = True,
+    frame_pointer: bool = False,
 ) -> MergeReport:
     """Write the `.sframe` of several files as one raw section for the virtual address `address` to `out_path`.
 
     An input is an ELF file, or a raw section with its virtual address (default 0). `version` None: the version that all
-    inputs have. If two inputs cover a PC, the first one's row is kept. Raises OSError, ParseError for malformed input,
+    inputs have. If two inputs cover a PC, the first one's row is kept. `pcrel` and `frame_pointer` as in `to_sframe`.
+
+    Raises OSError, ParseError for malformed input,
     BuildError for inputs that cannot be merged; `file` of the error names the input.
     """
     places = [(one[0], one[1]) if isinstance(one, tuple) else (one, 0) for one in paths]
-    tables, versions = [], []
+    tables, versions, warnings = [], [], []
     for path, at in places:
         with _naming(path):
             source = read_source(Path(path), "sframe", at, None)
             tables.append(source.table)
             versions.append(source.version)
+            warnings += [f"{os.fspath(path)}: {one}" for one in losses_of_sframe(source.section, frame_pointer)]
             refuse_mixture(source.table, tables[0])
     # Version 3 expresses the most.
     merged = merge(tables, partial(project_sframe, version=SFRAME_VERSION.V3))
     version = _common_version(versions) if version is None else version
-    encoded, refusals = sframe_from_table(merged.table, version, compact)
+    encoded, refusals = sframe_from_table(merged.table, version, compact, None, pcrel, frame_pointer)
     write_bytes(Path(out_path), encoded.at(address))
     return MergeReport(
         files=tuple(os.fspath(path) for path, _ in places),
@@ -78,6 +85,7 @@ def merge_sframe(
         conflict_bytes=merged.conflicts.bytes,
         first_conflicts=_first(merged.conflicts),
         address=address,
+        warnings=tuple(warnings),
         **sframe_figures(encoded),
     )
 

@@ -20,6 +20,7 @@ from ..schemas.sframe import PT_GNU_SFRAME
 from ..writers.files import write_bytes
 from . import StrPath
 from .file_kinds import is_linker_input
+from .losses import losses_of_replaced
 from .sframe_report import (
     Choices,
     Converted,
@@ -48,18 +49,20 @@ def write_sframe(
     preserve_dates: bool = False,
     source: FrameSource = "all",
     debug: DebugFiles = BY_LINKS,
+    pcrel: bool = True,
+    frame_pointer: bool = False,
 ) -> SframeReport:
     """Write a copy of `path` with an `.sframe` made from its call frame information to `out_path`, which may be `path`.
 
     `source` chooses the section; "all": `.eh_frame` where it has a function, `.debug_frame` elsewhere. An existing
     `.sframe` is replaced. `writer` selects the engine that makes space for the section; with `preserve_dates` the
-    result keeps the times of `path`. `debug` chooses the separate debug file. A relocatable file, and each in an
-    archive, gets the section's relocations too.
+    result keeps the times of `path`. `debug` chooses the separate debug file; `pcrel` and `frame_pointer` are as in
+    `to_sframe`. A relocatable file, and each in an archive, gets the section's relocations too.
 
     Raises OSError, ParseError for malformed input, BuildError if the section cannot be added; `out_path` is then
     unchanged.
     """
-    choices = Choices(version, compact, max_rows, section_of(source))
+    choices = Choices(version, compact, max_rows, section_of(source), pcrel, frame_pointer)
     if is_linker_input(Path(path)):
         from .sframe_objects import write_object_sframe
 
@@ -68,7 +71,7 @@ def write_sframe(
     report, section = _report_and_section(path, out_path, choices, debug)
     from ..writers.elf.add import write_section
 
-    warnings = signature_warnings(path)
+    warnings = (*signature_warnings(path), *report.warnings)
     written = write_section(Path(path), Path(out_path), section, writer, preserve_dates)
     return replace(
         report,
@@ -89,14 +92,18 @@ def _report_and_section(
     abi_of(image.architecture)
     refuse_without_code(image)
     converted = _convert(image, choices)
-    return report_of(converted, os.fspath(out_path), 0), sframe_section(converted.encoded)
+    report = report_of(converted, os.fspath(out_path), 0)
+    losses = losses_of_replaced(image, choices.frame_pointer)
+    return replace(report, warnings=losses), sframe_section(converted.encoded)
 
 
 def _convert(image: ElfImage, choices: Choices) -> Converted:
     laid = lay_out(image)
     frames = code_frames(laid, choices.section)
     table = with_uncovered_plt(image, frames.table)
-    encoded, refusals = sframe_from_table(table, choices.version, choices.compact, choices.max_rows)
+    encoded, refusals = sframe_from_table(
+        table, choices.version, choices.compact, choices.max_rows, choices.pcrel, choices.frame_pointer
+    )
     return Converted(laid, frames, table, encoded, refusals)
 
 
@@ -109,6 +116,8 @@ def write_sframe_section(
     max_rows: int | None = None,
     source: FrameSource = "all",
     debug: DebugFiles = BY_LINKS,
+    pcrel: bool = True,
+    frame_pointer: bool = False,
 ) -> SframeReport:
     """Write only the bytes of the section, for the virtual address `address`, to which its starts are relative."""
     image = open_elf(path)
@@ -118,7 +127,7 @@ def write_sframe_section(
         raise BuildError("", None, "e_type", reason)
     refuse_relocatable(image)
     image = with_debug_file(image, debug)
-    converted = _convert(image, Choices(version, compact, max_rows, section_of(source)))
+    converted = _convert(image, Choices(version, compact, max_rows, section_of(source), pcrel, frame_pointer))
     write_bytes(Path(out_path), converted.encoded.at(address))
     return report_of(converted, os.fspath(out_path), address)
 

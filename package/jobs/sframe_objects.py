@@ -137,7 +137,15 @@ def _with_sframe(image: ElfImage, output: str, choices: Choices) -> tuple[bytes,
     abi_of(image.architecture)
     refuse_module(image)
     refuse_without_code(image)
-    made, refusals = object_sframe(image, choices.version, choices.compact, choices.max_rows, choices.section)
+    made, refusals = object_sframe(
+        image,
+        choices.version,
+        choices.compact,
+        choices.max_rows,
+        choices.section,
+        choices.pcrel,
+        choices.frame_pointer,
+    )
     places = tuple(map(Place, made.field.tolist(), made.section.tolist(), made.offset.tolist()))
     shape = (SECTION, SHT_GNU_SFRAME, made.data, SECTION_ALIGNMENT, made.relocation_type, places)
     data = bytes(image.data)

@@ -36,6 +36,8 @@ class Choices:
     compact: Compact | None
     max_rows: int | None
     section: str
+    pcrel: bool = True
+    frame_pointer: bool = False
 
 
 def section_of(source: FrameSource) -> str:

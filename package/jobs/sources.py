@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..converters.arch.table import NAMES, Architecture, find_architecture
@@ -12,12 +12,15 @@ from ..converters.elf.debug_files import BY_LINKS, DebugFiles, refuse_debug_file
 from ..converters.elf.image import ElfImage, open_elf
 from ..converters.elf.relocation import lay_out
 from ..converters.files.code_frames import code_frames, section_sizes
+from ..converters.files.inputs import symbol_file_architecture
 from ..converters.files.read_elf import ALL, DIALECTS, DIRECTIVES
+from ..converters.refusals import RefusedRecords
 from ..converters.sframe.read import table_from_sframe
 from ..converters.sframe.section import section_version
 from ..converters.table.model import UnwindTable
 from ..schemas.section import BuildError, ParseError, Section
 from .file_kinds import is_elf
+from .losses import losses_of_symbols
 
 # Section names without the dot, symbol files, and all call frame information of an ELF file.
 SOURCES = ("sframe", "eh_frame", "debug_frame", "breakpad", DIRECTIVES, ALL)
@@ -28,7 +31,8 @@ _TEXTS = {"breakpad": "a symbol file", DIRECTIVES: "assembler text"}
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """What was read: a `section`, the first if several are joined; `sizes` has the size in bytes of each, by name.
-    `image` is None for a raw section; `read` and `outside` as in CodeFrames."""
+    `image` is None for a raw section; `read` and `outside` as in CodeFrames. `refused` are records that the table
+    lacks, and `warnings` sentences about what else it lacks or assumes."""
 
     section: Section
     table: UnwindTable
@@ -36,6 +40,8 @@ class Source:
     image: ElfImage | None = None
     read: tuple[str, ...] = ()
     outside: int = 0
+    refused: RefusedRecords = field(default_factory=lambda: RefusedRecords.defaults(0))
+    warnings: tuple[str, ...] = ()
 
     @property
     def version(self) -> int | None:
@@ -70,10 +76,11 @@ def read_source(
         raise ParseError(name, None, "address", f"{address:#x} is not a 64-bit address")
     data = memoryview(path.read_bytes())
     if source == "breakpad":
-        from ..converters.breakpad.stack_cfi.read import from_stack_cfi
+        from ..converters.breakpad.symbols import read_symbols
 
-        section = Section(SYMBOLS, data, address)
-        return _raw(section, from_stack_cfi(bytes(data), _known(SYMBOLS, architecture).name, address))
+        symbols = read_symbols(bytes(data), symbol_file_architecture(data, architecture), address)
+        found = _raw(Section(SYMBOLS, data, address), symbols.table)
+        return replace(found, refused=symbols.refused, warnings=losses_of_symbols(symbols))
     if source == DIRECTIVES:
         from ..converters.files.directives import table_from_directives
 
