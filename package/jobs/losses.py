@@ -50,6 +50,6 @@ def losses_of_symbols(frames: SymbolFrames) -> tuple[str, ...]:
     if not records:
         return ()
     return (
-        f"{records} STACK WIN records need the parameter size of the called function: their rows hold where it has none"
-        " on the stack",
+        f"the rows of STACK WIN records ({records}) that need the parameter size of the called function hold only if it"
+        " has none on the stack",
     )

@@ -15,9 +15,11 @@ from unwindkit import (
     ARCHITECTURES,
     ParseError,
     Reason,
+    RefusedCount,
     RefusedRecords,
     UnwindTable,
     caller_by_stack_win,
+    convert,
     expressions,
     from_stack_win,
     parameter_size_at,
@@ -410,6 +412,38 @@ def test_a_called_function_that_pops_its_parameters() -> None:
     memory = {0x100 + 0xC + 8: 0x4242}
     found = caller_by_stack_win(record, {"$esp": 0x100, "$ebp": 7}, lambda at, _: memory[at], size)
     assert found == {"$eip": 0x4242, "$esp": 0x118, "$ebp": 7}
+
+
+# --- whole files ---------------------------------------------------------------------------------------------
+
+WHOLE = """MODULE windows x86 5A9832E5287241C1838ED98914E9B7FF1 a.pdb
+FUNC 1000 20 4 f
+STACK WIN 4 1000 20 0 0 4 0 0 0 1 $T0 $ebp = $eip $T0 4 + ^ = $ebp $T0 ^ = $esp $T0 8 + =
+STACK WIN 0 1008 8 0 0 4 0 c 0 0 0
+STACK WIN 0 1100 8 0 0 4 0 c 0 0 0
+STACK WIN 4 2000 8 0 0 0 0 0 0 1 $eip $T1 ^ = $esp 4 =
+STACK CFI INIT 1010 20 .cfa: $esp 4 + .ra: .cfa 4 - ^
+"""
+
+
+def test_stack_win_records_come_before_stack_cfi_records(tmp_path: Path) -> None:
+    """Walkers use the latter only at PCs that no STACK WIN record covers."""
+    (tmp_path / "a.sym").write_text(WHOLE)
+    report = convert(tmp_path / "a.sym", tmp_path / "out", "breakpad", source="breakpad", architecture="x86")
+    assert (tmp_path / "out").read_bytes() == (
+        b"STACK CFI INIT 1000 20 $ebp: .cfa -8 + ^ .cfa: $ebp 8 + .ra: .cfa -4 + ^\n"
+        b"STACK CFI INIT 1020 10 .cfa: $esp 4 + .ra: .cfa -4 + ^\n"
+        b"STACK CFI INIT 1100 8 .cfa: $esp 16 + .ra: .cfa -4 + ^\n"
+    )
+    assert (report.functions, report.refused) == (3, {"WIN_PROGRAM": RefusedCount(1, 8)})
+    assert report.warnings == (
+        "the rows of STACK WIN records (1) that need the parameter size of the called function hold only if it has none"
+        " on the stack",
+    )
+    # Other architectures have none.
+    (tmp_path / "a.sym").write_text(WHOLE.replace("$esp", "$rsp"))
+    report = convert(tmp_path / "a.sym", tmp_path / "out", "breakpad", source="breakpad", architecture="x86_64")
+    assert (report.functions, report.refused, report.warnings) == (1, {}, ())
 
 
 # --- Breakpad's own walker -----------------------------------------------------------------------------------
