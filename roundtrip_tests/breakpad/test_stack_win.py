@@ -429,7 +429,7 @@ STACK CFI INIT 1010 20 .cfa: $esp 4 + .ra: .cfa 4 - ^
 def test_stack_win_records_come_before_stack_cfi_records(tmp_path: Path) -> None:
     """Walkers use the latter only at PCs that no STACK WIN record covers."""
     (tmp_path / "a.sym").write_text(WHOLE)
-    report = convert(tmp_path / "a.sym", tmp_path / "out", "breakpad", source="breakpad", architecture="x86")
+    report = convert(tmp_path / "a.sym", tmp_path / "out", "breakpad", source="breakpad")
     assert (tmp_path / "out").read_bytes() == (
         b"STACK CFI INIT 1000 20 $ebp: .cfa -8 + ^ .cfa: $ebp 8 + .ra: .cfa -4 + ^\n"
         b"STACK CFI INIT 1020 10 .cfa: $esp 4 + .ra: .cfa -4 + ^\n"
@@ -441,8 +441,8 @@ def test_stack_win_records_come_before_stack_cfi_records(tmp_path: Path) -> None
         " on the stack",
     )
     # Other architectures have none.
-    (tmp_path / "a.sym").write_text(WHOLE.replace("$esp", "$rsp"))
-    report = convert(tmp_path / "a.sym", tmp_path / "out", "breakpad", source="breakpad", architecture="x86_64")
+    (tmp_path / "a.sym").write_text(WHOLE.replace("$esp", "$rsp").replace("x86", "x86_64"))
+    report = convert(tmp_path / "a.sym", tmp_path / "out", "breakpad", source="breakpad")
     assert (report.functions, report.refused, report.warnings) == (1, {}, ())
 
 
