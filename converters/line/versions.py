@@ -8,18 +8,21 @@ primary source file, exists from version 5 on.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from ...schemas.line import DW_LNCT, VERSIONS
 from ...schemas.section import BuildError
 from ..arrays import group_numbers, ranks, starts_of
+from ..columns import Columns
 from .lookup import join_path, paths_of
 from .table import OLD_DIRECTORY_CONTENTS, OLD_FILE_CONTENTS, LineTable, PathColumns, contents_bit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+C = TypeVar("C", bound=Columns)
 
 # The first version that lists the compilation directory and the primary source file, as number 0.
 LISTS_ZERO = 5
@@ -46,9 +49,14 @@ def in_version(table: LineTable, version: int) -> LineTable:
         table = _with_number_zero(table, np.flatnonzero(~lists))
     else:
         table = _without_number_zero(table, np.flatnonzero(lists))
-    units = table.units.select(slice(None))
+    units = _copied(table.units)
     units.version[:] = version
     return replace(table, units=units)
+
+
+def _copied(columns: C) -> C:
+    """The same records in arrays of their own."""
+    return columns.select(np.arange(len(columns)))
 
 
 def _without_number_zero(table: LineTable, which: NDArray[np.int64]) -> LineTable:
@@ -59,8 +67,9 @@ def _without_number_zero(table: LineTable, which: NDArray[np.int64]) -> LineTabl
     directories, first_directory = _drop_first(table.directories, table.first_directory, is_changed)
     files, first_file = _drop_first(table.files, table.first_file, is_changed)
     files.md5[is_changed[group_numbers(np.diff(first_file))]] = 0
-    units = table.units.select(slice(None))
+    units = _copied(table.units)
     units.directory_contents[which], units.file_contents[which] = OLD_DIRECTORY_CONTENTS, OLD_FILE_CONTENTS
+    units.segment_selector_size[which] = 0
     return replace(
         table,
         units=units,
@@ -88,7 +97,7 @@ def _rows_without_file_zero(table: LineTable, is_changed: NDArray[np.bool_]) -> 
         number[unit] = same[0] + 1 if len(same) else end - first
         if not len(same):
             appended.append(unit)
-    rows = table.rows.select(slice(None))
+    rows = _copied(table.rows)
     rows.file[uses_zero] = number[unit_of_row[uses_zero]]
     units = np.array(appended, np.int64)
     files = table.files.insert(table.first_file[1:][units], table.files.select(table.first_file[:-1][units]))
@@ -118,7 +127,7 @@ def _with_number_zero(table: LineTable, which: NDArray[np.int64]) -> LineTable:
     for content in (DW_LNCT.timestamp, DW_LNCT.size):
         used = np.unique(unit_of_file[getattr(table.files, content.name) != 0])
         bits[np.isin(which, used)] |= contents_bit(content)
-    units = table.units.select(slice(None))
+    units = _copied(table.units)
     units.directory_contents[which], units.file_contents[which] = contents_bit(DW_LNCT.path), bits
     one_more = np.zeros(table.unit_count, np.int64)
     one_more[which] = 1
