@@ -17,7 +17,7 @@ from pathlib import Path
 
 from elftools.elf.constants import SH_FLAGS
 
-from ...schemas.section import BuildError, FormatError, ParseError
+from ...schemas.section import BuildError, FormatError, ParseError, Section
 from .compression import MAX_INFLATION
 from .identity import build_id
 from .image import ElfImage, ElfSection, Part, elf_of_bytes, open_elf
@@ -31,7 +31,6 @@ OWN_INFORMATION = (".debug_info", ".debug_line")
 SUPPLEMENTARY_STRINGS = ".debug_str of .gnu_debugaltlink"
 STRINGS = ".debug_str"
 DWZ = ".dwz"
-SYMBOL_TABLES = ("SHT_SYMTAB", "SHT_SYMTAB_SHNDX")
 CRC_SIZE = 4
 CRC_CHUNK = 1 << 24
 # An xz stream names the size of its dictionary, which is allocated; `xz -9` has 64 MiB.
@@ -189,12 +188,10 @@ def _joined(image: ElfImage, other: ElfImage, is_whole: bool) -> ElfImage:
     """The image with the sections of the other file that it lacks."""
     first = len(image.sections)
     present = {one.name for one in image.sections if not one.is_nobits}
-    has_symbols = any(one.type == "SHT_SYMTAB" for one in image.sections)
 
     def is_wanted(one: ElfSection) -> bool:
-        if one.is_nobits or one.flags & SH_FLAGS.SHF_ALLOC:
-            return False
-        return not has_symbols if one.type in SYMBOL_TABLES else one.type == "SHT_STRTAB" or one.name not in present
+        # A string table may be needed by a symbol table, whatever its name is.
+        return not one.flags & SH_FLAGS.SHF_ALLOC and (one.type == "SHT_STRTAB" or one.name not in present)
 
     sections = tuple(
         replace(one, index=first + one.index, link=first + one.link)
@@ -212,12 +209,23 @@ def _with_mini(image: ElfImage) -> ElfImage:
     if not found or found[0].is_nobits:
         return image
     try:
-        section = image.contents(found[0])
-        limit = MAX_INFLATION * len(section)
-        data = lzma.LZMADecompressor(lzma.FORMAT_XZ, LZMA_MEMORY).decompress(section.data, limit)
+        data = _unpacked(image.contents(found[0]))
         return _joined(image, elf_of_bytes(f"{image.path} {MINI}", data), is_whole=False)
-    except (lzma.LZMAError, ParseError) as error:
+    except ParseError as error:
         return replace(image, notes=(*image.notes, f"{MINI} cannot be read: {error}"))
+
+
+def _unpacked(section: Section) -> bytes:
+    """The contents of an xz stream. Raises ParseError."""
+    limit, engine = MAX_INFLATION * len(section), lzma.LZMADecompressor(lzma.FORMAT_XZ, LZMA_MEMORY)
+    try:
+        data = engine.decompress(section.data, limit)
+    except lzma.LZMAError as error:
+        raise ParseError(section, None, "compressed data", str(error)) from error
+    if not engine.eof:
+        reason = f"is truncated or inflates to more than {limit:#x} bytes"
+        raise ParseError(section, None, "compressed data", reason)
+    return data
 
 
 def _with_strings(image: ElfImage, debug: DebugFiles) -> ElfImage:

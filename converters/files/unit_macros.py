@@ -18,6 +18,7 @@ from ...schemas.section import ParseError, Section
 from ..arrays import values_at
 from ..dwarf.unit_strings import StringSections, UnitStrings
 from ..dwarf.units import DebugUnits, UnitAttributes
+from ..elf.debug_files import BY_LINKS, DebugFiles, with_debug_file
 from ..elf.debug_sections import debug_section, debug_strings, lay_out_debug, units_of_file
 from ..elf.image import open_elf
 from ..elf.inputs import Input
@@ -120,12 +121,12 @@ class _Source:
     paths: _Paths
 
 
-def read_unit_macros(path: Input) -> Iterator[UnitMacros]:
+def read_unit_macros(path: Input, debug: DebugFiles = BY_LINKS) -> Iterator[UnitMacros]:
     """Yield the macros of each unit of an ELF file that has some, from `.debug_macro` or `.debug_macinfo`.
 
     Imports are followed. Raises OSError, and ParseError if a section is malformed.
     """
-    laid = lay_out_debug(open_elf(path))
+    laid = lay_out_debug(with_debug_file(open_elf(path), debug))
     units = units_of_file(laid)
     strings = debug_strings(laid)
     lines = lines_of_file(laid, units) if laid.image.named(LINE) else None

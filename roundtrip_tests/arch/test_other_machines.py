@@ -24,6 +24,7 @@ from unwindkit import (
     from_debug_frame,
     from_eh_frame,
     info,
+    open_elf,
     read_elf,
     to_debug_frame,
     to_directives,
@@ -31,6 +32,7 @@ from unwindkit import (
     to_sframe,
     to_stack_cfi,
 )
+from unwindkit.converters.arch.table import NAMES
 
 from ..support.commands import refuses, unwindkit
 from ..support.made import made_frames
@@ -139,6 +141,33 @@ def test_readelf_prints_what_was_written_as_we_do(path: Path, tmp_path: Path) ->
     made.write_bytes(elf_file(M88000, Content(".debug_frame", data, flags=0)))
     made_frames.agree(made)
     assert len(made_frames.by_us(made, interpreted=True).splitlines()) > len(rows())
+
+
+def test_raw_sections_are_read_with_the_name_of_the_machine(path: Path, tmp_path: Path) -> None:
+    (header,) = [one for one in open_elf(path).sections if one.name in (".eh_frame", ".debug_frame")]
+    raw, kind = tmp_path / "raw", header.name.removeprefix(".")
+    raw.write_bytes(bytes(open_elf(path).contents(header).data))
+    given = ("--from", kind, "--arch", NAME, "--address", hex(header.address))
+    done = unwindkit("find", raw, hex(START + 20), *given)
+    assert "+0xc: cfa=r7+12 r0=s r1=undefined r2=undefined r3=undefined r4=s r5=s r6=c-8 r8=c-4\n" in done.stdout
+    done = unwindkit("info", raw, *given)
+    assert done.stdout.startswith(f"{raw}: EM_88K-32-big, big-endian, raw section")
+    assert "1 function, 7 rows, 1 distinct row run" in done.stdout
+    refuses(raw, "info", raw, "--from", kind, "--arch", "m88k", says=f"{header.name}: architecture: {UNKNOWN}")
+
+
+UNKNOWN = f"'m88k' is unknown: it is one of {NAMES}"
+
+
+def test_a_relocatable_file(path: Path) -> None:
+    """Without relocations; their types are not known."""
+    data = bytearray(path.read_bytes())
+    data[16:18] = bytes([0, 1])  # e_type: ET_REL
+    path.write_bytes(data)
+    table = read_elf(path)
+    assert [function.rows for function in table] == [rows()]
+    about = info(path)
+    assert (about.type, about.sections[0].rows) == ("ET_REL", 7)
 
 
 def test_other_targets_are_refused_in_one_sentence(path: Path, tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def built_fixture(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 def build(folder: Path, *flags: str) -> Built:
+    folder.mkdir(exist_ok=True)
     for name in ("whole", "stripped", "debug"):
         (folder / name).mkdir()
     (folder / "main.c").write_text(SOURCE)
@@ -338,6 +339,34 @@ def test_a_copy_gets_only_its_own_lines(built: Built, tmp_path: Path) -> None:
     refuses(built.stripped, "convert", built.stripped, tmp_path / "out", *arguments, says=says)
 
 
+def test_loaded_sections_are_those_of_the_stripped_file(built: Built, tmp_path: Path) -> None:
+    """The debug file has the bytes of a loaded note, too."""
+    program = tmp_path / "program"
+    tool("objcopy", "--remove-section=.note.ABI-tag", built.stripped, program)
+    assert open_elf(built.debug).named(".note.ABI-tag")
+    assert not with_debug_file(open_elf(program), DebugFiles(built.debug)).named(".note.ABI-tag")
+
+
+def test_a_section_of_both_files_is_that_of_the_stripped_one(built: Built, tmp_path: Path) -> None:
+    """Debian's armhf keeps `.debug_frame` in stripped libraries."""
+    program = tmp_path / "program"
+    tool("strip", "--strip-all", "--keep-section=.debug_frame", built.whole, "-o", program)
+    image = with_debug_file(open_elf(program), DebugFiles(built.debug))
+    (frames,) = image.named(".debug_frame")
+    assert image.part_of(frames) is None
+    assert by_pc(read_elf(program, "all", DebugFiles(built.debug))) == by_pc(read_elf(built.whole, "all"))
+
+
+def test_a_fault_in_the_debug_file_has_no_offset_in_the_stripped_file(built: Built, tmp_path: Path) -> None:
+    debug, data = tmp_path / "broken.debug", bytearray(built.debug.read_bytes())
+    (frames,) = open_elf(built.debug).named(".debug_frame")
+    data[frames.file_offset + 8] = 77  # the CIE's version
+    debug.write_bytes(data)
+    with pytest.raises(FormatError, match=r"^\.debug_frame\+0x9: CIE\[0\]\.version: ") as caught:
+        read_elf(built.stripped, ".debug_frame", DebugFiles(debug))
+    assert caught.value.file_offset is None
+
+
 def test_linked_files_of_another_program_are_noted_not_used(built: Built, other: Built, tmp_path: Path) -> None:
     """The CRC of the link is right; the build id is not."""
     program = tmp_path / "program"
@@ -416,29 +445,41 @@ def with_mini(built: Built, folder: Path, data: bytes | None = None) -> Path:
     return folder / "program"
 
 
-def test_names_in_gnu_debugdata(built: Built, tmp_path: Path) -> None:
+def test_names_in_gnu_debugdata(tmp_path: Path) -> None:
+    """The names in .dynsym, which the compressed table lacks, remain."""
+    built = build(tmp_path / "build", *FLAGS, "-rdynamic")
     program = with_mini(built, tmp_path)
     text, alone = symbols(program, DebugFiles()), symbols(built.stripped, DebugFiles())
     publics, before = ({line for line in one.splitlines() if line.startswith(b"PUBLIC ")} for one in (text, alone))
     assert {line.split()[-1] for line in publics - before} == {b"twice", b"sum"}
+    assert {b"main", b"_start"} <= {line.split()[-1] for line in before}
     assert before <= publics
     (found,) = find_in_file(program, ["twice"])[1]
     (expected, *_) = find_in_file(built.whole, ["twice"])[1]
     assert found.pc == expected.pc
-    # A debug file has more.
-    joined = with_debug_file(open_elf(program), DebugFiles(built.debug))
-    assert [part.path for part in joined.parts] == [str(built.debug)]
+
+
+def test_gnu_debugdata_is_not_read_beside_a_debug_file(built: Built, tmp_path: Path) -> None:
+    _, debug = by_identifier(built, tmp_path)
+    image = with_debug_file(open_elf(with_mini(built, tmp_path)), debug)
+    assert [part.path for part in image.parts] == [image.debug_file]
+
+
+# 16 MiB in 2.5 kB.
+INFLATED = lzma.compress(bytes(1 << 24))
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"not xz", b"", lzma.compress(b"not ELF"), lzma.compress(bytes(1 << 24)), lzma.compress(b"\x7fELF")[:-20]],
+    [b"not xz", b"", lzma.compress(b"not ELF"), INFLATED, lzma.compress(b"\x7fELF")[:-20]],
     ids=["not xz", "empty", "not ELF", "inflated", "truncated"],
 )
 def test_gnu_debugdata_that_cannot_be_read_is_noted(built: Built, tmp_path: Path, data: bytes) -> None:
     image = with_debug_file(open_elf(with_mini(built, tmp_path, data)))
     (note,) = image.notes
     assert note.startswith(".gnu_debugdata cannot be read: ")
+    if data is INFLATED:
+        assert note.endswith(f"is truncated or inflates to more than {1040 * len(data):#x} bytes")
     assert image.parts == ()
 
 
