@@ -146,7 +146,7 @@ def _lay_out(
     new: list[tuple[SectionHeader, bytes]],
 ) -> _Layout:
     size = size_of(source)
-    start = min((before.sections[index].offset for index in contents if before.sections[index].size), default=size)
+    start = min((before.sections[index].offset for index in contents), default=size)
     if (end := _end_of_tail(source, before, start)) is not None:
         return _shifted(before, contents, new, (start, end, size))
     return _appended(before, contents, new, size)
@@ -187,7 +187,9 @@ def _shifted(
     start, end, size = bounds
     sections, pieces, at = list(before.sections), list[tuple[int, bytes | range]](), start
     moving = [
-        (one.offset, index) for index, one in enumerate(before.sections) if has_bytes(one) and one.offset >= start
+        (one.offset, index)
+        for index, one in enumerate(before.sections)
+        if one.offset >= start and (has_bytes(one) or index in contents)
     ]
     for offset, index in sorted(moving):
         old = before.sections[index]
@@ -196,11 +198,6 @@ def _shifted(
         pieces.append((at, piece))
         sections[index] = replace(old, offset=at, size=len(piece))
         at += len(piece)
-    for index, data in contents.items():
-        if not before.sections[index].size:
-            sections[index] = replace(before.sections[index], offset=at, size=len(data))
-            pieces.append((at, data))
-            at += len(data)
     at = _append_new(sections, pieces, new, at)
     table = before.offset
     if new or table >= start:

@@ -19,6 +19,10 @@ from elftools.elf.constants import SH_FLAGS
 from .compare import KEPT_HEADER_FIELDS, ElfTables, difference, field_faults, mode_faults, read_elf_tables
 
 KEPT_FIELDS = ("sh_type", "sh_flags", "sh_addr", "sh_link", "sh_info", "sh_addralign", "sh_entsize")
+ADDED_FIELDS = {
+    "sh_type": "SHT_PROGBITS", "sh_flags": 0, "sh_addr": 0, "sh_link": 0, "sh_info": 0, "sh_addralign": 1,
+    "sh_entsize": 0,
+}  # fmt: skip
 NOT_STORED = ("SHT_NOBITS", "SHT_NULL")
 
 
@@ -84,10 +88,19 @@ def _section_faults(old: ElfTables, new: ElfTables, expected: ExpectedUnloaded) 
             if _bytes(new, new_header) != expected.replaced[index]:
                 yield f"{title}: differs from what was requested"
         elif index == names and expected.added:
-            if not _bytes(new, new_header).startswith(_bytes(old, header)):
+            if _bytes(new, new_header) != _names_with(_bytes(old, header), expected):
                 yield f"{title}: names have changed"
-        elif index:  # the first section header has counts that do not fit the ELF header
+        elif index or new.header["e_shnum"]:  # otherwise the first section header has the number of sections
             yield from _kept_faults(old, new, title, header, new_header)
+
+
+def _names_with(names: bytes, expected: ExpectedUnloaded) -> bytes:
+    """The section names with those of added sections, each at the end if it is not there yet."""
+    for name, _ in expected.added:
+        stored = name.encode() + b"\0"
+        if b"\0" + stored not in names:
+            names += stored if names.endswith(b"\0") else b"\0" + stored
+    return names
 
 
 def _kept_faults(
@@ -117,8 +130,9 @@ def _added_faults(old: ElfTables, new: ElfTables, expected: ExpectedUnloaded) ->
     for (name, header), (_, data) in zip(added, expected.added, strict=True):
         if _bytes(new, header) != data:
             yield f"{name}: differs from what was requested"
-        if header["sh_type"] != "SHT_PROGBITS" or header["sh_flags"] or header["sh_addr"]:
-            yield f"{name}: is not a section of bytes without flags and address"
+        for field, value in ADDED_FIELDS.items():
+            if header[field] != value:
+                yield f"{name}: {field} is {header[field]}, should be {value}"
 
 
 def _ends(elf: ElfTables) -> list[tuple[int, int, str]]:
