@@ -44,7 +44,7 @@ def _section_starts(functions: FunctionColumns) -> NDArray[np.uint64]:
     extent = np.zeros(len(sections), np.uint64)
     np.maximum.at(extent, which.reshape(-1), end)
     if len(sections) > 1 and ((end < functions.start).any() or sum(extent.tolist()) >= _ADDRESS_SPACE):
-        raise BuildError("", None, "functions", "their sections exceed the address space")
+        raise BuildError("", None, "sections", "together they are larger than the address space")
     return (np.cumsum(extent) - extent)[which.reshape(-1)]
 
 

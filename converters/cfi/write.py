@@ -122,9 +122,7 @@ def check_expressible(table: UnwindTable, dialect: Dialect, pointer_size: int) -
     Raises BuildError for a table of a relocatable file.
     """
     if table.functions.section.any():
-        raise BuildError(
-            dialect.name, None, "functions", "are of a relocatable file: their final addresses are unknown"
-        )
+        raise BuildError(dialect.name, None, "functions", "the file is relocatable: addresses are not final")
     table, reason = without_repetition(table)
     is_unknown = table.functions.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0
     reason[is_unknown] = Reason.AUGMENTATION

@@ -20,7 +20,7 @@ from unwindkit.converters.dwarf import expressions
 from unwindkit.converters.rules import CfaKind, RuleKind
 from unwindkit.converters.table.cut import trim
 from unwindkit.converters.table.distinct import WITH_EXPRESSION
-from unwindkit.converters.table.model import CfaRule, RegisterRule, UnwindTable
+from unwindkit.converters.table.model import CfaRule, RegisterRule, Row, UnwindTable
 
 from ..cfi.test_cfi_reading import NAMED_LIBRARIES, libc
 from ..support.handmade import NO_CFA, at, octets, on, only, row, sp
@@ -201,9 +201,18 @@ INIT = "STACK CFI INIT 1000 20 .cfa: $rsp 8 + .ra: .cfa -8 + ^\n"
     ("text", "says"),
     [
         ("STACK CFI 1000 .cfa: $rsp", "STACK CFI: line 1: no STACK CFI INIT before it"),
-        (INIT + "STACK CFI 1000 .cfa: $rsp 16 +", "STACK CFI: line 2: the address is not after the one before it"),
-        (INIT + "STACK CFI 1020 .cfa: $rsp 16 +", "STACK CFI: line 2: the address is not after the one before it"),
-        (INIT + "STACK CFI fff .cfa: $rsp 16 +", "STACK CFI: line 2: the address is not after the one before it"),
+        (
+            INIT + "STACK CFI 1004 .cfa: $rsp\nSTACK CFI 1003 .cfa: $rsp 16 +",
+            "STACK CFI: line 3: the address is before that of the previous record",
+        ),
+        (
+            INIT + "STACK CFI 1020 .cfa: $rsp 16 +",
+            "STACK CFI: line 2: the address is before that of the previous record",
+        ),
+        (
+            INIT + "STACK CFI fff .cfa: $rsp 16 +",
+            "STACK CFI: line 2: the address is before that of the previous record",
+        ),
         ("\n\nSTACK CFI INIT 1000 20", "line 3: STACK CFI INIT.rules: the line ends before it"),
         (
             "STACK CFI INIT x 20 .cfa: $rsp",
@@ -231,6 +240,23 @@ INIT = "STACK CFI INIT 1000 20 .cfa: $rsp 8 + .ra: .cfa -8 + ^\n"
 def test_malformed_lines(text: str, says: str) -> None:
     with pytest.raises(ParseError, match=f"^{says}"):
         from_stack_cfi(text, "x86_64")
+
+
+def test_records_at_one_address_are_one_row() -> None:
+    """Breakpad's dump_syms writes this for Windows on x86-64 (pe_only_symbol_test.sym); the document rules it out."""
+    text = (
+        "STACK CFI INIT 1440 39 .cfa: $rsp .ra: .cfa 8 - ^\nSTACK CFI 1440 .cfa: $rsp 32 +\n"
+        "STACK CFI INIT 1490 7f .cfa: $rsp .ra: .cfa 8 - ^\nSTACK CFI 1494 .cfa: $rsp 8 +\n"
+        "STACK CFI 1498 $rbx: .cfa 16 - ^\nSTACK CFI 1498 .cfa: $rsp 16 +\nSTACK CFI 1498 .cfa: $rsp 24 +\n"
+    )
+    first, second = from_stack_cfi(text, "x86_64")
+    ra, rbx = RegisterRule(16, RuleKind.OFFSET, -8), RegisterRule(3, RuleKind.OFFSET, -16)
+    assert first.rows == (Row(0, CfaRule(CfaKind.REGISTER, 7, 32), (ra,)),)
+    assert second.rows == (
+        Row(0, CfaRule(CfaKind.REGISTER, 7, 0), (ra,)),
+        Row(4, CfaRule(CfaKind.REGISTER, 7, 8), (ra,)),
+        Row(8, CfaRule(CfaKind.REGISTER, 7, 24), (rbx, ra)),
+    )
 
 
 def test_bytes_that_are_no_text() -> None:

@@ -127,7 +127,7 @@ def test_objects_at_the_addresses_of_a_linker(compiler: str, flags: tuple[str, .
 def test_functions_of_a_relocatable_file_are_refused() -> None:
     table = table_of(ARCHITECTURES["x86_64"], [Function(0, 4, (Row(0, sp(8)),), section=3)])
     for encode in (to_eh_frame, to_debug_frame):
-        with pytest.raises(BuildError, match="are of a relocatable file"):
+        with pytest.raises(BuildError, match="functions: the file is relocatable: addresses are not final"):
             encode(table)
 
 

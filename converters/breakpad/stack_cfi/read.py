@@ -17,7 +17,7 @@ from ....schemas.breakpad_files import build_record, parse_record
 from ....schemas.section import ParseError
 from ....schemas.text_records import Number, Record, Rule, bytes_from, parts_of
 from ...arch.table import Architecture, architecture_named, breakpad_names, unwind_registers
-from ...arrays import ranges, starts_of, values_at
+from ...arrays import group_numbers, ranges, run_ends, run_starts, starts_of, values_at
 from ...columns import Columns, column_of, columns
 from ...kernels import engine, views
 from ...kernels.breakpad.protocol import LineKind
@@ -59,7 +59,11 @@ def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> Unwin
     state = _states_after(states, sound, first[one], count[one])[line]
     if wrong is not None:
         raise ParseError(SOURCE, None, f"line {lines.number[wrong[0]]}", wrong[1])
-    return _table(states, sound, first, _Runs(run, count[one], offset[line], state), load_address)
+    # Of records at one address the last has the row (dump_syms for Windows changes rules at the address of the INIT).
+    group = group_numbers(count[one])
+    kept = run_ends(run_starts(group, offset[line]))
+    runs = _Runs(run, np.bincount(group[kept], minlength=len(one)), offset[line][kept], state[kept])
+    return _table(states, sound, first, runs, load_address)
 
 
 def _first_misplaced(lines: StackLines) -> tuple[int, str] | None:
@@ -73,8 +77,8 @@ def _first_misplaced(lines: StackLines) -> tuple[int, str] | None:
     init = np.maximum.accumulate(np.where(is_init, np.arange(len(lines)), 0))
     offset = address - address[init]
     before = np.append(np.uint64(0), offset[:-1])[: len(lines)]
-    outside = ~is_init & ~is_orphan & ((offset <= before) | (offset >= size[init]))
-    reason = "the address is not after the one before it, or not inside the range"
+    outside = ~is_init & ~is_orphan & ((offset < before) | (offset >= size[init]))
+    reason = "the address is before that of the previous record, or not inside the range"
     found += [(int(at), reason) for at in np.flatnonzero(outside)[:1]]
     return min(found, default=None)
 
