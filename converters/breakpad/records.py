@@ -6,14 +6,21 @@ Strategy: texts are searched in the whole file, and only the lines that matter a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ...schemas.breakpad import RECORDS, Func, Module, Public
 from ...schemas.breakpad_files import parse_record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MODULE = b"MODULE "
 # Longer than the longest first line: operating system, architecture, id, and a file's name.
 FIRST_LINE = 1 << 13
 FUNCTION_STARTS = (b"FUNC ", b"PUBLIC ")
+STACK = b"STACK "
 LINE_RECORDS = "line records"
 
 
@@ -42,6 +49,30 @@ def count_records(data: bytes) -> dict[str, int]:
 def _lines_with(data: bytes, start: bytes) -> int:
     """The number of lines with this start."""
     return data.count(b"\n" + start) + data.startswith(start)
+
+
+def lines_of(data: memoryview) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The offset of each line and of its end, which includes the line feed."""
+    end = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")).astype(np.int64) + 1
+    if len(data) and (not len(end) or end[-1] < len(data)):
+        end = np.append(end, len(data))
+    return np.append(0, end)[: len(end)], end
+
+
+def lines_starting_with(data: memoryview, begin: NDArray[np.int64], words: bytes) -> NDArray[np.int64]:
+    """The indices of the lines, which begin at these offsets, with this start."""
+    text = np.frombuffer(data, np.uint8)
+    found = np.flatnonzero(begin + len(words) <= len(text))
+    for offset, letter in enumerate(words):
+        found = found[text[begin[found] + offset] == letter]
+    return found
+
+
+def stack_size(data: memoryview) -> int:
+    """The size in bytes of the STACK records, which are the unwind information of a symbol file."""
+    begin, end = lines_of(data)
+    lines = lines_starting_with(data, begin, STACK)
+    return int((end[lines] - begin[lines]).sum())
 
 
 def functions_of_names(data: bytes, names: Sequence[str], load_address: int) -> dict[str, tuple[int, ...]]:

@@ -23,7 +23,7 @@ from ...schemas.section import ByteOrder, ParseError, Section, order_code
 from ..arch.table import Architecture, architecture_of
 from ..arrays import furthest_before
 from .compression import ZDEBUG, CompressedBytes, compress_like, compressed_bytes, decompress, plain_name
-from .inputs import Input, input_name, map_input
+from .inputs import Input, input_name, map_input, mapping_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -227,8 +227,9 @@ def elf_of_bytes(name: str, data: bytes | memoryview) -> ElfImage:
     return elf_of_mapping(name, map_input(data))
 
 
-def elf_of_mapping(name: str, mapping: mmap.mmap) -> ElfImage:
-    """As `open_elf`, for all bytes of a file called `name`."""
+def elf_of_mapping(name: str, data: memoryview) -> ElfImage:
+    """As `open_elf`, for all bytes of a file called `name`, from `map_input`."""
+    mapping = mapping_of(data)
     if mapping[:4] != b"\x7fELF":
         kind = next((kind for place, magic, kind in _OTHER_KINDS if mapping[place : place + len(magic)] == magic), None)
         raise ParseError("", None, "", "not an ELF file" + (f" but {kind}" if kind else ""))
@@ -243,7 +244,7 @@ def elf_of_mapping(name: str, mapping: mmap.mmap) -> ElfImage:
             byte_order="little" if elf.little_endian else "big",
             loaded=_loaded(elf, mapping, headers),
             sections=_sections(elf, mapping, headers),
-            data=memoryview(mapping),
+            data=data,
         )
     except _HEADER_ERRORS as error:
         raise ParseError("", None, "ELF headers", str(error) or type(error).__name__) from error

@@ -18,9 +18,8 @@ STANDARD_INPUT = "<stdin>"  # what Python calls it
 Input: TypeAlias = StrPath | bytes | bytearray | memoryview | BinaryIO
 
 
-def map_input(source: Input) -> mmap.mmap:
-    """All bytes of an input; a stream is read from its current position. Raises OSError, and ParseError for an empty
-    input."""
+def map_input(source: Input) -> memoryview:
+    """All bytes of an input, mapped (`mapping_of`); a stream is read from its current position. Raises OSError."""
     if isinstance(source, str | os.PathLike):
         return _map_file(Path(source))
     if isinstance(source, bytes | bytearray | memoryview):
@@ -40,20 +39,28 @@ def input_name(source: Input) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _map_file(path: Path) -> mmap.mmap:
+def mapping_of(data: memoryview) -> mmap.mmap:
+    """The mapping that `map_input` made. Raises ParseError if there is nothing in it."""
+    if not len(data):
+        raise ParseError("", None, "", "the file is empty")
+    assert isinstance(data.obj, mmap.mmap)
+    return data.obj
+
+
+def _map_file(path: Path) -> memoryview:
     with path.open("rb") as file:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode):
             return _map_bytes(file.read())  # a pipe has no size
         if about.st_size == 0:
             return _map_bytes(b"")
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def _map_bytes(data: bytes | bytearray | memoryview) -> mmap.mmap:
+def _map_bytes(data: bytes | bytearray | memoryview) -> memoryview:
     view = memoryview(data).cast("B")
     if not len(view):
-        raise ParseError("", None, "", "the file is empty")
+        return memoryview(b"")  # nothing cannot be mapped
     mapping = mmap.mmap(-1, len(view))
     mapping[:] = view
-    return mapping
+    return memoryview(mapping)

@@ -7,7 +7,6 @@ their first bytes; for all other sections the caller gives the kind and the arch
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from ..elf.image import RAW_SECTION, SYMBOL_FILE, ElfImage, ElfSection, elf_of_m
 from ..elf.inputs import Input, input_name, map_input
 from .read_elf import DIRECTIVES, STACK_CFI
 
+ELF = "elf"
 ELF_MAGIC = b"\x7fELF"
 SFRAME, SFRAME_KIND = ".sframe", "sframe"
 SFRAME_MAGICS = (SFRAME_MAGIC.to_bytes(2, "little"), SFRAME_MAGIC.to_bytes(2, "big"))
@@ -39,17 +39,21 @@ KINDS = {name.removeprefix("."): name for name in _NAMES} | {BREAKPAD: STACK_CFI
 
 _TEXTS = {BREAKPAD: "a symbol file", DIRECTIVES: "assembler text"}
 
+TABLE_KINDS = (SFRAME_KIND, "eh_frame", "debug_frame", BREAKPAD, DIRECTIVES)  # those from which a table is read
+
 
 @dataclass(frozen=True, slots=True)
 class Raw:
     """What a caller knows about an input. `kind`, one of KINDS: of a raw section, or the section of an ELF file that is
     read (None: recognise the input, read all sections). `address`: the virtual address of a raw section, the load
-    address of a symbol file. `architecture`: the name, where the bytes do not tell.
+    address of a symbol file. `architecture`: the name, where the bytes do not tell. An input that is not recognised is
+    an `otherwise`: a kind, or ELF, which then is an error; None: the kind is missing, one of TABLE_KINDS.
     """
 
     kind: str | None = None
     address: int = 0
     architecture: str | None = None
+    otherwise: str | None = ELF
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,17 +81,17 @@ def open_parts(source: Input, raw: Raw = Raw(), debug: DebugFiles | None = None)
     Raises as `open_image`; `file` of the error names the member.
     """
     _check(raw)
-    name, mapping = input_name(source), map_input(source)
-    if not is_archive(mapping[:8]):
-        image = _image(name, mapping, raw)
+    name, data = input_name(source), map_input(source)
+    if not is_archive(data):
+        image = _image(name, data, raw)
         yield Part(image if debug is None else with_debug_file(image, debug), file=name)
         return
-    _refuse_description(raw)
+    refuse_description(raw)
     if debug is not None:
         refuse_debug_file(debug)
-    for member, file, contents in _contents(name, mapping):
+    for member, file, contents in _contents(name, data):
         one = None
-        if contents is not None and contents[:4] == ELF_MAGIC:
+        if contents[:4] == ELF_MAGIC:
             with naming_file(file):
                 one = elf_of_mapping(member, contents)
         yield Part(one, member, file)
@@ -103,9 +107,8 @@ def naming_file(name: str) -> Iterator[None]:
         raise
 
 
-def _contents(archive: str, mapping: mmap.mmap) -> Iterator[tuple[str, str, mmap.mmap | None]]:
-    """The name of each member, the name together with the archive's, and the bytes, None if there are none."""
-    data = memoryview(mapping)
+def _contents(archive: str, data: memoryview) -> Iterator[tuple[str, str, memoryview]]:
+    """The name of each member, the name together with the archive's, and the bytes."""
     thin = is_thin(data[:8])
     for member in members_of(data):
         if member.is_table:
@@ -113,8 +116,7 @@ def _contents(archive: str, mapping: mmap.mmap) -> Iterator[tuple[str, str, mmap
         if thin:
             yield member.name, f"{archive}[{member.name}]", map_input(_thin_path(archive, member))
         else:
-            contents = map_input(member.data) if len(member.data) else None
-            yield member.name, f"{archive}({member.name})", contents
+            yield member.name, f"{archive}({member.name})", map_input(member.data)
 
 
 def _thin_path(archive: str, member: Member) -> str:
@@ -128,29 +130,32 @@ def _check(raw: Raw) -> None:
     if raw.kind is not None and raw.kind not in KINDS:
         raise BuildError("", None, "source", f"{raw.kind!r} is not one of {', '.join(KINDS)}")
     if not 0 <= raw.address < 1 << 64:
-        name = "" if raw.kind is None else KINDS[raw.kind]
+        name = KINDS.get(raw.kind or raw.otherwise or "", "")
         raise ParseError(name, None, "address", f"{raw.address:#x} is not a 64-bit address")
 
 
-def _image(name: str, mapping: mmap.mmap, raw: Raw) -> ElfImage:
-    start = mapping[:10]
-    if start[:4] == ELF_MAGIC:
-        _refuse_description(raw)
-        return elf_of_mapping(name, mapping)
-    kind = raw.kind
-    if kind is None and start[:2] in SFRAME_MAGICS:
-        kind = SFRAME_KIND
-    elif kind is None and start.startswith(SYMBOL_FILE_STARTS):
-        kind = BREAKPAD
-    if kind is None:
-        if raw.architecture is not None or raw.address:
-            raise BuildError("", None, "source", f"is missing: a raw section is one of {', '.join(KINDS)}")
-        return elf_of_mapping(name, mapping)  # raises the error that names the kind of file
-    return raw_image(name, memoryview(mapping), Raw(kind, raw.address, raw.architecture))
+def _image(name: str, data: memoryview, raw: Raw) -> ElfImage:
+    if data[:4] == ELF_MAGIC:
+        refuse_description(raw)
+        return elf_of_mapping(name, data)
+    kind = raw.kind or (ELF if is_archive(data) else recognised_kind(data) or raw.otherwise)
+    if kind is None or (kind == ELF and (raw.architecture is not None or raw.address)):
+        kinds = ", ".join(KINDS if kind == ELF else TABLE_KINDS)
+        raise BuildError("", None, "source", f"is missing: a raw section is one of {kinds}")
+    if kind == ELF:
+        return elf_of_mapping(name, data)  # raises the error that names the kind of file
+    return raw_image(name, data, Raw(kind, raw.address, raw.architecture))
 
 
-def _refuse_description(raw: Raw) -> None:
-    """Raise BuildError for what an ELF file tells itself."""
+def recognised_kind(data: memoryview) -> str | None:
+    """The kind of a raw input whose first bytes tell it."""
+    if data[:2] in SFRAME_MAGICS:
+        return SFRAME_KIND
+    return BREAKPAD if bytes(data[:10]).startswith(SYMBOL_FILE_STARTS) else None
+
+
+def refuse_description(raw: Raw) -> None:
+    """Raise BuildError for what ELF files and archives tell themselves."""
     if raw.address or raw.architecture is not None:
         record = "address" if raw.address else "architecture"
         raise BuildError("", None, record, "is known from the ELF file: it can be given for a raw section only")

@@ -49,11 +49,13 @@ def table_of_image(image: ElfImage, section: str | None = None) -> UnwindTable:
     """As `read_elf`, for an open file, or the only section of a raw section or a symbol file."""
     laid = lay_out(image)
     table = table_of_laid_out(laid, section)
-    return _in_sections(laid, table) if laid.is_relocatable else replace(table, code=code_of(image))
+    return in_sections(laid, table) if laid.is_relocatable else replace(table, code=code_of(image))
 
 
-def _in_sections(laid: LaidOut, table: UnwindTable) -> UnwindTable:
-    """The table of a laid-out file with each address relative to its section."""
+def in_sections(laid: LaidOut, table: UnwindTable) -> UnwindTable:
+    """The table of a laid-out file with each address relative to its section; of a linked file as it is."""
+    if not laid.is_relocatable:
+        return table
     section, start = sections_of(laid, table)
     functions = table.functions
     personality, lsda = (place_addresses(laid, column)[1] for column in (functions.personality, functions.lsda))

@@ -14,6 +14,7 @@ import numpy as np
 from ...schemas.breakpad import NAMES, StackWin
 from ...schemas.breakpad_files import parse_record
 from ..arrays import holds_any, ranges, run_starts
+from ..breakpad.records import STACK, lines_of, lines_starting_with
 from ..breakpad.stack_cfi.read import stack_lines
 from ..elf.image import ElfImage
 from ..table.lookup import ChosenPcs
@@ -21,13 +22,13 @@ from ..table.lookup import ChosenPcs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-STACK, STACK_WIN = b"STACK ", b"STACK WIN "
+STACK_WIN = b"STACK WIN "
 
 
 def stack_records_text(image: ElfImage, at: ChosenPcs | None) -> Iterator[bytes]:
     """Yield the STACK records, of all functions or of those at some PCs."""
     data = image.data
-    begin, end = _lines(data)
+    begin, end = lines_of(data)
     shown = _shown(image, begin, end, at)
     yield b"Contents of the STACK records:\n\n"
     first = np.flatnonzero(run_starts(shown - np.arange(len(shown))))
@@ -42,19 +43,11 @@ def stack_records_json(image: ElfImage, at: ChosenPcs | None) -> tuple[dict[str,
 
 
 def _records(image: ElfImage, at: ChosenPcs | None) -> Iterator[dict[str, Any]]:
-    begin, end = _lines(image.data)
+    begin, end = lines_of(image.data)
     for number in _shown(image, begin, end, at).tolist():
         record = parse_record(bytes(image.data[int(begin[number]) : int(end[number])]), number + 1)
         fields = {name: value for name, value in asdict(record).items() if name != "spelling"}
         yield {"line": number + 1, "record": NAMES[type(record)]} | fields
-
-
-def _lines(data: memoryview) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The offset of each line and of its end, which includes the line feed."""
-    end = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")).astype(np.int64) + 1
-    if not len(end) or end[-1] < len(data):
-        end = np.append(end, len(data))
-    return np.append(0, end[:-1]), end
 
 
 def _shown(
@@ -63,16 +56,7 @@ def _shown(
     """The indices of the lines that are STACK records, of all functions or of those at some PCs."""
     if at is not None:
         return np.union1d(_cfi_lines_at(image, at), _win_lines_at(image, begin, end, at))
-    return _starting_with(image.data, begin, STACK)
-
-
-def _starting_with(data: memoryview, begin: NDArray[np.int64], words: bytes) -> NDArray[np.int64]:
-    """The indices of the lines with this start."""
-    text = np.frombuffer(data, np.uint8)
-    found = np.flatnonzero(begin + len(words) <= len(text))
-    for offset, letter in enumerate(words):
-        found = found[text[begin[found] + offset] == letter]
-    return found
+    return lines_starting_with(image.data, begin, STACK)
 
 
 def _cfi_lines_at(image: ElfImage, at: ChosenPcs) -> NDArray[np.int64]:
@@ -89,7 +73,7 @@ def _win_lines_at(
     image: ElfImage, begin: NDArray[np.int64], end: NDArray[np.int64], at: ChosenPcs
 ) -> NDArray[np.int64]:
     """The STACK WIN lines of the functions at some PCs."""
-    lines = _starting_with(image.data, begin, STACK_WIN)
+    lines = lines_starting_with(image.data, begin, STACK_WIN)
     records = [parse_record(bytes(image.data[int(begin[one]) : int(end[one])]), one + 1) for one in lines.tolist()]
     known = [one for one in records if isinstance(one, StackWin)]
     start = np.array([one.rva for one in known], np.uint64) + np.uint64(image.load_address)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -296,6 +297,12 @@ def coverage_lines(report: CodeCoverage, refused: dict[str, RefusedCount]) -> li
     if is_far and lost > FAR_BELOW * unread:
         clauses.append(f"{lost:,} bytes are refused")
     return [*lines, *([f"  {'; '.join(clauses)}"] * bool(clauses))]
+
+
+def unchanged_lines(members: tuple[str, ...]) -> list[str]:
+    """The members of an archive that stay as they are, by reason."""
+    reasons = Counter(one.rpartition(": ")[2] for one in members)
+    return [f"  kept: {count_text(count, 'member')}: {reason}" for reason, count in reasons.items()]
 
 
 def place_text(address: int | None) -> str:

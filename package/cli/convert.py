@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from .common import (
     DIFFERENT,
     DONE,
+    INPUTS,
     add_address,
     add_choices,
     add_debug_files,
@@ -29,6 +30,7 @@ from .common import (
     refused_lines,
     sframe_text,
     share_text,
+    unchanged_lines,
     warning_lines,
     writer_lines,
 )
@@ -42,12 +44,10 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     command = commands.add_parser(
         "convert",
-        help="convert unwind information into another format: ELF files, raw sections, symbol files",
-        description="Convert the unwind information of IN, an ELF file, a raw section or a symbol file.",
+        help="convert unwind information into another format: ELF files, archives, raw sections, symbol files",
+        description="Convert the unwind information of IN into another format.",
     )
-    command.add_argument(
-        "file", metavar="IN", help="an ELF file, the bytes of a section, or a symbol file; - for standard input"
-    )
+    command.add_argument("file", metavar="IN", help=INPUTS)
     command.add_argument("output", metavar="OUT", help="write the result here; - for standard output")
     command.add_argument(
         "--to",
@@ -141,5 +141,8 @@ def _text(report: ConvertReport, has_kept: bool) -> str:
     if has_kept:
         lines.append(f"  kept: {count_text(report.kept, 'function')} of {report.into}")
     lines += debug_lines(report)
+    if report.members:
+        lines.append(f"  archive: {count_text(report.members, 'member')} converted")
+        lines += unchanged_lines(report.unchanged)
     lines += writer_lines(report.writer, report.moved, report.passed_over)
     return "\n".join([*lines, *refused_lines(report.refused), *warning_lines(report.file, report.warnings)])

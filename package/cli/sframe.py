@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +32,7 @@ from .common import (
     show_progress,
     sizes_text,
     target_of,
+    unchanged_lines,
     warning_lines,
     writer_lines,
 )
@@ -181,8 +181,7 @@ def _report_text(report: SframeReport) -> str:
         lines.append(f"  replaced an .sframe of {sizes_text(report.replaced_bytes)} bytes")
     if report.members:
         lines.append(f"  archive: {count_text(report.members, 'member')} converted")
-        kept = Counter(one.rpartition(": ")[2] for one in report.kept)
-        lines += [f"  kept: {count_text(count, 'member')}: {reason}" for reason, count in kept.items()]
+        lines += unchanged_lines(report.kept)
     lines += debug_lines(report)
     lines += writer_lines(report.writer, report.moved, report.passed_over)
     return "\n".join([*lines, *_warnings(report)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, get_args, overload
 
@@ -19,9 +19,11 @@ from ..converters.breakpad.stack_cfi.write import to_stack_cfi
 from ..converters.cfi.write import to_debug_frame, to_eh_frame
 from ..converters.elf.debug_files import BY_LINKS, DebugFiles
 from ..converters.elf.image import open_elf
+from ..converters.elf.inputs import Input, input_name
 from ..converters.elf.relocation import lay_out
 from ..converters.files.code_frames import expressed_ranges, ranges_of
-from ..converters.files.read_elf import DIALECTS
+from ..converters.files.inputs import Raw, refuse_description
+from ..converters.files.read_elf import ALL, DIALECTS
 from ..converters.refusals import Refusals, count_reasons
 from ..converters.sframe.write import Compact, sframe_from_table
 from ..converters.table.cut import trim
@@ -31,12 +33,14 @@ from ..writers.files import write_bytes
 from . import StrPath
 from .code_coverage import NO_CODE, CodeCoverage, CodeFigures, code_coverage
 from .eh_frame_files import write_frames_of
+from .file_kinds import is_archive_file, is_linker_input
 from .into_file import TableForFile, read_source_for, table_for
 from .line_conversion import LineReport, LineTarget, convert_lines
+from .local_files import local_file
 from .losses import losses_of_sframe
 from .report import Coverage, FileReport, Placement, SframeFigures, coverage, debug_file_of, has_rest, sframe_figures
-from .sframe_report import sframe_section
-from .sources import Source, read_source
+from .sframe_report import Choices, sframe_section
+from .sources import SOURCES, Source, read_source, refuse_objects
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 
 Target = Literal["sframe", "eh_frame", "debug_frame", "directives", "breakpad"]
 WRITTEN_INTO_ELF = ("sframe", "eh_frame")
+SECTIONS = (".sframe", *DIALECTS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +64,8 @@ class ConvertReport(Placement, CodeCoverage, Coverage, FileReport):
     the size of the section or text written. `address` and `header_address`, that of the `.eh_frame_hdr`, are None if
     the result has none. `sframe` is None for other targets. `into` is the ELF file of which the result is a copy, None
     for a section or text; `kept` of the functions are its own.
+
+    For an archive the figures are sums over its `members`; `unchanged` names every other member, with the reason.
     """
 
     source: str
@@ -71,7 +78,16 @@ class ConvertReport(Placement, CodeCoverage, Coverage, FileReport):
     sframe: SframeFigures | None = None
     into: str | None = None
     kept: int = 0
+    members: int = 0
+    unchanged: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+# What it has in common with the report of `write_sframe`.
+_COMMON = {
+    *(one.name for group in (FileReport, Coverage, CodeCoverage, Placement) for one in fields(group)),
+    *("members", "warnings"),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +115,7 @@ class _Request:
 
 @overload
 def convert(
-    path: StrPath,
+    path: Input,
     out_path: StrPath,
     to: Target,
     *,
@@ -121,7 +137,7 @@ def convert(
 
 @overload
 def convert(
-    path: StrPath,
+    path: Input,
     out_path: StrPath,
     to: LineTarget,
     *,
@@ -136,7 +152,7 @@ def convert(
 
 
 def convert(
-    path: StrPath,
+    path: Input,
     out_path: StrPath,
     to: Target | LineTarget,
     *,
@@ -183,18 +199,20 @@ def convert(
         given |= {"pcrel": None if pcrel else False, "frame_pointer": frame_pointer or None}
         for name in (name for name, value in given.items() if value is not None):
             raise BuildError("", None, name, f"does not apply to {to}")
-        return convert_lines(
-            Path(path),
-            Path(out_path),
-            cast(LineTarget, to),
-            source=source,
-            address=address,
-            architecture=architecture,
-            section_only=section_only,
-            version=version,
-            keep_size=keep_size,
-            debug=debug,
-        )
+        with local_file(path) as file:
+            lines = convert_lines(
+                file,
+                Path(out_path),
+                cast(LineTarget, to),
+                source=source,
+                address=address,
+                architecture=architecture,
+                section_only=section_only,
+                version=version,
+                keep_size=keep_size,
+                debug=debug,
+            )
+            return replace(lines, file=input_name(path))
     if to not in get_args(Target):
         known = ", ".join((*get_args(Target), *get_args(LineTarget)))
         raise BuildError("", None, "to", f"{to!r} is not one of {known}")
@@ -205,21 +223,72 @@ def convert(
         raise BuildError("", None, "version" if compact is None else "compact", "applies to SFrame only")
     if to != "sframe" and (frame_pointer or not pcrel):
         raise BuildError("", None, "frame_pointer" if pcrel else "pcrel", "applies to SFrame only")
-    if to == "sframe" and source is None:
-        source = "sframe"
+    with local_file(path) as file:
+        if into is None and not section_only and _is_for_linker(file, to):
+            _refuse_unused(to, file, to_address, section_only, keep=False)
+            refuse_description(Raw(source if source != ALL else None, address, architecture))
+            chosen = ALL if source == ALL else f".{source or to}"
+            choices = Choices(version or 2, compact, None, chosen, pcrel, frame_pointer)
+            report = _in_objects(file, Path(out_path), choices, writer)
+        else:
+            found, target = _read(file, to, source, Raw(None, address, architecture), section_only, into, debug)
+            _refuse_unused(to, target, to_address, section_only, keep)
+            options = version or 2, compact, pcrel, frame_pointer
+            request = _Request(file, Path(out_path), found, to, to_address, target, keep, writer, *options)
+            report = _WRITERS.get(to, _to_bytes)(request)
+        return replace(report, file=input_name(path))
+
+
+def _read(
+    path: Path,
+    to: Target,
+    source: str | None,
+    raw: Raw,
+    section_only: bool,
+    into: StrPath | None,
+    debug: DebugFiles,
+) -> tuple[Source, Path | None]:
+    """The source, and the ELF file to copy, None for a section or text."""
+    otherwise = "sframe" if to == "sframe" else None
     if into is None:
-        found = read_source(Path(path), source, address, architecture, debug)
+        found = read_source(path, source, raw.address, raw.architecture, debug, otherwise)
         is_copied = to in WRITTEN_INTO_ELF and found.image is not None and not section_only
-        target = Path(path) if is_copied else None
+        target = path if is_copied else None
     else:
         target = Path(into)
-        found = read_source_for(target, Path(path), source, address, architecture, debug)
-    _refuse_unused(to, target, to_address, section_only, keep)
-    choices = version or 2, compact, pcrel, frame_pointer
-    request = _Request(Path(path), Path(out_path), found, to, to_address, target, keep, writer, *choices)
-    if to == "sframe":
-        return _to_sframe(request)
-    return _to_eh_frame(request) if to == "eh_frame" else _to_bytes(request)
+        found = read_source_for(target, path, source, raw.address, raw.architecture, debug, otherwise)
+    if to != "directives":
+        refuse_objects(found)
+    return found, target
+
+
+def _is_for_linker(path: Path, to: Target) -> bool:
+    """Whether the result is a relocatable file or an archive. Raises BuildError for what archives cannot have."""
+    if to != "sframe" and is_archive_file(path):
+        reason = f"{to} is written for one file, not for an archive: extract its members first"
+        raise BuildError("", None, "to", reason)
+    return to == "sframe" and is_linker_input(path)
+
+
+def _in_objects(path: Path, out_path: Path, choices: Choices, writer: Writer) -> ConvertReport:
+    """A new `.sframe`, with relocations, in a relocatable file or in those of an archive."""
+    from .sframe_objects import write_object_sframe
+
+    if choices.section not in (ALL, *SECTIONS):
+        raise BuildError("", None, "source", f"{choices.section[1:]!r} is not one of {', '.join(SOURCES)}")
+    done = write_object_sframe(path, out_path, choices, writer, preserve_dates=False)
+    common = {one.name: getattr(done, one.name) for one in fields(done) if one.name in _COMMON}
+    return ConvertReport(
+        **(common | {"address": None}),
+        source=done.cfi_section,
+        source_version=None,
+        source_bytes=done.cfi_bytes,
+        source_sizes=done.cfi_sizes,
+        to="sframe",
+        written=done.sframe_bytes,
+        sframe=SframeFigures(**{one.name: getattr(done, one.name) for one in fields(SframeFigures)}),
+        unchanged=done.kept,
+    )
 
 
 def _refuse_unused(to: Target, into: Path | None, to_address: int | None, section_only: bool, keep: bool) -> None:
@@ -300,11 +369,17 @@ _ENCODERS: dict[str, Callable[[UnwindTable], tuple[bytes, Refusals]]] = {
 
 
 def _to_bytes(request: _Request) -> ConvertReport:
-    table = request.found.table
-    data, refusals = _ENCODERS[request.to](table)
+    table, written = request.found.table, request.found.table_in_sections
+    data, refusals = _ENCODERS[request.to](written)
     write_bytes(request.out_path, data)
+    # The refused ranges at the addresses of the table.
+    base = (table.functions.start - written.functions.start)[refusals.function]
+    refusals = replace(refusals, start=refusals.start + base, end=refusals.end + base)
     ranges = expressed_ranges(trim(table) if request.to == "breakpad" else table, refusals)
     return _report(request, TableForFile(table, 0, 0), has_rest(table, refusals), refusals, len(data), ranges)
+
+
+_WRITERS: dict[Target, Callable[[_Request], ConvertReport]] = {"sframe": _to_sframe, "eh_frame": _to_eh_frame}
 
 
 def _report(

@@ -139,10 +139,13 @@ def _image_info(image: ElfImage, file: str, source: str | None) -> FileInfo:
     about = replace(about, debug_file=image.debug_file, debug_notes=image.notes)
     if image.type != SYMBOL_FILE:
         return about
-    from ..converters.breakpad.records import count_records, module_record
+    from ..converters.breakpad.records import count_records, module_record, stack_size
 
     module = module_record(image.data)
-    return replace(about, records=count_records(bytes(image.data)), module=None if module is None else module.name)
+    found = tuple(replace(section, size=stack_size(image.data)) for section in found)
+    return replace(
+        about, sections=found, records=count_records(bytes(image.data)), module=None if module is None else module.name
+    )
 
 
 def _section_info(laid: LaidOut, header: ElfSection, frames: list[tuple[Section, UnwindTable]]) -> SectionInfo:

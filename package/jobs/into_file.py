@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..converters.breakpad.module import module_of
+from ..converters.breakpad.records import FIRST_LINE, module_record
 from ..converters.elf.admission import refuse_relocatable
 from ..converters.elf.debug_files import DebugFiles
 from ..converters.elf.identity import build_id
 from ..converters.elf.image import ElfImage, open_elf
 from ..converters.files.code_frames import is_code
+from ..converters.files.inputs import BREAKPAD, SFRAME_KIND, recognised_kind
 from ..converters.files.read_elf import table_of_image
 from ..converters.table.cut import overlay
 from ..converters.table.model import UnwindTable
 from ..schemas.section import BuildError
 from .file_kinds import is_elf
 from .sources import Source, read_source
-
-MODULE_ID = 3  # MODULE OS ARCHITECTURE ID NAME
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +61,7 @@ def read_source_for(
     address: int,
     architecture: str | None,
     debug: DebugFiles,
+    otherwise: str | None = None,
 ) -> Source:
     """As `read_source`, for a result that is a copy of the ELF file `into`: the architecture of raw call frame
     information and symbol files, and the load address of the latter, are that file's unless they are given.
@@ -69,20 +70,21 @@ def read_source_for(
     """
     image = open_elf(into)
     if is_elf(path):
-        found = read_source(path, source, address, architecture, debug)
+        found = read_source(path, source, address, architecture, debug, otherwise)
         ids = [build_id(one) for one in (found.image, image) if one is not None]
         _refuse_other_build("build id", [one.hex() for one in ids if one])
         return found
-    if source == "breakpad":
+    with path.open("rb") as file:
+        first_line = memoryview(file.readline(FIRST_LINE))
+    kind = source or recognised_kind(first_line) or otherwise
+    if kind == BREAKPAD:
         address = address or image.load_address
-        with path.open("rb") as file:
-            record = file.readline().split()
-        if record[:1] == [b"MODULE"] and len(record) > MODULE_ID:
-            module, _ = module_of(image)
-            _refuse_other_build("MODULE", [record[MODULE_ID].decode(errors="replace").upper(), module.id])
-    if source != "sframe" and architecture is None:
+        record = module_record(first_line)
+        if record is not None:
+            _refuse_other_build("MODULE", [record.id.upper(), module_of(image)[0].id])
+    if kind != SFRAME_KIND and architecture is None:
         architecture = image.architecture.name
-    return read_source(path, source, address, architecture, debug)
+    return read_source(path, kind, address, architecture, debug)
 
 
 def _refuse_other_build(record: str, ids: list[str]) -> None:

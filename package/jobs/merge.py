@@ -19,7 +19,7 @@ from ..writers.files import write_bytes
 from . import StrPath
 from .losses import losses_of_sframe
 from .report import Report, SframeFigures, sframe_figures
-from .sources import read_source
+from .sources import read_source, refuse_objects
 
 SHOWN_CONFLICTS = 10
 
@@ -65,6 +65,7 @@ def merge_sframe(
     for path, at in places:
         with _naming(path):
             source = read_source(Path(path), "sframe", at, None)
+            refuse_objects(source)
             tables.append(source.table)
             versions.append(source.version)
             warnings += [f"{os.fspath(path)}: {one}" for one in losses_of_sframe(source.section, frame_pointer)]

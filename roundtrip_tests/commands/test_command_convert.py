@@ -238,7 +238,8 @@ def test_convert_of_broken_input(folder: Path) -> None:
         (bytes(tiny_elf()), (), ".sframe: the file has no such section"),
         (bytes(tiny_elf()), ("--arch", "x86_64"), f"architecture: {KNOWN_FROM_ELF}"),
         (bytes(tiny_elf()), ("--address", "1"), f"address: {KNOWN_FROM_ELF}"),
-        (bytes(tiny_elf(e_type=ET_REL)), (), f"e_type: {RELOCATABLE}"),
+        (bytes(tiny_elf(e_type=ET_REL)), (), ".sframe: the file has no such section"),
+        (bytes(tiny_elf(e_type=ET_REL)), ("--section", "--from", "eh_frame"), f"e_type: {RELOCATABLE}"),
         (bytes(tiny_elf(CODE, Content(".sframe", V2[:5]))), (), f".sframe+0x0 (file 0x180): header: {SHORT}"),
         (bytes(tiny_elf(CODE, Content(".sframe", V2))), ("--to-address", "0"), f".sframe: to_address: {CHOSEN}"),
     ):
