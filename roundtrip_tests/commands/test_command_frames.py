@@ -164,7 +164,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     for option in (["--compact", "share"], ["--sframe-version", "2"]):
         done = run(*command, "--from", "eh_frame", "--arch", "x86_64", *option)
         assert (done.returncode, done.stdout) == (WRONG, "")
-        assert done.stderr.endswith("--compact and --sframe-version require --to sframe\n")
+        assert done.stderr.endswith("--compact, --sframe-version, --no-pcrel and --frame-pointer require --to sframe\n")
     far = ["--from", "eh_frame", "--arch", "x86", "--to-address", "0x100000000"]
     refuses(raw, *command, *far, says=".eh_frame: section_address: 0x100000000 is not a 32-bit address")
     raw.write_bytes(GOOD[:-3])
