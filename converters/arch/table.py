@@ -47,7 +47,8 @@ class Architecture:
 
     `register_size` is that of a saved general register in bytes, which exceeds that of an address in x32.
     `caller_sp_offset`: where a row has no rule for SP, the caller's SP is the CFA plus this many bytes (the psABI's
-    definition of the CFA).
+    definition of the CFA). `needs_sp_rule`: readers of call frame information keep SP's value instead, so that rows
+    from other formats get a rule.
     `program_counter` is the PC's number in expressions (None: it has none). `instruction_unit`: every instruction's
     size in bytes is a multiple of it. `marks_code`: bit 0 of a function symbol's value marks an instruction set and is
     not part of the address. `instruction_effects`: effects of call frame instructions that are specific to the machine.
@@ -67,6 +68,7 @@ class Architecture:
     frame_pointer: int | None
     return_address: int | None
     caller_sp_offset: int
+    needs_sp_rule: bool
     program_counter: int | None
     instruction_unit: int
     marks_code: bool
@@ -92,7 +94,8 @@ ARCHITECTURES: dict[str, Architecture] = {
     for architecture in (
         Architecture(
             name="x86", machine="EM_386", address_size=4, register_size=4, byte_order="little",
-            stack_pointer=4, frame_pointer=5, return_address=8, caller_sp_offset=0, program_counter=None,
+            stack_pointer=4, frame_pointer=5, return_address=8, program_counter=None,
+            caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=1, marks_code=False, assembler=AssemblerCfi(1, -4, 4, -4),
             instruction_effects=NO_EFFECTS,
             breakpad_module="x86", breakpad_registers=registers.BREAKPAD_X86,
@@ -100,7 +103,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="x86_64", machine="EM_X86_64", address_size=8, register_size=8, byte_order="little",
-            stack_pointer=7, frame_pointer=6, return_address=16, caller_sp_offset=0, program_counter=16,
+            stack_pointer=7, frame_pointer=6, return_address=16, program_counter=16,
+            caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=1, marks_code=False, assembler=AssemblerCfi(1, -8, 8, -8),
             instruction_effects=NO_EFFECTS,
             breakpad_module="x86_64", breakpad_registers=registers.BREAKPAD_X86_64,
@@ -109,7 +113,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="x32", machine="EM_X86_64", address_size=4, register_size=8, byte_order="little",
-            stack_pointer=7, frame_pointer=6, return_address=16, caller_sp_offset=0, program_counter=16,
+            stack_pointer=7, frame_pointer=6, return_address=16, program_counter=16,
+            caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=1, marks_code=False, assembler=AssemblerCfi(1, -8, 8, -8),
             instruction_effects=NO_EFFECTS,
             breakpad_module="x86_64", breakpad_registers=registers.BREAKPAD_X86_64,
@@ -117,7 +122,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="arm", machine="EM_ARM", address_size=4, register_size=4, byte_order="little",
-            stack_pointer=13, frame_pointer=11, return_address=14, caller_sp_offset=0, program_counter=None,
+            stack_pointer=13, frame_pointer=11, return_address=14, program_counter=None,
+            caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=2, marks_code=True, assembler=AssemblerCfi(2, -4, comment="@"),
             instruction_effects=NO_EFFECTS,
             breakpad_module="arm", breakpad_registers=registers.BREAKPAD_ARM,
@@ -125,7 +131,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="aarch64", machine="EM_AARCH64", address_size=8, register_size=8, byte_order="little",
-            stack_pointer=31, frame_pointer=29, return_address=30, caller_sp_offset=0, program_counter=None,
+            stack_pointer=31, frame_pointer=29, return_address=30, program_counter=None,
+            caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, comment="//"),
             instruction_effects=AARCH64_EFFECTS,
             breakpad_module="arm64", breakpad_registers=registers.BREAKPAD_AARCH64,
@@ -134,7 +141,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="aarch64_be", machine="EM_AARCH64", address_size=8, register_size=8, byte_order="big",
-            stack_pointer=31, frame_pointer=29, return_address=30, caller_sp_offset=0, program_counter=None,
+            stack_pointer=31, frame_pointer=29, return_address=30, program_counter=None,
+            caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, comment="//"),
             instruction_effects=AARCH64_EFFECTS,
             breakpad_module="arm64", breakpad_registers=registers.BREAKPAD_AARCH64,
@@ -143,7 +151,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="mips", machine="EM_MIPS", address_size=4, register_size=4, byte_order="big",
-            stack_pointer=29, frame_pointer=30, return_address=31, caller_sp_offset=0, program_counter=None,
+            stack_pointer=29, frame_pointer=30, return_address=31, program_counter=None,
+            caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=True, assembler=AssemblerCfi(1, -4, pc_relative=False),
             instruction_effects=NO_EFFECTS,
             breakpad_module="mips", breakpad_registers=registers.BREAKPAD_MIPS,
@@ -151,7 +160,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="mips64", machine="EM_MIPS", address_size=8, register_size=8, byte_order="big",
-            stack_pointer=29, frame_pointer=30, return_address=31, caller_sp_offset=0, program_counter=None,
+            stack_pointer=29, frame_pointer=30, return_address=31, program_counter=None,
+            caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=True, assembler=AssemblerCfi(1, -4, pc_relative=False),
             instruction_effects=NO_EFFECTS,
             breakpad_module="mips", breakpad_registers=registers.BREAKPAD_MIPS,
@@ -159,7 +169,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="ppc", machine="EM_PPC", address_size=4, register_size=4, byte_order="big",
-            stack_pointer=1, frame_pointer=31, return_address=65, caller_sp_offset=0, program_counter=None,
+            stack_pointer=1, frame_pointer=31, return_address=65, program_counter=None,
+            caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -4),
             instruction_effects=NO_EFFECTS,
             breakpad_module="ppc", breakpad_registers=registers.BREAKPAD_PPC,
@@ -167,7 +178,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="ppc64", machine="EM_PPC64", address_size=8, register_size=8, byte_order="little",
-            stack_pointer=1, frame_pointer=31, return_address=65, caller_sp_offset=0, program_counter=None,
+            stack_pointer=1, frame_pointer=31, return_address=65, program_counter=None,
+            caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8),
             instruction_effects=NO_EFFECTS,
             breakpad_module="ppc64", breakpad_registers=registers.BREAKPAD_PPC,
@@ -175,7 +187,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="riscv32", machine="EM_RISCV", address_size=4, register_size=4, byte_order="little",
-            stack_pointer=2, frame_pointer=8, return_address=1, caller_sp_offset=0, program_counter=None,
+            stack_pointer=2, frame_pointer=8, return_address=1, program_counter=None,
+            caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -4),
             instruction_effects=NO_EFFECTS,
             breakpad_module="riscv", breakpad_registers=registers.BREAKPAD_RISCV,
@@ -183,7 +196,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="riscv64", machine="EM_RISCV", address_size=8, register_size=8, byte_order="little",
-            stack_pointer=2, frame_pointer=8, return_address=1, caller_sp_offset=0, program_counter=None,
+            stack_pointer=2, frame_pointer=8, return_address=1, program_counter=None,
+            caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -4),
             instruction_effects=NO_EFFECTS,
             breakpad_module="riscv64", breakpad_registers=registers.BREAKPAD_RISCV,
@@ -191,8 +205,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="s390x", machine="EM_S390", address_size=8, register_size=8, byte_order="big",
-            stack_pointer=15, frame_pointer=11, return_address=14,
-            caller_sp_offset=SFRAME_S390X_SP_VAL_OFFSET, program_counter=None,
+            stack_pointer=15, frame_pointer=11, return_address=14, program_counter=None,
+            caller_sp_offset=SFRAME_S390X_SP_VAL_OFFSET, needs_sp_rule=True,
             instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -8, -SFRAME_S390X_SP_VAL_OFFSET),
             instruction_effects=NO_EFFECTS,
             breakpad_module="s390x", breakpad_registers=registers.BREAKPAD_S390,
@@ -201,7 +215,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="loongarch64", machine="EM_LOONGARCH", address_size=8, register_size=8, byte_order="little",
-            stack_pointer=3, frame_pointer=22, return_address=1, caller_sp_offset=0, program_counter=None,
+            stack_pointer=3, frame_pointer=22, return_address=1, program_counter=None,
+            caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(1, -8),
             instruction_effects=NO_EFFECTS,
             breakpad_module="loongarch64", breakpad_registers=registers.BREAKPAD_LOONGARCH,
@@ -209,8 +224,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture(
             name="sparc64", machine="EM_SPARCV9", address_size=8, register_size=8, byte_order="big",
-            stack_pointer=14, frame_pointer=30, return_address=15,
-            caller_sp_offset=-SPARC_STACK_BIAS, program_counter=None,
+            stack_pointer=14, frame_pointer=30, return_address=15, program_counter=None,
+            caller_sp_offset=-SPARC_STACK_BIAS, needs_sp_rule=False,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, SPARC_STACK_BIAS, comment="!"),
             instruction_effects=SPARC_EFFECTS,
             breakpad_module="sparcv9", breakpad_registers=registers.BREAKPAD_SPARC,
@@ -247,6 +262,7 @@ def _other_architecture(machine: str, address_size: int, byte_order: ByteOrder) 
         frame_pointer=None,
         return_address=None,
         caller_sp_offset=0,
+        needs_sp_rule=False,
         program_counter=None,
         instruction_unit=1,
         marks_code=False,

@@ -14,12 +14,11 @@ from ..table.model import RowColumns, RuleColumns
 
 
 def with_caller_sp(architecture: Architecture, rows: RowColumns, rules: RuleColumns) -> tuple[RowColumns, RuleColumns]:
-    """Give SP a rule in every row with a CFA, unless the caller's SP is the CFA itself. No rule may be for SP.
+    """Give SP a rule in every row with a CFA if the architecture's call frame information needs one.
 
-    Readers of call frame information take SP to be the CFA where it has no rule, but on s390x to keep its value.
+    The rules given must not have one for SP.
     """
-    offset = architecture.caller_sp_offset
-    if not offset:
+    if not architecture.needs_sp_rule:
         return rows, rules
     has_cfa = rows.cfa_kind != CfaKind.NONE
     number, one = number_distinct(rows.first_rule, rows.rule_count, has_cfa)
@@ -31,7 +30,7 @@ def with_caller_sp(architecture: Architecture, rows: RowColumns, rules: RuleColu
             RuleColumns(
                 np.full(added, unwind_registers(architecture).sp, np.uint16),
                 np.full(added, RuleKind.VAL_OFFSET, np.uint8),
-                np.full(added, offset, np.int64),
+                np.full(added, architecture.caller_sp_offset, np.int64),
             ),
         ]
     )

@@ -25,7 +25,6 @@ from unwindkit.converters.table.model import CfaRule, RegisterRule, Row, UnwindT
 from ..cfi.test_cfi_reading import NAMED_LIBRARIES, libc
 from ..support.handmade import NO_CFA, at, octets, on, only, row, sp
 from ..support.real_files import REAL_FILES
-from ..support.tables import with_sp
 from ..support.texts.stack_cfi_text import value_of
 
 UNDEFINED_RA = RegisterRule(16, RuleKind.UNDEFINED)
@@ -127,7 +126,7 @@ def test_text_comes_back_and_so_do_rules(suite: str) -> None:
         assert (read.functions.return_column != table.architecture.return_address).sum() < 5
         return
     if not np.isin(table.rules.kind, WITH_EXPRESSION).any() and not (table.rows.cfa_kind == CfaKind.EXPRESSION).any():
-        expected = by_pc(project(with_sp(table) if suite == "sid-sparc64" else table))
+        expected = by_pc(project(table))
         found = by_pc(read)
         assert [one for one in found.differences(expected) if "UNDEFINED" not in one] == []
 

@@ -186,14 +186,15 @@ def rich_tables(draw: DrawFn, architecture: Architecture) -> UnwindTable:
 
 
 def with_sp(table: UnwindTable) -> UnwindTable:
-    """The table with SP as in STACK CFI: a rule wherever the CFA is not the caller's SP, and elsewhere none for it."""
+    """The table with SP as read from STACK CFI: always with a rule where readers of call frame information need one,
+    elsewhere without one for the ABI's default."""
     machine = MACHINES[table.architecture.name]
     number, implied = machine.sp, -machine.bias
 
     def row_with_sp(row: Row) -> Row:
         rules = {rule.register: rule for rule in row.registers}
-        sp = rules.setdefault(number, RegisterRule(number, RuleKind.VAL_OFFSET, implied))
-        if implied == 0 and sp == (number, RuleKind.VAL_OFFSET, 0):
+        default = RegisterRule(number, RuleKind.VAL_OFFSET, implied)
+        if rules.setdefault(number, default) == default and not machine.keeps_sp:
             del rules[number]
         return replace(row, registers=tuple(sorted(rules.values())))
 

@@ -38,11 +38,11 @@ def row_of_rules(
         if found is not None:
             registers[number] = found
     stack_pointer = unwind_registers(architecture).sp
-    # Without a rule SP is the CFA: no rule in the table where that is the ABI's default, too.
-    is_cfa = RegisterRule(stack_pointer, RuleKind.VAL_OFFSET, 0)
     if cfa.kind is not CfaKind.NONE:
-        registers.setdefault(stack_pointer, is_cfa)
-    if architecture.caller_sp_offset == 0 and registers.get(stack_pointer) == is_cfa:
+        # Without a rule SP is the CFA.
+        registers.setdefault(stack_pointer, RegisterRule(stack_pointer, RuleKind.VAL_OFFSET, 0))
+    default = RegisterRule(stack_pointer, RuleKind.VAL_OFFSET, architecture.caller_sp_offset)
+    if registers.get(stack_pointer) == default and not architecture.needs_sp_rule:
         del registers[stack_pointer]
     return Row(0, cfa, tuple(sorted(registers.values())))
 

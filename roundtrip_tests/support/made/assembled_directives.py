@@ -70,8 +70,10 @@ def in_order(table: UnwindTable) -> list[Function]:
 
 
 def assembled_section(folder: Path, text: bytes, target: Target) -> tuple[bytes, int, int]:
-    """The `.eh_frame` that directives become: its bytes, its address, and the address of the code if starts in the
-    bytes are relative to it, because there is no linker for the target."""
+    """The `.eh_frame` that directives become: its bytes, its address, and what has to be added to absolute starts.
+
+    Without a linker for the target, starts are relative to the code, whose address is then both numbers.
+    """
     source, made = folder / "section.s", folder / "section.o"
     source.write_bytes(text)
     run_oracle(target.program, *target.options, "--fatal-warnings", source, "-o", made, suite=target.suite)
@@ -79,7 +81,7 @@ def assembled_section(folder: Path, text: bytes, target: Target) -> tuple[bytes,
     if target.linker is None:
         with made.open("rb") as file:
             relocated = ELFFile(file).get_dwarf_info(relocate_dwarf_sections=True).eh_frame_sec.stream
-            return relocated.getvalue(), 0, int(address[0], 16)
+            return relocated.getvalue(), int(address[0], 16), int(address[0], 16)
     script = folder / "section.ld"
     script.write_text(SCRIPT.format(address=address[0]))
     with linked(target, folder / "section", "-T", script, made).open("rb") as file:

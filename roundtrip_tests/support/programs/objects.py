@@ -42,8 +42,9 @@ TARGETS = {
     "aarch64": _gnu("aarch64", "forky", "aarch64-linux-gnu-"),
     "s390x": _gnu("s390x", "forky", "s390x-linux-gnu-", nop="nopr 0", size=2),
     "riscv64": _gnu("riscv64", "forky-cross", "riscv64-linux-gnu-", "-march=rv64gc", nop="c.nop", size=2),
-    "riscv32": _gnu(
-        "riscv32", "forky-cross", "riscv64-linux-gnu-", "-march=rv32gc", "-mabi=ilp32d", nop="c.nop", size=2
+    "riscv32": replace(
+        _gnu("riscv32", "forky-cross", "riscv64-linux-gnu-", "-march=rv32gc", "-mabi=ilp32d", nop="c.nop", size=2),
+        emulation="elf32lriscv",
     ),
     "x86": _gnu("x86", "forky-cross", "i686-linux-gnu-", size=1),
     "arm": _gnu("arm", "forky-cross", "arm-linux-gnueabihf-"),

@@ -36,11 +36,12 @@ class _Registers(dict[int, int]):
 
 
 class Frame:
-    """A frame at `pc`."""
+    """A frame at `pc`. `origin`: the seed of its registers and memory."""
 
     def __init__(self, machine: Machine, pc: int, seed: int) -> None:
         self.pc = pc
         self.mask = (1 << 8 * machine.word) - 1
+        self.origin = seed
         self.registers = _Registers(seed, self.mask)
         self.memory: dict[int, int] = {}
         self.seed = _mixed(seed)

@@ -49,13 +49,19 @@ class Machine:
         return Words(self.word, order)
 
     @property
+    def has_expressions(self) -> bool:
+        """Whether DWARF's words and Breakpad's have one size, so that expressions have one meaning."""
+        return self.address in (0, self.word)
+
+    @property
     def pointer(self) -> int:
         """The size of an address in bytes."""
         return self.address or self.word
 
 
 # System V ABI for Intel386, figure 2.14.
-_X86 = _numbered("$eax $ecx $edx $ebx $esp $ebp $esi $edi $eip $eflags") | _series("$xmm", 8, 21)
+_X86 = _numbered("$eax $ecx $edx $ebx $esp $ebp $esi $edi $eip $eflags")
+_X86 |= _series("$st", 8, 11) | _series("$xmm", 8, 21) | _series("$mm", 8, 29)
 # System V ABI for AMD64, figure 3.36.
 _X86_64 = _numbered("$rax $rdx $rcx $rbx $rsi $rdi $rbp $rsp") | {n: f"$r{n}" for n in range(8, 16)}
 _X86_64 |= {16: "$rip"} | _series("$xmm", 16, 17)
@@ -68,7 +74,7 @@ _MIPS = _numbered(
 )
 _MIPS |= _series("$f", 32, 32)
 # Power ABI; 65 is the link register.
-_PPC = _series("r", 32, 0) | _series("f", 32, 32) | {65: "lr"}
+_PPC = _series("r", 32, 0) | _series("f", 32, 32) | {65: "lr", 66: "ctr"} | _series("cr", 8, 68) | _series("v", 32, 77)
 # RISC-V ABI, DWARF register numbers; names of the calling convention.
 _RISCV = _numbered(
     "zero ra sp gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6 "

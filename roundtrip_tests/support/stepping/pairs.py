@@ -25,8 +25,9 @@ MAX_DIFFERENCES = 5
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the frames of one pair of formats. `contradictory`: no frame of the ABI has the source's rule for
-    SP; `refused`: the target lacks the row and the product refused it; `outside`: neither has a row."""
+    """What became of the frames of one pair of formats. `contradictory`: there is no rule for SP, and readers that keep
+    its value then have another SP than the ABI's definition of the CFA gives; `refused`: the target lacks the row and
+    the product refused it; `outside`: neither has a row."""
 
     source: str
     target: str
@@ -68,9 +69,13 @@ def compare(
         start, end = draw.choice(spots)
         pc = end if index % OUTSIDE == 0 else draw.randrange(start, end)
         frame = Frame(machine, pc, draw.getrandbits(64))
-        if (first := before.reader.step(frame)) is not None and (target.is_sframe or _keeps_sp(first, machine)):
-            first = in_abi_frame(before.reader, frame, first, machine)
-            if first is None:
+        first = before.reader.step(frame)
+        has_no_rule = first is not None and machine.sp not in first.places
+        if first is not None and (target.is_sframe or has_no_rule):
+            legal = in_abi_frame(before.reader, frame, first, machine)
+            if legal is not None:
+                frame, first = legal
+            elif has_no_rule:
                 outcome.contradictory += 1
                 continue
         second = after.reader.step(frame)
@@ -88,21 +93,19 @@ def compare(
     return outcome
 
 
-def _keeps_sp(caller: Caller, machine: Machine) -> bool:
-    return machine.saves_sp and caller.place(machine.sp) == Place(Kind.REGISTER, machine.sp)
-
-
-def in_abi_frame(reader: Reader, frame: Frame, caller: Caller, machine: Machine) -> Caller | None:
-    """Make a frame one of the ABI, where the CFA is the caller's SP + `bias`, if functions save SP: put the caller's SP
-    where the rule tells that it is. Returns the caller of the new frame; None if the rules contradict the ABI."""
+def in_abi_frame(reader: Reader, frame: Frame, caller: Caller, machine: Machine) -> tuple[Frame, Caller] | None:
+    """The frame made one of the ABI, where the CFA is the caller's SP + `bias`, if functions save SP: with the caller's
+    SP where the source's rule tells that it is; and its caller. None if the rules contradict the ABI."""
     place = caller.place(machine.sp)
     if not machine.saves_sp or caller.cfa is None or place is None:
-        return caller
+        return frame, caller
+    changed = Frame(machine, frame.pc, frame.origin)
     value = caller.cfa - machine.bias & frame.mask
-    frame.put(place, value)
-    again = reader.step(frame)
-    assert again is not None
-    return again if again.cfa == caller.cfa and frame.value(place) == value else None
+    changed.put(place, value)
+    again = reader.step(changed)
+    if again is None or again.cfa != caller.cfa or changed.value(place) != value:
+        return None
+    return changed, again
 
 
 class Ranges:
