@@ -101,14 +101,15 @@ def opcode_table(module: str, name: str, kinds: str) -> str:
 def architecture_table() -> str:
     """The architectures, their registers, and what each can be converted to."""
     lines = [
-        "| name | ELF machine | address | SP, FP, RA | SFrame | STACK CFI | PLT without CFI |",
-        "|---|---|---|---|---|---|---|",
+        "| name | ELF machine | address | SP, FP, RA | caller's SP | SFrame | STACK CFI | PLT without CFI |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for one in ARCHITECTURES.values():
         registers = f"{one.stack_pointer}, {one.frame_pointer}, {one.return_address}"
         known = (one.sframe, one.breakpad_registers, one.plt_stubs)
         cells = " | ".join("-" if found is None else "yes" for found in known)
-        lines.append(f"| {one.name} | {one.machine} | {8 * one.address_size} bits | {registers} | {cells} |")
+        caller = f"CFA - {-one.caller_sp_offset}" if one.caller_sp_offset else "CFA"
+        lines.append(f"| {one.name} | {one.machine} | {8 * one.address_size} bits | {registers} | {caller} | {cells} |")
     return "\n".join(lines) + "\n"
 
 

@@ -251,3 +251,6 @@ def test_an_assembler_gives_the_three_registers_these_numbers(name: str, tmp_pat
     assert function.return_column == one.return_address
     assert isinstance(function.rows[0].cfa, CfaRule)
     assert function.rows[0].cfa.register == one.stack_pointer
+    # What a call pushes, its return pops: SP after it is the CFA plus the ABI's offset.
+    pushed = -sum(rule.value for rule in function.rows[0].registers if isinstance(rule.value, int))
+    assert one.caller_sp_offset == pushed - int(function.rows[0].cfa.value)
