@@ -33,5 +33,6 @@ def run(options: argparse.Namespace) -> int:
     sizes = f" of {sizes_text(report.removed)} bytes" if report.removed else ""
     sections = count_text(len(report.removed), ".sframe section") + sizes
     taken = f"removed {sections}, {count_text(report.segments, 'segment')}"
-    print(f"{target}: {taken}", file=sys.stderr)
+    smaller = f"; the file is {report.file_bytes:,} bytes smaller" if report.file_bytes else ""
+    print(f"{target}: {taken}{smaller}", file=sys.stderr)
     return DONE

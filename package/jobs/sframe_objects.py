@@ -80,8 +80,9 @@ def remove_object_sframe(path: Path, out_path: Path, preserve_dates: bool) -> Re
     sizes = tuple(size for sizes in removed for size in sizes)
     if not sizes:
         raise ParseError(SECTION, None, "", "the file has no such section")
+    smaller = path.stat().st_size - len(written)
     write_as(path, out_path, written, preserve_dates)
-    return RemoveReport(sizes, 0)
+    return RemoveReport(sizes, 0, smaller)
 
 
 def _done(

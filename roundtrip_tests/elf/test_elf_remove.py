@@ -20,7 +20,18 @@ from unwindkit.writers.elf.add import HEADERS_KEPT, HEADERS_MOVED, LIEF
 from unwindkit.writers.elf.remove import RemoveReport
 
 from ..support.binutils import EVERY_VERSION, SFRAME, V3, Binutils, chosen, gcc
-from ..support.judges.elf_removed import FLAGS, NULL, compiled_folder, complaints, given, linked, prints, removed
+from ..support.judges.elf_removed import (
+    FLAGS,
+    NULL,
+    altered,
+    compiled_folder,
+    complaints,
+    given,
+    linked,
+    prints,
+    removed,
+    undone,
+)
 from ..support.oracles import oracle_command
 from ..support.programs import compiled
 from ..support.programs.compiled_sources import EXPECTED_OUTPUT
@@ -39,6 +50,8 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 # --- what we wrote ------------------------------------------------------------------------------------------
 
+# What they did leaves enough traces to be undone.
+UNDONE = (HEADERS_KEPT, HEADERS_MOVED)
 EVERY_ENGINE = pytest.mark.parametrize("engine", ENGINES)
 
 
@@ -48,6 +61,8 @@ EVERY_ENGINE = pytest.mark.parametrize("engine", ENGINES)
 def test_real_files_that_we_gave_a_section(path: str, engine: str, folder: Path, tmp_path: Path) -> None:
     original, before, after = Path(path), tmp_path / "before", tmp_path / Path(path).name
     given(original, before, engine)
+    if engine in UNDONE:
+        undone(original, before, after)
     report = removed(before, after, engine)
     assert report.segments == (1 if engine == HEADERS_KEPT else 2)
     assert complaints(after) <= complaints(original)
@@ -74,6 +89,8 @@ def test_compiled_files_that_we_gave_a_section(name: str, engine: str, folder: P
             given(original, before, engine)
         return
     given(original, before, engine)
+    if engine in UNDONE:
+        undone(original, before, after)
     removed(before, after, engine)
     new = complaints(after) - complaints(original)
     if name == "shared" and engine == HEADERS_KEPT:
@@ -92,7 +109,7 @@ def test_added_again_and_again_it_is_the_first_file(name: str, folder: Path, tmp
     assert report.writer == (HEADERS_MOVED if name in MOVED_HEADERS else HEADERS_KEPT)
     source = first
     for _ in range(3):
-        removed(source, without, report.writer)
+        undone(original, source, without)
         assert prints(without) == EXPECTED_OUTPUT
         assert unwindkit.write_sframe(without, again).writer == report.writer
         assert again.read_bytes() == first.read_bytes()
@@ -100,14 +117,25 @@ def test_added_again_and_again_it_is_the_first_file(name: str, folder: Path, tmp
     assert prints(again) == EXPECTED_OUTPUT
 
 
-def test_added_longer_and_shorter_in_turn_it_grows_once(folder: Path, tmp_path: Path) -> None:
+def test_added_longer_and_shorter_in_turn_it_is_the_first_file(folder: Path, tmp_path: Path) -> None:
+    original, path, written = compiled.build(folder, FLAGS["O2"]), tmp_path / "program", []
+    shutil.copy(original, path)
+    for version in (2, 3, 2, 3, 2):
+        unwindkit.write_sframe(path, path, version=version)
+        written.append(path.read_bytes())
+        unwindkit.remove_sframe(path, path)
+        assert path.read_bytes() == original.read_bytes()
+    assert written == [*written[:2], *written[:2], written[0]]
+
+
+def test_added_longer_and_shorter_where_nothing_is_undone_it_grows_once(folder: Path, tmp_path: Path) -> None:
     """The capacity for another SFrame version is kept; a shorter section does not change it."""
     path, sizes = tmp_path / "program", []
     shutil.copy(compiled.build(folder, FLAGS["O2"]), path)
     for version in (2, 3, 2, 3, 2):
         unwindkit.write_sframe(path, path, version=version)
         sizes.append(path.stat().st_size)
-        unwindkit.remove_sframe(path, path)
+        unwindkit.remove_sframe(altered(path), path)
         assert prints(path) == EXPECTED_OUTPUT
     assert sizes[1:] == [max(sizes)] * 4
 
@@ -129,8 +157,12 @@ def test_add_by_lief_and_remove_again_and_again(folder: Path, tmp_path: Path) ->
 @EVERY_ENGINE
 def test_added_twice_is_removed_once(engine: str, folder: Path, tmp_path: Path) -> None:
     once, twice, one, two = (tmp_path / name for name in ("once", "twice", "one", "two"))
-    given(compiled.build(folder, FLAGS["O2"]), once, engine)
+    original = compiled.build(folder, FLAGS["O2"])
+    given(original, once, engine)
     unwindkit.write_sframe(once, twice)
+    if engine in UNDONE:
+        undone(original, once, one)
+        undone(original, twice, two)
     removed(once, one, engine)
     removed(twice, two, engine)
     assert one.read_bytes() == two.read_bytes()
@@ -178,6 +210,7 @@ def test_removed_from_a_linker_s_file_then_added_then_removed(tools: Binutils, f
     assert prints(added) == EXPECTED_OUTPUT
     # PT_GNU_SFRAME's old place and that of a needless PT_NOTE are slots for both program headers: nothing has moved.
     removed(added, again, LIEF)
+    undone(without, added, again)
     assert prints(again) == EXPECTED_OUTPUT
 
 

@@ -1,8 +1,9 @@
-"""Remove a loaded section from an ELF64 executable or shared library; nothing moves, and nothing else changes.
+"""Remove a loaded section from an ELF64 executable or shared library.
 
-Strategy: the section's bytes become zero; its program headers are removed, and so is a PT_LOAD that contains nothing
-else (as adding creates it). Its section header becomes unused, or is removed if it is the last: symbols hold section
-indices. The result is compared with the input byte by byte before it is renamed into place.
+Strategy: if one of our engines added the section, that is undone (`undo`), and the file is as before. Otherwise nothing
+moves, and nothing else changes: the section's bytes become zero; its program headers are removed, and so is a PT_LOAD
+that contains nothing else (as adding creates it). Its section header becomes unused, or is removed if it is the last:
+symbols hold section indices. The result is checked before it is renamed into place.
 """
 
 from __future__ import annotations
@@ -32,14 +33,17 @@ from .tables import (
     refuse_unsuitable,
     write_tables,
 )
+from .undo import undo_addition
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveReport:
-    """What was removed: the sizes in bytes of the sections, in header order, and the number of segments."""
+    """What was removed: the sizes in bytes of the sections, in header order, and the number of segments; and by how
+    many bytes the file is smaller."""
 
     removed: tuple[int, ...]
     segments: int
+    file_bytes: int = 0
 
 
 def remove_sections(
@@ -56,25 +60,35 @@ def remove_sections(
         gone = _indices_of(before, _names_of(name))
         if not gone and all(one.type != segment_type for one in before.segments):
             raise ParseError(name, None, "", "the file has no such section")
-        after = _restore_headers(source, _remove(before, gone, segment_type))
         with rewriting(out_path) as temporary:
-            with temporary.open("w+b") as out:
-                copy_range(source, out, 0, size_of(source))
-                out.truncate(size_of(source))
-                for old in _stored(before, gone):
-                    put(out, old.offset, bytes(old.size))
-                put(out, before.phoff, bytes(len(before.segments) * SEGMENT_SIZE))
-                put(out, before.shoff, bytes(len(before.sections) * SECTION_SIZE))
-                write_tables(source, out, after)
-                if _table_end(before) == size_of(source):
-                    out.truncate(_table_end(after))  # otherwise the removed header would be left as undescribed data
-                take_owner_and_mode(source, out)
-            if faults := check_removed(path, temporary, name, segment_type):
-                raise BuildError(name, None, "check", f"faults found: {'; '.join(faults)}")
+            after = undo_addition(path, temporary, before, name, segment_type)
+            if after is None:
+                after = _restore_headers(source, _remove(before, gone, segment_type))
+                _write_in_place(source, temporary, before, after, gone)
+                if faults := check_removed(path, temporary, name, segment_type):
+                    raise BuildError(name, None, "check", f"faults found: {'; '.join(faults)}")
             if preserve_dates:
                 take_times(source, temporary)
+            smaller = size_of(source) - temporary.stat().st_size
     sizes = tuple(before.sections[index].size for index in before.indices_of(name))
-    return RemoveReport(sizes, len(before.segments) - len(after.segments))
+    return RemoveReport(sizes, len(before.segments) - len(after.segments), smaller)
+
+
+def _write_in_place(
+    source: BufferedReader, out_path: Path, before: Tables, after: Tables, gone: tuple[int, ...]
+) -> None:
+    """Write a copy with the tables `after`, and zeros in place of the sections."""
+    with out_path.open("w+b") as out:
+        copy_range(source, out, 0, size_of(source))
+        out.truncate(size_of(source))
+        for old in _stored(before, gone):
+            put(out, old.offset, bytes(old.size))
+        put(out, before.phoff, bytes(len(before.segments) * SEGMENT_SIZE))
+        put(out, before.shoff, bytes(len(before.sections) * SECTION_SIZE))
+        write_tables(source, out, after)
+        if _table_end(before) == size_of(source):
+            out.truncate(_table_end(after))  # otherwise the removed header would be left as undescribed data
+        take_owner_and_mode(source, out)
 
 
 def _names_of(name: str) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ def displace_sections(source: BufferedReader, before: Tables, needed: int) -> Di
         raise BuildError("", None, "e_phoff", "no PT_LOAD contains the program header table")
     near, away, shown, space_end = _new_places(before, dropped, holder, start, end)
     _refuse_bytes_of_no_section(source, before, start, min(end, space_end), (*near, *away))
-    pointers = dict(_section_symbols(source, before, (*near, *away))) | dict(_pointers(source, before, away))
+    pointers = dict(section_symbols(source, before, (*near, *away))) | dict(dynamic_pointers(source, before, away))
     data = {
         index: bytes_at(source, before.names[index].decode(errors="replace"), one.offset, one.size)
         for index, one in ((index, before.sections[index]) for index in (*near, *away))
@@ -215,7 +215,7 @@ def _refuse_bytes_of_no_section(
         raise BuildError("", None, "e_phoff", "bytes that belong to no section are in the way")
 
 
-def _section_symbols(source: BufferedReader, before: Tables, moved: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+def section_symbols(source: BufferedReader, before: Tables, moved: tuple[int, ...]) -> Iterator[tuple[int, int]]:
     """The file offsets of the values of section symbols, with the section of each.
 
     Raises BuildError for any other symbol in a moved section: the program's code may contain its value.
@@ -238,7 +238,7 @@ def _section_symbols(source: BufferedReader, before: Tables, moved: tuple[int, .
             yield one.offset + number * layout.itemsize + SYMBOL_VALUE_OFFSET, index
 
 
-def _pointers(source: BufferedReader, before: Tables, away: list[int]) -> Iterator[tuple[int, int]]:
+def dynamic_pointers(source: BufferedReader, before: Tables, away: list[int]) -> Iterator[tuple[int, int]]:
     """The file offsets of the values of dynamic entries that refer to a section, with that section."""
     types = {index: before.sections[index].type for index in away}
     tags = {index: POINTED_AT[SHT(kind)] for index, kind in types.items() if kind in tuple(POINTED_AT)}

@@ -49,7 +49,7 @@ def write_headers_kept(source: BufferedReader, out_path: Path, before: Tables, s
             return _lay_out(source, out_path, before, plan)
     displaced = displace_sections(source, before, 1 + more)
     alignment = max([section.span_alignment] + [before.sections[index].addralign for index in displaced.away])
-    offset = align_up(_contents_end(before), alignment)
+    offset = align_up(contents_end(before), alignment)
     page = page_of(before)
     address = align_up(_memory_end(before), page) + offset % page
     places, end = _moved_offsets(displaced, before, offset)
@@ -94,7 +94,7 @@ def write_headers_moved(source: BufferedReader, out_path: Path, before: Tables, 
     if shift % page:
         raise BuildError(section.name, None, "PT_LOAD", "p_vaddr and p_offset of the first one differ within a page")
     alignment = max(section.span_alignment, 8)
-    phoff = max(align_up(_contents_end(before), alignment), align_up(_memory_end(before), page) - shift)
+    phoff = max(align_up(contents_end(before), alignment), align_up(_memory_end(before), page) - shift)
     if phoff > size_of(source) + MAX_HOLE:
         raise BuildError(section.name, None, "PT_LOAD", f"the file would need a hole up to {phoff:#x}")
     count = len(before.segments) + 1 + _headers_to_add(before, section)
@@ -122,7 +122,7 @@ def _memory_end(before: Tables) -> int:
     return max(load.vaddr + load.memsz for load in before.loads)
 
 
-def _contents_end(before: Tables) -> int:
+def contents_end(before: Tables) -> int:
     """The file offset after everything that stays: all but section names and section headers, which are rewritten."""
     kept = (one for index, one in enumerate(before.sections) if index != before.shstrndx or _names_are_loaded(before))
     ends = [one.offset + one.size for one in kept if one.type not in (SHT.NULL, SHT.NOBITS) and one.size]
@@ -138,7 +138,7 @@ def described_end(before: Tables) -> int:
     """The file offset after everything that headers describe; what follows (an archive, a signature) must stay last."""
     names = before.sections[before.shstrndx]
     table_end = before.shoff + len(before.sections) * SECTION_SIZE
-    return max(_contents_end(before), names.offset + names.size, table_end)
+    return max(contents_end(before), names.offset + names.size, table_end)
 
 
 def _moved_offsets(displaced: Displaced, before: Tables, offset: int) -> tuple[dict[int, int], int]:
@@ -190,7 +190,7 @@ def _add_parts(before: Tables, tables: Tables, section: LoadedSection, offset: i
 def _lay_out(source: BufferedReader, out_path: Path, before: Tables, plan: Plan) -> Plan:
     """Copy what stays; after the section come the names, the section header table, and what no header describes."""
     sections = list(plan.tables.sections)
-    end = max(_contents_end(before), *(header.offset + header.size for header in plan.headers))
+    end = max(contents_end(before), *(header.offset + header.size for header in plan.headers))
     patches = plan.patches
     if not _names_are_loaded(before):
         text = _name_new_sections(source, before, plan, sections)
@@ -201,7 +201,7 @@ def _lay_out(source: BufferedReader, out_path: Path, before: Tables, plan: Plan)
         raise BuildError("", None, "e_shstrndx", "the section name table is loaded and cannot grow")
     shoff, trailer = align_up(end, 8), described_end(before)
     with out_path.open("wb") as out:
-        copy_range(source, out, 0, _contents_end(before))
+        copy_range(source, out, 0, contents_end(before))
         out.truncate(shoff + len(sections) * SECTION_SIZE)
         out.seek(0, os.SEEK_END)
         copy_range(source, out, trailer, size_of(source) - trailer)
