@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from unwindkit import LineTable, find_lines, open_elf, paths_of, read_address_ranges, read_lines, read_units
+from unwindkit.converters.dwarf.units import DebugUnits, UnitColumns
 from unwindkit.converters.line.lookup import join_path
 from unwindkit.converters.line.table import LineRowColumns, LineUnitColumns, PathColumns
+from unwindkit.converters.line.units import with_units
+from unwindkit.schemas.debug_info_roots import DW_TAG
 
 from ..support.oracles import oracle_command, oracle_root
 from ..support.programs.elf_programs import tool
@@ -142,6 +145,36 @@ def test_names_and_compilation_directories_of_units(tmp_path: Path, monkeypatch:
         ]
         assert [one.line_offset for one in read_units(program)] == table.units.offset.tolist()
         assert bytes(tmp_path / "sub" / "a.c") in paths_of(table)[1]
+
+
+def test_the_unit_of_a_program() -> None:
+    """A whole compilation unit wins over a partial and a type unit with the same program, then the first; a program
+    without a unit has no names."""
+    offset, nothing = np.array([0x10, 0x40, 0x80]), np.full(5, -1)
+    tags = (DW_TAG.type_unit, DW_TAG.partial_unit, DW_TAG.compile_unit, DW_TAG.compile_unit, DW_TAG.skeleton_unit)
+    columns = UnitColumns.defaults(
+        5,
+        tag=np.array(tags, np.int64),
+        line_offset=np.array([0x10, 0x10, 0x10, 0x10, 0x80]),
+        comp_dir=np.array([-1, 0, 1, 2, 2]),
+        name=nothing,
+    )
+    table = LineTable(
+        byte_order="little",
+        units=LineUnitColumns.defaults(3, offset=offset),
+        first_directory=np.zeros(4, np.int64),
+        directories=PathColumns.defaults(0),
+        first_file=np.zeros(4, np.int64),
+        files=PathColumns.defaults(0),
+        strings=(b"/z",),
+        sequence_unit=np.zeros(0, np.uint32),
+        first_row=np.zeros(1, np.int64),
+        rows=LineRowColumns.empty(0),
+    )
+    found = with_units(table, DebugUnits(columns, (b"/x", b"/y", b"/z")))
+    assert [found.comp_dir_of(unit) for unit in range(3)] == [b"/y", b"", b"/z"]
+    assert [found.name_of(unit) for unit in range(3)] == [b""] * 3
+    assert found.strings == (b"/z", b"/y")
 
 
 # --- as llvm-symbolizer -----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unwindkit import Macro, ParseError, Section, flatten_macros, read_macros, read_unit_macros
+from unwindkit import Macro, ParseError, Section, flatten_macros, open_elf, read_macros, read_unit_macros, read_units
 from unwindkit.converters.macro.table import Macros
 from unwindkit.schemas.macros import DW_MACRO, MacroKind
 
@@ -217,6 +217,18 @@ def test_where_files_are_included(debug_folder: Path) -> None:
         chain.append((Path(unit[place].file.decode()).name, unit[place].line))
         place = int(unit.opener[place])
     assert chain == [("shared.h", 1), ("shared.h", 1), ("other.h", 1), ("other.c", 0)]
+
+
+def test_the_program_that_a_macro_unit_refers_to_names_its_files(debug_folder: Path) -> None:
+    """DW_AT_stmt_list of the second unit is changed to the first one's program."""
+    program = built(debug_folder, next(one for one in VARIANTS if one.name == "dwarf5"))[1]
+    data, second = bytearray(program.read_bytes()), list(read_units(program))[1]
+    start = open_elf(program).named(".debug_info")[0].file_offset + second.offset
+    place = data.index(second.line_offset.to_bytes(4, "little"), start)
+    assert place < start + 60
+    data[place : place + 4] = bytes(4)
+    assert list(read_units(bytes(data)))[1].line_offset == 0
+    assert list(list(read_unit_macros(bytes(data)))[1]) == list(list(read_unit_macros(program))[1])
 
 
 def test_a_file_without_units_has_no_macros(debug_folder: Path, tmp_path: Path) -> None:

@@ -46,12 +46,13 @@ def units(info: str, abbreviations: str, order: ByteOrder = "little", **strings:
 # --- by hand ----------------------------------------------------------------------------------------------------------
 
 VERSION_2 = """
-    21000000                # length
+    29000000                # length
     0200                    # version
     08000000                # debug_abbrev_offset
-    04                      # address_size
+    08                      # address_size
     02                      # abbreviation 2
-    1122334455667788        # DW_AT_low_pc: ref_addr, which in version 2 has 4 bytes, twice
+    1122334455667788        # DW_AT_low_pc and DW_AT_high_pc: ref_addr, which in version 2 has the size of an address
+    1122334455667788
     612e6300                # DW_AT_name: "a.c"
     2f7300                  # DW_AT_comp_dir: "/s"
     40000000                # DW_AT_stmt_list: data4
@@ -73,7 +74,7 @@ def test_a_unit_of_version_2(kernels: str) -> None:
     one = found[0]
     assert (one.version, one.tag, one.name, one.comp_dir, one.dwo_name) == (2, DW_TAG.compile_unit, b"a.c", b"/s", b"")
     assert (one.line_offset, one.macinfo_offset, one.macro_offset) == (0x40, 0xAA, -1)
-    assert (found.columns.size.tolist(), found.columns.address_size.tolist()) == ([37], [4])
+    assert (found.columns.size.tolist(), found.columns.address_size.tolist()) == ([45], [8])
 
 
 SKELETON_64_BIG = """
