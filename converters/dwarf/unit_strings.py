@@ -26,7 +26,7 @@ NOTHING = -1
 STR, LINE_STR, STR_OFFSETS = ".debug_str", ".debug_line_str", ".debug_str_offsets"
 # The sections that these forms refer to.
 STRING_SECTIONS = {DW_FORM.line_strp: LINE_STR, DW_FORM.strp: STR}
-_INDEXED = (DW_FORM.strx, DW_FORM.strx1, DW_FORM.strx2, DW_FORM.strx3, DW_FORM.strx4, ROOT_FORM.GNU_str_index)
+INDEXED_FORMS = (DW_FORM.strx, DW_FORM.strx1, DW_FORM.strx2, DW_FORM.strx3, DW_FORM.strx4, ROOT_FORM.GNU_str_index)
 _SUPPLEMENTARY = (DW_FORM.strp_sup, ROOT_FORM.GNU_strp_alt)
 # The size in bytes of version and padding, after the length of a contribution to .debug_str_offsets (DWARF5 7.26).
 STRING_OFFSETS_HEADER = 4
@@ -76,7 +76,7 @@ class UnitStrings:
                 found[which] = self._at(section, STRING_SECTIONS[DW_FORM(one)], value, place, record)
             elif one in _SUPPLEMENTARY and self.sections.supplementary is not None:
                 found[which] = self._at(self.sections.supplementary, STR, value, place, record)
-            elif one in _INDEXED:
+            elif one in INDEXED_FORMS:
                 offset = self._indexed(which, value, one, place, record)
                 found[which] = self._at(self.sections.strings, STR, offset, place, record)
         return found

@@ -16,12 +16,16 @@ from ...schemas.forms import DW_FORM, FORM_KINDS
 from ...schemas.line import DW_LNCT, EXTENDED, STANDARD
 from ...schemas.section import ByteOrder, ParseError, Section
 from ...schemas.wire import Block, SizedBlock
-from ..arrays import group_numbers, ranks, starts_of, starts_of_ends
-from ..dwarf.unit_strings import LINE_STR, STR, STRING_SECTIONS, string_at
-from ..dwarf.units import DebugUnits
+from ..arrays import group_numbers, ranks, starts_of, starts_of_ends, values_at
+from ..dwarf.unit_strings import (
+    LINE_STR,
+    STR,
+    STR_OFFSETS,
+)
+from ..dwarf.units import NOTHING, DebugUnits
 from ..elf.admission import only_section
 from ..elf.debug_files import BY_LINKS, SUPPLEMENTARY_STRINGS, DebugFiles, with_debug_file
-from ..elf.debug_sections import lay_out_debug, units_of_file
+from ..elf.debug_sections import debug_section, lay_out_debug, units_of_file
 from ..elf.image import ElfImage, open_elf
 from ..elf.inputs import Input
 from ..elf.relocation import LaidOut, relocate
@@ -39,14 +43,14 @@ from .headers import (
     read_path_values,
     refuse_unit,
 )
+from .path_strings import PathNumbers, form_name
 from .table import LineRowColumns, LineTable, LineUnitColumns, PathColumns, contents_bit
-from .units import with_units
+from .units import units_of_programs, with_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LINE = ".debug_line"
-PATH_SECTIONS = {**STRING_SECTIONS, DW_FORM.strp_sup: SUPPLEMENTARY_STRINGS}
 WORD = 8  # the size in bytes of the largest number
 NUMBERS = (DW_LNCT.directory_index, DW_LNCT.timestamp, DW_LNCT.size)
 
@@ -87,8 +91,12 @@ def lines_of_image(image: ElfImage) -> LineTable:
 
 def lines_of_file(laid: LaidOut, units: DebugUnits) -> LineTable:
     """As `read_lines`, with the file's units."""
-    table = table_of_lines(relocate(laid, only_section(laid.image, LINE)), string_sections(laid))
-    return with_units(table, units)
+    section, strings = relocate(laid, only_section(laid.image, LINE)), string_sections(laid)
+    offsets = debug_section(laid, STR_OFFSETS)
+    strings |= {} if offsets is None else {STR_OFFSETS: offsets}
+    headers = read_line_headers(section)
+    base = values_at(units.columns.string_offsets_base, units_of_programs(headers.offset, units), NOTHING)
+    return with_units(table_of_programs(headers, run_programs(headers), strings, base), units)
 
 
 def string_sections(laid: LaidOut) -> dict[str, Section]:
@@ -123,9 +131,15 @@ class ProgramRows:
     defined_offset: NDArray[np.int64]
 
 
-def table_of_programs(headers: LineHeaders, programs: ProgramRows, strings: dict[str, Section]) -> LineTable:
-    """The table of headers and the rows of their programs. Raises ParseError."""
-    paths = read_line_paths(headers, read_path_values(headers), strings, programs)
+def table_of_programs(
+    headers: LineHeaders,
+    programs: ProgramRows,
+    strings: dict[str, Section],
+    string_offsets_base: NDArray[np.int64] | None = None,
+) -> LineTable:
+    """The table of headers and the rows of their programs; `string_offsets_base` is that of each program's unit, or -1.
+    Raises ParseError."""
+    paths = read_line_paths(headers, read_path_values(headers), strings, programs, string_offsets_base)
     return LineTable(
         byte_order=headers.section.byte_order,
         units=_unit_columns(headers, paths.chosen),
@@ -215,10 +229,14 @@ class LinePaths:
 
 
 def read_line_paths(
-    headers: LineHeaders, values: PathValues, strings: dict[str, Section], programs: ProgramRows
+    headers: LineHeaders,
+    values: PathValues,
+    strings: dict[str, Section],
+    programs: ProgramRows,
+    string_offsets_base: NDArray[np.int64] | None = None,
 ) -> LinePaths:
     """Pick directories and files from their values, and append the files that programs define. Raises ParseError."""
-    chosen, paths = _chosen_values(headers, values), _Paths(headers.section, strings)
+    chosen, paths = _chosen_values(headers, values), PathNumbers(headers, strings, string_offsets_base)
     directories, first_directory = _path_columns(headers, values, chosen, 0, paths)
     files, first_file = _path_columns(headers, values, chosen, 1, paths)
     files, first_file = _with_defined(headers.section, files, first_file, programs, paths)
@@ -226,7 +244,7 @@ def read_line_paths(
 
 
 def _path_columns(
-    headers: LineHeaders, values: PathValues, chosen: ChosenValues, which: int, paths: _Paths
+    headers: LineHeaders, values: PathValues, chosen: ChosenValues, which: int, paths: PathNumbers
 ) -> tuple[PathColumns, NDArray[np.int64]]:
     """The directories (`which` 0) or files (1) of all units, and the index of each unit's first."""
     tables = 2 * np.arange(len(headers)) + which
@@ -252,7 +270,7 @@ def _path_columns(
     md5[having] = np.frombuffer(headers.section.data, np.uint8)[values.start[value][:, None] + np.arange(MD5_SIZE)]
     having, value, form = values_of(DW_LNCT.path)
     path = np.full(len(table), paths.number_of(b""), np.uint32)
-    path[having] = paths.numbers_of(values, value, form)
+    path[having] = paths.numbers_of(values, value, form, table[having] // 2)
     return PathColumns(path, **numbers, md5=md5), starts_of(counts)
 
 
@@ -289,60 +307,12 @@ def _check_forms(
 ) -> None:
     """Raise ParseError if a form cannot hold the content type."""
     for wrong in np.flatnonzero(~is_right)[:1]:
-        reason = f"{_form_name(int(form[wrong]))} is not allowed for this content type"
+        reason = f"{form_name(int(form[wrong]))} is not allowed for this content type"
         raise ParseError(headers.section, int(start[wrong]), f"DW_LNCT_{content.name}", reason)
 
 
-def _form_name(form: int) -> str:
-    return f"DW_FORM_{DW_FORM(form).name}"
-
-
-class _Paths:
-    """Numbers distinct paths in the order in which they are met; `numbers` maps the bytes of a path to its number."""
-
-    def __init__(self, section: Section, strings: dict[str, Section]) -> None:
-        self.section = section
-        self.strings = strings
-        self.numbers: dict[bytes, int] = {}
-
-    def number_of(self, path: bytes) -> int:
-        """The number of a path."""
-        return self.numbers.setdefault(path, len(self.numbers))
-
-    def numbers_of(self, values: PathValues, value: NDArray[np.int64], form: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """The numbers of the paths in values of string forms. Raises ParseError."""
-        found = np.zeros(len(value), np.uint32)
-        for one in np.unique(form).tolist():
-            which = np.flatnonzero(form == one)
-            start = values.start[value[which]]
-            if one == DW_FORM.string:
-                size = values.number[value[which]].astype(np.int64)
-                spans = zip(start.tolist(), (start + size).tolist(), strict=True)
-                found[which] = [self.number_of(bytes(self.section.data[begin:end])) for begin, end in spans]
-                continue
-            if one not in PATH_SECTIONS:
-                reason = f"{_form_name(one)} refers to a section or file that is not read"
-                raise ParseError(self.section, int(start[0]), "DW_LNCT_path", reason)
-            offset, inverse = np.unique(values.number[value[which]], return_inverse=True)
-            name, place = PATH_SECTIONS[DW_FORM(one)], int(start[0])
-            texts = (string_in(self.section, self.strings, name, at, place) for at in offset.tolist())
-            numbers = [self.number_of(text) for text in texts]
-            found[which] = np.array(numbers, np.uint32)[inverse]
-        return found
-
-
-def string_in(section: Section, strings: dict[str, Section], name: str, offset: int, place: int) -> bytes:
-    """The string at `offset` in the section `name`, referred to at offset `place` of `section`. Raises ParseError."""
-    if name not in strings:
-        raise ParseError(section, place, "DW_LNCT_path", f"refers to {name}, which the file does not have")
-    if offset >= len(strings[name]):
-        reason = f"{offset:#x} is outside a section of {len(strings[name]):#x} bytes"
-        raise ParseError(section, place, f"DW_LNCT_path: {name}", reason)
-    return string_at(strings[name], offset)
-
-
 def _with_defined(
-    section: Section, files: PathColumns, first_file: NDArray[np.int64], programs: ProgramRows, paths: _Paths
+    section: Section, files: PathColumns, first_file: NDArray[np.int64], programs: ProgramRows, paths: PathNumbers
 ) -> tuple[PathColumns, NDArray[np.int64]]:
     """The files, with those that a unit's program defines after those of its header."""
     unit = programs.defined_unit

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.debug_info_roots import DW_TAG
-from ..arrays import run_starts
+from ..arrays import run_starts, values_at
 from ..dwarf.units import NOTHING, DebugUnits
 from .table import LineTable
 
@@ -19,25 +19,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def with_units(table: LineTable, units: DebugUnits) -> LineTable:
-    """The table with the compilation directory and name of each program's unit. Of several units with one program, a
-    whole compilation unit wins, then the first."""
+def units_of_programs(program_offset: NDArray[np.int64], units: DebugUnits) -> NDArray[np.int64]:
+    """The unit of the line number program at each offset; -1 for none. Of several units with one program, a whole
+    compilation unit wins, then the first."""
     found = units.columns
     which = np.flatnonzero(found.line_offset >= 0)
     if not len(which):
-        return table
+        return np.full(len(program_offset), NOTHING)
     is_part = ~np.isin(found.tag[which], (DW_TAG.compile_unit, DW_TAG.skeleton_unit))
     which = which[np.lexsort((which, is_part, found.line_offset[which]))]
     which = which[run_starts(found.line_offset[which])]
     offset = found.line_offset[which]
-    place = np.minimum(np.searchsorted(offset, table.units.offset), len(which) - 1)
-    has_unit = offset[place] == table.units.offset
+    place = np.minimum(np.searchsorted(offset, program_offset), len(which) - 1)
+    return np.where(offset[place] == program_offset, which[place], NOTHING)
+
+
+def with_units(table: LineTable, units: DebugUnits) -> LineTable:
+    """The table with the compilation directory and name of each program's unit."""
+    found, unit = units.columns, units_of_programs(table.units.offset, units)
     numbers = {text: number for number, text in enumerate(table.strings)}
 
     def renumbered(column: NDArray[np.int64]) -> NDArray[np.int64]:
         """The column's strings by line unit, as numbers of the table's strings."""
-        of_unit = np.where(has_unit, column[which[place]], NOTHING)
-        distinct, inverse = np.unique(of_unit, return_inverse=True)
+        distinct, inverse = np.unique(values_at(column, unit, NOTHING), return_inverse=True)
         texts = (NOTHING if one < 0 else numbers.setdefault(units.strings[one], len(numbers)) for one in distinct)
         return np.array(list(texts), np.int64)[inverse]
 

@@ -8,20 +8,33 @@ from __future__ import annotations
 
 import random
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import settings
-from unwindkit import LineTable, find_lines, open_elf, paths_of, read_address_ranges, read_lines, read_units
+from unwindkit import (
+    LineTable,
+    ParseError,
+    find_lines,
+    from_debug_line,
+    open_elf,
+    paths_of,
+    read_address_ranges,
+    read_lines,
+    read_units,
+)
 from unwindkit.converters.dwarf.units import DebugUnits, UnitColumns
 from unwindkit.converters.line.lookup import join_path
 from unwindkit.converters.line.table import LineRowColumns, LineUnitColumns, PathColumns
 from unwindkit.converters.line.units import with_units
 from unwindkit.schemas.debug_info_roots import DW_TAG
 
+from ..support.handmade import octets
 from ..support.oracles import oracle_command, oracle_root
 from ..support.programs.elf_programs import tool
+from ..support.tiny_elf import Content, tiny_elf
 
 # --- by hand ----------------------------------------------------------------------------------------------------------
 
@@ -175,6 +188,39 @@ def test_the_unit_of_a_program() -> None:
     assert [found.comp_dir_of(unit) for unit in range(3)] == [b"/y", b"", b"/z"]
     assert [found.name_of(unit) for unit in range(3)] == [b""] * 3
     assert found.strings == (b"/z", b"/y")
+
+
+# .debug_line, version 5: directories and files as DW_FORM_strx1, by indices 1, 2 and 3 from the unit's base.
+INDEXED_LINE = """
+    2d000000 0500 08 00         # length, version, address_size, segment_selector_size
+    25000000                    # header_length
+    01 01 01 fb 0e 0d           # as GNU as
+    00 01 01 01 01 00 00 00 01 00 00 01
+    01 01 25  02 01 02          # one value of a directory: DW_LNCT_path, strx1; two directories
+    02 01 25 02 0b  01 03 01    # a file: DW_LNCT_path, strx1, DW_LNCT_directory_index, data1; one file in directory 1
+    0000000000                  # padding
+"""
+INDEXED_SECTIONS = {
+    ".debug_info": "11000000 0500 01 08 00000000 01 00000000 10000000",
+    ".debug_abbrev": "01 11 00  10 17  72 17  00 00  00",
+    ".debug_str_offsets": "1c000000 0500 0000 05050505 05050505 00000000 02000000 05000000 08000000",
+    ".debug_str": "7a00 2f7800 796900 612e6300",  # "z", "/x", "yi", "a.c"
+}
+
+
+def test_paths_by_string_indices() -> None:
+    """The base is that of the unit of .debug_info: 16, where the offset 0 is."""
+    data = {".debug_line": INDEXED_LINE, **INDEXED_SECTIONS}
+    contents = [Content(name, octets(text), flags=0) for name, text in data.items()]
+    table = read_lines(bytes(tiny_elf(*contents)))
+    assert [one.path for one in (*table.directories_of(0), *table.files_of(0))] == [b"/x", b"yi", b"a.c"]
+    assert paths_of(table)[1] == (b"/x/yi/a.c",)
+    short = replace(contents[3], data=contents[3].data[:-4])
+    cut = bytes(tiny_elf(*contents[:3], short, *contents[4:]))
+    with pytest.raises(ParseError, match=r"DW_LNCT_path: .debug_str_offsets: there is no index 3"):
+        read_lines(cut)
+    with pytest.raises(ParseError, match="DW_FORM_strx1 refers to a section or file that is not read"):
+        from_debug_line(octets(INDEXED_LINE))
 
 
 # --- as llvm-symbolizer -----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ...bulk_text import Templates, prefixed
 from ...dwarf.unit_strings import STRING_SECTIONS
 from ...kernels.line.protocol import Event, UnitField
 from ..headers import block_at
-from ..read import string_in
+from ..path_strings import string_in
 from .decode import Events, LineDump, defined_in, events_of
 
 _AT = "  [0x{offset:08x}]"
