@@ -56,6 +56,8 @@ def _info_text(found: FileInfo) -> str:
         lines += map(_info_text, found.members)
     elif not found.sections:
         lines.append("no unwind information")
+    if found.debug_file:
+        lines.append(f"debug file: {found.debug_file}")
     lines += [f"debug file {note}" for note in found.debug_notes]
     return "\n".join(lines)
 
