@@ -206,11 +206,23 @@ def test_records_that_need_the_called_functions_parameters() -> None:
     assert len(found.refused) == 0
     assert (found.assuming.line.tolist(), set(found.assuming.reason.tolist())) == ([1, 2, 3], {Reason.WIN_CALLEE})
     assert found.assuming.start.tolist() == [0x401000, 0x402000, 0x403000]
+    assert len(read_stack_win((text + fixed).encode(), next_parameter_size=None).assuming) == 0
     table, refused = from_stack_win(text + fixed, next_parameter_size=None)
     assert [one.start for one in table] == [0x5000]
     assert (refused.line.tolist(), set(refused.reason.tolist())) == ([1, 2, 3], {Reason.WIN_CALLEE})
     (first, *_) = whole(*from_stack_win(text + fixed, next_parameter_size=8))
     assert first.rows[0].cfa.value == 0x10 + 8 + 8 + 4
+
+
+def test_records_that_only_touch_are_two_functions() -> None:
+    lines = (f"STACK WIN 0 {start} 10 0 0 0 0 0 0 0 0" for start in ("1000", "1010"))
+    assert [(one.start, one.size) for one in whole(*from_stack_win("\n".join(lines)))] == [(0x1000, 16), (0x1010, 16)]
+
+
+def test_equal_last_fields_can_be_a_flag_and_a_program() -> None:
+    table, refused = from_stack_win("STACK WIN 0 1000 8 0 0 0 0 0 0 0 1\nSTACK WIN 0 2000 8 0 0 0 0 0 0 1 1\n")
+    assert [one.start for one in table] == [0x1000]
+    assert (refused.line.tolist(), refused.reason.tolist()) == ([2], [Reason.WIN_PROGRAM])
 
 
 def test_malformed_lines_are_errors() -> None:
