@@ -13,7 +13,7 @@ import pytest
 import unwindkit
 from unwindkit import ParseError, by_pc, convert, dump_sections, find_in_file, info, read_elf, read_lines
 from unwindkit.converters.elf.image import open_elf
-from unwindkit.jobs import dump
+from unwindkit.jobs import section_dumps
 
 from ..support.binutils import Binutils, gcc
 from ..support.binutils import chosen as toolchain
@@ -30,12 +30,12 @@ else:
 METHODS = ("zstd", "zlib-gnu", "zlib")
 # readelf's options, by the sections that they show.
 VIEWS = {
-    "-wNl": dump.LINE_SECTIONS,
-    "-wNf": dump.CFI_SECTIONS,
-    "-wNr": dump.ARANGES_SECTIONS,
-    "-wNp": dump.PUBNAMES_SECTIONS,
-    "-wNt": dump.PUBTYPES_SECTIONS,
-    "-wNm": dump.MACROS,
+    "-wNl": section_dumps.LINE_SECTIONS,
+    "-wNf": section_dumps.CFI_SECTIONS,
+    "-wNr": section_dumps.ARANGES_SECTIONS,
+    "-wNp": section_dumps.PUBNAMES_SECTIONS,
+    "-wNt": section_dumps.PUBTYPES_SECTIONS,
+    "-wNm": section_dumps.MACROS,
 }
 SOURCE = """
 static int twice(int x) { return 2 * x + 1; }
