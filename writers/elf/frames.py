@@ -1,9 +1,9 @@
 """Write `.eh_frame` and `.eh_frame_hdr` into a finished ELF64 file: new ones, or in place of those that it has.
 
 Strategy: they are a loaded section and one that follows it (`add.py`), to which PT_GNU_EH_FRAME refers; `checks.frames`
-then reads them as an unwinder does. They stay where they are only if PT_GNU_EH_FRAME shows that unwinders find them by
-it. Otherwise they go into a new segment, and the old bytes become zeros: startup code that registers `.eh_frame` by its
-address (crtbeginT.o in static programs) finds a terminator there and registers nothing.
+then reads them as an unwinder does. They stay where they are only if the file has both and PT_GNU_EH_FRAME, by which
+unwinders find them. Otherwise they go into a new segment, and the old bytes become zeros: startup code that registers
+`.eh_frame` by its address (crtbeginT.o in static programs) finds a terminator there and registers nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...schemas.section import BuildError, ParseError
-from .add import IN_PLACE, Writer, engines_of, write_by_engines
+from .add import Writer, engines_of, write_by_engines
 from .checks.frames import check_frames
 from .engines.plan import FollowingSection, LoadedSection
 from .tables import SHF, SHT, SectionHeader, Tables, read_tables
@@ -60,9 +60,8 @@ def write_frames(
     with path.open("rb") as source:
         before = read_tables(source)
     old, header = _existing(before, FRAMES), _existing(before, HEADER)
-    engines = engines_of(FRAMES, writer)
-    if old is None or not _is_found(before, header):
-        engines = tuple(name for name in engines if name != IN_PLACE)
+    if header is not None:
+        _refuse_other_header(before, header)
     section = _pair(frames, old, header)
 
     def new_faults(result: Path) -> tuple[str, ...]:
@@ -70,7 +69,7 @@ def write_frames(
         found = check_frames(result)
         return tuple(one for one in found if one not in check_frames(path)) if found else ()
 
-    report = write_by_engines(path, out_path, section, engines, preserve_dates, new_faults)
+    report = write_by_engines(path, out_path, section, engines_of(FRAMES, writer), preserve_dates, new_faults)
     assert report.following is not None
     return FramesReport(report.engine, report.address, report.following, report.moved, report.passed_over)
 
@@ -89,14 +88,11 @@ def _existing(tables: Tables, name: str) -> SectionHeader | None:
     return found[0]
 
 
-def _is_found(tables: Tables, header: SectionHeader | None) -> bool:
-    """Whether PT_GNU_EH_FRAME refers to the header. Raises BuildError if it refers to anything else in the file."""
+def _refuse_other_header(tables: Tables, header: SectionHeader) -> None:
+    """Raise BuildError if there is a PT_GNU_EH_FRAME that refers to anything but the header."""
     named = [one.vaddr for one in tables.segments if one.type == PT_GNU_EH_FRAME]
-    if header is None or not named:
-        return False
-    if named != [header.address]:
+    if named not in ([], [header.address]):
         raise BuildError(HEADER, None, "PT_GNU_EH_FRAME", "does not refer to the section")
-    return True
 
 
 def _pair(frames: FrameSections, old: SectionHeader | None, header: SectionHeader | None) -> LoadedSection:
