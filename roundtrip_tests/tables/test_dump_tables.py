@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unwindkit.jobs.dump import ARANGES_SECTIONS, MACROS, PUBNAMES_SECTIONS, PUBTYPES_SECTIONS, dump_json, dump_sections
+from unwindkit.jobs.dump import dump_json, dump_sections
+from unwindkit.jobs.section_dumps import ARANGES_SECTIONS, MACROS, PUBNAMES_SECTIONS, PUBTYPES_SECTIONS
 
 from ..support.commands import DONE, WRONG, unwindkit
 from ..support.oracles import run_oracle

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from unwindkit import ParseError
-from unwindkit.jobs.dump import TABLE_SECTIONS, dump_sections
+from unwindkit.jobs.dump import dump_sections
+from unwindkit.jobs.section_dumps import TABLE_SECTIONS
 
 from ..support.handmade import octets
 from ..support.made.made_frames import TARGETS, X86_64, Target, elf_file

@@ -20,7 +20,8 @@ from unwindkit.converters.macro.check import check_macros
 from unwindkit.converters.macro.dump import macro_text
 from unwindkit.converters.macro.strings import macro_sources
 from unwindkit.converters.macro.table import read_macros
-from unwindkit.jobs.dump import TABLE_SECTIONS, dump_json, dump_sections
+from unwindkit.jobs.dump import dump_json, dump_sections
+from unwindkit.jobs.section_dumps import TABLE_SECTIONS
 from unwindkit.schemas import strategies
 from unwindkit.schemas.lookup_tables import (
     ARANGES,
