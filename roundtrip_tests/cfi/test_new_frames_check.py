@@ -153,6 +153,10 @@ WRONG: dict[str, tuple[Change, str]] = {
         lambda one: replace(one, content=lambda at: one.content(at + 8)),
         r"\.eh_frame_hdr: row 0 refers to an FDE of another address",
     ),
+    "a CIE that is none": (
+        lambda one: replace(one, content=lambda at: one.content(at)[:4] + b"\x01" + one.content(at)[5:]),
+        r"\.eh_frame_hdr: row \d+ does not refer to an FDE with a CIE",
+    ),
     "another address of the frames": (
         lambda one: replace(one, header=lambda frames, at: one.header(frames + 4, at)),
         r"\.eh_frame_hdr: eh_frame_ptr is not the address of \.eh_frame; .*row 0 does not refer to an FDE with a CIE",
