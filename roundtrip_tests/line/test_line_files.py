@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from unwindkit import read_lines, to_debug_line
+from unwindkit import convert, read_lines, to_debug_line
 from unwindkit.converters.elf.image import open_elf
 from unwindkit.converters.line.read import LINE_STR, table_of_lines
 from unwindkit.converters.line.table import LineTable, same_lines
@@ -21,7 +21,7 @@ from unwindkit.schemas.section import Section
 from ..conftest import engine_in_use
 from ..support.made.line_tables import line_section
 from ..support.made.made_lines import agree, llvm_lines
-from ..support.oracles import oracle_root
+from ..support.oracles import oracle_root, run_oracle
 
 pytestmark = pytest.mark.oracle("bookworm-dbg")
 
@@ -98,3 +98,20 @@ def test_paths_that_a_section_of_strings_has_are_not_added() -> None:
     line, line_str = to_debug_line(table(), line_str=bytes(strings.data))
     assert line_str == bytes(strings.data)
     assert same_lines(table(), table_of_lines(line_section(line), {LINE_STR: strings}))
+
+
+@pytest.mark.oracle("sid-llvm")
+def test_put_back_into_the_file(tmp_path: Path) -> None:
+    """All 2,060 compilation units follow; llvm-symbolizer and addr2line find the same at a row in 100."""
+    report = convert(libc_debug(), tmp_path / "libc.debug", "debug_line")
+    assert (report.units, report.rows) == (len(units_of_all()), len(table()))
+    assert report.written < report.source_bytes
+    assert report.references > 2000
+    assert same_lines(table(), read_lines(tmp_path / "libc.debug"))
+    pcs = [hex(pc) for pc in np.unique(table().rows.address)[::100].tolist()]
+    for program, suite in (("llvm-symbolizer-22", "sid-llvm"), ("addr2line", "forky")):
+        before, after = (
+            run_oracle(program, "-e", path, *pcs, suite=suite) for path in (libc_debug(), tmp_path / "libc.debug")
+        )
+        assert before == after
+        assert before.count(".c:") > 500

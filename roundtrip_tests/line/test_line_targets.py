@@ -7,7 +7,9 @@ tables of every version.
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import cast, get_args
 
 import numpy as np
@@ -243,3 +245,27 @@ def paths_of_rows(table: LineTable, before: LineTable) -> list[bytes]:
     number, paths = paths_of(table)
     file = table.file_numbers()
     return [paths[number[file[row]]] for row in np.flatnonzero(before.file_numbers() >= 0).tolist()]
+
+
+@pytest.mark.parametrize("name", ["dwarf2", "dwarf5"])
+def test_malformed_files_raise_format_errors(name: str, debug_folder: Path, tmp_path: Path) -> None:
+    """Bytes of debugging sections and of section headers changed at random; a result that is written can be read."""
+    _, program = built(debug_folder, BY_NAME[name])
+    data, image = program.read_bytes(), open_elf(program)
+    spans = [range(one.file_offset, one.file_offset + one.size) for one in image.sections if ".debug_" in one.name]
+    spans.append(range(len(data) - 64 * len(image.sections), len(data)))
+    random = Random(name)
+    bad, out, written = tmp_path / "bad", tmp_path / "out", 0
+    for number in range(40):
+        changed = bytearray(data)
+        for _ in range(random.choice((1, 2, 4))):
+            place = random.choice(random.choice(spans))
+            changed[place] = random.choice((0, 1, 0x7F, 0x80, 0xFF, changed[place] ^ 1 << random.randrange(8)))
+        bad.write_bytes(changed)
+        target = get_args(LineTarget)[number % 3]
+        with suppress(FormatError):
+            convert(bad, out, cast("LineTarget", target))
+            written += 1
+            if target != "breakpad-lines":
+                open_elf(out)
+    assert 10 < written < 40

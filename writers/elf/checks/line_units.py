@@ -102,7 +102,7 @@ def _reference_of(unit: Any, stream: BytesIO) -> Iterator[tuple[int, int, int]]:
     code = struct_parse(unit.structs.the_Dwarf_uleb128, stream)
     if code == 0:
         return
-    for attribute in unit.get_abbrev_table().get_abbrev(code)["attr_spec"]:
+    for attribute in _attributes(unit, code):
         form = attribute["form"]
         while form == "DW_FORM_indirect":
             form = ENUM_NAMES[struct_parse(unit.structs.the_Dwarf_uleb128, stream)]
@@ -113,6 +113,18 @@ def _reference_of(unit: Any, stream: BytesIO) -> Iterator[tuple[int, int, int]]:
         if attribute["name"] == "DW_AT_stmt_list":
             yield place, SIZES.get(form, unit.dwarf_format() // 8), value
             return
+
+
+def _attributes(unit: Any, code: int) -> list[Any]:
+    """Name and form of each attribute of one abbreviation. pyelftools' tables read all abbreviations of each unit."""
+    stream = unit.dwarfinfo.debug_abbrev_sec.stream
+    stream.seek(unit["debug_abbrev_offset"])
+    while found := struct_parse(unit.structs.the_Dwarf_uleb128, stream):
+        declaration = struct_parse(unit.structs.Dwarf_abbrev_declaration, stream)
+        if found == code:
+            attributes: list[Any] = declaration["attr_spec"]
+            return attributes
+    raise DWARFError(f"there is no abbreviation {code}")
 
 
 def _dwarf(units: LineUnits, name: str, data: bytes) -> DWARFInfo:
