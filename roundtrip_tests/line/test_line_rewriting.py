@@ -28,6 +28,16 @@ BUILDS = {
 }  # fmt: skip
 
 
+# Others have .debug_macinfo, which does not refer to line numbers.
+WITH_MACRO_UNITS = set(BUILDS) - {"aarch64-macinfo"}
+
+
+def macro_offsets(path: Path) -> list[int]:
+    """The line number program of each macro unit, as readelf prints it."""
+    text = run_oracle("readelf", "-wmN", path)
+    return [int(line.split()[-1], 16) for line in text.splitlines() if "Offset into .debug_line:" in line]
+
+
 def starts(path: Path) -> list[int]:
     """The addresses of all rows."""
     rows = read_lines(path).rows
@@ -92,6 +102,10 @@ def test_others_read_the_same_from_the_result(name: str, debug_folder: Path, tmp
     assert gdb_lines(out) == gdb_lines(program).replace(str(program), str(out))
     assert warnings(out) == warnings(program)
     assert set(read_lines(out).units.version.tolist()) == {BUILDS[name]}
+    before_macros, after_macros = macro_offsets(program), macro_offsets(out)
+    moved = dict(zip(read_lines(program).units.offset.tolist(), read_lines(out).units.offset.tolist(), strict=True))
+    assert after_macros == [moved[offset] for offset in before_macros]
+    assert bool(after_macros) == (name in WITH_MACRO_UNITS)
 
 
 @pytest.mark.oracle("sid-llvm")
@@ -270,3 +284,26 @@ def test_the_offset_of_a_single_sequence_is_refused(tmp_path: Path) -> None:
     tool("gcc", "-nostdlib", "-static", "-Wl,-e,0", tmp_path / "a.o", "-o", tmp_path / "program")
     with pytest.raises(BuildError, match="DW_AT_LLVM_stmt_sequence has offsets of single sequences"):
         convert(tmp_path / "program", tmp_path / "out", "debug_line")
+
+
+@pytest.mark.parametrize("method", ["zlib", "zlib-gnu", "zstd"])
+def test_compressed_sections_are_compressed_again(method: str, debug_folder: Path, tmp_path: Path) -> None:
+    _, program = built(debug_folder, BY_NAME["dwarf4"])
+    packed, out = tmp_path / "packed", tmp_path / "out"
+    run_oracle("objcopy", f"--compress-debug-sections={method}", program, packed)
+    report = convert(packed, out, "debug_line", version=5)
+    assert report.references > 0
+    sections = [[line.split()[1:3] for line in run_oracle("readelf", "-SW", path).splitlines() if "debug" in line]
+                for path in (packed, out)]  # fmt: skip
+    assert sections[0] == sections[1]
+    assert any(one.is_compressed for one in open_elf(out).sections)
+    convert(program, tmp_path / "plain", "debug_line", version=5)
+    assert contents(out) == contents(tmp_path / "plain")
+    # LLVM does not read .zdebug_* sections any more.
+    assert positions(out)[1] == positions(tmp_path / "plain")[1]
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """The debugging sections by name, decompressed."""
+    image = open_elf(path)
+    return {one.name: bytes(image.contents(one).data) for one in image.sections if one.name.startswith(".debug_")}
