@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from ..converters.elf.debug_files import BY_LINKS, DebugFiles, with_debug_file
 from ..converters.elf.image import ElfImage, open_elf
+from ..converters.elf.inputs import Input, input_name
 from ..converters.elf.relocation import lay_out
 from ..converters.files.code_frames import section_sizes
 from ..converters.files.symbol_file import symbol_file
@@ -45,7 +46,7 @@ class BreakpadReport(CodeCoverage, FileReport):
 
 
 def write_breakpad(
-    path: StrPath, out: StrPath | BinaryIO, cfi_only: bool = False, debug: DebugFiles = BY_LINKS
+    path: Input, out: StrPath | BinaryIO, cfi_only: bool = False, debug: DebugFiles = BY_LINKS
 ) -> BreakpadReport:
     """Write the Breakpad symbol file of `path`, a linked ELF file, to `out`; without PUBLIC records if `cfi_only`.
     `debug` chooses the separate debug file, for names and call frame information.
@@ -63,9 +64,7 @@ def write_breakpad(
     return _report(path, "", counted)
 
 
-def store_breakpad(
-    path: StrPath, store: StrPath, cfi_only: bool = False, debug: DebugFiles = BY_LINKS
-) -> BreakpadReport:
+def store_breakpad(path: Input, store: StrPath, cfi_only: bool = False, debug: DebugFiles = BY_LINKS) -> BreakpadReport:
     """As `write_breakpad`, into a symbol store: STORE/NAME/ID/NAME.sym, where readers look for it.
 
     An existing file with the same content is kept. Raises BuildError if the content is different.
@@ -92,11 +91,11 @@ class _Counted:
             yield piece
 
 
-def _report(path: StrPath, output: str, counted: _Counted) -> BreakpadReport:
+def _report(path: Input, output: str, counted: _Counted) -> BreakpadReport:
     found, unwinding = counted.found, counted.found.unwinding
     sizes = section_sizes(counted.image, unwinding.sections)
     return BreakpadReport(
-        file=os.fspath(path),
+        file=input_name(path),
         **debug_file_of(counted.image),
         output=output,
         name=found.module.name,

@@ -236,6 +236,7 @@ def convert(
             options = version or 2, compact, pcrel, frame_pointer
             request = _Request(file, Path(out_path), found, to, to_address, target, keep, writer, *options)
             report = _WRITERS.get(to, _to_bytes)(request)
+            report = replace(report, into=input_name(path)) if target == file else report
         return replace(report, file=input_name(path))
 
 
