@@ -345,9 +345,8 @@ def _to_eh_frame(request: _Request) -> ConvertReport:
         given, ranges = TableForFile(table, 0, 0), expressed_ranges(table, refusals)
         report = _report(request, given, has_rest(table, refusals), refusals, len(data), ranges)
         return replace(report, address=request.section_address)
-    image = open_elf(request.into)
-    given = table_for(image, table, ".eh_frame", request.keep)
-    refusals, size, written = write_frames_of(image, given.table, request.into, request.out_path, request.writer)
+    given = table_for(open_elf(request.into), table, ".eh_frame", request.keep)
+    refusals, size, written = write_frames_of(given.table, request.into, request.out_path, request.writer)
     ranges = expressed_ranges(given.table, refusals)
     return replace(
         _report(request, given, has_rest(given.table, refusals), refusals, size, ranges),

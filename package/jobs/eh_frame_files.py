@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..converters.cfi.eh_frame_hdr import EhFrame, build_eh_frame_hdr, eh_frame_hdr_size
-from ..converters.cfi.write import EncodedFrames, frames_from_table
-from ..converters.elf.image import ElfImage, open_elf
+from ..converters.cfi.write import frames_from_table
+from ..converters.elf.image import open_elf
 from ..converters.refusals import Refusals, count_reasons
 from ..converters.table.model import UnwindTable
 from ..schemas.cfi import EH_FRAME
@@ -20,9 +20,6 @@ from .report import Coverage, FileReport, Placement, coverage, has_rest
 if TYPE_CHECKING:
     from ..writers.elf.add import Writer
     from ..writers.elf.frames import FrameSections, FramesReport
-
-
-NEAR = 1 << 24  # more than anything that may be placed before the section
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +55,8 @@ def write_eh_frame(
     Raises OSError, ParseError for malformed input, BuildError for what cannot be written and for a table of another
     architecture; `out_path` is then unchanged.
     """
-    image = open_elf(path)
-    given = table_for(image, table, EH_FRAME.name, keep)
-    refusals, size, written = write_frames_of(image, given.table, Path(path), Path(out_path), writer, preserve_dates)
+    given = table_for(open_elf(path), table, EH_FRAME.name, keep)
+    refusals, size, written = write_frames_of(given.table, Path(path), Path(out_path), writer, preserve_dates)
     return EhFrameReport(
         file=os.fspath(path),
         output=os.fspath(out_path),
@@ -79,24 +75,15 @@ def write_eh_frame(
 
 
 def write_frames_of(
-    image: ElfImage, table: UnwindTable, path: Path, out_path: Path, writer: Writer, preserve_dates: bool = False
+    table: UnwindTable, path: Path, out_path: Path, writer: Writer, preserve_dates: bool = False
 ) -> tuple[Refusals, int, FramesReport]:
-    """Write the file `path`, opened as `image`, with an `.eh_frame` and `.eh_frame_hdr` of this table to `out_path`.
+    """Write the file `path` with an `.eh_frame` and `.eh_frame_hdr` of this table to `out_path`.
     Returns the refusals, the size of the new `.eh_frame`, and what was written."""
     from ..writers.elf.frames import write_frames
 
-    encoded, refusals = _encoded(image, table)
-    return refusals, len(encoded), write_frames(path, out_path, frames_for(encoded), writer, preserve_dates)
-
-
-def _encoded(image: ElfImage, table: UnwindTable) -> tuple[EncodedFrames, Refusals]:
-    """The section with pointers of 4 bytes, or of 8 if some function may be more than 2 GiB from it, since it may be
-    placed after everything in the file."""
+    # Pointers of 4 bytes are enough: a function that is too far away for them is so for the rows of the header.
     encoded, refusals = frames_from_table(table, EH_FRAME)
-    end = max((one.address + one.size for one in image.sections), default=0) + len(encoded) + NEAR
-    if len(table) and end - int(table.functions.start.min()) > 1 << 31:
-        return frames_from_table(table, EH_FRAME, pointer_size=8)
-    return encoded, refusals
+    return refusals, len(encoded), write_frames(path, out_path, frames_for(encoded), writer, preserve_dates)
 
 
 def frames_for(frames: EhFrame) -> FrameSections:

@@ -25,7 +25,7 @@ from unwindkit.schemas.cfi import EH_FRAME
 from unwindkit.writers.elf.checks.frames import check_frames
 from unwindkit.writers.elf.frames import FRAMES, HEADER, FrameSections, write_frames
 
-from ..support.programs.elf_programs import patched, section_at, segment_at, tool
+from ..support.programs.elf_programs import Built, patched, section_at, segment_at, tool
 from ..support.programs.mixed_frames import CAUGHT, joined, mixed_program, output_of, terminates
 from ..support.real_files import REAL_FILES
 
@@ -121,6 +121,22 @@ def test_arguments_that_do_not_apply(to: Target, arguments: dict[str, Any], says
     with pytest.raises(BuildError, match=says):
         convert("/bin/ls", tmp_path / "out", to, **arguments)
     assert not (tmp_path / "out").exists()
+
+
+FAR = """
+__attribute__((section(".far"))) int far = 1;
+int main(void) { return 0; }
+"""
+
+
+def test_a_program_of_more_than_2_gib(built: Built, tmp_path: Path) -> None:
+    """Rows of the header are offsets of 4 bytes: the sections can stay in place, but not go after all others."""
+    flags = "-g -fno-asynchronous-unwind-tables -no-pie -Wl,--section-start=.far=0x100000000"
+    program, out = built(f"gcc {flags}", FAR), tmp_path / "out"
+    assert convert(program, out, "eh_frame", source="eh_frame").writer == "in place"
+    assert by_pc(read_elf(out, FRAMES)) == by_pc(read_elf(program, FRAMES))
+    with pytest.raises(BuildError, match="is more than 2 GiB from the section at 0x10000"):
+        convert(program, tmp_path / "all", "eh_frame")
 
 
 # --- the check -----------------------------------------------------------------------------------------------------
