@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def stack_records_text(image: ElfImage, at: ChosenPcs | None) -> Iterator[bytes]
     shown = _shown(image, begin, end, at)
     yield b"Contents of the STACK records:\n\n"
     first = np.flatnonzero(run_starts(shown - np.arange(len(shown))))
-    for start, stop in zip(first.tolist(), [*first[1:].tolist(), len(shown)], strict=True):
+    for start, stop in pairwise([*first.tolist(), len(shown)]):
         yield bytes(data[int(begin[shown[start]]) : int(end[shown[stop - 1]])])
     yield b"\n"
 

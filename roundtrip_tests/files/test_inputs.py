@@ -10,9 +10,22 @@ import io
 import os
 import threading
 from pathlib import Path
+from random import Random
 
 import pytest
-from unwindkit import BuildError, FormatError, ParseError, by_pc, open_elf, read_elf, to_stack_cfi
+from unwindkit import (
+    BuildError,
+    FormatError,
+    ParseError,
+    by_pc,
+    dump_json,
+    dump_sections,
+    find_in_file,
+    info,
+    open_elf,
+    read_elf,
+    to_stack_cfi,
+)
 from unwindkit.converters.arch.table import architecture_of_abi
 from unwindkit.converters.files.inputs import KINDS, Raw, open_image, open_parts
 from unwindkit.converters.files.read_elf import table_of_image
@@ -240,3 +253,35 @@ def test_contents_of_members_are_not_copied() -> None:
     found = {one.name: one.data for one in members_of(GNU)}
     assert found["b.o"] == FILE
     assert found["b.o"].obj is GNU
+
+
+SYMBOLS = (
+    b"MODULE Linux x86_64 0 name\nFUNC 100 40 0 f\n" + to_stack_cfi(TABLE)[0] + b"STACK WIN 4 1 2 3 0 0 0 0 0 1 $T0 =\n"
+)
+
+
+@pytest.mark.parametrize("data", [GNU, BSD, SYMBOLS, section(ONE)], ids=["GNU", "BSD", "symbols", "SFrame"])
+def test_only_format_errors_on_damaged_inputs(data: bytes) -> None:
+    """Seeded: some bytes are changed, or the end is cut off."""
+    chance, refused = Random(17), 0
+    for _ in range(60):
+        damaged = bytearray(data[: len(data) if chance.random() < 0.8 else chance.randrange(len(data))])
+        for _ in range(chance.randint(0, 4) if damaged else 0):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        for read in (
+            info,
+            lambda given: find_in_file(given, [0, 0x1000, "f"]),
+            lambda given: list(dump_sections(given)),
+            lambda given: [list(one.parts) for one in dump_json(given, interpreted=True)],
+            lambda given: list(dump_sections(given, at=[0x1000])),
+        ):
+            try:
+                read(bytes(damaged))
+            except FormatError:
+                refused += 1
+    assert 0 < refused < 300
+
+
+def test_a_symbol_file_without_stack_records() -> None:
+    assert b"".join(dump_sections(b"MODULE Linux x86_64 0 name\n")) == b"Contents of the STACK records:\n\n\n"
+    assert info(b"MODULE Linux x86_64 0 name\n").sections[0].size == 0
