@@ -90,7 +90,7 @@ class Caller:
 
     `cfa` is None where the format does not give it, `ra` in an outermost frame. `return_column` is the register whose
     rule gave `ra` (None: the format has no such column). `is_signed`: the return address is signed (None: the format
-    does not tell).
+    does not tell). `is_ra_named`: the register of the return address has a rule of its own in this function.
     """
 
     cfa: int | None
@@ -98,6 +98,7 @@ class Caller:
     places: dict[int, Place | None] = field(default_factory=dict)
     return_column: int | None = None
     is_signed: int | None = None
+    is_ra_named: bool = False
 
     def place(self, register: int) -> Place | None:
         """Where the caller's value of a register is."""

@@ -56,7 +56,11 @@ def _rows(machine: Machine, draw: random.Random) -> tuple[Row, ...]:
     found: list[Row] = []
     for index in range(draw.randrange(1, 6)):
         rules = [rule for one in registers if (rule := _rule(machine, one, draw)) is not None]
-        found.append(Row(STEP * index, _cfa(machine, draw), tuple(rules), signed if index % 2 else RaState.PLAIN))
+        cfa = _cfa(machine, draw)
+        if machine.has_expressions and machine.sp in registers and draw.random() < 0.2:
+            cfa, sp = _read_from_memory(machine, draw)
+            rules = sorted([sp, *(rule for rule in rules if rule.register != machine.sp)])
+        found.append(Row(STEP * index, cfa, tuple(rules), signed if index % 2 else RaState.PLAIN))
     return tuple(found)
 
 
@@ -72,6 +76,14 @@ def _cfa(machine: Machine, draw: random.Random) -> CfaRule:
     return CfaRule(CfaKind.REGISTER, register, draw.choice([machine.bias, 160, 176, 1600]))
 
 
+def _read_from_memory(machine: Machine, draw: random.Random) -> tuple[CfaRule, RegisterRule]:
+    """As in signal frames: SP was saved where the CFA is read; now and then elsewhere."""
+    base, offset = 0x70 + machine.sp, 8 * draw.randrange(8)
+    place = offset if draw.random() < 0.7 else (offset + 8) % 64
+    cfa = CfaRule(CfaKind.EXPRESSION, 0, bytes([base, offset, 0x06]))
+    return cfa, RegisterRule(machine.sp, RuleKind.EXPRESSION, bytes([base, place]))
+
+
 def _expression(register: int, draw: random.Random) -> bytes:
     return bytes([0x70 + register, draw.randrange(64)]) + bytes.fromhex(draw.choice(ENDINGS))
 
@@ -83,13 +95,14 @@ def _rule(machine: Machine, register: int, draw: random.Random) -> RegisterRule 
     if draw.random() < 0.2:
         return None
     if register == machine.sp and draw.random() < 0.5:
-        return RegisterRule(register, RuleKind.VAL_OFFSET, -machine.bias)
+        return RegisterRule(register, RuleKind.VAL_OFFSET, draw.choice([-machine.bias, -machine.bias, 0]))
     kind = draw.choice(KINDS if machine.has_expressions else KINDS[:-2])
     match kind:
         case RuleKind.OFFSET | RuleKind.VAL_OFFSET:
             return RegisterRule(register, kind, _offset(draw))
         case RuleKind.REGISTER:
-            return RegisterRule(register, kind, draw.randrange(12))
+            # STACK CFI has no word for a register without a name.
+            return RegisterRule(register, kind, draw.choice([one for one in range(12) if one in machine.names]))
         case RuleKind.EXPRESSION | RuleKind.VAL_EXPRESSION:
             return RegisterRule(register, kind, _expression(draw.choice([machine.sp, 3, 5]), draw))
     return RegisterRule(register, kind)

@@ -136,8 +136,8 @@ def different(
         return None  # SFrame keeps nothing else of an outermost frame
     if first.cfa != second.cfa:
         return f"CFA {first.cfa} and {second.cfa}"
-    # Another column than the ABI's is needed only where that register has a rule of its own.
-    needs_none = first.return_column is None and machine.ra not in first.places
+    # Another column than the ABI's is needed only if that register has a rule of its own.
+    needs_none = first.return_column is None and not first.is_ra_named
     if needs_none and second.return_column not in (None, machine.ra):
         return f"RA in column {second.return_column}"
     if first.is_signed != second.is_signed and None not in (first.is_signed, second.is_signed):

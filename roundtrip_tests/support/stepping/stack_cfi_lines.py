@@ -49,7 +49,9 @@ class StackCfiLines:
         }
         places.setdefault(self.machine.sp, Place(Kind.VALUE, cfa))
         ra = None if rules[".ra"] == "0" else self._place(frame, rules[".ra"], named)
-        return Caller(cfa, ra, places)
+        name = self.machine.names.get(self.machine.ra)
+        is_named = any(name in row for _, row in self.ranges[index].rows)
+        return Caller(cfa, ra, places, is_ra_named=is_named)
 
     def _place(self, frame: Frame, rule: str, named: _Named) -> Place | None:
         if rule == ".undef":
