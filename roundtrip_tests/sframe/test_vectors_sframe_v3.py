@@ -90,7 +90,9 @@ def test_function_without_fres_is_an_outermost_frame() -> None:
 
 def test_s390x_registers_are_flex_and_the_cfa_is_scaled() -> None:
     architecture = ARCHITECTURES["s390x"]
-    rows = (row(0, on(15, 320), RegisterRule(14, RuleKind.REGISTER, 16)),)
+    # SP = CFA + SFRAME_S390X_SP_VAL_OFFSET in FLEX FDEs, too.
+    sp_of_caller = RegisterRule(15, RuleKind.VAL_OFFSET, -160)
+    rows = (row(0, on(15, 320), RegisterRule(14, RuleKind.REGISTER, 16), sp_of_caller),)
     table = table_of(architecture, [Function(0x1000, 16, rows, return_column=14)])
     written, refusals = to_sframe(table, 3)
     assert len(refusals) == 0
