@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ...schemas.section import BuildError
 from ..files import copy_range, size_of, take_owner_and_mode
-from .add import HEADERS_KEPT, HEADERS_MOVED, write_by_engines
+from .add import HEADERS_KEPT, HEADERS_MOVED, LIEF, write_by_engines
 from .engines.make_room import dynamic_pointers, section_symbols
 from .engines.native import contents_end, described_end
 from .engines.plan import LoadedSection, align_up
@@ -108,6 +108,9 @@ def _with_program_headers(
     holder = next((one for one in segments if one.type == PT.LOAD and one.offset <= tables.phoff < one.file_end), None)
     if holder is None:
         return
+    if tables.phoff > HEADER_SIZE:
+        yield from _by_lief(source, tables, load, holder, segments)
+        return
     movable = _movable(tables, holder, inside)
     has_note = any(one.type == PT.GNU_PROPERTY for one in segments)
     for with_note in (True, False) if has_note else (False,):
@@ -116,6 +119,47 @@ def _with_program_headers(
                 with_one = _moved_back(source, tables, holder, segments, movable[:count], inside, with_note)
                 if with_one is not None:
                     yield with_one
+
+
+def _by_lief(
+    source: BufferedReader, tables: Tables, load: Segment, holder: Segment, segments: list[Segment]
+) -> Iterator[_Candidate]:
+    """The candidate with the program headers where they were before lief moved them into a gap after the sections of
+    `holder`, and the sections that are not loaded one after the other."""
+    stored = [one for one in tables.sections if one.type not in (SHT.NULL, SHT.NOBITS)]
+    end = max((one.offset + one.size for one in stored if holder.holds(one)), default=holder.offset)
+    shorter = replace(holder, filesz=end - holder.offset, memsz=end - holder.offset)
+    enclosed = enclose_program_headers([shorter if one == holder else one for one in segments], HEADER_SIZE)
+    size = len(segments) * SEGMENT_SIZE
+    if bytes_at(source, "e_phoff", HEADER_SIZE, size) != pack_segments(replace(tables, segments=enclosed)):
+        return
+    sections, patches = list(tables.sections), [(end, bytes(holder.file_end - end))]
+    back = replace(tables, phoff=HEADER_SIZE, segments=enclosed)
+    indices = [index for index, one in enumerate(sections) if not one.is_loaded and one.offset >= load.file_end]
+    moved = [index for index in indices if index != tables.shstrndx]
+    taken = [(one.offset, one.file_end) for one in enclosed]
+    loaded_end = max(one.file_end for one in enclosed if one.type == PT.LOAD)
+    taken += [(one.offset, one.offset + one.size) for one in stored if one.offset < load.file_end]
+    for index in sorted(moved, key=lambda index: tables.sections[index].offset):
+        one = sections[index]
+        place = _first_free(sorted(taken), loaded_end, one.size, one.addralign)
+        before = max(stop for _, stop in taken if stop <= place)
+        taken.append((place, place + one.size))
+        patches.append((before, bytes(place - before)))
+        sections[index] = replace(one, offset=place)
+        patches.append((place, _bytes_of(source, tables, index)))
+    yield _Candidate(LIEF, replace(back, sections=tuple(sections)), tuple(patches))
+
+
+def _first_free(taken: list[tuple[int, int]], start: int, size: int, alignment: int) -> int:
+    """The first offset from `start` on at which none of the ascending ranges is in the way."""
+    place = align_up(start, alignment)
+    for begin, stop in taken:
+        if place + size <= begin:
+            break
+        if stop > place:
+            place = align_up(stop, alignment)
+    return place
 
 
 def _movable(tables: Tables, holder: Segment, inside: list[int]) -> list[int]:
@@ -198,17 +242,30 @@ def _with_names(source: BufferedReader, before: Tables, one: _Candidate) -> Iter
         yield replace(one, tables=replace(tables, shoff=align_up(contents_end(tables), 8)))
         return
     text = bytes_at(source, "e_shstrndx", names.offset, names.size)
+    if one.engine == LIEF:
+        text, tables = _named_in_order(tables)
     own = before.names[-1] + b"\0"
     is_used = any(section.name_offset >= header.name_offset for section in tables.sections)
-    if text[header.name_offset :] == own and not is_used:
+    if one.engine != LIEF and text[header.name_offset :] == own and not is_used:
         text = text[: header.name_offset]
     end = contents_end(tables)
     for offset in (*_gaps_with(source, tables, text, end), end):
         sections = list(tables.sections)
-        sections[before.shstrndx] = replace(names, offset=offset, size=len(text))
+        sections[before.shstrndx] = replace(sections[before.shstrndx], offset=offset, size=len(text))
         shoff = align_up(max(end, offset + len(text)), 8)
         patches = (*one.patches, (offset, text))
         yield replace(one, tables=replace(tables, shoff=shoff, sections=tuple(sections)), patches=patches)
+
+
+def _named_in_order(tables: Tables) -> tuple[bytes, Tables]:
+    """The section names as GNU ld writes them: a name that another one ends with is not repeated."""
+    first = [name for name in (b".symtab", b".strtab", b".shstrtab") if name in tables.names]
+    wanted = dict.fromkeys([*first, *filter(None, tables.names)])
+    kept = [name for name in wanted if not any(other != name and other.endswith(name) for other in wanted)]
+    text = b"\0" + b"".join(name + b"\0" for name in kept)
+    places = [text.index(name + b"\0") if name else 0 for name in tables.names]
+    sections = (replace(one, name_offset=place) for one, place in zip(tables.sections, places, strict=True))
+    return text, replace(tables, sections=tuple(sections))
 
 
 def _gaps_with(source: BufferedReader, tables: Tables, text: bytes, end: int) -> Iterator[int]:
