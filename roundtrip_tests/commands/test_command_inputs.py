@@ -165,6 +165,10 @@ def test_a_number_is_an_offset_in_each_section(folder: Path) -> None:
     sections = [f".text.{name}+0x0" for name in ("f", "h", "k")]
     assert sorted(titles) == sorted([*sections, ".text.startup.main+0x0", "0x5000", ".text.k+0x0 <k>"])
     assert "0x5000\n  .eh_frame    no function\n  .sframe      no function\n.text.k+0x0 <k>\n" in done.stdout
+    (section,) = library.open_elf(folder / "main.o").named(".text.f")
+    assert find_in_file(folder / "main.o", [f".text.f+{section.size - 1}"])[1][0].size == section.size
+    with pytest.raises(ParseError, match=rf"no function is called \.text\.f\+{section.size}"):
+        find_in_file(folder / "main.o", [f".text.f+{section.size}"])
     with pytest.raises(ParseError, match="no function is called absent"):
         find_in_file(folder / "main.o", ["absent"])
     with pytest.raises(ParseError, match=r"no function is called \.text\.k\+0x5000"):
@@ -262,6 +266,9 @@ def test_a_symbol_file_has_the_rows_of_its_file(folder: Path, tmp_path: Path) ->
     assert found.records is not None
     assert sum(found.records.values()) == len(lines)
     assert found.records["STACK CFI INIT"] == whole.functions
+    assert found.records["STACK CFI"] == stack.count(b"STACK CFI ") - stack.count(b"STACK CFI INIT ")
+    assert found.records["INFO CODE_ID"] == found.records["MODULE"] == 1
+    assert "line records" not in found.records
     assert text(path) == b"Contents of the STACK records:\n\n" + stack + b"\n"
     _, here = find_in_file(path, NAMES)
     _, there = find_in_file(folder / "linked", NAMES, source="eh_frame")
