@@ -121,7 +121,10 @@ def _text(rules: RuleSet, machine: int) -> str:
     else:
         base, offset, is_memory = place_of(bytes(rules.row.cfa.value))
     cfa = f"{names.get(base, f'r{base}')}{offset:+}"
-    slots = {rule.register: _slot(rule, names) for rule in rules.row.registers}
+    # readelf does not show the caller's SP, which follows from the CFA: on s390x it is 160 below.
+    sp_rules = [(15, RuleKind.VAL_OFFSET, -160)] if 15 in names else []
+    assert [rule for rule in rules.row.registers if rule in sp_rules] == sp_rules
+    slots = {rule.register: _slot(rule, names) for rule in rules.row.registers if rule not in sp_rules}
     place = slots.pop(ra, "u")
     if architecture.ra_fixed is not None and place == f"c{architecture.ra_fixed:+}":
         place = "f"
