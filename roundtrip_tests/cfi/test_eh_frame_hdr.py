@@ -147,6 +147,12 @@ def test_each_lie_is_found(
     assert sentences is None or findings.sentences() == sentences
 
 
+def test_an_indirect_eh_frame_ptr_is_not_compared() -> None:
+    # 0x9b: the address of a slot that holds the pointer. Without the indirect bit, 0x5004 is a wrong address.
+    wrong = usual(RIGHT, pointer=FRAME + 4)
+    assert found(checked(wrong[:1] + b"\x9b" + wrong[2:])) == []
+
+
 def test_fdes_of_one_start_need_one_row() -> None:
     frames = eh_frame(f"{PLAIN_CIE} {X86_64_START} 0000", Fde(0x1000, 0x40), Fde(0x1000, 0x10))
     for fde in FDES:

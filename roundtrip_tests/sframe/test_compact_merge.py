@@ -146,6 +146,14 @@ def test_a_gap_outside_the_code_is_not_padding() -> None:
         ("aarch64", "c0035fd6", False),  # ret
         ("s390x", "0707", True),
         ("s390x", "0700 47000000 a7040000 c00400000000 0000", True),
+        # The target of the branch may be any; condition 1 branches.
+        ("s390x", "0712", False),
+        ("s390x", "47101234", False),
+        ("s390x", "a7141234", False),
+        ("s390x", "c01400001234", False),
+        ("s390x", "47001234", True),
+        ("s390x", "a7041234", True),
+        ("s390x", "c00400001234", True),
         ("s390x", "07fe", False),  # br %r14
         ("s390x", "a7f40000", False),  # j
         ("s390x", "c004000000", False),

@@ -12,7 +12,7 @@ from unwindkit import ParseError, by_pc
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.refusals import Reason
 from unwindkit.converters.sframe.write import sframe_from_table
-from unwindkit.converters.table.cut import MAX_COPIED, trim
+from unwindkit.converters.table.cut import MAX_COPIED, overlay, trim
 from unwindkit.converters.table.model import Function, Row, UnwindTable, table_of
 
 from ..conftest import fewer
@@ -87,6 +87,12 @@ def test_functions_that_are_not_concerned_keep_their_rows() -> None:
     assert found.functions.run.tolist() == [0, 2, 1]
     assert len(found.rows.offset) == len(table.rows.offset) + 1
     assert found.rules is table.rules
+
+
+def test_pieces_of_adjacent_functions_stay_separate() -> None:
+    above, other = function(0x1008, 4), row(0, sp(16), SAVED_RA)
+    found = overlay(of(above), of(function(0x1000, 0x10), function(0x1010, 0x10, other)))
+    assert tuple(found) == (above, function(0x1000, 8), function(0x100C, 4), function(0x1010, 0x10, other))
 
 
 PLT = (row(0, sp(8), SAVED_RA), row(11, sp(16), SAVED_RA))

@@ -5,13 +5,15 @@ Strategy: hypothesis draws whole sections for both engines to read; each kind of
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unwindkit import BuildError
+from unwindkit import BuildError, ParseError
+from unwindkit.converters.dwarf.contributions import Sets, write_headers
 from unwindkit.converters.elf.image import open_elf
 from unwindkit.converters.lookup_tables.aranges import (
     RangeProblem,
@@ -161,6 +163,24 @@ def test_values_without_room_are_refused() -> None:
         write_address_ranges(large)
 
 
+def test_a_length_that_32_bit_dwarf_reserves_is_refused() -> None:
+    header = {name: np.zeros(1, np.uint64) for name in ("version", "debug_info_offset", "address_size", "segment_size")}
+    data = np.zeros(12, np.uint8)
+    sets = Sets(*(np.array([number]) for number in (0, 4, 4 + 0xFFFFFFEF)))
+    write_headers(data, "little", sets, AddressRangesHeader, header, ".debug_aranges")
+    assert data.tobytes() == octets("efffffff") + bytes(8)
+    large = replace(sets, end=sets.end + 1)
+    with pytest.raises(BuildError, match=r"set\[0\].length: needs 64-bit DWARF"):
+        write_headers(data, "little", large, AddressRangesHeader, header, ".debug_aranges")
+
+
+def test_a_reserved_length_is_not_read_as_a_size(kernels: str) -> None:
+    with pytest.raises(ParseError, match=r"set\[0\].length: a reserved initial length"):
+        read_address_ranges(section("f0ffffff"))
+    with pytest.raises(ParseError, match=r"set\[0\].length: the length reaches past"):
+        read_address_ranges(section("efffffff"))
+
+
 # --- findings ---------------------------------------------------------------------------------------------------------
 
 
@@ -169,6 +189,13 @@ def ranges(*pairs: tuple[int, int], unit: int = 0, address_size: int = 8, traili
     padding = 4
     found = tuple(AddressRange(None, address, length) for address, length in pairs)
     return build_address_ranges((AddressRangeSet(header, bytes(padding), found, trailing),), "little")
+
+
+def segments(*found: tuple[int, int, int]) -> bytes:
+    """Ranges with segment selectors of 8 bytes."""
+    header = AddressRangesHeader(DwarfFormat.DWARF32, 2, 0, 8, 8)
+    each = tuple(AddressRange(*one) for one in found)
+    return build_address_ranges((AddressRangeSet(header, bytes(12), each),), "little")
 
 
 END = (0, 0)
@@ -204,6 +231,10 @@ def test_what_is_wrong_with_ranges(data: bytes, problem: RangeProblem, offsets: 
         ranges((0x1000, 8), (0x1008, 8), END),
         ranges(((1 << 64) - 4, 4), END),
         ranges(((1 << 32) - 4, 4), END, address_size=4),
+        # Ranges are sorted within a set, by segment.
+        ranges((0x2000, 8), END) + ranges((0x1000, 8), END, unit=0x20),
+        segments((1, 0x2000, 8), (2, 0x1000, 8), (0, 0, 0)),
+        segments((1, 0x1000, 8), (2, 0x1000, 8), (0, 0, 0)),
     ],
 )
 def test_what_is_right_with_ranges(data: bytes) -> None:

@@ -6,12 +6,14 @@ it alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unwindkit import BuildError
 from unwindkit.converters.elf.image import open_elf
 from unwindkit.converters.macro.check import MacroProblem, check_macros
 from unwindkit.converters.macro.strings import macro_sources
@@ -68,6 +70,17 @@ def test_columns_of_described_opcodes(kernels: str) -> None:
     assert table.is_described(np.arange(3)).tolist() == [True, True, False]
     assert [table.text_of(index) for index in range(2)] == [b"", octets("07 02aabb 0000000000000123")]
     assert (table.line.tolist(), table.value.tolist()) == ([0, 0, 1], [0, 0, 0x456])
+
+
+def test_offsets_are_written_in_4_bytes_or_refused(kernels: str) -> None:
+    table = read_macros(section("0500 02 44330000 05 01 00000000 00"))
+    largest, large = np.array([(1 << 32) - 1], np.uint64), np.array([1 << 32], np.uint64)
+    written = write_macros(replace(table, line_offset=largest, value=largest))
+    assert written == octets("0500 02 ffffffff 05 01 ffffffff 00")
+    with pytest.raises(BuildError, match=r"unit\[0\].debug_line_offset: 0x100000000 does not fit 4 bytes"):
+        write_macros(replace(table, line_offset=large))
+    with pytest.raises(BuildError, match=r"entry\[0\].value: 0x100000000 does not fit 4 bytes"):
+        write_macros(replace(table, value=large))
 
 
 def matches(table: Macros, index: int, entry: MacroEntry, unit: MacroUnit) -> bool:
@@ -219,6 +232,12 @@ def test_texts_in_debug_str() -> None:
     assert found.of(MacroProblem.SPACE) == [3 + 6]
     assert found.of(MacroProblem.NO_STRING) == [3 + 18]
     assert len(found) == 2
+
+
+def test_an_empty_last_text_of_debug_str_is_inside_the_section() -> None:
+    found = check_macros(section("0500 00 06 01 02000000 00"), macro_sources(Section.of(".debug_str", b"A\0\0")))
+    assert found.of(MacroProblem.NAME) == [3]
+    assert len(found) == 1
 
 
 def test_entries_outside_of_files_are_right_where_a_unit_is_to_be_imported() -> None:
