@@ -165,6 +165,16 @@ def test_offset_that_32_bits_do_not_hold_is_refused() -> None:
         build_archive(members, [members[0].data, LONG_NAMES, Long(), b"", b""])
 
 
+def test_member_of_a_size_of_11_digits_is_refused() -> None:
+    class Long(bytes):
+        def __len__(self) -> int:
+            return 10**10
+
+    members = parse_archive(archive(b"", b""))
+    with pytest.raises(BuildError, match=r"ar_size: member b\.o is too large: 10000000000 bytes"):
+        build_archive(members, [members[0].data, LONG_NAMES, b"", b"", Long()])
+
+
 def test_cut_anywhere(tmp_path: Path) -> None:
     whole, path = archive(BITCODE, b"xyz"), tmp_path / "lib.a"
     for size in range(len(whole)):

@@ -112,6 +112,7 @@ def unsuitable(kind: str, program: Path, folder: Path) -> Path:
         tool("objcopy", "--only-keep-debug", program, path)
     else:
         edits = {"core": (16, "H", 4), "ELF32": (4, "B", 1), "no sections": (40, "Q", 0), "many": (60, "H", 0)}
+        edits["longer in the file"] = (segment_at(program, "PT_LOAD", 3) + 40, "Q", 0x10)
         patched(program, path, edits[kind])
     return path
 
@@ -127,6 +128,7 @@ def unsuitable(kind: str, program: Path, folder: Path) -> Path:
         ("ELF32", BuildError, "is ELF32"),
         ("no sections", BuildError, "no section header table"),
         ("many", BuildError, "more headers than"),
+        ("longer in the file", ParseError, r"program header\[\d+\]: has p_filesz greater than p_memsz"),
         ("debug file", BuildError, "separate debug file"),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,11 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from unwindkit import Reason, Refusals, UnwindTable, by_pc, from_sframe, project_sframe, to_sframe
 from unwindkit.converters.arch.table import ARCHITECTURES
-from unwindkit.converters.plt import plt_functions
+from unwindkit.converters.elf.image import open_elf
+from unwindkit.converters.plt import plt_functions, with_uncovered_plt
+from unwindkit.converters.table.model import table_of
 
 from ..support.handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets, table_of_bytes
 from ..support.judges import rpn
 from ..support.programs.plt_programs import PC, SP, Sframe
+from ..support.tiny_elf import ALLOC, EXECINSTR, NOBITS, PROGBITS, Content, tiny_elf
 
 LAZY = "77 08 80 00 3f 1a 3b 2a 33 24 22"  # rsp + 8 + (((rip & 15) >= 11) << 3)
 ONE_MASKED_ROW = X86_64_START + " 0f 0b " + LAZY  # def_cfa_expression
@@ -279,6 +284,19 @@ def test_a_plt_section_is_told_by_its_bytes(
     found = plt_functions(name, 0x1000, data, ARCHITECTURES["x86_64"])
     shape = [(f.start, f.size, f.repetition, [(r.offset, r.cfa.value) for r in f.rows]) for f in found]
     assert shape == expected
+
+
+@pytest.mark.parametrize(("kind", "flags"), [(PROGBITS, ALLOC), (NOBITS, ALLOC | EXECINSTR)])
+def test_a_plt_section_that_is_not_code_is_not_covered(kind: int, flags: int, tmp_path: Path) -> None:
+    path, nothing = tmp_path / "file", table_of(ARCHITECTURES["x86_64"], [])
+    section = Content(".plt", HEADER + LAZY_ENTRY, flags=ALLOC | EXECINSTR)
+    path.write_bytes(tiny_elf(section))
+    assert [(one.start, one.size) for one in with_uncovered_plt(open_elf(path), nothing)] == [
+        (0x1000, 16),
+        (0x1010, 16),
+    ]
+    path.write_bytes(tiny_elf(replace(section, type=kind, flags=flags)))
+    assert with_uncovered_plt(open_elf(path), nothing) is nothing
 
 
 @pytest.mark.parametrize(

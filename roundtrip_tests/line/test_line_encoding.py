@@ -161,6 +161,14 @@ def strings_of(line_str: bytes, *paths: bytes) -> tuple[list[bytes], bytes]:
     return [one.path for one in again.directories_of(0)], found
 
 
+@pytest.mark.parametrize("which", ["directory_contents", "file_contents"])
+def test_entries_without_a_content_type_are_refused(which: str) -> None:
+    table = table_of(replace(BASE, version=5, program=f"{START} 01 {END}"))
+    nothing = replace(table.units, **{which: np.zeros_like(getattr(table.units, which))})
+    with pytest.raises(BuildError, match="entries without any content type cannot be counted"):
+        to_debug_line(replace(table, units=nothing))
+
+
 def test_strings_that_are_there_are_kept_and_used() -> None:
     assert strings_of(b"x\0/usr/include\0", b"/usr/include", b"include", b"new", b"x") == (
         [b"/usr/include", b"include", b"new", b"x"], b"x\0/usr/include\0new\0"

@@ -298,6 +298,13 @@ def test_aligned_pointer_counts_from_the_address_not_from_the_section() -> None:
     assert cfi_sections.build_section(cfi_sections.parse_section(section, EH_FRAME), EH_FRAME, section) == data
 
 
+def test_bytes_before_an_aligned_pointer_are_zero() -> None:
+    fde = octets("18000000 0001 0040000000000000 1000000000000000 00")
+    data = octets(f"10000000 00000000 {ENCODED_CIE} 50 000000") + handmade.entry(fde)
+    with pytest.raises(ParseError, match="the padding of an aligned pointer is not zero"):
+        cfi_sections.parse_section(Section.of(".eh_frame", data, 0x10002), EH_FRAME)
+
+
 EH_FRAME_HDR = octets("""
     01           # version
     1b           # eh_frame_ptr_enc: pcrel sdata4

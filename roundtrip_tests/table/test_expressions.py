@@ -345,6 +345,18 @@ def test_what_is_pushed_before_is_the_operand() -> None:
     assert value("", initial=0x1000) == 0x1000
 
 
+def test_operations_follow_at_most_1000_values() -> None:
+    assert value("31" * 1000 + "96") == 1  # lit1, and a nop
+    with pytest.raises(ExpressionError, match="more than 10000 steps or 1000 values"):
+        value("31" * 1001 + "96")
+
+
+def test_at_most_10000_steps_are_taken() -> None:
+    assert value("31" + "96" * 9999) == 1
+    with pytest.raises(ExpressionError, match="more than 10000 steps or 1000 values"):
+        value("31" + "96" * 10000)
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
