@@ -241,6 +241,39 @@ def test_malformed_lines(text: str, says: str) -> None:
         from_stack_cfi(text, "x86_64")
 
 
+@pytest.mark.parametrize("operator", ["+", "-", "*", "@"])
+@pytest.mark.parametrize("number", [str(1 << 64), "1" * 4301, "-" + "1" * 4301])
+def test_numbers_beyond_64_bits(number: str, operator: str) -> None:
+    """int() refuses 4,301 digits."""
+    shown = repr(number[:40]) + "..." * (len(number) > 40)
+    for rules, name in (
+        (f".cfa: $rsp {number} {operator}", ".cfa"),
+        (f".cfa: $rsp .ra: .cfa {number} {operator}", ".ra"),
+        (f".cfa: $rsp .ra: .cfa {number} {operator} ^", ".ra"),
+    ):
+        with pytest.raises(ParseError) as caught:
+            from_stack_cfi(f"STACK CFI INIT 0 9 {rules}", "x86_64")
+        assert (caught.value.record, caught.value.reason) == ("line 1", f"{name}: {shown} has more than 64 bits")
+
+
+def test_a_number_may_have_any_number_of_zeros_before_it() -> None:
+    text = f"STACK CFI INIT 0 9 .cfa: $rsp {'0' * 5000}8 + .ra: .cfa {'0' * 5000}8 - ^"
+    ((row,),) = (function.rows for function in from_stack_cfi(text, "x86_64"))
+    assert row == Row(0, CfaRule(CfaKind.REGISTER, 7, 8), (RegisterRule(16, RuleKind.OFFSET, -8),))
+
+
+def test_an_offset_is_less_than_2_to_the_61() -> None:
+    """A larger number is part of an expression."""
+    text = f"STACK CFI INIT 0 9 .cfa: $rsp $rbx: .cfa {(1 << 61) - 1} - ^ .ra: .cfa {1 << 61} - ^"
+    (function,) = from_stack_cfi(text, "x86_64")
+    # pick 0; constu 2**61; minus
+    expression = bytes.fromhex("15 00  10 808080808080808020  1c")
+    assert function.rows[0].registers == (
+        RegisterRule(3, RuleKind.OFFSET, 1 - (1 << 61)),
+        RegisterRule(16, RuleKind.EXPRESSION, expression),
+    )
+
+
 def test_records_at_one_address_are_one_row() -> None:
     """Breakpad's dump_syms writes this for Windows on x86-64 (pe_only_symbol_test.sym); the document rules it out."""
     text = (

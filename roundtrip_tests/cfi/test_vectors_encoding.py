@@ -210,6 +210,31 @@ def test_whole_eh_frame() -> None:
     """).hex(" ")  # fmt: skip
 
 
+def test_a_personality_in_debug_frame_is_absolute() -> None:
+    """Nothing loads the section, so nothing can be relative to it; DW_EH_PE_indirect stays."""
+    for encoding, written in ((DW_EH_PE.pcrel | DW_EH_PE.sdata4, "00"), (DW_EH_PE.indirect | 0x1B, "80")):
+        function = Function(
+            0x1000, 0x20, (START,), return_column=16, flags=FunctionFlag.HAS_LSDA,
+            personality_encoding=encoding, personality=0x5000, lsda=0x6000,
+        )  # fmt: skip
+        data, refusals = to_debug_frame(table_of(ARCHITECTURES["x86_64"], [function]))
+        assert len(refusals) == 0
+        assert data.hex(" ") == octets(f"""
+            1c000000 ffffffff       # length, CIE id
+            03                      # version
+            7a504c 00               # "zPL"
+            01 78 10                # factors 1 and -8, return_address_register
+            0a                      # bytes of augmentation data
+            {written} 0050000000000000  # P: absptr
+            00                      # L: absptr
+            0c 07 08  90 01         # def_cfa r7 8, offset r16 1: to a multiple of eight without padding
+            24000000 00000000       # length, CIE_pointer
+            0010000000000000 2000000000000000
+            08 0060000000000000     # bytes of augmentation data, LSDA
+            00000000000000          # padding
+        """).hex(" ")
+
+
 def test_whole_debug_frame_with_a_segment() -> None:
     function = Function(0x1000, 0x20, (row(0, on(4, 4), at(8, -4)),), return_column=8, segment=0x1234)
     data, refusals = to_debug_frame(table_of(ARCHITECTURES["x86"], [function]))
@@ -284,6 +309,21 @@ def test_rows_that_differ_in_anything_are_not_one() -> None:
     number, contents = row_contents(table)
     assert number.tolist() == [*range(len(rows)), *range(len(rows))]
     assert [one.cfa for one in contents] == [one.cfa for one in rows]
+
+
+def test_header_names_the_largest_function_of_a_start() -> None:
+    """An empty function inside a larger one would hide it from a search; of two sizes the smaller would be found."""
+    functions = [
+        Function(start, size, (START,), return_column=16)
+        for start, size in ((0x1000, 8), (0x1000, 0x20), (0x1000, 0x10), (0x1010, 0), (0x1000, 0x20))
+    ]
+    data, _ = to_eh_frame(table_of(ARCHITECTURES["x86_64"], functions), 0x2000)
+    # A CIE of 24 bytes, FDEs of 20: the second FDE, the first of the largest ones, is at 0x2000 + 24 + 20.
+    assert to_eh_frame_hdr(data, 0x2000, 0x5000, "x86_64").hex(" ") == octets("""
+        01 1b 03 3b
+        fccfffff 01000000   # 0x2000 - 0x5004; rows
+        00c0ffff 2cd0ffff   # 0x1000 - 0x5000; 0x202c - 0x5000
+    """).hex(" ")  # fmt: skip
 
 
 def test_header_of_a_section() -> None:

@@ -95,6 +95,13 @@ def test_set_loc_wraps_with_the_address_size() -> None:
     assert only(table).rows == (row(0, sp(8)), row(0x40, sp(16)))
 
 
+def test_set_loc_to_the_functions_own_start() -> None:
+    assert rows_of("0c 07 08  01 0010000000000000  0e 10") == (row(0, sp(16)),)
+    for backwards in ("01 ff0f000000000000", "41  01 0010000000000000"):
+        with pytest.raises(ParseError, match="the location moves backwards"):
+            rows_of(f"0c 07 08  {backwards}  0e 10")
+
+
 def test_equal_bytes_share_a_run_unless_set_loc_names_an_address() -> None:
     shared, absolute = "0c 07 08  41  0e 10", "0c 07 08  01 0420000000000000  0e 10"
     fdes = (Fde(0x1000, 16, shared), Fde(0x2000, 16, absolute), Fde(0x2004, 16, absolute), Fde(0x3000, 32, shared))

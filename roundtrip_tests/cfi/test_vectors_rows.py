@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from unwindkit import ParseError
 from unwindkit.converters.rules import CfaKind, RuleKind
 from unwindkit.converters.table.model import CfaRule, RegisterRule, Row
 
@@ -114,6 +115,43 @@ def test_code_factor_scales_advances_and_data_factor_scales_offsets() -> None:
         row(4 + 20, on(6, 16), at(6, -16)),
         row(4 + 20 + 4, on(6, 8), at(6, -16)),
     )
+
+
+LIMIT = 1 << 61
+LARGEST, TOO_LARGE = "80 80 80 80 80 80 80 80 20", "81 80 80 80 80 80 80 80 20"  # LEB128: 2**61, and 1 more
+LEAST, TOO_SMALL = "80 80 80 80 80 80 80 80 60", "ff ff ff ff ff ff ff ff 5f"  # -2**61, and 1 less
+EIGHTH, MORE = "80 80 80 80 80 80 80 80 04", "81 80 80 80 80 80 80 80 04"  # 2**58, and 1 more
+
+
+@pytest.mark.parametrize(
+    ("accepted", "refused", "factor", "offset"),
+    [
+        (f"0e {LARGEST}", f"0e {TOO_LARGE}", "01", LIMIT),  # def_cfa_offset
+        (f"13 {LARGEST}", f"13 {TOO_LARGE}", "01", LIMIT),  # def_cfa_offset_sf
+        (f"13 {LEAST}", f"13 {TOO_SMALL}", "01", -LIMIT),
+        (f"13 {EIGHTH}", f"13 {MORE}", "08", LIMIT),
+        (f"13 {EIGHTH}", f"13 {MORE}", "78", -LIMIT),
+    ],
+)
+def test_the_largest_offsets(accepted: str, refused: str, factor: str, offset: int) -> None:
+    cie = f"01 00 01 {factor} 10  0c 07 08"
+    assert rows_of(accepted, cie) == (row(0, sp(offset)),)
+    with pytest.raises(ParseError, match="an offset is too large for an address"):
+        rows_of(refused, cie)
+
+
+def test_the_largest_advances() -> None:
+    # MIPS_advance_loc8; set_loc, from 0x1000
+    for advance in ("1d 0000000000000020", "41  1d ffffffffffffff1f", "01 0010000000000020"):
+        rows = rows_of(f"0c 07 08  {advance}  0e 10", size=1 << 62)
+        assert rows[-1] == row(LIMIT, sp(16))
+    for advance, reason in (
+        ("1d 0100000000000020", "an offset is too large for an address"),
+        ("41  1d 0000000000000020", "an offset is too large for an address"),
+        ("01 0110000000000020", "the location moves backwards"),
+    ):
+        with pytest.raises(ParseError, match=reason):
+            rows_of(f"0c 07 08  {advance}  0e 10", size=1 << 62)
 
 
 def test_offsets_that_are_not_factored() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from unwindkit import ParseError
 from unwindkit.converters.line.read import LINE_STR, STR, table_of_lines
 from unwindkit.converters.line.table import LineFile, LineTable
 from unwindkit.schemas.line import VERSIONS
@@ -201,6 +202,18 @@ def test_addresses_may_pass_the_largest() -> None:
     unit = Unit("")
     program = f"{set_address((1 << 64) - 1, unit)} 01 02 04 01 02 01 {END}"
     assert [row.address for row in rows_made(replace(unit, program=program))] == [(1 << 64) - 1, 3, 4]
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_a_step_of_less_than_half_the_address_space_may_pass_the_largest(size: int) -> None:
+    """A longer one is a step down. The specification says only that addresses never decrease (6.2.5)."""
+    half, unit = 1 << 8 * size - 1, Unit("", address_size=size)
+    start = set_address(half + 1, unit)
+    passing = f"{start} 01 {set_address(0, unit)} 01 {END}"  # 2**(n-1) + 1 to 0: half - 1 on
+    assert [row.address for row in rows_made(replace(unit, program=passing))] == [half + 1, 0, 0]
+    half_on = f"{start} 01 {set_address(1, unit)} 01 {END}"
+    with pytest.raises(ParseError, match="the address decreases within a sequence"):
+        rows_made(replace(unit, program=half_on))
 
 
 def file(path: str, directory_index: int = 0, timestamp: int = 0, size: int = 0, md5: bytes = NO_MD5) -> LineFile:

@@ -16,7 +16,8 @@ from ....schemas.section import ParseError
 
 V = TypeVar("V")
 _LITERAL = re.compile("-?[0-9]+")
-# The largest 64-bit number has this many digits. int() takes quadratic time for very long literals.
+# The largest 64-bit number has this many digits. int() takes quadratic time for long literals, and refuses more than
+# 4300 digits.
 _MAX_DIGITS = 20
 
 
@@ -87,17 +88,25 @@ def _pop(word: str, stack: list[V | str], names: Mapping[str, V], algebra: Algeb
     return value_of_item(stack.pop(), names, algebra)
 
 
+def literal_of(word: str) -> int | None:
+    """The value of a decimal literal, 2**64 or -2**64 if its magnitude is larger; None for any other word."""
+    if not _LITERAL.fullmatch(word):
+        return None
+    digits = word.lstrip("-").lstrip("0") or "0"
+    magnitude = min(int(digits), 1 << 64) if len(digits) <= _MAX_DIGITS else 1 << 64
+    return -magnitude if word[0] == "-" else magnitude
+
+
 def value_of_item(item: V | str, names: Mapping[str, V], algebra: Algebra[V]) -> V:
     """The value that a stack item denotes: a value, a decimal literal or a name. Raises WordError."""
     if not isinstance(item, str):
         return item
-    if _LITERAL.fullmatch(item):
-        digits = item.lstrip("-").lstrip("0") or "0"
+    number = literal_of(item)
+    if number is not None:
         limit = 1 << 8 * algebra.word_size
-        number = int(digits) if len(digits) <= _MAX_DIGITS else limit
-        if number >= limit:
+        if abs(number) >= limit:
             raise WordError(f"{item[:40]} does not fit in {algebra.word_size} bytes")
-        return algebra.number(-number % limit if item[0] == "-" else number)
+        return algebra.number(number % limit)
     if item not in names:
         raise WordError(f"{item[:40]} has no value")
     return names[item]

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from ....schemas.breakpad import CFA_NAME
 from ....schemas.expressions import Operation, build_expression
 from ....schemas.section import ByteOrder, Section
+from ....schemas.text_records import shortened
 from ...dwarf.expressions import literal, register_plus
+from .machine import literal_of
 
 _OPERATORS = {"+": "plus", "-": "minus", "*": "mul"}
 
@@ -54,16 +56,12 @@ def _value(word: str, numbers: Mapping[str, int], depth: int, starts_with_cfa: b
         return Operation("pick", (depth,))
     if word in numbers:
         return register_plus(numbers[word], 0)
-    try:
-        return _constant(int(word))
-    except ValueError:
-        raise PostfixError(f"{word!r} is neither a register nor a number") from None
-
-
-def _constant(value: int) -> Operation:
-    if not -(1 << 63) <= value < 1 << 64:
-        raise PostfixError(f"{value} has more than 64 bits")
-    return literal(value)
+    number = literal_of(word)
+    if number is None:
+        raise PostfixError(f"{shortened(word)} is neither a register nor a number")
+    if not -(1 << 63) <= number < 1 << 64:
+        raise PostfixError(f"{shortened(word)} has more than 64 bits")
+    return literal(number)
 
 
 def _binary(word: str, last: str, operations: list[Operation]) -> list[Operation]:
@@ -72,9 +70,9 @@ def _binary(word: str, last: str, operations: list[Operation]) -> list[Operation
     """
     if word in _OPERATORS:
         return [Operation(_OPERATORS[word])]
-    if not last.isdecimal() or int(last) == 0:
+    divisor = literal_of(last) or 0
+    if divisor <= 0:
         raise PostfixError(f"the divisor of {word!r} is not a positive number")
-    divisor = int(last)
     is_power = divisor & (divisor - 1) == 0
     if word == "%" and not is_power:
         return [Operation("mod")]
@@ -82,6 +80,6 @@ def _binary(word: str, last: str, operations: list[Operation]) -> list[Operation
         raise PostfixError(f"the divisor of {word!r} is {divisor}, expected a power of two")
     operations.pop()
     if word == "%":
-        return [_constant(divisor - 1), Operation("and")]
-    shift = _constant(divisor.bit_length() - 1)
-    return [shift, Operation("shr")] if word == "/" else [_constant(-divisor), Operation("and")]
+        return [literal(divisor - 1), Operation("and")]
+    shift = literal(divisor.bit_length() - 1)
+    return [shift, Operation("shr")] if word == "/" else [literal(-divisor), Operation("and")]

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED
 from ...arch.table import Architecture, assembler_of, unwind_registers
-from ...rules import CfaKind, RuleKind
+from ...rules import MAX_OFFSET, CfaKind, RuleKind
 from ...table.model import CfaRule, RegisterRule, Row
+from ..postfix.machine import literal_of
 from ..postfix.to_dwarf import PostfixError, expression_of
 from .rule_text import OUTERMOST
 
@@ -49,8 +50,8 @@ def row_of_rules(
 
 def _cfa(words: list[str], numbers: Mapping[str, int], architecture: Architecture) -> CfaRule:
     match words:
-        case [name, offset, "+"] if name in numbers and _is_number(offset):
-            return CfaRule(CfaKind.REGISTER, numbers[name], int(offset))
+        case [name, offset, "+"] if name in numbers and (value := _offset(offset)) is not None:
+            return CfaRule(CfaKind.REGISTER, numbers[name], value)
         case [name] if name in numbers:
             return CfaRule(CfaKind.REGISTER, numbers[name], 0)
     return CfaRule(CfaKind.EXPRESSION, 0, _expression(words, numbers, architecture, starts_with_cfa=False))
@@ -74,18 +75,18 @@ def _rule(
             return RegisterRule(number, RuleKind.VAL_OFFSET, 0)
         case [name, "^"] if name == CFA_NAME:
             return RegisterRule(number, RuleKind.OFFSET, 0)
-        case [name, offset, "+", "^"] if name == CFA_NAME and _is_number(offset):
-            return RegisterRule(number, RuleKind.OFFSET, int(offset))
-        case [name, offset, "+"] if name == CFA_NAME and _is_number(offset):
-            return RegisterRule(number, RuleKind.VAL_OFFSET, int(offset))
-        case [name, offset, "-", "^"] if name == CFA_NAME and offset.isdecimal():
-            return RegisterRule(number, RuleKind.OFFSET, -int(offset))
-        case [name, offset, "-"] if name == CFA_NAME and offset.isdecimal():
-            return RegisterRule(number, RuleKind.VAL_OFFSET, -int(offset))
+        case [name, offset, "+", "^"] if name == CFA_NAME and (value := _offset(offset)) is not None:
+            return RegisterRule(number, RuleKind.OFFSET, value)
+        case [name, offset, "+"] if name == CFA_NAME and (value := _offset(offset)) is not None:
+            return RegisterRule(number, RuleKind.VAL_OFFSET, value)
+        case [name, offset, "-", "^"] if name == CFA_NAME and (value := _offset(offset)) is not None:
+            return RegisterRule(number, RuleKind.OFFSET, -value)
+        case [name, offset, "-"] if name == CFA_NAME and (value := _offset(offset)) is not None:
+            return RegisterRule(number, RuleKind.VAL_OFFSET, -value)
     is_memory = words[-1] == "^"
     kind = RuleKind.EXPRESSION if is_memory else RuleKind.VAL_EXPRESSION
-    value = words[:-1] if is_memory else words
-    return RegisterRule(number, kind, _expression(value, numbers, architecture, starts_with_cfa=True))
+    computed = words[:-1] if is_memory else words
+    return RegisterRule(number, kind, _expression(computed, numbers, architecture, starts_with_cfa=True))
 
 
 def _expression(
@@ -97,6 +98,7 @@ def _expression(
     return expression_of(words, numbers, architecture.byte_order, size, starts_with_cfa)
 
 
-def _is_number(word: str) -> bool:
-    """Whether it is a decimal number in the range of offsets."""
-    return word.removeprefix("-").isdecimal() and abs(int(word)) < 1 << 61
+def _offset(word: str) -> int | None:
+    """The value of a decimal number in the range of offsets; None for any other word."""
+    value = literal_of(word)
+    return value if value is not None and abs(value) < MAX_OFFSET else None
