@@ -190,6 +190,8 @@ def build_eh_frame_hdr(
     It has one row per start, for the largest function there; functions without bytes get no row, because a search that
     ends at such a row would miss a function around it. Raises BuildError if a distance does not fit four bytes.
     """
+    if not 0 <= address < 1 << 8 * address_size:
+        raise BuildError(".eh_frame_hdr", None, "address", f"{address:#x} is not a {8 * address_size}-bit address")
     rows = fdes.select(_searched(fdes))
     fde = rows.offset.astype(np.uint64) + np.uint64(eh_frame_address)
     values = np.stack([rows.start, fde], axis=1).reshape(-1)
@@ -202,7 +204,11 @@ def build_eh_frame_hdr(
     if len(far):
         reason = f"{int(values[far[0]]):#x} is more than 2 GiB from the header at {address:#x}"
         raise BuildError(".eh_frame_hdr", None, f"table[{far[0] // 2}]", reason)
-    to_eh_frame = eh_frame_address - (address + POINTER_OFFSET)
+    half = 1 << 8 * address_size - 1
+    to_eh_frame = (eh_frame_address - (address + POINTER_OFFSET) + half) % (2 * half) - half
+    if not limits.min <= to_eh_frame <= limits.max:
+        reason = f"{eh_frame_address:#x} is more than 2 GiB from the header at {address:#x}"
+        raise BuildError(".eh_frame_hdr", None, "eh_frame_ptr", reason)
     header = EhFrameHdrHead(VERSION, _POINTER, _COUNT, _TABLE, to_eh_frame, len(rows))
     table = distance.astype(f"{order_code(byte_order)}i{_VALUE_BYTES}").tobytes()
     return engine.build(header, byte_order, address_size=address_size) + table

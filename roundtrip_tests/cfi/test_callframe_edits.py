@@ -70,6 +70,23 @@ def test_a_dropped_fde_leaves_a_cie_that_nothing_points_to() -> None:
     assert (frames.report.dropped, frames.report.bytes_after) == (1, len(ONE))
 
 
+def test_the_shortest_fde_that_can_be_dropped_has_13_bytes() -> None:
+    """As many as a CIE without instructions. A shorter one cannot be dropped: the next entry would be overwritten."""
+    cie = octets(f"12000000 00000000 {ENCODED_CIE} 01 {X86_64_START}")  # 22 bytes; addresses are uleb128
+    second = octets("08000000 27000000 9020 10 00")
+    # Length, distance to the CIE, 0x1000, 0x10 in two bytes, no augmentation data.
+    enough = octets("09000000 1a000000 8020 9000 00")
+    frames = edit_cfi(of_bytes(cie + enough + second), X86_64, drop=[0x1000])
+    assert frames.at(ADDRESS) == cie + octets("09000000 00000000 01 00 01 78 10") + second
+    short = octets("08000000 1a000000 8020 10 00")
+    section = of_bytes(cie + short + octets("08000000 26000000 9020 10 00"))
+    assert starts_of(read(edit_cfi(section, X86_64))) == [0x1000, 0x1010]
+    with pytest.raises(BuildError) as caught:
+        edit_cfi(section, X86_64, drop=[0x1000])
+    assert place(caught.value) == (".eh_frame", len(cie), "FDE[0]")
+    assert caught.value.reason == "has 12 bytes, too few for the CIE of 13 bytes that would replace it"
+
+
 def test_a_replacement_stands_in_its_place_with_nops_behind() -> None:
     frames = edit_cfi(of_bytes(ONE), X86_64, replace=table(function(0x1000, 8, 2)))
     (offset,) = changed_entries(frames)
@@ -166,6 +183,18 @@ def test_functions_added_to_an_empty_section() -> None:
         # A CIE of 24 bytes and FDEs of 20 and 20: no terminator is added where there was none.
         assert len(frames) == 24 + 20 + 20 + len(data)
         assert not frames.report.is_after_terminator
+
+
+@pytest.mark.parametrize(("distance", "size"), [(1 << 31, 4), ((1 << 31) + 1, 8), (1 << 40, 8)])
+def test_a_new_fde_has_addresses_of_8_bytes_where_4_do_not_reach(distance: int, size: int) -> None:
+    # A CIE of 24 bytes; the field is 8 bytes into the FDE after it, and the function before it.
+    field = (1 << 41) + 24 + 8
+    wanted = table(function(field - distance, 8))
+    frames = edit_cfi(of_bytes(b"", 1 << 41), X86_64, add=wanted)
+    data = frames.at(1 << 41)
+    assert data[24 + 8 :][:size] == (-distance).to_bytes(size, "little", signed=True)
+    assert len(data) == 24 + 4 + 4 + 2 * size + 4  # the size of the augmentation data, and padding
+    assert all_of([read(frames)]) == all_of([wanted])
 
 
 def test_what_is_behind_a_terminator_stays_where_it_is() -> None:

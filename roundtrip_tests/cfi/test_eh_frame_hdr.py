@@ -23,7 +23,7 @@ from ..support.commands import unwindkit
 from ..support.handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets, place, table_of_bytes
 from ..support.programs.objects import PROGRAM, SUITES, TARGETS, assembled, linked
 from ..support.real_files import REAL_FILES
-from ..support.tiny_elf import CODE, Content, tiny_elf
+from ..support.tiny_elf import CODE, Content, patched, tiny_elf
 
 HDR, FRAME = 0x4000, 0x5000
 # The CIE has 20 bytes, an FDE 24 (including its length field).
@@ -55,6 +55,22 @@ def usual(rows: Sequence[tuple[int, int]], count: int | None = None, pointer: in
 def test_right_header_has_no_findings() -> None:
     findings = checked(usual(RIGHT))
     assert (len(findings), findings.rows, findings.sentences()) == (0, 2, ())
+
+
+@pytest.mark.filterwarnings("error")
+def test_addresses_wrap_around_the_largest() -> None:
+    """A section header may name any address. Here the rows are after the largest one."""
+    address = (1 << 64) - 8
+    head = struct.pack("<BBBBiI", 1, 0x1B, 0x03, 0x3B, FRAME + 8 - 4, 2)
+    rows = struct.pack("<4i", 0x1000 + 8, FDES[0] + 8, 0x2000 + 8, FDES[1] + 8)
+    frame = Section.of(".eh_frame", FRAMES, FRAME)
+    tables = [(frame, table_of_bytes(FRAMES, address=FRAME))]
+    assert found(check_eh_frame_hdr(Section.of(".eh_frame_hdr", head + rows, address), tables)) == []
+    # DW_EH_PE_pcrel in the table: each value is relative to its own address, 2**64 - 8 + 12 + 4 * index.
+    values = (0x1000, FDES[0], 0x2000, FDES[1])
+    relative = struct.pack("<4i", *(value - (4 + 4 * index) for index, value in enumerate(values)))
+    data = head[:3] + b"\x1b" + head[4:] + relative
+    assert found(check_eh_frame_hdr(Section.of(".eh_frame_hdr", data, address), tables)) == []
 
 
 FIXED = {DW_EH_PE.absptr: "q", DW_EH_PE.udata2: "H", DW_EH_PE.udata4: "I", DW_EH_PE.udata8: "Q"} | {
@@ -226,6 +242,19 @@ def test_info_says_what_disagrees(tmp_path: Path) -> None:
         "  disagrees with .eh_frame: 1 FDE has no row: 0x1000",
         "",
     ]
+
+
+def test_info_of_a_header_at_the_end_of_the_address_space(tmp_path: Path) -> None:
+    frame = Content(".eh_frame", eh_frame(f"{PLAIN_CIE} {X86_64_START}", Fde(0x1000, 0x40)))
+    data = tiny_elf(CODE, frame, Content(".eh_frame_hdr", octets("01 1b 03 3b 0c000000 01000000 00100000 20000000")))
+    path = tmp_path / "file"
+    path.write_bytes(patched(data, 3, sh_addr=(1 << 64) - 8))
+    # eh_frame_ptr: 2**64 - 8 + 4 + 0xc; the row: 2**64 - 8 + 0x1000.
+    assert info(path).sections[1].disagreements == (
+        "eh_frame_ptr is not the address of .eh_frame: 0x8",
+        "1 row has a start that no FDE has: 0xff8",
+        "1 FDE has no row: 0x1000",
+    )
 
 
 def test_header_of_a_broken_eh_frame_is_not_checked(tmp_path: Path) -> None:

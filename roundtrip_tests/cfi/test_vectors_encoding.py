@@ -326,6 +326,17 @@ def test_header_names_the_largest_function_of_a_start() -> None:
     """).hex(" ")  # fmt: skip
 
 
+@pytest.mark.parametrize(("architecture", "bits"), [("x86_64", 64), ("x86", 32)])
+def test_distances_from_a_header_wrap_around_the_largest_address(architecture: str, bits: int) -> None:
+    function = Function(0x1000, 16, (row(0, on(4, 4)),), return_column=ARCHITECTURES[architecture].return_address)
+    data, _ = to_eh_frame(table_of(ARCHITECTURES[architecture], [function]), 0x2000)
+    fde = 0x2000 + 4 + data[0]
+    # The header is 8 bytes before the end: 0x2000 is 0x2004 after its byte 4, and 0x1000 is 0x1008 after its byte 0.
+    assert to_eh_frame_hdr(data, 0x2000, (1 << bits) - 8, architecture) == octets(
+        f"01 1b 03 3b 04200000 01000000 08100000 {(fde + 8).to_bytes(4, 'little').hex()}"
+    )
+
+
 def test_header_of_a_section() -> None:
     """One row per start, for functions with bytes; sorted whatever the order of entries."""
     functions = [
@@ -341,6 +352,11 @@ def test_header_of_a_section() -> None:
     """).hex(" ")  # fmt: skip
     with pytest.raises(BuildError, match="0x1000 is more than 2 GiB from the header at 0x100000000"):
         to_eh_frame_hdr(data, 0x2000, 1 << 32, "x86_64")
+    with pytest.raises(BuildError, match="eh_frame_ptr: 0x100002000 is more than 2 GiB from the header at 0x5000"):
+        to_eh_frame_hdr(bytes(4), 0x1_0000_2000, 0x5000, "x86_64")
+    for address in (-1, 1 << 64):
+        with pytest.raises(BuildError, match=f"address: {address:#x} is not a 64-bit address"):
+            to_eh_frame_hdr(data, 0x2000, address, "x86_64")
     with pytest.raises(BuildError, match="'vax' is not one of"):
         to_eh_frame_hdr(data, 0, 0, "vax")
     with pytest.raises(ParseError):

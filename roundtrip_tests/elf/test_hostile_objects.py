@@ -14,13 +14,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unwindkit import FormatError, ParseError, info, read_elf
+from unwindkit import FormatError, ParseError, info, read_elf, read_lines
+from unwindkit.converters.elf.image import open_elf
+from unwindkit.converters.elf.relocation import lay_out, relocate
 
 from ..conftest import fewer
 from ..support.handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, place
 from ..support.tiny_elf import ALLOC, CODE, ET_REL, NOBITS, SYMTAB, Content, patched, tiny_elf
 
-RELA, REL, CREL = 4, 9, 0x40000014
+RELA, REL, CREL, SYMTAB_SHNDX = 4, 9, 0x40000014, 18
 EM_MIPS, EM_RISCV = 8, 243
 TEXT_INDEX, CFI_INDEX, RELA_INDEX, SYMBOLS_INDEX, X_INDEX = 1, 2, 3, 4, 5
 MAX = (1 << 64) - 1
@@ -146,6 +148,35 @@ def test_relocation_that_lies(path: Path, relocations: list[Rela], number: int, 
     assert error.reason == reason
 
 
+def fields_of(path: Path, *relocations: Rela) -> bytes:
+    """The bytes of `.eh_frame`, relocated."""
+    path.write_bytes(tiny_object(relocations))
+    laid = lay_out(open_elf(path))
+    (header,) = laid.image.named(".eh_frame")
+    return bytes(relocate(laid, header).data)
+
+
+def test_limits_of_a_pc_relative_field(path: Path) -> None:
+    """The value is signed or unsigned: from -2**31 to 2**32 - 1."""
+    to_text = 0x100 + LOCATION  # the symbol is so many bytes before the field
+    for value, field in ((-(1 << 31), "00000080"), ((1 << 32) - 1, "ffffffff")):
+        assert fields_of(path, Rela(R_PC32, addend=value + to_text))[LOCATION:][:4].hex() == field
+    for value, shown in ((-(1 << 31) - 1, 0xFFFFFFFF7FFFFFFF), (1 << 32, 1 << 32)):
+        error = refused(path, tiny_object([Rela(R_PC32, addend=value + to_text)]))
+        assert place(error) == (".rela.eh_frame", 0, "relocation[0].addend")
+        assert error.reason == f"R_X86_64_PC32: {shown:#x} does not fit 32 bits"
+
+
+@pytest.mark.parametrize(("machine", "name"), [(2, "EM_SPARC"), (0xABCD, "43981")])
+def test_machine_whose_relocations_are_not_supported(path: Path, machine: int, name: str) -> None:
+    data = tiny_object([Rela(R_64)], fifth=Content(".debug_line", bytes(64), flags=0), e_machine=machine)
+    patched(data, RELA_INDEX, sh_info=X_INDEX)
+    path.write_bytes(data)
+    with pytest.raises(ParseError) as caught:
+        read_lines(path)
+    assert caught.value.reason == f"the relocation types of {name} are not supported"
+
+
 @pytest.mark.parametrize("shndx", [7, 0xFEFF])
 def test_symbol_of_a_section_that_is_not_there(path: Path, shndx: int) -> None:
     error = refused(path, tiny_object([Rela(R_64)], [Symbol(0, shndx)]))
@@ -159,6 +190,20 @@ def test_large_section_index_without_its_table(path: Path) -> None:
         (".symtab", None, "st_shndx"),
         "is SHN_XINDEX without SHT_SYMTAB_SHNDX",
     )
+
+
+@pytest.mark.parametrize("size", [4, 8, 12])
+def test_large_section_indices_are_one_per_symbol(path: Path, size: int) -> None:
+    indices = Content(".x", struct.pack("<3I", 0, TEXT_INDEX, 0)[:size], SYMTAB_SHNDX, 0)
+    data = tiny_object([Rela(R_64, addend=0x40)], [Symbol(0, 0xFFFF)], fifth=indices)
+    patched(data, X_INDEX, sh_link=SYMBOLS_INDEX)
+    if size == 8:
+        path.write_bytes(data)
+        assert read_elf(path).function(0).section == TEXT_INDEX
+        return
+    error = refused(path, data)
+    assert place(error) == (".x", None, "sh_size")
+    assert error.reason == f"{size} bytes, expected 4 for each of 2 symbols"
 
 
 COMPACT = "is SHT_CREL, compact relocations, which are not supported"

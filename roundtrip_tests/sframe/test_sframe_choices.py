@@ -232,6 +232,18 @@ def test_s390x_says_what_the_others_cannot() -> None:
     assert len(refusals) == 0
 
 
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(
+    "saved", [at(15, -40), RegisterRule(15, RuleKind.REGISTER, 16)], ids=["in memory", "in a register"]
+)
+def test_where_s390x_saves_sp_is_not_written(saved: RegisterRule, version: int) -> None:
+    """Readers take the CFA less 160, which is the value saved there."""
+    rows = (row(0, on(15, 320), saved),)
+    table = table_of(ARCHITECTURES["s390x"], [Function(0x1000, 16, rows, return_column=14)])
+    data, refusals = to_sframe(table, version)
+    assert (data[-3:], len(refusals)) == (octets("00 03 14"), 0)  # r15 + 160 + 8 * 20
+
+
 @pytest.mark.parametrize(
     ("one", "reason"),
     [
