@@ -21,6 +21,7 @@ from unwindkit.jobs.sframe_report import SframeReport
 from unwindkit.schemas.section import ParseError
 
 from ..support.commands import DIFFERENT, DONE, WRONG, build_program, refuses, unwindkit
+from ..support.limited import run
 from ..support.tiny_elf import CFI, CODE, ET_EXEC, ET_REL, Content, patched, tiny_elf
 
 BROKEN_SAYS = ".eh_frame+0x2d (file 0x1ad): entry[2].length: the length reaches past the section's end"
@@ -282,3 +283,18 @@ def test_patched_machine_is_refused_in_a_batch(tmp_path: Path) -> None:
     path.write_bytes(patched(tiny_elf(CODE, CFI, e_type=ET_EXEC), e_machine=0x1234))
     done = unwindkit("sframe", path, "--output-dir", tmp_path / "out")
     assert (done.returncode, done.stderr.splitlines()[-1]) == (WRONG, "1 file: 0 written, 1 failed")
+
+
+def test_a_file_that_needs_too_much_memory_fails_alone(tmp_path: Path) -> None:
+    """A section of 256 MB, whose columns of record offsets alone do not fit 1000 MB."""
+    large, small, out = tmp_path / "large", build_program(tmp_path), tmp_path / "out"
+    large.write_bytes(patched(tiny_elf(), 2, sh_size=256 << 20))
+    os.truncate(large, 257 << 20)  # takes no space on disk
+    program = f"""
+        from unwindkit import write_sframe_many
+        LIMITS
+        pairs = [({str(large)!r}, {str(out / "large")!r}), ({str(small)!r}, {str(out / "small")!r})]
+        for one in write_sframe_many(pairs, writer="native"):
+            print(getattr(one, "error", "written"))
+    """
+    assert run(program, megabytes=1000, seconds=20).splitlines() == ["not enough memory", "written"]

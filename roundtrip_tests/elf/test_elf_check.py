@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unwindkit.writers.elf.add import HEADERS_KEPT, write_by_engines
+from unwindkit.writers.elf.add import HEADERS_KEPT, HEADERS_MOVED, write_by_engines
 from unwindkit.writers.elf.checks.added import ExpectedSection, check_added
 
 from ..support.programs.elf_programs import (
@@ -73,6 +74,10 @@ DAMAGE: dict[str, Damage] = {
     "new segment missing": (in_segment(PT_GNU_SFRAME, 0), "I", 0, "1 sections and 0 segments"),
     "new PT_LOAD unreadable": (in_segment("PT_LOAD", 4, 4), "I", 6, "its PT_LOAD is not read-only"),
     "new PT_LOAD's alignment": (in_segment("PT_LOAD", 48, 4), "Q", 8, "p_align 0x8 is not a page size"),
+    "PT_LOAD past the file": (in_segment("PT_LOAD", 32, 4), "Q", 1 << 40, "PT_LOAD at 0x[0-9a-f]+: ends past the file"),
+    "new section over another": (in_header(".bss", 32), "Q", 1 << 32, r"new \.sframe: overlaps \.bss"),
+    "PT_PHDR missing": (in_segment("PT_PHDR", 0), "I", 0, "there are 0 PT_PHDR, there were 1"),
+    "section names elsewhere": (in_header(".shstrtab", 32), "Q", 1 << 40, "is not terminated by a zero byte"),
     "new PT_LOAD missing": (in_segment("PT_LOAD", 0, 4), "I", 0, "no PT_LOAD maps"),
 }  # fmt: skip
 WHERE_IT_MOVED = {"interpreter": r"\.interp, which moved: its bytes have changed"}
@@ -99,6 +104,38 @@ def test_check_reports_damage(damage: str, engine: str, built: Built, tmp_path: 
         fault = WHERE_IT_MOVED.get(damage, fault)
     bad = patched(good, tmp_path / "bad", (place(good), form, value))
     assert is_found(fault, before, bad, told)
+
+
+@EVERY_ENGINE
+def test_check_reports_segments_that_share_a_page(engine: str, built: Built, tmp_path: Path) -> None:
+    before, good = built(DEBUG), tmp_path / "good"
+    told = written(before, good, engine)
+    start, _, _, size = struct.unpack_from("<4Q", good.read_bytes(), segment_at(good, "PT_LOAD", 3) + 16)
+    address = start + size
+    bad = patched(good, tmp_path / "bad", (segment_at(good, "PT_LOAD", 4) + 16, "Q", address))
+    assert is_found(f"PT_LOADs at 0x[0-9a-f]+ and {address:#x} share a page", before, bad, told)
+
+
+def test_check_reports_program_headers_at_other_addresses_than_the_first_segment(built: Built, tmp_path: Path) -> None:
+    before, good = built(DEBUG), tmp_path / "good"
+    told = written(before, good, HEADERS_MOVED)
+    place = segment_at(good, "PT_LOAD", 4) + 16
+    (address,) = struct.unpack_from("<Q", good.read_bytes(), place)
+    bad = patched(good, tmp_path / "bad", (place, "Q", address + 0x1000))
+    fault = "the program header table's PT_LOAD has a different p_vaddr - p_offset than the first one"
+    assert fault in check_added(before, bad, told)
+
+
+@EVERY_ENGINE
+def test_check_reports_sections_that_were_not_asked_for(engine: str, built: Built, tmp_path: Path) -> None:
+    before, good = built(DEBUG), tmp_path / "good"
+    told = written(before, good, engine)
+    other = replace(told, name=".other")
+    assert is_found(r"^unexpected sections at the end of the table: \.sframe$", before, good, other)
+    # A section that was there before has its index in the result.
+    bad = patched(good, tmp_path / "bad", (in_header(".sframe", 0)(good), "I", 0))
+    assert is_found(r"\.sframe: was replaced by $", good, bad, told)
+    assert is_found(r"\.sframe: is missing$", good, before, told)
 
 
 @EVERY_ENGINE

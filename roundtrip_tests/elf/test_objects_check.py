@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unwindkit import FormatError, write_sframe
+from unwindkit import FormatError, ParseError, write_sframe
 from unwindkit.schemas.sframe import SHT_GNU_SFRAME
 from unwindkit.writers.elf.checks.object import ExpectedRelocated, check_object
 from unwindkit.writers.elf.object import Place, RelocatedSection, with_section, without_section
@@ -108,6 +108,12 @@ def test_other_file_header_is_seen(field: str) -> None:
 
 def test_sections_that_share_bytes_are_seen() -> None:
     assert "overlaps" in check(bytes(patched(bytearray(AFTER), 5, sh_offset=0x20)))
+
+
+@pytest.mark.parametrize("name", [".shstrtab", ".symtab"])
+def test_a_table_that_the_whole_file_needs_is_not_removed(name: str) -> None:
+    with pytest.raises(ParseError, match=rf"\{name}: sh_type: is a table that the whole file needs"):
+        without_section(BEFORE, name)
 
 
 def test_what_is_left_after_a_removal_is_seen() -> None:
