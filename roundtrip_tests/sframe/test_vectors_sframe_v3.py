@@ -89,7 +89,7 @@ def place(register: int, offset: int) -> bytes:
         (place(FP, 16)[:2], CfaRule(CfaKind.EXPRESSION, 0, place(FP, 16)), True),
         (place(FP, 24)[:2], CfaRule(CfaKind.EXPRESSION, 0, place(FP, 16)), False),
         (place(3, 16)[:2], CfaRule(CfaKind.EXPRESSION, 0, place(FP, 16)), False),
-        (place(FP, 16)[:2], on(FP, 16), False),
+        (place(10, 16)[:2], on(10, 16), False),  # r10: FLEX, too
     ],
     ids=["there", "another offset", "another register", "the CFA is not in memory"],
 )
