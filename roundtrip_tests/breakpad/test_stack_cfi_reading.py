@@ -262,14 +262,14 @@ def test_a_number_may_have_any_number_of_zeros_before_it() -> None:
     assert row == Row(0, CfaRule(CfaKind.REGISTER, 7, 8), (RegisterRule(16, RuleKind.OFFSET, -8),))
 
 
-def test_an_offset_is_less_than_2_to_the_61() -> None:
+def test_the_largest_offset_is_2_to_the_61() -> None:
     """A larger number is part of an expression."""
-    text = f"STACK CFI INIT 0 9 .cfa: $rsp $rbx: .cfa {(1 << 61) - 1} - ^ .ra: .cfa {1 << 61} - ^"
+    text = f"STACK CFI INIT 0 9 .cfa: $rsp $rbx: .cfa {1 << 61} - ^ .ra: .cfa {(1 << 61) + 1} - ^"
     (function,) = from_stack_cfi(text, "x86_64")
-    # pick 0; constu 2**61; minus
-    expression = bytes.fromhex("15 00  10 808080808080808020  1c")
+    # pick 0; constu 2**61 + 1; minus
+    expression = bytes.fromhex("15 00  10 818080808080808020  1c")
     assert function.rows[0].registers == (
-        RegisterRule(3, RuleKind.OFFSET, 1 - (1 << 61)),
+        RegisterRule(3, RuleKind.OFFSET, -(1 << 61)),
         RegisterRule(16, RuleKind.EXPRESSION, expression),
     )
 

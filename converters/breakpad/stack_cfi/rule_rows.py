@@ -101,4 +101,4 @@ def _expression(
 def _offset(word: str) -> int | None:
     """The value of a decimal number in the range of offsets; None for any other word."""
     value = literal_of(word)
-    return value if value is not None and abs(value) < MAX_OFFSET else None
+    return value if value is not None and abs(value) <= MAX_OFFSET else None
