@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 from unwindkit.writers.elf.add import HEADERS_KEPT, HEADERS_MOVED, IN_PLACE, LIEF
 
-from ..support.made.elf_matrix import ENGINES, INPUTS, OLD_SECTION, USES, WRITTEN, Input, made, row_of, table
+from ..support.made.elf_matrix import ENGINES, INPUTS, OLD_SECTION, USES, WRITTEN, Input, Row, made, row_of, table
 from ..support.oracles import absent
 from ..support.programs.elf_programs import CXX, Built
 
@@ -53,4 +53,28 @@ def test_a_file_stays_as_useful_as_it_was(one: Input, built: Built, tmp_path: Pa
         # patchelf accepts no static program, and strip 2.47 is available for x86-64 at least.
         assert ("patchelf" in kept) == ("static" not in one.name), engine
         assert one.prefix or {"strip 2.47", "objcopy 2.47"} <= set(kept)
-    assert one.name in table({one.name: row})
+
+
+def test_the_table_of_the_matrix() -> None:
+    whole = Row({IN_PLACE: "nothing there", LIEF: "no gap"}, {HEADERS_KEPT: {"runs": True, "gdb": True}})
+    whole.kept[HEADERS_MOVED] = {"runs": True, "gdb": False}
+    other = Row({IN_PLACE: "nothing there", HEADERS_KEPT: "in the way"}, {LIEF: {"runs": False}})
+    other.kept[HEADERS_MOVED] = {"runs": True}
+    assert table({"a": whole, "b": other}).splitlines() == [
+        "| input | in place | headers kept | headers moved | lief |",
+        "|---|---|---|---|---|",
+        "| a | - | 2 | 2, not gdb | - |",
+        "| b | - | - | 1 | 1, not runs |",
+        "",
+        "| kept by | in place | headers kept | headers moved | lief |",
+        "|---|---|---|---|---|",
+        "| runs | 0 of 0 | 1 of 1 | 2 of 2 | 0 of 1 |",
+        *(
+            f"| {use} | 0 of 0 | {'1 of 1 | 0 of 1' if use == 'gdb' else '0 of 0 | 0 of 0'} | 0 of 0 |"
+            for use in USES[1:]
+        ),
+        "",
+        "Why program headers could not be kept:",
+        "",
+        "- 1 times: in the way",
+    ]

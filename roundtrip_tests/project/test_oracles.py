@@ -43,6 +43,18 @@ def test_absent_oracles_skip_a_test_or_fail_it_where_they_are_required(
         oracles.pytest_runtest_setup(request.node)
 
 
+def test_parameters_of_files_that_are_not_here_fail_where_oracles_are_required(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request.node.add_marker(pytest.mark.skip(reason="got empty parameter set for (path)"))
+    monkeypatch.delenv("UNWINDKIT_REQUIRE_ORACLES", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="no file for test_parameters_of_files"):
+        oracles.pytest_runtest_setup(request.node)
+    monkeypatch.setenv("UNWINDKIT_REQUIRE_ORACLES", "1")
+    with pytest.raises(pytest.fail.Exception, match="oracles are required: no file for test_parameters_of_files"):
+        oracles.pytest_runtest_setup(request.node)
+
+
 @pytest.mark.oracle
 def test_a_test_can_need_suites_beside_forky(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -183,9 +195,13 @@ flag_sets = pytest.mark.parametrize("flags", compiled.FLAG_SETS, ids=lambda flag
 @flag_sets
 def test_compiled_program_prints_the_same_under_every_flag_set(flags: compiled.FlagSet, build_folder: Path) -> None:
     program = compiled.build(build_folder, flags)
-    if not flags.shared:
-        done = subprocess.run([program], capture_output=True, text=True, check=True)
-        assert done.stdout == EXPECTED_OUTPUT
+    if flags.shared:
+        source, library = build_folder / "user.c", program
+        source.write_text("int run_frames(void); int main(void) { return run_frames(); }")
+        program = source.with_suffix("")
+        subprocess.run(["gcc", source, library, f"-Wl,-rpath,{library.parent}", "-o", program], check=True)
+    done = subprocess.run([program], capture_output=True, text=True, check=True)
+    assert done.stdout == EXPECTED_OUTPUT
 
 
 @pytest.mark.oracle

@@ -236,9 +236,9 @@ def test_merged_is_smallest_and_both_engines_agree(path: str, version: int) -> N
     assert sizes[0] > sizes[1] > 1.2 * sizes[2]
     merged = [to_sframe(table, version, address, "merge")[0]]
     for name in ("pure", "compiled"):
-        if name == engine.load(name).name:
-            with engine_in_use(name):
-                merged.append(to_sframe(table, version, address, "merge")[0])
+        with engine_in_use(name):
+            assert engine.chosen().name == name
+            merged.append(to_sframe(table, version, address, "merge")[0])
     assert len(set(merged)) == 1, "the same bytes each time, on each engine"
 
 
