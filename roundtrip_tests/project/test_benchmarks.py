@@ -15,6 +15,7 @@ import unwindkit
 
 from benchmarks.inputs import INPUTS, Input, find
 from benchmarks.measure import Program, RunError, Skipped, run_once
+from benchmarks.peers import all_peers, on_input
 from benchmarks.scaling import repeated_elf
 
 from ..support.oracles import run_oracle
@@ -25,10 +26,19 @@ SOURCE = Path(REAL_FILES[0])
 LIBC = next(wanted for wanted in INPUTS if wanted.name == "libc")
 
 
-def quick_run(output: Path, **environment: str) -> tuple[str, dict]:
-    """The Markdown and the JSON of one quick run."""
+@pytest.fixture(scope="module", name="nowhere")
+def _nowhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder."""
+    return tmp_path_factory.mktemp("nowhere")
+
+
+@pytest.fixture(scope="module", name="quick_run")
+def _quick_run(tmp_path_factory: pytest.TempPathFactory, nowhere: Path) -> tuple[str, dict]:
+    """The Markdown and the JSON of one quick run without other programs."""
+    output = tmp_path_factory.mktemp("results")
     command = [sys.executable, "-m", "benchmarks", "--quick", "-n", "1", "--output", output]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=True)
+    environment = os.environ | {"UNWINDKIT_ORACLES": str(nowhere), "PATH": str(nowhere)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     text = (output / "results.md").read_text()
     assert done.stdout == text
     return text, json.loads((output / "results.json").read_text())
@@ -40,8 +50,8 @@ def tables_of(text: str) -> list[list[list[str]]]:
     return [[re.split(r" +\| +", line.strip("| ")) for line in block.splitlines()] for block in blocks]
 
 
-def test_a_quick_run_writes_tables_and_the_same_figures_as_json(tmp_path: Path) -> None:
-    text, found = quick_run(tmp_path)
+def test_a_quick_run_writes_tables_and_the_same_figures_as_json(quick_run: tuple[str, dict]) -> None:
+    text, found = quick_run
     for table in tables_of(text):
         assert len({len(row) for row in table}) == 1, table
     assert len(tables_of(text)) == 4
@@ -62,8 +72,8 @@ def test_a_quick_run_writes_tables_and_the_same_figures_as_json(tmp_path: Path) 
     assert f"{inside['rows']:,}" in text
 
 
-def test_absent_peers_are_skipped_with_a_reason(tmp_path: Path) -> None:
-    text, found = quick_run(tmp_path / "results", UNWINDKIT_ORACLES=str(tmp_path), PATH=str(tmp_path))
+def test_absent_peers_are_skipped_with_a_reason(quick_run: tuple[str, dict]) -> None:
+    text, found = quick_run
     skipped = {skip["name"]: skip["reason"] for skip in found["results"]["skipped"]}
     assert skipped.keys() == {"readelf 2.47", "readelf (system)", "as and ld 2.47 on libc"}
     assert "no x86_64-linux-gnu-as with its loader" in skipped["as and ld 2.47 on libc"]
@@ -73,6 +83,14 @@ def test_absent_peers_are_skipped_with_a_reason(tmp_path: Path) -> None:
     assert skipped["readelf (system)"] == "no readelf on PATH"
     assert all(f"- {name}: {reason}\n" in text for name, reason in skipped.items())
     assert [m["program"] for m in found["results"]["comparisons"][0]["measured"]] == ["unwindkit"]
+
+
+@pytest.mark.oracle
+def test_readelf_of_the_oracles_is_a_peer() -> None:
+    programs, skipped = all_peers(quick=True)
+    assert ([peer.name for peer in programs], skipped) == (["readelf 2.47"], [])
+    programs, skipped = on_input(programs, find(LIBC, fetch=False))
+    assert (run_once(programs[0]).peak > 0, skipped) == (True, [])
 
 
 def test_an_absent_input_is_not_fetched_unasked() -> None:
