@@ -149,7 +149,7 @@ RICH_MARKS = st.sampled_from(
             [0] * 5 + [3, 300],
             [FunctionFlag(0), FunctionFlag.SIGNAL_FRAME, FunctionFlag.PAUTH_B_KEY, FunctionFlag.MEMORY_TAGGING],
             [(DW_EH_PE.omit, 0), (DW_EH_PE.udata4, 0x4321), (INDIRECT, 0x8000)],
-            [None, None, 0x1234],
+            [None, None, 0, 0x1234],
         )
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from unwindkit import Refusals, UnwindTable, by_pc
+from unwindkit import FunctionFlag, Refusals, UnwindTable, by_pc
 from unwindkit.converters.cfi.read import table_from_cfi
 from unwindkit.converters.cfi.write import to_debug_frame, to_eh_frame
 from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
@@ -37,11 +37,13 @@ def written(table: UnwindTable, dialect: Dialect) -> tuple[UnwindTable, UnwindTa
 
 
 def plain(table: UnwindTable, dialect: Dialect) -> list[object]:
-    """Each function except for its origin; `.debug_frame` has personalities as plain addresses."""
+    """Each function except for its origin; `.debug_frame` has personalities and LSDAs as plain addresses, of which 0 is
+    none."""
     found = [replace(function, origin=0) for function in table]
     if dialect is EH_FRAME:
         return list(found)
     keeps = DW_EH_PE.indirect
+    found = [one if one.lsda else replace(one, flags=one.flags & ~FunctionFlag.HAS_LSDA) for one in found]
     return [
         one
         if one.personality_encoding == DW_EH_PE.omit
