@@ -295,6 +295,7 @@ def test_a_given_file_with_another_build_id_is_refused(built: Built, other: Buil
         refuses(built.stripped, *arguments, "--debug-file", other.debug, says=says)
 
 
+@pytest.mark.oracle("sid-s390x")
 def test_given_files_that_are_none(built: Built, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("not ELF")

@@ -123,6 +123,7 @@ def test_the_same_version_and_the_same_size(name: str, debug_folder: Path, tmp_p
     verified(tmp_path / "out")
 
 
+@pytest.mark.oracle("forky-cross", "sid-llvm")
 def test_units_are_padded_to_their_size(tmp_path: Path) -> None:
     """GNU as writes RISC-V programs a fifth longer: padded, they have the same rows for others, too."""
     program = assembled(tmp_path, 5, "riscv64-linux-gnu-", "forky-cross", linked=True)
@@ -204,6 +205,7 @@ def test_units_that_share_a_program_follow_together(tmp_path: Path) -> None:
         assert len(found) == 3
 
 
+@pytest.mark.oracle("g++")
 def test_split_dwarf(tmp_path: Path) -> None:
     """Type units of a .dwo file have a .debug_line.dwo, with directories and files only; skeletons have the program."""
     for version in (4, 5):
@@ -286,6 +288,7 @@ def test_the_offset_of_a_single_sequence_is_refused(tmp_path: Path) -> None:
         convert(tmp_path / "program", tmp_path / "out", "debug_line")
 
 
+@pytest.mark.oracle
 @pytest.mark.parametrize("method", ["zlib", "zlib-gnu", "zstd"])
 def test_compressed_sections_are_compressed_again(method: str, debug_folder: Path, tmp_path: Path) -> None:
     _, program = built(debug_folder, BY_NAME["dwarf4"])

@@ -112,6 +112,7 @@ def test_discarded_code_and_programs_of_no_unit_have_no_ranges(tmp_path: Path) -
 # --- line records ---
 
 
+@pytest.mark.oracle
 @pytest.mark.parametrize("name", ["dwarf2", "dwarf5", "sections", "aarch64-dwarf5", "s390x-macinfo"])
 def test_line_records_are_what_addr2line_finds(name: str, debug_folder: Path, tmp_path: Path) -> None:
     _, program = built(debug_folder, BY_NAME[name])

@@ -141,7 +141,7 @@ def terminates(*command: str | Path) -> bool:
 
 def _folder(folder: Path, name: str) -> Path:
     work = folder / "".join(letter if letter.isalnum() else "_" for letter in name)
-    work.mkdir()
+    work.mkdir(exist_ok=True)  # left by a test that a missing program ended
     return work
 
 
