@@ -48,32 +48,17 @@ _NO_ROW = -1
 _OTHER_SIZE = 4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StackWinTable:
-    """The `table`; the `refused` records; and those, `assuming`, whose rows hold only if the called function has no
-    parameters on the stack (each with WIN_CALLEE)."""
-
-    table: UnwindTable
-    refused: RefusedRecords
-    assuming: RefusedRecords
-
-
 def from_stack_win(
-    text: bytes | str, load_address: int = 0, next_parameter_size: int | None = 0
+    text: bytes | str, load_address: int = 0, next_parameter_size: int | None = None
 ) -> tuple[UnwindTable, RefusedRecords]:
     """The table of x86 from the STACK WIN records of a text, which may be a whole symbol file, and what it lacks.
 
     Addresses are relative to `load_address`. The return address and the CFA of a record without a program, and of one
-    that uses `.raSearchStart`, are above the parameters of the called function: the rows hold for
-    `next_parameter_size` bytes of them (0: also in the innermost frame); None refuses these records. A register that
-    the program does not store has no rule. Raises ParseError, whose record names the line.
+    that uses `.raSearchStart`, are above the parameters of the called function, whose size no row knows: these records
+    are refused, unless `next_parameter_size` gives the bytes for which the rows then hold (0: the innermost frame). A
+    register that the program does not store has no rule. Raises ParseError, whose record names the line.
     """
-    found = read_stack_win(bytes_from(text) if isinstance(text, str) else text, load_address, next_parameter_size)
-    return found.table, found.refused
-
-
-def read_stack_win(data: bytes, load_address: int = 0, next_parameter_size: int | None = 0) -> StackWinTable:
-    """As `from_stack_win`, with the records whose rows depend on `next_parameter_size`."""
+    data = bytes_from(text) if isinstance(text, str) else text
     lines = _lines(data)
     content, first = number_distinct(intern(*lines.rest)[0].astype(np.int64), *lines.values[:, _DECIDING].T)
     translated = _Translated()
@@ -86,34 +71,25 @@ def read_stack_win(data: bytes, load_address: int = 0, next_parameter_size: int 
     segments = _segments(lines)
     row = np.array(translated.row, np.int64)[content]
     reason = np.array(translated.reason, np.uint8)[content]
-    depends = np.array(translated.depends, np.bool_)[content]
     table = _table(segments, row, translated.rows, load_address)
-
-    def records(which: NDArray[np.bool_], why: NDArray[np.uint8]) -> RefusedRecords:
-        """The segments of these records."""
-        here = segments.select(which[segments.owner])
-        one = here.owner
-        start, end = (column + np.uint64(load_address) for column in (here.start, here.end))
-        return RefusedRecords(lines.number[one], start, end, why[one])
-
+    # The PCs of a refused record: those where it is used. One of an unknown type is used nowhere.
+    without = segments.select((row == _NO_ROW)[segments.owner])
+    start, end = (column + np.uint64(load_address) for column in (without.start, without.end))
+    refused = RefusedRecords(lines.number[without.owner], start, end, reason[without.owner])
     ignored = np.flatnonzero(reason == Reason.WIN_TYPE)
     start = lines.address[ignored] + np.uint64(load_address)
-    refused = records(row == _NO_ROW, reason)
     skipped = RefusedRecords(lines.number[ignored], start, start + lines.size[ignored], reason[ignored])
-    assuming = records(depends & (row != _NO_ROW), np.full(len(row), Reason.WIN_CALLEE, np.uint8))
-    return StackWinTable(table, RefusedRecords.concatenate([refused, skipped]), assuming)
+    return table, RefusedRecords.concatenate([refused, skipped])
 
 
 @dataclass(slots=True)
 class _Translated:
-    """Distinct contents of records: the index of the row of each in `rows`, or _NO_ROW; the `Reason`, 0 for a row; and
-    whether it `depends` on the parameters of the called function.
-    """
+    """Distinct contents of records: the index of the row of each in `rows`, or _NO_ROW; and the `Reason`, 0 for a
+    row."""
 
     rows: list[Row] = field(default_factory=list)
     row: list[int] = field(default_factory=list)
     reason: list[int] = field(default_factory=list)
-    depends: list[bool] = field(default_factory=list)
     numbers: dict[Row, int] = field(default_factory=dict)
     by_rules: dict[tuple[tuple[str, str], ...], Row | Reason] = field(default_factory=dict)
 
@@ -121,10 +97,9 @@ class _Translated:
         """Translate one more content."""
         size = next_parameter_size or 0
         found = self._row_of(record, size)
-        depends = isinstance(found, Row) and uses_callee(record) and found != self._row_of(record, size + _OTHER_SIZE)
-        if depends and next_parameter_size is None:
+        is_open = next_parameter_size is None and uses_callee(record)
+        if is_open and isinstance(found, Row) and found != self._row_of(record, _OTHER_SIZE):
             found = Reason.WIN_CALLEE
-        self.depends.append(depends)
         if isinstance(found, Row):
             if found not in self.numbers:
                 self.numbers[found] = len(self.rows)

@@ -12,7 +12,7 @@ from ..refusals import RefusedRecords
 from ..table.cut import overlay
 from ..table.model import UnwindTable
 from .stack_cfi.read import from_stack_cfi
-from .stack_win_read import ARCHITECTURE, PREFIX, read_stack_win
+from .stack_win_read import ARCHITECTURE, PREFIX, from_stack_win
 
 if TYPE_CHECKING:
     from ..arch.table import Architecture
@@ -20,19 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SymbolFrames:
-    """The `table` of a symbol file; the STACK WIN records `refused`; and those whose rows hold only if the called
-    function has no parameters on the stack, `assuming`."""
+    """The `table` of a symbol file, and the STACK WIN records `refused`."""
 
     table: UnwindTable
     refused: RefusedRecords
-    assuming: RefusedRecords
 
 
 def read_symbols(data: bytes, architecture: Architecture, load_address: int = 0) -> SymbolFrames:
     """The frames of a symbol file, or of the part of one that is about unwinding. Raises as `from_stack_cfi`."""
     rules = from_stack_cfi(data, architecture.name, load_address)
     if architecture is not ARCHITECTURE or not (data.startswith(PREFIX) or b"\n" + PREFIX in data):
-        return SymbolFrames(rules, RefusedRecords.defaults(0), RefusedRecords.defaults(0))
-    programs = read_stack_win(data, load_address)
-    table = overlay(programs.table, rules) if len(rules) else programs.table
-    return SymbolFrames(table, programs.refused, programs.assuming)
+        return SymbolFrames(rules, RefusedRecords.defaults(0))
+    table, refused = from_stack_win(data, load_address)
+    return SymbolFrames(overlay(table, rules) if len(rules) else table, refused)

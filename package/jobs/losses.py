@@ -8,13 +8,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ..schemas.section import ParseError, Section
 from ..schemas.sframe import SFRAME_F
 
 if TYPE_CHECKING:
-    from ..converters.breakpad.symbols import SymbolFrames
     from ..converters.elf.image import ElfImage
 
 
@@ -42,14 +39,3 @@ def losses_of_replaced(image: ElfImage, frame_pointer: bool) -> tuple[str, ...]:
         with suppress(ParseError):
             found += losses_of_sframe(image.contents(header), frame_pointer)
     return tuple(found)
-
-
-def losses_of_symbols(frames: SymbolFrames) -> tuple[str, ...]:
-    """What the rows of a symbol file assume."""
-    records = len(np.unique(frames.assuming.line))
-    if not records:
-        return ()
-    return (
-        f"the rows of STACK WIN records ({records}) that need the parameter size of the called function hold only if it"
-        " has none on the stack",
-    )

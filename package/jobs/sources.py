@@ -16,7 +16,6 @@ from ..converters.refusals import RefusedRecords
 from ..converters.sframe.section import section_version
 from ..converters.table.model import UnwindTable
 from ..schemas.section import BuildError, Section
-from .losses import losses_of_symbols
 
 # Section names without the dot, symbol files, and all call frame information of an ELF file.
 SOURCES = (*TABLE_KINDS, ALL)
@@ -86,7 +85,7 @@ def _of_symbols(image: ElfImage, section: Section) -> Source:
 
     symbols = read_symbols(bytes(image.data), image.architecture, image.load_address)
     sizes = {section.name: stack_size(image.data)}
-    return Source(section, symbols.table, sizes, refused=symbols.refused, warnings=losses_of_symbols(symbols))
+    return Source(section, symbols.table, sizes, refused=symbols.refused)
 
 
 def refuse_objects(source: Source) -> None:

@@ -26,7 +26,6 @@ from unwindkit import (
     stack_win_at,
     to_stack_cfi,
 )
-from unwindkit.converters.breakpad.stack_win_read import read_stack_win
 from unwindkit.converters.breakpad.stack_win_rules import MAX_WORDS, win_rules
 from unwindkit.converters.dwarf.expressions import ReadMemory
 from unwindkit.converters.rules import CfaKind, RuleKind
@@ -135,7 +134,7 @@ def test_text_of_a_symbol_file_becomes_a_table() -> None:
         "STACK WIN 4 18db  15 0 0 8 4 8 0 1 $T0 .raSearch = $eip $T0 ^ = $esp $T0 4 + =\r\n"
         "STACK WIN 4 2000 8 0 0 0 0 0 0 1 $T0 $ebp = $eip $T0 4 + ^ = $ebp $T0 ^ = $esp $T0 8 + =\n"
     )
-    table = whole(*from_stack_win(text, load_address=0x400000))
+    table = whole(*from_stack_win(text, 0x400000, 0))
     assert (table.source, table.architecture, table.load_address) == ("STACK WIN", ARCHITECTURES["x86"], 0x400000)
     assert [(one.start, one.size, len(one.rows)) for one in table] == [(0x4018D5, 0x1C, 3), (0x402000, 8, 1)]
     assert to_stack_cfi(table)[0] == (
@@ -202,13 +201,9 @@ def test_records_that_need_the_called_functions_parameters() -> None:
     lines = [f"STACK WIN 0 {FIELDS} 0 1", f"STACK WIN 0 {FIELDS} 0 0", "STACK WIN 4 {} 1 $eip .raSearch ^ = $esp 1 ="]
     text = "\n".join(f"{line.format(FIELDS)}".replace("1000", f"{index}000") for index, line in enumerate(lines, 1))
     fixed = "\nSTACK WIN 4 5000 8 0 0 0 0 0 0 1 $eip $ebp 4 + ^ = $esp $ebp 8 + = $T0 .raSearch ="
-    found = read_stack_win((text + fixed).encode(), 0x400000)
-    assert len(found.refused) == 0
-    assert (found.assuming.line.tolist(), set(found.assuming.reason.tolist())) == ([1, 2, 3], {Reason.WIN_CALLEE})
-    assert found.assuming.start.tolist() == [0x401000, 0x402000, 0x403000]
-    assert len(read_stack_win((text + fixed).encode(), next_parameter_size=None).assuming) == 0
-    table, refused = from_stack_win(text + fixed, next_parameter_size=None)
-    assert [one.start for one in table] == [0x5000]
+    table, refused = from_stack_win(text + fixed, 0x400000)
+    assert [one.start for one in table] == [0x405000]
+    assert refused.start.tolist() == [0x401000, 0x402000, 0x403000]
     assert (refused.line.tolist(), set(refused.reason.tolist())) == ([1, 2, 3], {Reason.WIN_CALLEE})
     (first, *_) = whole(*from_stack_win(text + fixed, next_parameter_size=8))
     assert first.rows[0].cfa.value == 0x10 + 8 + 8 + 4
@@ -216,11 +211,14 @@ def test_records_that_need_the_called_functions_parameters() -> None:
 
 def test_records_that_only_touch_are_two_functions() -> None:
     lines = (f"STACK WIN 0 {start} 10 0 0 0 0 0 0 0 0" for start in ("1000", "1010"))
-    assert [(one.start, one.size) for one in whole(*from_stack_win("\n".join(lines)))] == [(0x1000, 16), (0x1010, 16)]
+    assert [(one.start, one.size) for one in whole(*from_stack_win("\n".join(lines), 0, 0))] == [
+        (0x1000, 16),
+        (0x1010, 16),
+    ]
 
 
 def test_equal_last_fields_can_be_a_flag_and_a_program() -> None:
-    table, refused = from_stack_win("STACK WIN 0 1000 8 0 0 0 0 0 0 0 1\nSTACK WIN 0 2000 8 0 0 0 0 0 0 1 1\n")
+    table, refused = from_stack_win("STACK WIN 0 1000 8 0 0 0 0 0 0 0 1\nSTACK WIN 0 2000 8 0 0 0 0 0 0 1 1\n", 0, 0)
     assert [one.start for one in table] == [0x1000]
     assert (refused.line.tolist(), refused.reason.tolist()) == ([2], [Reason.WIN_PROGRAM])
 
@@ -347,7 +345,7 @@ def test_the_row_at_a_pc_is_that_of_the_record_that_is_used() -> None:
         ]
         records += [replace(source.choice(records), type=source.choice((1, 2, 3)))]
         source.shuffle(records)
-        table, refused = from_stack_win(b"".join(map(build_record, records)))
+        table, refused = from_stack_win(b"".join(map(build_record, records)), 0, 0)
         registers = {name: source.getrandbits(32) for name in REGISTERS}
         for address in range(0xFFE, 0x1060):
             record, row = stack_win_at(records, address), row_at(table, address)
@@ -378,7 +376,7 @@ def test_many_records_take_time_in_proportion() -> None:
         f"STACK WIN 4 {one:x} {2 * (count - one):x} 0 0 0 0 {one:x} 0 1 $eip .raSearch ^ = $esp .raSearch 4 + =\n"
         for one in range(count)
     )
-    table = whole(*from_stack_win("".join(lines)))
+    table = whole(*from_stack_win("".join(lines), 0, 0))
     assert (len(table), len(table.rows)) == (1, 2 * count - 1)
     # The middle record covers two bytes.
     assert table.rows.offset.tolist() == [*range(count), *range(count + 1, 2 * count)]
@@ -445,13 +443,9 @@ def test_stack_win_records_come_before_stack_cfi_records(tmp_path: Path) -> None
     assert (tmp_path / "out").read_bytes() == (
         b"STACK CFI INIT 1000 20 $ebp: .cfa -8 + ^ .cfa: $ebp 8 + .ra: .cfa -4 + ^\n"
         b"STACK CFI INIT 1020 10 .cfa: $esp 4 + .ra: .cfa -4 + ^\n"
-        b"STACK CFI INIT 1100 8 .cfa: $esp 16 + .ra: .cfa -4 + ^\n"
     )
-    assert (report.functions, report.refused) == (3, {"WIN_PROGRAM": RefusedCount(1, 8)})
-    assert report.warnings == (
-        "the rows of STACK WIN records (1) that need the parameter size of the called function hold only if it has none"
-        " on the stack",
-    )
+    refused = {"WIN_CALLEE": RefusedCount(1, 8), "WIN_PROGRAM": RefusedCount(1, 8)}
+    assert (report.functions, report.refused, report.warnings) == (2, refused, ())
     # Other architectures have none.
     (tmp_path / "a.sym").write_text(WHOLE.replace("$esp", "$rsp").replace("x86", "x86_64"))
     report = convert(tmp_path / "a.sym", tmp_path / "out", "breakpad", source="breakpad")
@@ -481,7 +475,7 @@ def test_minidump_stackwalk_finds_the_same_caller_with_both_texts(name: str, tmp
     registers = {"eip": MODULE.base + 0x1008, "esp": STACK, "ebp": STACK + 80, "ebx": 1, "esi": 2, "edi": 3}
     state = State(registers, STACK, b"".join(word.to_bytes(4, "little") for word in words), (MODULE,))
     programs = f"STACK WIN {WALKED[name]}\n{END}\n"
-    table = whole(*from_stack_win(programs))
+    table = whole(*from_stack_win(programs, 0, 0))
     rules_text = to_stack_cfi(table)[0].decode()
     ours, theirs = (
         walk("x86", state, store(tmp_path / folder, [HEADING + text]))
