@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ...schemas.breakpad import CFA_NAME, RA_NAME, StackWin
-from ...schemas.postfix import LOAD
+from ...schemas.breakpad_values import LOAD
 from ...schemas.section import ParseError
 from ..refusals import Reason
 from .postfix.evaluate import OPERATORS

@@ -17,8 +17,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from .. import breakpad
 from ..breakpad import CFA_NAME, RA_NAME, UNDEFINED
-from ..breakpad_values import MODULE_ARCHITECTURES, OPERATING_SYSTEMS, FrameType
-from ..postfix import ASSIGN, BINARY_OPERATORS, LOAD
+from ..breakpad_values import ASSIGN, BINARY_OPERATORS, LOAD, MODULE_ARCHITECTURES, OPERATING_SYSTEMS, FrameType
 from ..text_records import (
     NUMBER_LIMIT,
     Either,

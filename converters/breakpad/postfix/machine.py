@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ....schemas.postfix import ASSIGN, BINARY_OPERATORS, LOAD, postfix_words
+from ....schemas.breakpad_values import ASSIGN, BINARY_OPERATORS, LOAD, postfix_words
 from ....schemas.section import ParseError
 
 V = TypeVar("V")
