@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from ..support.judges.referee import Kind
 from ..support.programs import compiled
 from ..support.programs.compiled_sources import EXPECTED_OUTPUT
 from ..support.texts.readelf_text import frame_rows, sframe_rows
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -43,16 +47,28 @@ def test_absent_oracles_skip_a_test_or_fail_it_where_they_are_required(
         oracles.pytest_runtest_setup(request.node)
 
 
+NO_FILES = """
+import pytest
+
+@pytest.mark.parametrize("path", [])
+def test_files(path):
+    pass
+"""
+
+
+@pytest.mark.parametrize(("required", "outcome"), [("0", "1 skipped"), ("1", "1 error")])
 def test_parameters_of_files_that_are_not_here_fail_where_oracles_are_required(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    required: str, outcome: str, tmp_path: Path
 ) -> None:
-    request.node.add_marker(pytest.mark.skip(reason="got empty parameter set for (path)"))
-    monkeypatch.delenv("UNWINDKIT_REQUIRE_ORACLES", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="no file for test_parameters_of_files"):
-        oracles.pytest_runtest_setup(request.node)
-    monkeypatch.setenv("UNWINDKIT_REQUIRE_ORACLES", "1")
-    with pytest.raises(pytest.fail.Exception, match="oracles are required: no file for test_parameters_of_files"):
-        oracles.pytest_runtest_setup(request.node)
+    """pytest itself skips a test whose parameters are an empty list."""
+    (tmp_path / "test_files.py").write_text(NO_FILES)
+    (tmp_path / "conftest.py").write_text("from roundtrip_tests.support.oracles import pytest_runtest_setup\n")
+    options = ("-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", tmp_path)
+    command = [sys.executable, "-m", "pytest", *options, tmp_path]
+    environment = os.environ | {"UNWINDKIT_REQUIRE_ORACLES": required, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert f"{outcome} in" in done.stdout
+    assert ("oracles are required: no file for test_files" in done.stdout) == (required == "1")
 
 
 @pytest.mark.oracle
