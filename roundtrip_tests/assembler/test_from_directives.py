@@ -146,6 +146,38 @@ def test_an_assembler_reads_the_same(name: str, tmp_path: Path) -> None:
     assert len(back) == 4
 
 
+ITEMS = ("byte", "2byte", "short", "hword", "4byte", "long", "int", "8byte", "quad", "octa")
+# Other names of registers, in ascending order of the registers.
+ALIASES = {
+    "aarch64": "w19 fp x30",
+    "arm": "r4 fp sp lr",
+    "loongarch64": "ra $sp $fp $s0",
+    "mips": "$s0 $sp $fp $ra",
+    "ppc64": "r1 r31 lr",
+    "riscv64": "x1 sp fp s1 ft0",
+    "s390x": "%r6 r15 %f0",
+    "sparc64": "%g1 %sp %l0 %fp %f0",
+    "x86": "ebx %esp ebp",
+    "x86_64": "rbx rbp %rsp r15 xmm0",
+}
+
+
+@pytest.mark.oracle(*SUITES)
+@pytest.mark.parametrize("name", ALIASES)
+def test_items_and_names_of_registers_are_the_assemblers(name: str, tmp_path: Path) -> None:
+    target = TARGETS[name]
+    lines = [f" .{item} 0, 0\n .cfi_undefined {register}\n" for item in ITEMS for register in ALIASES[name].split()]
+    # Locations of some architectures are multiples of four bytes.
+    text = " .text\n .cfi_startproc\n" + " .p2align 2\n".join(lines) + " .cfi_endproc\n"
+    source, made = tmp_path / "text.s", tmp_path / "text.o"
+    source.write_text(text.replace(" .cfi_undefined", " .p2align 2\n .cfi_undefined"))
+    options = [*target.options, "-mno-relax"] if name in ("riscv64", "loongarch64") else target.options
+    run_oracle(target.program, *options, source, "-o", made, suite=target.suite)
+    expected = read_elf(made)
+    back = from_directives(source.read_bytes(), name, byte_order=expected.byte_order)
+    assert [(one.size, one.rows) for one in back] == [(one.size, one.rows) for one in expected]
+
+
 @given(data=st.data())
 @fewer(20)
 @pytest.mark.parametrize("name", NAMES)
