@@ -326,7 +326,7 @@ def _refuse_unusual(section: Section, header: EhFrameHdrColumns) -> None:
     for name in ("eh_frame_ptr_enc", "fde_count_enc", "table_enc"):
         encoding = getattr(header, name)
         is_odd = not is_known(encoding) or encoding & APPLICATION_MASK == DW_EH_PE.aligned
-        if name == "table_enc":
+        if name == "table_enc" and not is_odd:
             is_pcrel = encoding & APPLICATION_MASK == DW_EH_PE.pcrel
             is_odd |= bool(encoding & DW_EH_PE.indirect) or (is_pcrel and FORMAT_SIZES[value_format(encoding)] is None)
         if is_odd and encoding != DW_EH_PE.omit:

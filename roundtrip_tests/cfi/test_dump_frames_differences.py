@@ -196,6 +196,8 @@ def test_indirect_header(tmp_path: Path) -> None:
     ours, theirs = header_texts(tmp_path / "file", 0x9B, 0x3B)
     assert "Start of frame section:  0x44 (offset: 0x10048)\n" in ours
     assert "Start of frame section:  0x44\n" in theirs
+    for text in (ours, theirs):
+        assert "  Pointer Encoding Format: 0x9b (sdata4, <unknown application method>)\n" in text
 
 
 def test_header_of_addresses(tmp_path: Path) -> None:

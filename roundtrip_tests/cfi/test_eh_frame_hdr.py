@@ -13,14 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import FormatError, info
+from unwindkit.converters.arch.table import ARCHITECTURES
+from unwindkit.converters.cfi.dump.eh_frame_hdr import eh_frame_hdr_text
 from unwindkit.converters.cfi.eh_frame_hdr import HdrFindings, HdrProblem, check_eh_frame_hdr
+from unwindkit.converters.table.model import Function, table_of
 from unwindkit.schemas import engine, strategies
 from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import ByteOrder, ParseError, Section
 
 from ..support.commands import unwindkit
-from ..support.handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets, place, table_of_bytes
+from ..support.handmade import NO_CFA, PLAIN_CIE, X86_64_START, Fde, eh_frame, octets, place, row, table_of_bytes
 from ..support.programs.objects import PROGRAM, SUITES, TARGETS, assembled, linked
 from ..support.real_files import REAL_FILES
 from ..support.tiny_elf import CODE, Content, patched, tiny_elf
@@ -31,6 +34,8 @@ FRAMES = eh_frame(f"{PLAIN_CIE} {X86_64_START} 0000", Fde(0x1000, 0x40), Fde(0x2
 FDES = (FRAME + 20, FRAME + 20 + 24)
 RIGHT = ((0x1000, FDES[0]), (0x2000, FDES[1]))
 OMIT = int(DW_EH_PE.omit)
+P = HdrProblem
+NO_RULES = row(0, NO_CFA)
 DATAREL_SDATA4 = DW_EH_PE.datarel | DW_EH_PE.sdata4
 
 
@@ -73,6 +78,29 @@ def test_addresses_wrap_around_the_largest() -> None:
     assert found(check_eh_frame_hdr(Section.of(".eh_frame_hdr", data, address), tables)) == []
 
 
+def checked_32(data: bytes, address: int, *functions: Function) -> HdrFindings:
+    """As `checked`, for a 32-bit file with these functions, whose FDEs are at `origin` in the `.eh_frame`."""
+    frame = Section.of(".eh_frame", b"", FRAME, address_size=4)
+    hdr = Section.of(".eh_frame_hdr", data, address, address_size=4)
+    return check_eh_frame_hdr(hdr, [(frame, table_of(ARCHITECTURES["x86"], functions))])
+
+
+TWO_32 = (Function(0x1000, 0x40, (NO_RULES,), origin=0x14), Function(0x2000, 0x10, (NO_RULES,), origin=0x2C))
+
+
+def test_addresses_of_32_bit_files_wrap_around_theirs() -> None:
+    # At 2**32 - 8: eh_frame_ptr counts from 2**32 - 4, the rows from 2**32 - 8.
+    data = octets("01 1b 03 3b 04500000 02000000  08100000 1c500000  08200000 34500000")
+    assert found(checked_32(data, (1 << 32) - 8, *TWO_32)) == []
+
+
+def test_absolute_addresses_of_32_bit_files_have_4_bytes() -> None:
+    data = octets("01 ff 03 00 02000000  00100000 14500000  00200000 2c500000")
+    assert found(checked_32(data, HDR, *TWO_32)) == []
+    # One byte less: the second row is missing.
+    assert found(checked_32(data[:-1], HDR, *TWO_32)) == [(P.CUT, 1, -1, 0), (P.NO_ROW, -1, 1, 0x2000)]
+
+
 FIXED = {DW_EH_PE.absptr: "q", DW_EH_PE.udata2: "H", DW_EH_PE.udata4: "I", DW_EH_PE.udata8: "Q"} | {
     DW_EH_PE.signed: "q",
     DW_EH_PE.sdata2: "h",
@@ -110,6 +138,14 @@ def test_table_of_leb128_numbers() -> None:
     assert found(checked(octets(f"01 ff 09 09 02 {signed}"))) == []
 
 
+def test_table_of_the_shortest_numbers() -> None:
+    """Two ULEB128 numbers of one byte end the section: a function at 0x10, its FDE at 0x14."""
+    frame = Section.of(".eh_frame", b"", 0)
+    table = table_of(ARCHITECTURES["x86_64"], [Function(0x10, 4, (NO_RULES,), origin=0x14)])
+    section = Section.of(".eh_frame_hdr", octets("01 ff 01 01 01  10 14"), HDR)
+    assert found(check_eh_frame_hdr(section, [(frame, table)])) == []
+
+
 @pytest.mark.parametrize(
     "data", ["01 ff ff ff", "01 1b ff ff fc0f0000", "01 1b 03 ff fc0f0000 ffffffff", "01 1b ff 3b fc0f0000"]
 )
@@ -118,7 +154,6 @@ def test_omitted_table_promises_nothing(data: str) -> None:
     assert (len(findings), findings.rows) == (0, None)
 
 
-P = HdrProblem
 LIES = [
     (
         usual(RIGHT, pointer=FRAME + 4),
@@ -150,6 +185,18 @@ LIES = [
         ("4,294,967,293 rows are missing: the section is too small",),
     ),
     (usual(RIGHT, 1), [(P.NO_ROW, -1, 1, 0x2000)], ("1 FDE has no row: 0x2000",)),
+    # udata8: a count of 2**64 - 1
+    (
+        octets("01 1b 04 3b fc0f0000 ffffffffffffffff") + usual(RIGHT)[12:],
+        [(P.CUT, 2, -1, 0)],
+        ("18,446,744,073,709,551,613 rows are missing: the section is too small",),
+    ),
+    # sdata4: a count of -1 promises no row
+    (
+        octets("01 1b 0b 3b fc0f0000 ffffffff") + usual(RIGHT)[12:],
+        [(P.NO_ROW, -1, 0, 0x1000), (P.NO_ROW, -1, 1, 0x2000)],
+        ("2 FDEs have no row: 0x1000 first",),
+    ),
     (usual(RIGHT)[:-1], [(P.CUT, 1, -1, 0), (P.NO_ROW, -1, 1, 0x2000)], None),
 ]
 
@@ -173,6 +220,23 @@ def test_fdes_of_one_start_need_one_row() -> None:
     frames = eh_frame(f"{PLAIN_CIE} {X86_64_START} 0000", Fde(0x1000, 0x40), Fde(0x1000, 0x10))
     for fde in FDES:
         assert found(checked(usual([(0x1000, fde)]), frames)) == []
+    # Each may have one: equal starts are in order.
+    assert found(checked(usual([(0x1000, fde) for fde in FDES]), frames)) == []
+
+
+def test_an_fde_without_bytes_needs_no_row() -> None:
+    frames = eh_frame(f"{PLAIN_CIE} {X86_64_START} 0000", Fde(0x1000, 0x40), Fde(0x2000, 0))
+    assert found(checked(usual(RIGHT[:1]), frames)) == []
+    assert found(checked(usual(RIGHT), frames)) == []
+
+
+def test_eh_frame_ptr_may_name_any_eh_frame_of_the_file() -> None:
+    section = Section.of(".eh_frame_hdr", usual(RIGHT), HDR)
+    empty = Section.of(".eh_frame", b"", 0x7000), table_of(ARCHITECTURES["x86_64"], [])
+    full = Section.of(".eh_frame", FRAMES, FRAME), table_of_bytes(FRAMES, address=FRAME)
+    for frames in ((empty, full), (full, empty)):
+        assert found(check_eh_frame_hdr(section, frames)) == []
+    assert found(check_eh_frame_hdr(section, [empty]))[0] == (P.WRONG_EH_FRAME, -1, -1, FRAME)
 
 
 @pytest.mark.parametrize(
@@ -182,8 +246,6 @@ def test_fdes_of_one_start_need_one_row() -> None:
         ("01 1b 03 3b 000000", "EhFrameHdrHead.eh_frame_ptr"),
         ("01 0d 03 3b 00000000", "EhFrameHdrHead.eh_frame_ptr"),
         ("01 1b 03 3b 00000000 0000", "EhFrameHdrHead.fde_count"),
-        ("01 1b 03 6b 00000000 00000000", "table_enc"),
-        ("01 1b 03 bb 00000000 00000000", "table_enc"),
         ("01 1b 03 01 00000000 02000000 80", "EhFrameHdr.table"),
     ],
 )
@@ -191,6 +253,27 @@ def test_header_that_cannot_be_read(data: str, record: str) -> None:
     with pytest.raises(ParseError) as caught:
         checked(octets(data))
     assert (caught.value.section, caught.value.record) == (".eh_frame_hdr", record)
+
+
+@pytest.mark.parametrize(
+    ("encodings", "offset", "record"),
+    [
+        ("51 03 3b", 1, "eh_frame_ptr_enc"),  # DW_EH_PE_aligned
+        ("6b 03 3b", 1, "eh_frame_ptr_enc"),  # unknown application
+        ("1b 53 3b", 2, "fde_count_enc"),
+        ("1b 03 5b", 3, "table_enc"),
+        ("1b 03 6b", 3, "table_enc"),
+        ("1b 03 bb", 3, "table_enc"),  # DW_EH_PE_indirect
+        ("1b 03 11", 3, "table_enc"),  # pcrel, uleb128
+        ("1b 03 19", 3, "table_enc"),  # pcrel, sleb128
+        ("1b 03 1d", 3, "table_enc"),  # pcrel, unknown format
+    ],
+)
+def test_encodings_that_no_search_can_use(encodings: str, offset: int, record: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        checked(octets(f"01 {encodings} 00000000 00000000"))
+    assert place(caught.value) == (".eh_frame_hdr", offset, record)
+    assert caught.value.reason == f"0x{encodings.split()[offset - 1]} is not an encoding for this field"
 
 
 @given(header=strategies.eh_frame_hdrs(), spoilt=st.tuples(st.integers(0, 40), st.integers(0, 255)))
@@ -205,6 +288,18 @@ def test_any_header_is_checked_or_refused(header: object, spoilt: tuple[int, int
         assert error.reason
     else:
         assert len(findings.sentences()) <= len(HdrProblem)
+
+
+def test_text_of_a_long_table_has_every_row() -> None:
+    """The text is made in pieces of 32,768 rows."""
+    count = (1 << 15) + 2
+    rows = b"".join(struct.pack("<ii", 16 * index, 0x1000) for index in range(1, count + 1))
+    data = struct.pack("<BBBBiI", 1, 0x1B, 0x03, 0x3B, FRAME - (HDR + 4), count) + rows
+    text = b"".join(eh_frame_hdr_text(Section.of(".eh_frame_hdr", data, HDR))).decode()
+    lines = [line for line in text.splitlines() if "fde=[" in line]
+    # The stored value, and the address: the table is relative to the section.
+    starts = range(16, 16 * count + 1, 16)
+    assert lines == [f"  {start:#x} (offset: {HDR + start:#x}) -> 0x1000 fde=[     0]" for start in starts]
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

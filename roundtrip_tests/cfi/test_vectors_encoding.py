@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from unwindkit import BuildError, ParseError, Reason, Row, UnwindTable, to_debug_frame, to_eh_frame, to_eh_frame_hdr
 from unwindkit.converters.arch.table import ARCHITECTURES
+from unwindkit.converters.cfi.eh_frame_hdr import FdeAddresses, build_eh_frame_hdr, eh_frame_hdr_size
+from unwindkit.converters.cfi.read import from_eh_frame
 from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.table.distinct import row_contents
 from unwindkit.converters.table.model import CfaRule, Function, FunctionFlag, RegisterRule, table_of
@@ -19,7 +22,7 @@ from unwindkit.schemas.cfi_sections import parse_section
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import Section
 
-from ..support.handmade import NO_CFA, at, octets, on, only, row, sp, table_of_bytes
+from ..support.handmade import NO_CFA, at, octets, on, only, place, row, sp, table_of_bytes
 
 RA = at(16, -8)
 START = row(0, sp(8), RA)
@@ -318,6 +321,8 @@ def test_header_names_the_largest_function_of_a_start() -> None:
         for start, size in ((0x1000, 8), (0x1000, 0x20), (0x1000, 0x10), (0x1010, 0), (0x1000, 0x20))
     ]
     data, _ = to_eh_frame(table_of(ARCHITECTURES["x86_64"], functions), 0x2000)
+    # A header of 12 bytes and one row of 8.
+    assert eh_frame_hdr_size(FdeAddresses.of_functions(from_eh_frame(data, 0x2000, "x86_64").functions)) == 20
     # A CIE of 24 bytes, FDEs of 20: the second FDE, the first of the largest ones, is at 0x2000 + 24 + 20.
     assert to_eh_frame_hdr(data, 0x2000, 0x5000, "x86_64").hex(" ") == octets("""
         01 1b 03 3b
@@ -335,6 +340,53 @@ def test_distances_from_a_header_wrap_around_the_largest_address(architecture: s
     assert to_eh_frame_hdr(data, 0x2000, (1 << bits) - 8, architecture) == octets(
         f"01 1b 03 3b 04200000 01000000 08100000 {(fde + 8).to_bytes(4, 'little').hex()}"
     )
+
+
+FAR = 1 << 31
+
+
+def header_of(start: int, offset: int, eh_frame: int) -> bytes:
+    """The `.eh_frame_hdr` at 2**40 for one FDE, at a section offset."""
+    fdes = FdeAddresses(np.array([offset], np.int64), np.array([start], np.uint64), np.array([16], np.uint64))
+    return build_eh_frame_hdr(fdes, "little", 8, eh_frame, 1 << 40)
+
+
+@pytest.mark.parametrize(
+    ("start", "offset", "eh_frame", "values"),
+    [
+        # eh_frame_ptr is relative to its own place, 4 bytes after the start of the header.
+        ((1 << 40) - FAR, 0x18, 1 << 40, "fcffffff 01000000 00000080 18000000"),
+        ((1 << 40) + FAR - 1, 0x18, 1 << 40, "fcffffff 01000000 ffffff7f 18000000"),
+        (1 << 40, FAR - 1, 1 << 40, "fcffffff 01000000 00000000 ffffff7f"),
+        (1 << 40, 0x18, (1 << 40) + 4 - FAR, "00000080 01000000 00000000 1c000080"),
+    ],
+)
+def test_header_as_far_as_its_fields_reach(start: int, offset: int, eh_frame: int, values: str) -> None:
+    assert header_of(start, offset, eh_frame) == octets(f"01 1b 03 3b {values}")
+
+
+@pytest.mark.parametrize(
+    ("start", "offset", "eh_frame", "record", "target"),
+    [
+        ((1 << 40) - FAR - 1, 0x18, 1 << 40, "table[0]", (1 << 40) - FAR - 1),
+        ((1 << 40) + FAR, 0x18, 1 << 40, "table[0]", (1 << 40) + FAR),
+        (1 << 40, FAR, 1 << 40, "table[0]", (1 << 40) + FAR),
+        (1 << 40, 0x18, (1 << 40) + 3 - FAR, "eh_frame_ptr", (1 << 40) + 3 - FAR),
+    ],
+)
+def test_header_one_byte_further_is_refused(start: int, offset: int, eh_frame: int, record: str, target: int) -> None:
+    with pytest.raises(BuildError) as caught:
+        header_of(start, offset, eh_frame)
+    assert place(caught.value) == (".eh_frame_hdr", None, record)
+    assert caught.value.reason == f"{target:#x} is more than 2 GiB from the header at {1 << 40:#x}"
+
+
+def test_header_without_rows_as_far_as_eh_frame_ptr_reaches() -> None:
+    """Only then is eh_frame_ptr further than the FDEs."""
+    fdes = FdeAddresses.empty(0)
+    assert build_eh_frame_hdr(fdes, "little", 8, 0x1000 + 4 + FAR - 1, 0x1000)[4:] == octets("ffffff7f 00000000")
+    with pytest.raises(BuildError, match=r"eh_frame_ptr: 0x80001004 is more than 2 GiB from the header at 0x1000"):
+        build_eh_frame_hdr(fdes, "little", 8, 0x1000 + 4 + FAR, 0x1000)
 
 
 def test_header_of_a_section() -> None:
