@@ -12,6 +12,7 @@ from functools import lru_cache
 from ...schemas.cfi import DW_CFA, INSTRUCTIONS, Instruction, Operand
 from ...schemas.cfi_sections import build_instructions
 from ...schemas.section import ByteOrder
+from ...schemas.text_records import shortened
 from ...schemas.wire import Leb128, sleb, uleb
 from ..arch.registers import register_numbers
 from ..arch.table import Architecture, assembler_of, unwind_registers
@@ -80,8 +81,9 @@ class FunctionInstructions:
                 for register in registers:
                     self._add(_OF_REGISTERS[name], self._register(register))
             case name, arguments:
-                known = f"does not take {len(arguments)} arguments" if name in _NAMES else "is not supported"
-                raise StatementError(f"{name} {known}")
+                if name in _NAMES:
+                    raise StatementError(f"{name} does not take {len(arguments)} arguments")
+                raise StatementError(f"{shortened(name)} is not supported")
 
     def _add(self, opcode: DW_CFA, *operands: int) -> None:
         (self.initial if self._is_initial else self.rest).extend(_encoded(self._byte_order, opcode, operands))
@@ -128,7 +130,7 @@ class FunctionInstructions:
         for one in values:
             byte = number(one)
             if byte is None or not -0x80 <= byte <= 0xFF:
-                raise StatementError(f"{one} is not a byte")
+                raise StatementError(f"{shortened(one)} is not a byte")
             self.rest.append(byte & 0xFF)
 
 
@@ -140,14 +142,14 @@ def register_number(text: str, architecture: Architecture) -> int:
     if found is None:
         found = register_numbers(architecture.machine).get(word.lower())
     if found is None or not 0 <= found <= MAX_REGISTER:
-        raise StatementError(f"{architecture.name} has no register {text}")
+        raise StatementError(f"{architecture.name} has no register {shortened(text)}")
     return found
 
 
 def _integer(text: str) -> int:
     value = number(text)
     if value is None or abs(value) > _MAX_OFFSET:
-        raise StatementError(f"{text} is not an offset")
+        raise StatementError(f"{shortened(text)} is not an offset")
     return value
 
 

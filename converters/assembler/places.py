@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...schemas.section import ParseError
+from ...schemas.text_records import shortened
 from .statements import MAX_SIZE, SOURCE, Kind, Statement, StatementError, Statements, number
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Symbols:
         for index in np.flatnonzero(kinds == Kind.LABEL).tolist():
             name = distinct[self.statements.number[index]].name
             if not name.isdecimal() and self.labels.setdefault(name, index) != index:
-                raise self.statements.error(index, f"{name} is already defined")
+                raise self.statements.error(index, f"{shortened(name)} is already defined")
         for index in np.flatnonzero(kinds == Kind.ASSIGNMENT).tolist():
             statement = distinct[self.statements.number[index]]
             self.expressions[statement.name] = index, statement.arguments[0]
@@ -149,7 +150,7 @@ class Symbols:
             at = term.end()
         left = {section: count for section, count in sections.items() if count}
         if text[at:].strip() or not text.strip() or len(left) > 1 or any(count != 1 for count in left.values()):
-            raise StatementError(f"the value of {text or 'nothing'!r} is not known before assembly")
+            raise StatementError(f"the value of {shortened(text or 'nothing')} is not known before assembly")
         return Value(total, next(iter(left), None), is_known)
 
     def _term(self, text: str, index: int, depth: int) -> Value:
@@ -161,11 +162,11 @@ class Symbols:
         if name in self.labels:
             target = self.labels[name]
             if target >= self.limit:
-                raise StatementError(f"the place of {name}, a later label, is not known yet")
+                raise StatementError(f"the place of {shortened(name)}, a later label, is not known yet")
             return Value(self._place(target), int(self.section[target]))
         if name in self.expressions:
             if not depth:
-                raise StatementError(f"{name} is defined by too many other symbols, or by itself")
+                raise StatementError(f"{shortened(name)} is defined by too many other symbols, or by itself")
             if name not in self.known:
                 self.known[name] = self._sum(self.expressions[name][1], self.expressions[name][0], depth - 1)
             return self.known[name]
@@ -185,7 +186,7 @@ class Symbols:
         here = self._place(index)
         size = self._size(statement, index, here)
         if not 0 <= size <= MAX_SIZE - here:
-            raise StatementError(f"{statement.name} {', '.join(statement.arguments)} takes {size} bytes")
+            raise StatementError(f"{statement.name} {shortened(', '.join(statement.arguments))} takes {size} bytes")
         places, sums = self.added[int(self.section[index])]
         places.append(index)
         sums.append(sums[-1] + size)
@@ -199,14 +200,14 @@ class Symbols:
         value = self.value(arguments[0], index)
         if name == ".org":
             if value.section not in (None, int(self.section[index])) or not value.is_known:
-                raise StatementError(f"{arguments[0]} is not in this section")
+                raise StatementError(f"{shortened(arguments[0])} is not in this section")
             return value.number - here
         if value.section is not None or not value.is_known:
-            raise StatementError(f"the value of {arguments[0]} is not known before assembly")
+            raise StatementError(f"the value of {shortened(arguments[0])} is not known before assembly")
         if name not in (".p2align", ".balign"):
             return value.number
         if not 0 <= value.number < (62 if name == ".p2align" else MAX_SIZE):
-            raise StatementError(f"{arguments[0]} is not an alignment")
+            raise StatementError(f"{shortened(arguments[0])} is not an alignment")
         unit = 1 << value.number if name == ".p2align" else max(value.number, 1)
         most = self.value(arguments[2], index).number if len(arguments) > 2 else unit
         padding = -here % unit

@@ -16,6 +16,7 @@ from ...schemas.cfi import DEBUG_FRAME, Cie, Fde, FdeFormat
 from ...schemas.cfi_sections import build_entry
 from ...schemas.pointers import DW_EH_PE, is_known
 from ...schemas.section import ByteOrder, Section
+from ...schemas.text_records import shortened
 from ...schemas.wire import DwarfFormat, sleb, uleb
 from ..arch.table import Architecture, assembler_of, unwind_registers
 from ..table.distinct import intern, number_distinct
@@ -95,7 +96,7 @@ def _check_measured(places: Places, start: NDArray[np.int64]) -> None:
     is_unknown = statements.kinds() == Kind.UNMEASURED
     for index in np.flatnonzero(is_unknown & np.isin(places.section, places.section[start]))[:1].tolist():
         name = statements.at(index).name
-        raise statements.error(index, f"only an assembler knows the size of {name[:40]!r}: {ADVICE}")
+        raise statements.error(index, f"only an assembler knows the size of {shortened(name)}: {ADVICE}")
 
 
 def _owners(places: Places, start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -209,7 +210,7 @@ class _Properties:
     def _pointer(self, kind: str, encoding_text: str, symbol: list[str], index: int) -> dict[str, int]:
         encoding = number(encoding_text)
         if encoding is None or not 0 <= encoding <= 0xFF or not is_known(encoding):
-            raise StatementError(f"{encoding_text} is not the encoding of a pointer")
+            raise StatementError(f"{shortened(encoding_text)} is not the encoding of a pointer")
         if encoding == DW_EH_PE.omit:
             return {}
         if len(symbol) != 1:
@@ -263,7 +264,7 @@ def _is_simple(statements: Statements, index: int) -> bool:
     """Whether a `.cfi_startproc` sets no rules."""
     arguments = statements.at(index).arguments
     if arguments not in ((), ("simple",)):
-        raise statements.error(index, f".cfi_startproc {', '.join(arguments)} is not supported")
+        raise statements.error(index, f".cfi_startproc {shortened(', '.join(arguments))} is not supported")
     return bool(arguments)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...schemas.section import ParseError
+from ...schemas.text_records import shortened
 from ..arrays import ranges, starts_of
 from ..table.distinct import intern
 
@@ -233,14 +234,14 @@ def _sized(name: str, arguments: tuple[str, ...]) -> Statement:
     if name in _SPACES or name in _PLACES:
         size = number(arguments[0]) if name in _SPACES and arguments else None
         if size is not None and not 0 <= size <= MAX_SIZE:
-            raise StatementError(f"{arguments[0]} is not a number of bytes")
+            raise StatementError(f"{shortened(arguments[0])} is not a number of bytes")
         return Statement(Kind.PLACE, name, arguments) if size is None else Statement(Kind.SIZE, name, (), size)
     if name == ".fill":
         values = [number(one) for one in arguments[:2]]
         if values and None not in values:
             size = (values[0] or 0) * min((values[1] or 0) if len(values) > 1 else 1, 8)
             if not 0 <= size <= MAX_SIZE:
-                raise StatementError(f"{', '.join(arguments)} is not a number of bytes")
+                raise StatementError(f"{shortened(', '.join(arguments))} is not a number of bytes")
             return Statement(Kind.SIZE, name, (), size)
     return Statement(Kind.UNMEASURED, " ".join((name, ", ".join(arguments))).strip())
 
@@ -252,7 +253,7 @@ def _string_size(text: str) -> int:
     """The bytes of a string with escapes; adjacent strings are one."""
     strings = _STRING.findall(text)
     if not strings or _STRING.sub("", text).strip():
-        raise StatementError(f"{text} is not a string")
+        raise StatementError(f"{shortened(text)} is not a string")
     return sum(len(_ESCAPE.sub(b"?", one[1:-1].encode())) for one in strings)
 
 

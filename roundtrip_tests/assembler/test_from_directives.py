@@ -208,19 +208,19 @@ ERRORS = {
     STARTED: (1, "no .cfi_endproc follows"),
     STARTED + STARTED: (2, ".cfi_startproc inside a function"),
     ".cfi_endproc": (1, ".cfi_endproc without .cfi_startproc"),
-    ".cfi_startproc complex\n.cfi_endproc": (1, ".cfi_startproc complex is not supported"),
+    ".cfi_startproc complex\n.cfi_endproc": (1, ".cfi_startproc 'complex' is not supported"),
     ".cfi_def_cfa_offset 8": (1, "outside a function"),
     STARTED + ".data\n.cfi_endproc": (3, "another section"),
     ".popsection": (1, "no .pushsection"),
     ".section": (1, "has no name"),
-    "a:\na:": (2, "a is already defined"),
+    "a:\na:": (2, "'a' is already defined"),
     '.ascii "open': (1, "the string has no end"),
     ".ascii open": (1, "is not a string"),
     ".skip -1": (1, "is not a number of bytes"),
     ".skip\n": (1, "has no argument"),
     ".skip 1 << 3": (1, "is not known before assembly"),
     ".fill 4, -1": (1, "is not a number of bytes"),
-    ".org -4": (1, "takes -4 bytes"),
+    ".org -4": (1, ".org '-4' takes -4 bytes"),
     ".org elsewhere": (1, "not in this section"),
     ".p2align 63": (1, "is not an alignment"),
     ".skip later - earlier\nearlier: .byte 1\nlater:": (1, "a later label, is not known yet"),
@@ -229,11 +229,11 @@ ERRORS = {
     ".set a, 1, 2": (1, "has 3 arguments, not 2"),
     STARTED + ".cfi_offset 1, 4\n.cfi_endproc": (2, "the offset 4 is no multiple of 8"),
     STARTED + ".cfi_offset rsi\n.cfi_endproc": (2, ".cfi_offset does not take 1 arguments"),
-    STARTED + ".cfi_offset r99, 8\n.cfi_endproc": (2, "x86_64 has no register r99"),
-    STARTED + ".cfi_undefined 65536\n.cfi_endproc": (2, "x86_64 has no register 65536"),
-    STARTED + ".cfi_def_cfa_offset a\n.cfi_endproc": (2, "a is not an offset"),
+    STARTED + ".cfi_offset r99, 8\n.cfi_endproc": (2, "x86_64 has no register 'r99'"),
+    STARTED + ".cfi_undefined 65536\n.cfi_endproc": (2, "x86_64 has no register '65536'"),
+    STARTED + ".cfi_def_cfa_offset a\n.cfi_endproc": (2, "'a' is not an offset"),
     STARTED + ".cfi_restore_state\n.cfi_endproc": (2, "no .cfi_remember_state before it"),
-    STARTED + ".cfi_escape 256\n.cfi_endproc": (2, "256 is not a byte"),
+    STARTED + ".cfi_escape 256\n.cfi_endproc": (2, "'256' is not a byte"),
     STARTED + ".cfi_escape 0x0c\n.cfi_endproc": (1, "of this function: the record ends inside a value"),
     STARTED + ".cfi_val_encoded_addr 1, 0, f\n.cfi_endproc": (2, "is not supported"),
     STARTED + ".cfi_return_column 256\n.cfi_endproc": (2, "does not fit one byte"),
@@ -251,6 +251,33 @@ def test_errors_name_their_line(text: str) -> None:
     with pytest.raises(ParseError, match=reason.replace("(", r"\(")) as error:
         from_directives(text, "x86_64")
     assert error.value.record == (f"line {line}" if line else "location counter")
+
+
+LONG = "1" * 4301
+SHOWN = f"'{LONG[:40]}'..."
+QUOTED = {
+    f".skip {LONG}": f"the value of {SHOWN} is not known before assembly",
+    f".ascii {LONG}": f"{SHOWN} is not a string",
+    f".fill 4, -1, {LONG}": f"'4, -1, {LONG[:33]}'... is not a number of bytes",
+    f"a{LONG}:\na{LONG}:": f"'a{LONG[:39]}'... is already defined",
+    f".set a{LONG}, b\n.set b, a{LONG}\n.skip a{LONG}": f"'a{LONG[:39]}'... is defined by too many other symbols",
+    f".skip a{LONG}\na{LONG}:": f"the place of 'a{LONG[:39]}'..., a later label, is not known yet",
+    f"nop {LONG}\n{STARTED}.cfi_endproc": f"only an assembler knows the size of 'nop {LONG[:36]}'...",
+    f"{STARTED}.cfi_def_cfa_offset {LONG}\n.cfi_endproc": f"{SHOWN} is not an offset",
+    f"{STARTED}.cfi_undefined {LONG}\n.cfi_endproc": f"x86_64 has no register {SHOWN}",
+    f"{STARTED}.cfi_escape {LONG}\n.cfi_endproc": f"{SHOWN} is not a byte",
+    f"{STARTED}.cfi_lsda {LONG}, f\n.cfi_endproc": f"{SHOWN} is not the encoding of a pointer",
+    f"{STARTED}.cfi_{LONG} 1\n.cfi_endproc": f"'.cfi_{LONG[:35]}'... is not supported",
+    f".cfi_startproc {LONG}\n.cfi_endproc": f".cfi_startproc {SHOWN} is not supported",
+}
+
+
+@pytest.mark.parametrize("text", QUOTED, ids=lambda text: QUOTED[text][-50:])
+def test_errors_quote_forty_characters(text: str) -> None:
+    with pytest.raises(ParseError) as error:
+        from_directives(text, "x86_64")
+    assert error.value.reason.startswith(QUOTED[text])
+    assert len(str(error.value)) < 200
 
 
 def test_places_of_labels_that_follow_measured_space() -> None:

@@ -228,7 +228,7 @@ INIT = "STACK CFI INIT 1000 20 .cfa: $rsp 8 + .ra: .cfa -8 + ^\n"
         ("STACK CFI INIT 10 20 .cfa: .ra: 0", "line 1: STACK CFI INIT.rules: '.cfa' has no expression"),
         ("STACK CFI INIT 10 20 .cfa: $rsp .cfa: $rsp", "STACK CFI: line 1: a register has two rules"),
         ("STACK CFI INIT 10 20 .cfa: $esp 4 +", "STACK CFI: line 1: .cfa: '\\$esp' is neither a register nor a number"),
-        ("STACK CFI INIT 10 20 x0: .cfa 8 +", "STACK CFI: line 1: x86_64 has no register x0"),
+        ("STACK CFI INIT 10 20 x0: .cfa 8 +", "STACK CFI: line 1: x86_64 has no register 'x0'"),
         ("STACK CFI INIT 10 20 .cfa: .cfa 8 +", "STACK CFI: line 1: .cfa: the rule for the CFA uses the CFA"),
         (
             "STACK CFI INIT 10 20 .cfa: $rsp\u00e9",

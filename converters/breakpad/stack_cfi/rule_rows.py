@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED
+from ....schemas.text_records import shortened
 from ...arch.table import Architecture, assembler_of, unwind_registers
 from ...rules import MAX_OFFSET, CfaKind, RuleKind
 from ...table.model import CfaRule, RegisterRule, Row
@@ -27,7 +28,7 @@ def row_of_rules(
     registers: dict[int, RegisterRule] = {}
     for name, rule in rules.items():
         if name not in numbers and name not in (CFA_NAME, RA_NAME):
-            raise PostfixError(f"{architecture.name} has no register {name}")
+            raise PostfixError(f"{architecture.name} has no register {shortened(name)}")
         try:
             if name == CFA_NAME:
                 cfa = _cfa(rule.split(), numbers, architecture)
