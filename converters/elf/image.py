@@ -120,11 +120,6 @@ class ElfImage:
         """The path of the separate debug file; "" if there is none."""
         return next((part.path for part in self.parts if part.is_whole), "")
 
-    @property
-    def stored_size(self) -> int:
-        """The size in bytes of the file, and of those that parts come from: no content may be larger together."""
-        return len(self.data) + sum(len(part.data) for part in self.parts)
-
     def part_of(self, header: ElfSection) -> Part | None:
         """The part that a section is in; None for one of the file itself."""
         return next((part for part in reversed(self.parts) if header.index >= part.first_section), None)
@@ -236,7 +231,7 @@ def elf_of_mapping(name: str, data: memoryview) -> ElfImage:
     try:
         elf = ELFFile(mapping)
         headers = list(_section_headers(elf, mapping))
-        return ElfImage(
+        image = ElfImage(
             path=name,
             type=elf["e_type"],
             machine=elf["e_machine"],
@@ -248,6 +243,17 @@ def elf_of_mapping(name: str, data: memoryview) -> ElfImage:
         )
     except _HEADER_ERRORS as error:
         raise ParseError("", None, "ELF headers", str(error) or type(error).__name__) from error
+    _refuse_shared_bytes(image)
+    return image
+
+
+def _refuse_shared_bytes(image: ElfImage) -> None:
+    """Raise ParseError if sections are together larger than the file: many headers may name the same bytes, which every
+    reader would read once per header. A section that reaches past the file's end is refused when it is read."""
+    size = len(image.data)
+    stored = (one for one in image.sections if one.type not in ("SHT_NULL", "SHT_NOBITS"))
+    if sum(one.size for one in stored if one.file_offset + one.size <= size) > size:
+        raise ParseError("", None, "section headers", "the sections are together larger than the file")
 
 
 Header = Mapping[str, Any]

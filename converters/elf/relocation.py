@@ -80,9 +80,6 @@ def lay_out(image: ElfImage, at_zero: bool = False) -> LaidOut:
     for one in image.sections:
         if one.type in TABLES:
             tables.setdefault(one.info, []).append(one)
-    if sum(table.size for found in tables.values() for table in found) > len(image.data):
-        # Many headers may name the same bytes.
-        raise ParseError("", None, "section headers", "the relocations are larger than the file")
     return LaidOut(
         image=replace(image, sections=tuple(sections)),
         address=np.array([one.address for one in sections], np.uint64),

@@ -105,8 +105,6 @@ def _read(laid: LaidOut, name: str) -> UnwindTable:
     found = laid.image.named(name)
     if not found:
         raise ParseError(name, None, "", "the file has no such section")
-    if len(found) > 1 and sum(header.size for header in found) > laid.image.stored_size:
-        raise ParseError(name, None, "section headers", f"{len(found)} sections together are larger than the file")
     return concatenate([table_of_section(laid.image, relocate(laid, header)) for header in found])
 
 

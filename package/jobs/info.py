@@ -125,10 +125,6 @@ def _image_info(image: ElfImage, file: str, source: str | None) -> FileInfo:
     headers = [header for name in names for header in image.named(name)]
     if not image.is_elf:
         headers = list(image.sections[1:])
-    readable = (header for header in headers if header.file_offset + header.size <= image.stored_size)
-    if sum(header.size for header in readable if not header.is_nobits) > image.stored_size:
-        # A thousand headers for the same megabyte would be a thousand megabytes to read.
-        raise ParseError("", None, "section headers", "the sections of unwind information are larger than the file")
     # A relocatable file has all sections at 0, and they are listed so; its functions are read with distinct addresses.
     laid = lay_out(image)
     frames: list[tuple[Section, UnwindTable]] = []

@@ -198,8 +198,8 @@ def test_two_sections_that_are_larger_than_the_file(path: Path) -> None:
     for section in (2, 3):
         patched(data, section, sh_offset=0, sh_size=len(data) - 1)
     error = refused(path, data)
-    assert (error.section, error.record) == (".eh_frame", "section headers")
-    assert error.reason == "2 sections together are larger than the file"
+    assert (error.section, error.record) == ("", "section headers")
+    assert error.reason == "the sections are together larger than the file"
 
 
 def test_section_asked_for_by_name(path: Path) -> None:
@@ -311,7 +311,7 @@ def test_headers_that_name_the_same_bytes_a_thousand_times(path: Path) -> None:
     for section in range(2, 32):
         patched(data, section=section, sh_offset=0x180, sh_size=len(data) - 0x180)
     path.write_bytes(data)
-    with pytest.raises(ParseError, match="the sections of unwind information are larger than the file"):
+    with pytest.raises(ParseError, match="the sections are together larger than the file"):
         info(path)
 
 
@@ -320,7 +320,8 @@ def test_many_sections_with_endless_names_are_read_in_time(path: Path) -> None:
     names = Content(".names", b"x" * (1 << 21), flags=0)
     data = tiny_elf(CODE, CFI, names)
     count, table = 20000, struct.unpack_from("<Q", data, 40)[0]
-    header = bytes(data[table + 3 * 64 : table + 4 * 64])
+    header = data[table + 3 * 64 : table + 4 * 64]
+    header[32:40] = bytes(8)  # sh_size
     data += header * (count - 5)
     patched(data, e_shnum=count, e_shstrndx=3)
     path.write_bytes(data)

@@ -208,13 +208,14 @@ def test_large_section_indices_are_one_per_symbol(path: Path, size: int) -> None
 
 COMPACT = "is SHT_CREL, compact relocations, which are not supported"
 FAR = "reaches to 0x10000000018 in a file of 0x415 bytes"
+FAR_SIZE = "reaches to 0x1800000001c0 in a file of 0x415 bytes"
 LARGE = "section headers"
 HEADERS = [
     (RELA_INDEX, {"sh_entsize": 0}, ".rela.eh_frame", "sh_entsize", "0 bytes, expected 24"),
     (RELA_INDEX, {"sh_entsize": 16}, ".rela.eh_frame", "sh_entsize", "16 bytes, expected 24"),
     (RELA_INDEX, {"sh_type": REL}, ".rela.eh_frame", "sh_entsize", "24 bytes, expected 16"),
     (RELA_INDEX, {"sh_size": 25}, ".rela.eh_frame", "sh_size", "25 bytes are not a multiple of 24"),
-    (RELA_INDEX, {"sh_size": 1 << 40}, "", LARGE, "the relocations are larger than the file"),
+    (RELA_INDEX, {"sh_size": 24 << 40}, ".rela.eh_frame", "sh_size", FAR_SIZE),
     (RELA_INDEX, {"sh_offset": 1 << 40}, ".rela.eh_frame", "sh_size", FAR),
     (RELA_INDEX, {"sh_link": 0}, ".rela.eh_frame", "sh_link", "section 0 is not a symbol table"),
     (RELA_INDEX, {"sh_link": RELA_INDEX}, ".rela.eh_frame", "sh_link", "section 3 is not a symbol table"),
@@ -311,7 +312,7 @@ def test_many_sections_that_share_their_bytes(path: Path) -> None:
     for index in (2, 3):
         patched(data, index, sh_offset=0, sh_size=len(data) - 1)
     error = refused(path, data)
-    assert (error.record, error.reason) == ("section headers", "2 sections together are larger than the file")
+    assert (error.record, error.reason) == ("section headers", "the sections are together larger than the file")
 
 
 def test_many_sections_with_relocations_take_no_square(path: Path) -> None:
@@ -328,9 +329,9 @@ def test_many_sections_with_relocations_take_no_square(path: Path) -> None:
     ident = b"\x7fELF\x02\x01\x01" + bytes(9)
     file = struct.pack("<HHIQQQIHHHHHH", ET_REL, 62, 1, 0, 0, end, 0, 64, 56, 0, 64, len(headers), 1)
     path.write_bytes(ident + file + b"".join(contents) + b"".join(headers))
-    before = time.monotonic()
+    before = time.process_time()
     assert len(read_elf(path)) == count
-    assert time.monotonic() - before < 30
+    assert time.process_time() - before < 30
 
 
 @fewer(2)
