@@ -80,18 +80,7 @@ def write_unloaded(
         layout = _lay_out(source, before, contents, new)
         with rewriting(out_path) as temporary:
             with temporary.open("w+b") as out:
-                copy_range(source, out, 0, layout.kept)
-                for offset, piece in layout.pieces:
-                    out.seek(offset)
-                    if isinstance(piece, range):
-                        copy_range(source, out, piece.start, len(piece))
-                    else:
-                        out.write(piece)
-                out.seek(layout.table_offset)
-                out.write(before.pack_sections(layout.sections))
-                out.seek(0)
-                out.write(before.pack_header(layout.table_offset, len(layout.sections)))
-                out.truncate(layout.size)
+                _write(source, out, before, layout)
                 take_owner_and_mode(source, out)
             expected = ExpectedUnloaded(dict(replaced), tuple((one.name, one.data) for one in added))
             if faults := check_unloaded(path, temporary, expected):
