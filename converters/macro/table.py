@@ -153,7 +153,8 @@ def read_macros(section: Section) -> Macros:
         is_in_header = kernels.scan(reader, kernels.Operands(*views(*tables)), by_unit, by_entry)
         units, count = by_unit.count, by_entry.count
         if reader.fault:
-            refuse(section, f"unit[{units}].{'header' if is_in_header else f'entry[{count}]'}", reader)
+            record = "header" if is_in_header else f"entry[{count - by_unit.begun_at}]"
+            refuse(section, f"unit[{units}].{record}", reader)
     return Macros(
         name=section.name,
         byte_order=section.byte_order,

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unwindkit import BuildError
+from unwindkit import BuildError, ParseError
 from unwindkit.converters.elf.image import open_elf
 from unwindkit.converters.macro.check import MacroProblem, check_macros
 from unwindkit.converters.macro.strings import macro_sources
 from unwindkit.converters.macro.table import Macros, read_macros, write_macros
+from unwindkit.converters.macro.vendor_opcodes import operands_of
 from unwindkit.schemas import strategies
+from unwindkit.schemas.forms import DW_FORM
 from unwindkit.schemas.macros import (
     MACRO_SECTIONS,
     MacroEntry,
@@ -32,7 +34,7 @@ from unwindkit.schemas.section import ByteOrder, Section
 from unwindkit.schemas.wire import Leb128, leb_size
 
 from ..conftest import engine_in_use, fewer
-from ..support.handmade import octets
+from ..support.handmade import octets, place
 from ..support.programs.debug_programs import EVERY_VARIANT, Variant, built
 from .test_vectors_macros import MACINFO, MACRO, VENDORS_BIG_64
 
@@ -81,6 +83,55 @@ def test_offsets_are_written_in_4_bytes_or_refused(kernels: str) -> None:
         write_macros(replace(table, line_offset=large))
     with pytest.raises(BuildError, match=r"entry\[0\].value: 0x100000000 does not fit 4 bytes"):
         write_macros(replace(table, value=large))
+
+
+# Units, and the offset, record and reason of the error.
+UNREADABLE = {
+    "an opcode that only the previous unit describes": (
+        "0500 04 01 e0 00  e0 00   0500 00  e0 00", 11, "unit[1].entry[0]", "the opcode is not defined",
+    ),
+    "an opcode that nobody describes": ("0500 00  04  e0 00", 4, "unit[0].entry[1]", "the opcode is not defined"),
+    "the version after the last": ("0600 00  00", 0, "unit[0].header", "unknown version"),
+    "the version before the first": ("0300 00  00", 0, "unit[0].header", "unknown version"),
+    "the largest version": ("ffff 00  00", 0, "unit[0].header", "unknown version"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_units_that_cannot_be_read(name: str, kernels: str) -> None:
+    units, offset, record, reason = UNREADABLE[name]
+    with pytest.raises(ParseError) as caught:
+        read_macros(section(units))
+    assert (place(caught.value), caught.value.reason) == ((".debug_macro", offset, record), reason)
+
+
+def test_wide_constants_have_the_byte_order_of_the_file() -> None:
+    """DW_FORM_data16 is 0x1e."""
+    for order, version in (("little", "0500"), ("big", "0005")):
+        one = section(f"{version} 04 01 e0 01 1e  e0 000102030405060708090a0b0c0d0e0f 00", order=order)
+        [(form, value)] = operands_of(one, read_macros(one), 0)
+        assert form is DW_FORM.data16
+        assert f"{value:032x}" == {
+            "little": "0f0e0d0c0b0a09080706050403020100", "big": "000102030405060708090a0b0c0d0e0f",
+        }[order]  # fmt: skip
+
+
+# Version 4 without standard opcodes.
+FILE_NAMES = """
+    27000000 0400 21000000      # unit_length, version, header_length
+    01 01 01 fb 0e 01           # minimum_instruction_length to opcode_base
+    696e6300 00                 # directory 1: "inc"
+    612e6800 01 00 00           # file 1: "a.h" in directory 1
+    622e6800 02 00 00           # file 2: "b.h" in directory 2, which is missing
+    632e6800 00 00 00 00        # file 3: "c.h" in the compilation directory
+"""
+
+
+def test_names_of_files_by_number() -> None:
+    sources = macro_sources(line=section(FILE_NAMES, ".debug_line"))
+    names = [sources.file_name(0, number) for number in range(5)]
+    assert names == [None, b"inc/a.h", None, b"c.h", None]
+    assert sources.file_name(1, 1) is None
 
 
 def matches(table: Macros, index: int, entry: MacroEntry, unit: MacroUnit) -> bool:
@@ -223,6 +274,19 @@ def test_imports() -> None:
     assert len(found) == 3
     assert check_macros(section(imports(0))).of(MacroProblem.CYCLE) == [3]
     assert len(check_macros(section(imports(9, 18) + "0500 00 00"))) == 0
+
+
+def test_an_import_out_of_a_cycle_is_right() -> None:
+    """The units at 0 and 14 import each other; the first one also imports the one at 23, which imports nothing."""
+    found = check_macros(section("0500 00 07 0e000000 07 17000000 00  0500 00 07 00000000 00  0500 00 00"))
+    assert found.of(MacroProblem.CYCLE) == [3, 14 + 3]
+    assert len(found) == 2
+
+
+def test_surplus_ends_do_not_reach_into_the_next_unit() -> None:
+    found = check_macros(section(BASE + END * 4 + "00" + BASE + A + END + "00", ".debug_macinfo"))
+    assert found.of(MacroProblem.NOT_BEGUN) == [4, 5, 6]
+    assert len(found) == 3
 
 
 def test_texts_in_debug_str() -> None:

@@ -127,6 +127,12 @@ def test_opcodes_that_a_header_describes() -> None:
     assert build_macros((expected,), "big") == octets(VENDORS_BIG_64)
 
 
+def test_a_header_does_not_change_the_operands_of_a_standard_opcode() -> None:
+    """It describes define_strp, 0x05, as one DW_FORM_data1; the entry has a line and an offset of 4 bytes."""
+    (unit,) = parse_macros(section("0500 04 01 05 01 0b  05 01 04000000  00"), has_headers=True)
+    assert unit.entries == (MacroEntry(DW_MACRO.define_strp, (uleb(1), 4)),)
+
+
 @pytest.mark.parametrize(
     ("text", "has_headers", "said"),
     [

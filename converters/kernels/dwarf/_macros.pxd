@@ -26,6 +26,7 @@ cdef class Units:
     cdef I64 first
     cdef public long long count
     cdef int number
+    cdef public long long begun_at
     cdef int offset_size
 
     cdef void read_header(self, Reader reader, Operands operands, long long entries) noexcept

@@ -90,7 +90,7 @@ class Operands:
 @cython.cclass
 class Units:
     """The units, `count` of them: where each starts, its header's fields, where its `body` starts, and the number of
-    its `first` entry."""
+    its `first` entry; of the last one that was begun that is `begun_at`."""
 
     def __init__(self, offset: I64, version: U16, flags: U8, line_offset: U64, body: I64, first: I64) -> None:
         self.offset = offset
@@ -101,6 +101,7 @@ class Units:
         self.first = first
         self.count = 0
         self.number = 0
+        self.begun_at = 0
         self.offset_size = 4
 
     def read_header(self, reader: Reader, operands: Operands, entries: cython.longlong) -> None:
@@ -110,6 +111,7 @@ class Units:
         line_offset: cython.ulonglong = 0
         has_header: cython.int = operands.kinds.shape[0] > 1
         self.number = 0
+        self.begun_at = entries
         self.offset_size = 4
         if has_header:
             self.number = cython.cast(cython.int, reader.fixed(2))
