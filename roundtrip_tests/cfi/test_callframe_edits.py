@@ -257,6 +257,7 @@ def test_what_does_not_reach_is_an_error() -> None:
     ("encoding", "tail", "said"),
     [
         (0x11, "80 20 10 00 00 00 00", "is a PC-relative LEB128 number"),
+        (0x19, "80 20 10 00 00 00 00", "is a PC-relative LEB128 number"),
         (0x50, "00 0010000000000000 1000000000000000 00000000", "aligns addresses to their size"),
     ],
 )
@@ -267,6 +268,43 @@ def test_what_would_change_its_size_does_not_move(encoding: int, tail: str, said
     assert frames.at(ADDRESS) == data
     with pytest.raises(BuildError, match=said):
         frames.at(ADDRESS + 4)
+
+
+def test_an_aligned_personality_moves_by_whole_addresses() -> None:
+    # Augmentation data: the encoding 0x50 at offset 17, padding up to 24, the pointer, the encoding of starts.
+    cie = entry(octets("00000000 01 7a505200 01 78 10 10  50 000000000000 0070000000000000  1b  0c0708 9001 0000"))
+    data = cie + entry((len(cie) + 4).to_bytes(4, "little") + octets("00100000 20000000 00 000000"))
+    frames = edit_cfi(of_bytes(data), X86_64)
+    start = len(cie) + 8
+    assert frames.at(ADDRESS + 8) == data[:start] + octets("f80f0000") + data[start + 4 :]
+    with pytest.raises(BuildError) as caught:
+        frames.at(ADDRESS + 4)
+    assert place(caught.value) == (".eh_frame", 0, "CIE[0].augmentation")
+    assert caught.value.reason == "aligns addresses to their size, and a move by 0x4 bytes is not a multiple of it"
+
+
+def test_unsigned_starts_reach_from_0_to_32_bits() -> None:
+    """DW_EH_PE_pcrel and DW_EH_PE_udata4: a move by n subtracts n."""
+    cie = entry(octets(f"00000000 {ENCODED_CIE} 13 {X86_64_START}"))
+    start = len(cie) + 8
+    for stored, moved_by, after in (("00100000", 0x1000, "00000000"), ("feffffff", -1, "ffffffff")):
+        data = cie + entry((len(cie) + 4).to_bytes(4, "little") + octets(f"{stored} 20000000 00"))
+        frames = edit_cfi(of_bytes(data), X86_64)
+        assert frames.at(ADDRESS + moved_by)[start : start + 4] == octets(after)
+        further = moved_by + (1 if moved_by > 0 else -1)
+        with pytest.raises(BuildError) as caught:
+            frames.at(ADDRESS + further)
+        assert place(caught.value) == (".eh_frame", start, "FDE.initial_location")
+        assert caught.value.reason == "the offset from the record's new address does not fit 4 bytes"
+
+
+def test_starts_of_the_size_of_an_address_wrap() -> None:
+    """A 32-bit section that moves from 0x8000 to 0x90000000: 0x1000 - 0x8fff8000 modulo 2**32."""
+    cie = entry(octets("00000000 01 7a5200 01 7c 08 01 1b 0c0404 8801 00"))
+    data = cie + entry((len(cie) + 4).to_bytes(4, "little") + octets("00100000 20000000 00 000000"))
+    frames = edit_cfi(Section.of(".eh_frame", data, ADDRESS, "little", 4), ARCHITECTURES["x86"])
+    start = len(cie) + 8
+    assert frames.at(0x90000000) == data[:start] + octets("00900070") + data[start + 4 :]
 
 
 def test_a_start_behind_a_segment_selector_moves() -> None:

@@ -68,7 +68,7 @@ def relative_fields(records: Records) -> tuple[Relative, ...]:
 
 
 def _is_relative(encoding: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (encoding & APPLICATION_MASK == DW_EH_PE.pcrel) & (encoding != DW_EH_PE.omit)
+    found: NDArray[np.bool_] = encoding & APPLICATION_MASK == DW_EH_PE.pcrel
     return found
 
 
@@ -134,7 +134,7 @@ def refuse_unmovable(records: Records, fields: Iterable[Relative], delta: int) -
     layout = records.cies.columns
     encodings = (layout.address_encoding, layout.lsda_encoding, layout.personality_encoding)
     for encoding in encodings:
-        is_aligned = (encoding != DW_EH_PE.omit) & (encoding & APPLICATION_MASK == DW_EH_PE.aligned)
+        is_aligned = encoding & APPLICATION_MASK == DW_EH_PE.aligned
         for cie in np.flatnonzero(is_aligned & (delta % layout.address_size.astype(np.int64) > 0))[:1].tolist():
             reason = f"aligns addresses to their size, and a move by {delta:#x} bytes is not a multiple of it"
             raise BuildError(section, int(records.cie_offset[cie]), f"CIE[{cie}].augmentation", reason)
