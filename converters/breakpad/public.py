@@ -17,7 +17,7 @@ from ...schemas.breakpad import Public
 from ...schemas.breakpad_files import build_lines
 from ..arrays import run_starts
 from ..elf.image import ElfImage, ElfSection
-from ..elf.symbols import defined_functions, strings_of
+from ..elf.symbols import defined_functions, name_ranges, strings_of
 from .demangle import demangle_names
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def public_symbols(image: ElfImage) -> PublicSymbols:
         shifted = [_with_names_from(symbols, begin) for (symbols, _, _), begin in zip(tables, begins, strict=False)]
         symbols, strings = np.concatenate(shifted), b"".join(strings for _, _, strings in tables)
         if len(symbols) and strings:
-            return _choose_names(symbols, np.concatenate([address for _, address, _ in tables]), strings)
+            address = np.concatenate([address for _, address, _ in tables])
+            return _choose_names(symbols, address, strings, headers[0].name)
     return PublicSymbols.empty()
 
 
@@ -81,15 +82,12 @@ def _with_names_from(symbols: NDArray[np.void], begin: int) -> NDArray[np.void]:
     return moved
 
 
-def _choose_names(symbols: NDArray[np.void], address: NDArray[np.uint64], strings: bytes) -> PublicSymbols:
+def _choose_names(symbols: NDArray[np.void], address: NDArray[np.uint64], strings: bytes, table: str) -> PublicSymbols:
     """One name per address: preferably global, without leading underscores (in C libraries a name with them is often
-    the weak one), and short.
+    the weak one), and short. Raises ParseError, about `table`.
     """
     pool = np.frombuffer(strings, np.uint8)
-    # A malformed name may lack its terminator or start past the end of the table.
-    ends = np.append(np.flatnonzero(pool == 0), len(pool))
-    start = np.minimum(symbols["name"].astype(np.int64), len(pool))
-    size = ends[np.searchsorted(ends, start)] - start
+    start, size = name_ranges(symbols, strings, table)
     underscores = sum((pool[np.minimum(start + at, len(pool) - 1)] == ord("_")).astype(np.int64) for at in range(2))
     is_local = symbols["info"] >> 4 == ENUM_ST_INFO_BIND["STB_LOCAL"]
     order = np.lexsort((start, size, underscores, is_local, address))

@@ -14,6 +14,7 @@ from elftools.elf.constants import SHN_INDICES
 from elftools.elf.enums import ENUM_ST_INFO_TYPE
 
 from ...schemas.section import ParseError, Section, order_code
+from ..arrays import ranges
 from .image import ElfImage, ElfSection
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ TABLES = ("SHT_SYMTAB", "SHT_DYNSYM")
 _FUNCTION_TYPES = [ENUM_ST_INFO_TYPE[name] for name in ("STT_FUNC", "STT_LOOS")]  # the second: STT_GNU_IFUNC
 _CODE_TYPES = [ENUM_ST_INFO_TYPE["STT_NOTYPE"], *_FUNCTION_TYPES]
 _TYPE_MASK = 0xF
+# Names may be the ends of one another in a string table. Those of all symbols of a table have at most this many bytes
+# for each byte of the table and of its strings: of 2,930 tables of Debian's files, the highest ratio is 0.81.
+MAX_NAMES = 8
 
 
 def records_of(table: Section, header: ElfSection, layout: np.dtype[np.void]) -> NDArray[np.void]:
@@ -127,6 +131,22 @@ def strings_of(image: ElfImage, header: ElfSection) -> bytes:
     return bytes(image.contents(image.sections[header.link]).data)
 
 
+def name_ranges(symbols: NDArray[np.void], strings: bytes, table: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the names of symbols are in a string table: offset and size in bytes, without the terminator.
+
+    A malformed name may lack its terminator or start past the end of the table, where it is empty. Raises ParseError if
+    the names of the symbols of `table` are together much larger than it.
+    """
+    ends = np.append(np.flatnonzero(np.frombuffer(strings, np.uint8) == 0), len(strings))
+    start = np.minimum(symbols["name"].astype(np.int64), len(strings))
+    size = ends[np.searchsorted(ends, start)] - start
+    total, stored = int(size.sum()), symbols.nbytes + len(strings)
+    if total > MAX_NAMES * stored:
+        reason = f"the names of {len(symbols)} symbols have {total} bytes, in tables of {stored} bytes"
+        raise ParseError(table, None, "st_name", reason)
+    return start, size
+
+
 def defined_functions(image: ElfImage, header: ElfSection) -> tuple[NDArray[np.void], NDArray[np.uint64]]:
     """The records of functions that the file defines, and their addresses. Raises ParseError."""
     symbols = symbols_of(image, header)
@@ -167,17 +187,12 @@ def _addresses(image: ElfImage, header: ElfSection, names: list[str]) -> list[tu
     symbols, address = symbols[is_code], address[is_code]
     by_name = np.argsort(symbols["name"], kind="stable")
     offsets = symbols["name"][by_name]
-    return [
-        (
-            name,
-            {
-                int(address[by_name[index]])
-                for at in _places(strings, name)
-                for index in range(*np.searchsorted(offsets, [at, at + 1]).tolist())
-            },
-        )
-        for name in names
-    ]
+    found = []
+    for name in names:
+        places = np.array(_places(strings, name), np.uint64)
+        first, last = (np.searchsorted(offsets, places, side=side) for side in ("left", "right"))
+        found.append((name, {*address[by_name[ranges(first, last - first)]].tolist()}))
+    return found
 
 
 def _places(strings: bytes, name: str) -> list[int]:

@@ -121,8 +121,9 @@ def _stack_cfi(image: ElfImage) -> Unwinding:
 
 
 def _is_loaded(image: ElfImage, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which addresses are in a PT_LOAD."""
-    found = np.zeros(len(address), np.bool_)
-    for start, size in image.loaded:
-        found |= address - np.uint64(start) < np.uint64(size)
-    return found
+    """Which addresses are in a PT_LOAD; segments may overlap."""
+    loaded = sorted((start, min(start + size, 1 << 64) - 1) for start, size in image.loaded if size)
+    begin, last = (np.array(column, np.uint64) for column in zip(*loaded, strict=True)) if loaded else _no_ranges()
+    reach = np.maximum.accumulate(np.append(np.uint64(0), last))
+    place = np.searchsorted(begin, address, side="right")
+    return (place > 0) & (address <= reach[place])

@@ -26,6 +26,8 @@ RELA_SIZE = 24
 KEPT_FIELDS = ("sh_type", "sh_flags", "sh_addr", "sh_size", "sh_link", "sh_info", "sh_addralign", "sh_entsize")
 RELOCATIONS = ("SHT_RELA", "SHT_REL", 0x40000014)
 NOT_STORED = ("SHT_NOBITS", "SHT_NULL")
+# Names of interest are shorter.
+MAX_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,9 @@ def _read(data: bytes) -> _Object:
         for one in headers
     ]
     names = stored[elf.get_shstrndx()]
-    titles = (names[one["sh_name"] :].partition(b"\0")[0].decode(errors="backslashreplace") for one in headers)
+    # Not to the end of the table: in a hostile file every name may be as long as that.
+    starts = (names[one["sh_name"] : one["sh_name"] + MAX_NAME] for one in headers)
+    titles = (start.partition(b"\0")[0].decode(errors="backslashreplace") for start in starts)
     return _Object(elf, "<" if elf.little_endian else ">", list(zip(titles, headers, stored, strict=True)))
 
 

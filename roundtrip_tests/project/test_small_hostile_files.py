@@ -1,0 +1,88 @@
+"""Small files that name much: a right answer or a FormatError, within 10 times the input and 150 MB, in 2 s.
+
+Strategy: a case writes a file whose harm grows with `scale`; a separate process with limits reads it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ..breakpad.test_demangle import doubling_name, rust_doubling_name
+from ..support.limited import MEGABYTE, compiled_only, run
+from ..support.tiny_elf import CFI, CODE, STRTAB, SYMTAB, Content, patched, tiny_elf
+
+BREAKPAD = "out = io.BytesIO(); unwindkit.write_breakpad(path, out); print(len(out.getvalue()) <= 2 * size)"
+DUMP = "print(sum(map(len, unwindkit.dump_sections(path))) <= 20 * size)"
+
+
+def with_symbols(names: list[int], strings: bytes) -> bytearray:
+    """A program with a function for each offset of a name in a string table."""
+    symbols = b"".join(struct.pack("<IBBHQQ", name, 0x12, 0, 1, 0x1000 + at, 1) for at, name in enumerate(names))
+    table, pool = (
+        Content(".symtab", bytes(24) + symbols, SYMTAB, flags=0),
+        Content(".strtab", strings, STRTAB, flags=0),
+    )
+    return patched(tiny_elf(CODE, CFI, table, pool), section=3, sh_link=4, sh_entsize=24)
+
+
+def suffixes(scale: int) -> bytearray:
+    """Names that are the ends of one long string."""
+    count = 20_000 * scale
+    return with_symbols([1 + 24 * number for number in range(count)], b"\0" + b"x" * (24 * count) + b"\0")
+
+
+def doubling(made: Callable[[int], str]) -> Callable[[int], bytearray]:
+    def one(scale: int) -> bytearray:
+        return with_symbols([1], b"\0" + made(12 + 11 * scale).encode() + b"\0")
+
+    return one
+
+
+def same_bytes(scale: int) -> bytearray:
+    """Section headers that all name the same bytes."""
+    count = 200 * scale
+    data = tiny_elf(CODE, CFI, *[Content(".eh_frame", b"", flags=0)] * count)
+    for index in range(3, 3 + count):
+        patched(data, section=index, sh_offset=0x180, sh_size=0x2000)
+    return data
+
+
+REFUSED_NAMES = ".symtab: st_name: the names of {} symbols have {} bytes, in tables of {} bytes"
+REFUSED_HEADERS = "section headers: the sections are together larger than the file"
+CASES = [
+    pytest.param(doubling(doubling_name), BREAKPAD, ["True"] * 2, id="C++ names that double"),
+    pytest.param(doubling(rust_doubling_name), BREAKPAD, ["True"] * 2, id="Rust names that double"),
+    pytest.param(
+        suffixes,
+        BREAKPAD,
+        # The sum of 24 to 24 * count, and symbols and characters of 24 bytes each, with two terminators.
+        [REFUSED_NAMES.format(count, 12 * count * (count + 1), 48 * count + 2) for count in (20_000, 40_000)],
+        id="names that are ends of one string",
+    ),
+    pytest.param(same_bytes, DUMP, [REFUSED_HEADERS] * 2, id="headers that name the same bytes"),
+]
+
+
+@pytest.mark.parametrize("scale", [1, 2])
+@pytest.mark.parametrize(("made", "code", "expected"), CASES)
+def test_a_small_file_does_no_harm(
+    tmp_path: Path, made: Callable[[int], bytearray], code: str, expected: list[str], scale: int
+) -> None:
+    compiled_only()
+    path = tmp_path / "hostile"
+    path.write_bytes(made(scale))
+    size = path.stat().st_size
+    program = f"""
+import io, unwindkit, unwindkit.jobs.dump, unwindkit.jobs.breakpad
+path, size = {str(path)!r}, {size}
+LIMITS
+try:
+    {code}
+except FormatError as error:
+    print(error)
+"""
+    assert run(program, 150 + 10 * size // MEGABYTE, 2) == expected[scale - 1]
