@@ -164,6 +164,16 @@ def test_damaged_headers_end_in_a_format_error_or_in_a_checked_file(engine: str,
 
 
 @pytest.mark.parametrize("engine", [HEADERS_KEPT, HEADERS_MOVED])
+def test_loaded_section_names_cannot_grow(engine: str, built: Built, tmp_path: Path) -> None:
+    program = built("gcc -O1")
+    before = patched(program, tmp_path / "before", (section_at(program, ".shstrtab") + 8, "Q", 2))  # SHF_ALLOC
+    with pytest.raises(BuildError) as caught:
+        write_by_engines(before, tmp_path / "out", sframe(), (engine,))
+    assert str(caught.value) == "e_shstrndx: the section name table is loaded and cannot grow"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("engine", [HEADERS_KEPT, HEADERS_MOVED])
 def test_empty_section_may_be_anywhere(engine: str, built: Built, tmp_path: Path) -> None:
     """Its offset, far past the end of the file, refers to nothing."""
     program = built("gcc -O1", OLDER)

@@ -236,7 +236,16 @@ def with_symbols(path: Path, *symbols: tuple[int, tuple[int, int]], fifth: Conte
 
 
 NAMES_INDEX = 6
-OTHERS = [info(GLOBAL, FUNC), info(WEAK, FUNC, HIDDEN), info(LOCAL, FILE), info(LOCAL, TLS), info(LOCAL, IFUNC)]
+# The upper bits of st_other are the processor's: 0x80 is STO_AARCH64_VARIANT_PCS.
+PROCESSOR = 0x80
+OTHERS = [
+    info(GLOBAL, FUNC),
+    info(GLOBAL, FUNC, PROCESSOR),
+    info(WEAK, FUNC, HIDDEN),
+    info(LOCAL, FILE),
+    info(LOCAL, TLS),
+    info(LOCAL, IFUNC),
+]
 CHOICES = [
     # Symbols after the unusable ones, each with its value; the chosen one.
     ([(0, info(LOCAL, SECTION)), (0x40, info(LOCAL, FUNC))], 0),
@@ -245,6 +254,7 @@ CHOICES = [
     ([(0x30, info(GLOBAL, FUNC, HIDDEN)), (8, info(LOCAL, OBJECT))], 1),
     ([(0x30, info(GLOBAL, FUNC, HIDDEN))], 0),
     ([(0x30, info(GLOBAL, NOTYPE, INTERNAL)), (0x20, info(GLOBAL, FUNC, PROTECTED))], 0),
+    ([(0x30, info(GLOBAL, FUNC, PROCESSOR | HIDDEN))], 0),
     ([(0x50, info(LOCAL, FUNC))], 0),
 ]
 

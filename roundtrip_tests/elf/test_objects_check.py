@@ -18,6 +18,7 @@ from unwindkit.writers.elf.checks.object import ExpectedRelocated, check_object
 from unwindkit.writers.elf.object import Place, RelocatedSection, with_section, without_section
 
 from ..conftest import fewer
+from ..support.small_elf import ALLOC, EXEC, PROGBITS, WRITE, Part, small_elf, undescribed
 from ..support.tiny_elf import SECTION, SECTION_SIZE, patched
 from .test_hostile_objects import R_64, SYMBOLS_INDEX, Rela, Symbol, tiny_object
 
@@ -55,6 +56,40 @@ def test_the_result_is_right_and_says_what_was_asked() -> None:
     at = place_of(AFTER, RELA_INDEX)
     assert AFTER[at : at + 24] == rela(28, 1, 24, 0x30)  # the symbol is 0x10 bytes into .text
     assert AFTER[place_of(AFTER, SFRAME_INDEX) :][:52] == bytes(range(52))
+
+
+def test_the_addend_from_a_symbol_at_the_end_of_the_address_space_is_positive() -> None:
+    """0x40 - 0xfffffffffffffff0 is 0x50 modulo 2**64; 0x40 - 0x50 is -0x10."""
+    for value, addend in ((MAX - 15, 0x50), (0x50, -0x10), (1 << 63, 0x40 - (1 << 63)), ((1 << 63) + 0x41, MAX >> 1)):
+        before = tiny_object([Rela(R_64, addend=0x40)], [Symbol(value)], e_phnum=0, e_phoff=0)
+        after, _ = with_section(bytes(patched(before, SYMBOLS_INDEX, sh_link=NAMES_INDEX)), RelocatedSection(*SHAPE))
+        assert after[place_of(after, RELA_INDEX) :][:24] == rela(28, 1, 24, addend)
+
+
+# .text and .data, aligned to 16: at 64 and 80.
+CODE_PART, DATA_PART = (
+    Part(name, PROGBITS, flags, bytes(range(16)), alignment=16)
+    for name, flags in ((".text", ALLOC | EXEC), (".data", ALLOC | WRITE))
+)
+
+
+def test_a_section_that_its_header_aligns_wrongly_stays_where_it_is() -> None:
+    """.data is at 81: it is not moved to 96. What is aligned keeps that."""
+    before = small_elf(CODE_PART, undescribed(b"\0"), DATA_PART)
+    after, sizes = without_section(before, ".sframe")
+    assert (sizes, place_of(before, 2)) == ((), 81)
+    assert [place_of(after, index) for index in (1, 2, 3)] == [64, 80, 96]
+    assert check_object(before, after, ".sframe", None) == ()
+    # A part of one byte before it, which stays.
+    before = small_elf(CODE_PART, Part(".byte", PROGBITS, ALLOC, b"1"), DATA_PART)
+    after, _ = without_section(before, ".sframe")
+    assert [place_of(after, index) for index in (1, 2, 3)] == [64, 80, 81]
+
+
+def test_lost_alignment_is_seen() -> None:
+    before, shifted = (small_elf(CODE_PART, undescribed(bytes(size)), DATA_PART) for size in (0, 1))
+    assert check_object(before, shifted, ".sframe", None) == ("section [2] .data: is no longer aligned to 16",)
+    assert check_object(shifted, before, ".sframe", None) == ()
 
 
 RELOCATIONS = {
