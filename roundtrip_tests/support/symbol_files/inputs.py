@@ -1,0 +1,72 @@
+"""Real files with their debugging information: the large ones of Debian that a long run reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+
+from ..oracles import oracle_root
+
+_LIBC = "lib/*-linux-gnu*/libc.so.6"
+
+
+@dataclass(frozen=True, slots=True)
+class DebugInput:
+    """A file, and its separate debug file, if it has one."""
+
+    name: str
+    path: Path
+    debug: Path | None = None
+
+    @property
+    def source(self) -> Path:
+        """The file that has the debugging information."""
+        return self.debug or self.path
+
+
+# By name: the folder of the oracles, and the file in it. `.ci/oracles --large` fetches them.
+LARGE = {
+    "libc": ("large-amd64", _LIBC),
+    "python3.11": ("large-amd64", "usr/bin/python3.11"),
+    "librados2": ("large-amd64", "usr/lib/*/librados.so.2.*"),
+    "ceph-mds": ("large-amd64", "usr/bin/ceph-mds"),
+    "libc, arm64": ("large-arm64", _LIBC),
+    "libc, s390x": ("large-s390x", _LIBC),
+    "libc, i386": ("large-i386", _LIBC),
+}
+
+
+def large_inputs() -> Iterator[DebugInput]:
+    """The ones that are here: of LARGE, and symbolic's own shared object, which has debugging information from Rust."""
+    for name, (suite, pattern) in LARGE.items():
+        root = oracle_root(suite)
+        for path in sorted(root.glob(pattern)):
+            debug = root / "usr/lib/debug/.build-id" / _debug_name(path)
+            if debug.exists():
+                yield DebugInput(name, path, debug)
+    specification = find_spec("symbolic")
+    if specification is not None and specification.origin is not None:
+        for path in sorted(Path(specification.origin).parent.glob("*lib.so")):
+            yield DebugInput("symbolic", path)
+
+
+def inputs_of(words: list[str]) -> list[DebugInput]:
+    """The files that a command line names: FILE, FILE:DEBUG or the name of a large file."""
+    large = {one.name: one for one in large_inputs()}
+    return [large.get(word) or _named(*word.partition(":")) for word in words]
+
+
+def _named(path: str, _: str, debug: str) -> DebugInput:
+    return DebugInput(Path(path).name, Path(path), Path(debug) if debug else None)
+
+
+def _debug_name(path: Path) -> str:
+    """Where Debian has the debug file, below its folder: by the build id."""
+    with path.open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".note.gnu.build-id")
+        build_id = section.data()[16:].hex() if section else ""
+    return f"{build_id[:2]}/{build_id[2:]}.debug"

@@ -1,0 +1,78 @@
+"""Names and lines of real files, in symbol files of several programs, held against addr2line and llvm-symbolizer.
+
+Strategy: `python -m roundtrip_tests.symbol_files [FILE[:DEBUG] ...]`; without files, the large ones that
+`.ci/oracles --large` fetches. Prints how many answers are equal, by what kind others differ, and what is wrong in the
+symbol file by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .support.oracles import OracleError
+from .support.symbol_files.inputs import DebugInput, inputs_of, large_inputs
+from .support.symbol_files.judge import Subject, consult, judge, report, sample
+from .support.symbol_files.lint import lint
+from .support.symbol_files.producers import PRODUCERS, subject_of, symcache_of
+from .support.symbol_files.records import read_symbol_file
+
+SYMCACHE = "symcache"
+
+
+def subjects(one: DebugInput, producer: str, addresses: Sequence[int], folder: Path) -> Iterator[tuple[str, Subject]]:
+    """What answers for a file: symbolic's symcache; or a symbol file, by both ways to nest its INLINE records."""
+    if producer == SYMCACHE:
+        yield SYMCACHE, symcache_of(one.path, one.debug, addresses)
+        return
+    output = folder / f"{producer}.sym"
+    PRODUCERS[producer](one.path, one.debug, output)
+    faults = Counter(found.fault for found in lint(read_symbol_file(output)))
+    said = ", ".join(f"{count:,} {fault.name}" for fault, count in faults.most_common())
+    sys.stdout.write(f"{one.name}, {producer}: lint: {said or 'clean'}\n")
+    for by_order, how in ((False, "by depth"), (True, "by order")):
+        yield f"{producer} {how}", subject_of(output, one.path, by_order)
+
+
+def run(one: DebugInput, producers: list[str], count: int, seed: int) -> bool:
+    """Report on one file; whether every answer of every subject was the agreed one."""
+    is_equal = True
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        answers = consult(one.source, sample(one.source, count, seed), folder)
+        for producer in producers:
+            try:
+                for who, subject in subjects(one, producer, answers.addresses, folder):
+                    tally = judge(subject, answers)
+                    is_equal &= not tally.kinds
+                    sys.stdout.write(report(f"{one.name}, {who}", tally))
+                    sys.stdout.flush()
+            except OracleError as error:
+                sys.stdout.write(f"{one.name}, {producer}: {error}\n")
+                is_equal = False
+    return is_equal
+
+
+def main() -> int:
+    """Run it; the exit status is 1 if an answer differs."""
+    parser = argparse.ArgumentParser(prog="python -m roundtrip_tests.symbol_files", description=__doc__)
+    parser.add_argument("--count", type=int, default=5_000, help="addresses drawn of each file (default 5,000)")
+    parser.add_argument("--seed", type=int, default=19)
+    parser.add_argument(
+        "--by", action="append", choices=[*PRODUCERS, SYMCACHE], help="who makes the symbol file (default unwindkit)"
+    )
+    parser.add_argument(
+        "file", nargs="*", help="FILE or FILE:DEBUG, or the name of a large file (default: all of these)"
+    )
+    options = parser.parse_args()
+    chosen = inputs_of(options.file) if options.file else large_inputs()
+    results = [run(one, options.by or ["unwindkit"], options.count, options.seed) for one in chosen]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
