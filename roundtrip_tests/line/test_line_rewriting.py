@@ -15,6 +15,7 @@ from unwindkit.converters.dwarf.units import DebugUnits, units_of_sections
 from unwindkit.converters.line.table import same_lines
 from unwindkit.writers.elf.checks.line_units import LineUnits, check_line_units
 
+from ..support.handmade import octets
 from ..support.made.made_lines import assembled, llvm_lines
 from ..support.oracles import run_oracle
 from ..support.programs.debug_programs import VARIANTS, built
@@ -274,6 +275,31 @@ def test_a_reference_that_does_not_follow_is_a_fault(debug_folder: Path, tmp_pat
         assert len(faults(bytes(wrong))) == 1
     assert faults(new[0], new[2] + new[2]) == (".debug_line has 4 programs, it had 2",)
     assert faults(new[0][:-1])[0].endswith(f"bytes, it had {len(old[0])}")
+
+
+# Abbreviation 1: DW_TAG_compile_unit without children; DW_AT_language is an implicit constant, DW_AT_stmt_list follows.
+ABBREVIATIONS = octets("01 11 00  13 21 1d  10 17  00 00  00")
+# Of a 64-bit unit: its length, version 5, DW_UT_compile, address_size, debug_abbrev_offset, abbreviation code.
+UNIT_64 = octets("ffffffff 1500000000000000 0500 01 08 0000000000000000  01")
+# Programs of 4 and of 2 bytes after their lengths; the second one is at 8, and at 18 if the first has a 64-bit length.
+PROGRAMS = octets("04000000 05000000 02000000 0500")
+PROGRAMS_64 = octets("ffffffff 0600000000000000 050000000000 02000000 0500")
+
+
+def faults_by_hand(reference: int, line: bytes = PROGRAMS_64) -> tuple[str, ...]:
+    """The unit refers to the program at 8 before, and to this offset after."""
+    before, after = (UNIT_64 + value.to_bytes(8, "little") for value in (8, reference))
+    return check_line_units(
+        LineUnits(True, 8, "EM_X86_64", ABBREVIATIONS, ((".debug_info", before, after),), (PROGRAMS, line))
+    )
+
+
+def test_references_of_64_bits_are_compared_whole() -> None:
+    """DW_AT_stmt_list is at 25, after an attribute without bytes."""
+    assert faults_by_hand(18) == ()
+    for wrong in (0, 8, 1 << 32 | 18, 1 << 56 | 18):
+        assert faults_by_hand(wrong) == (f".debug_info+0x19: DW_AT_stmt_list is {wrong:#x}, the program is at 0x12",)
+    assert faults_by_hand(18, PROGRAMS_64[:18]) == (".debug_line has 1 programs, it had 2",)
 
 
 def test_the_offset_of_a_single_sequence_is_refused(tmp_path: Path) -> None:
