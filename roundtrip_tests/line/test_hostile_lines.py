@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from unwindkit import BuildError, ParseError, to_debug_line
+from unwindkit import BuildError, ParseError, from_debug_line, to_debug_line
 from unwindkit.converters.line.dump.decode import read_line_dump
 from unwindkit.converters.line.dump.raw import raw_line_text
 from unwindkit.converters.line.read import LINE_STR, table_of_lines
+from unwindkit.converters.line.table import same_lines
+from unwindkit.schemas.line import RowFlag
 from unwindkit.schemas.line_sections import parse_line_section
 from unwindkit.schemas.section import Section
 
@@ -162,11 +164,16 @@ def test_registers_of_more_than_32_bits() -> None:
 
 def test_addresses_that_go_down() -> None:
     first = set_address(0x2000, PLAIN)
-    refused_program(f"{first} 01 {set_address(0x1FFF, PLAIN)} 01 {END}", 23, "decreases")
     refused_program(f"{first} 01 02 ffffffffffffffffff01 01 {END}", 23, "decreases")
     # A sequence may begin at any address.
     table = table_of(replace(PLAIN, program=f"{first} 01 {END} {set_address(0x1000, PLAIN)} 01 {END}"))
     assert table.rows.address.tolist() == [0x2000, 0x2000, 0x1000, 0x1000]
+    # DW_LNE_set_address may go down: linkers place discarded code at 0. The last row before it ends a sequence.
+    table = table_of(replace(PLAIN, program=f"{first} 01 02 04 01 {set_address(0x1FFF, PLAIN)} 01 02 04 {END}"))
+    assert table.rows.address.tolist() == [0x2000, 0x2004, 0x1FFF, 0x2003]
+    assert (table.rows.flags & RowFlag.END_SEQUENCE > 0).tolist() == [False, True, False, True]
+    assert table.first_row.tolist() == [0, 2, 4]
+    assert same_lines(table, from_debug_line(*to_debug_line(table)))
     # op_index is reset to 0 while the address is unchanged.
     refused_program(f"02 01 01 09 0000 01 {END}", 6, "decreases", maximum_operations=4)
 

@@ -15,6 +15,7 @@ from unwindkit.schemas.section import Section
 from ..support.judges.line_machine import Registers
 from ..support.made.line_bytes import TABLES, Unit
 from ..support.made.line_tables import line_section, rows_of
+from ..support.made.made_frames import uleb
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -211,7 +212,7 @@ def test_a_step_of_less_than_half_the_address_space_may_pass_the_largest(size: i
     start = set_address(half + 1, unit)
     passing = f"{start} 01 {set_address(0, unit)} 01 {END}"  # 2**(n-1) + 1 to 0: half - 1 on
     assert [row.address for row in rows_made(replace(unit, program=passing))] == [half + 1, 0, 0]
-    half_on = f"{start} 01 {set_address(1, unit)} 01 {END}"
+    half_on = f"{start} 01 02 {uleb(half).hex()} 01 {END}"
     with pytest.raises(ParseError, match="the address decreases within a sequence"):
         rows_made(replace(unit, program=half_on))
 

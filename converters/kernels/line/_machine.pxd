@@ -28,6 +28,7 @@ cdef class Machine:
     cdef unsigned long long column
     cdef int is_stmt
     cdef int marks
+    cdef int is_placed
     cdef unsigned long long isa
     cdef unsigned long long discriminator
 
@@ -74,5 +75,6 @@ cdef class Rows:
 
     cdef int check(self, Machine machine) noexcept
     cdef void put(self, Machine machine, int mark) noexcept
+    cdef void put_break(self, long long number) noexcept
     cdef void put_end(self, long long number) noexcept
     cdef void put_file(self, long long number, long long at) noexcept

@@ -126,6 +126,7 @@ class Machine:
         """The registers after a row."""
         self.discriminator = 0
         self.marks = 0
+        self.is_placed = 0
 
     def advance_by(self, advance: cython.ulonglong) -> None:
         """Advance the operation pointer (DWARF5 6.2.5.1)."""
@@ -230,6 +231,7 @@ class Machine:
             self.operand = reader.fixed(cython.cast(cython.int, length - 1))
             self.address = self.operand & self.mask
             self.op_index = 0
+            self.is_placed = 1
         elif effect == DO_SET_DISCRIMINATOR:
             self.operand = self.discriminator = reader.uleb()
         elif effect == DO_DEFINE_FILE:
@@ -330,6 +332,12 @@ class Rows:
         self.sequence += 1
         self.first_row = self.row
 
+    def put_break(self, number: cython.longlong) -> None:
+        """The end of a sequence at its last row, because the next one is placed below it."""
+        if self.row <= self.address.shape[0]:
+            self.flags[self.row - 1] |= END_SEQUENCE
+        self.put_end(number)
+
     def put_file(self, number: cython.longlong, at: cython.longlong) -> None:
         """A file that a unit's program defines."""
         if self.defined < self.defined_at.shape[0]:
@@ -344,19 +352,24 @@ def run_unit(machine: Machine, rows: Rows, number: cython.longlong) -> cython.vo
     """Run the program that the machine is in, up to its end or a fault."""
     reader: Reader = machine.reader
     effect: cython.int
+    is_end: cython.int
     while reader.offset < machine.end:
         effect = machine.step()
-        if effect == DO_SPECIAL or effect == DO_COPY:
-            reader.fault = rows.check(machine)
+        is_end = effect == DO_END_SEQUENCE
+        if is_end or effect == DO_SPECIAL or effect == DO_COPY:
             if not reader.fault:
-                rows.put(machine, 0)
-                machine.begin_row()
-        elif effect == DO_END_SEQUENCE and not reader.fault:
-            reader.fault = rows.check(machine)
+                reader.fault = rows.check(machine)
+            if reader.fault == ADDRESS_DESCENDS and machine.is_placed:
+                # Linkers place discarded code at 0, also when it continues a sequence.
+                reader.fault = 0
+                rows.put_break(number)
             if not reader.fault:
-                rows.put(machine, END_SEQUENCE)
-                rows.put_end(number)
-                machine.begin_sequence()
+                rows.put(machine, END_SEQUENCE if is_end else 0)
+                if is_end:
+                    rows.put_end(number)
+                    machine.begin_sequence()
+                else:
+                    machine.begin_row()
         elif effect == DO_DEFINE_FILE and not reader.fault:
             rows.put_file(number, machine.begin)
         if reader.fault:
