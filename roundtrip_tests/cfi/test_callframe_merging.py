@@ -21,7 +21,7 @@ from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import Section
 
 from ..conftest import fewer
-from ..support.handmade import PLAIN_CIE, X86_64_START, eh_frame, octets
+from ..support.handmade import ENCODED_CIE, PLAIN_CIE, X86_64_START, Fde, eh_frame, entry, octets, place
 from ..support.made.edited_frames import all_of, eh_frame_of, entries, moved_to, read, starts_of
 from ..support.real_files import REAL_FILES
 from ..support.tables import rich_tables
@@ -161,7 +161,55 @@ def test_sections_that_do_not_go_together() -> None:
         merge_cfi([], X86_64)
     with pytest.raises(BuildError, match="byte order"):
         merge_cfi([one, replace(one, byte_order="big")], X86_64)
+    with pytest.raises(BuildError, match="address size differs from that of the first input"):
+        merge_cfi([one, replace(one, address_size=4)], X86_64)
     with pytest.raises(ParseError):
         merge_cfi([one, Section.of(".eh_frame", b"\1\0\0\0\0")], X86_64)
     with pytest.raises(BuildError, match=r"FDE\.initial_location"):
         merge_cfi([one, replace(one, address=1 << 40)], X86_64)
+
+
+def test_a_terminator_of_any_input_ends_the_section() -> None:
+    one = eh_frame(PLAIN_CIE + X86_64_START, Fde(0x1000, 4))
+    other = eh_frame(PLAIN_CIE + X86_64_START, Fde(0x2000, 4))
+    for first, second in ((one + bytes(4), other), (one, other + bytes(4))):
+        assert merge_cfi([Section.of(".eh_frame", data) for data in (first, second)], X86_64).frames.at(0) == (
+            one + other + bytes(4)
+        )
+
+
+def test_cie_pointers_of_64_bit_dwarf() -> None:
+    cie = octets(f"ffffffff 1200000000000000 ffffffffffffffff {PLAIN_CIE} {X86_64_START}")
+    assert len(cie) == 0x1E
+    first, second = (
+        octets(f"ffffffff 1800000000000000 0000000000000000 {start}0000 1000000000000000")
+        for start in ("001000000000", "002000000000")
+    )
+    merged = merge_cfi([Section.of(".debug_frame", cie + fde) for fde in (first, second)], X86_64, DEBUG_FRAME)
+    # The second CIE is at 0x42.
+    assert merged.frames.at(0) == cie + first + cie + second[:12] + octets("4200000000000000") + second[20:]
+
+
+def test_an_fde_without_bytes_loses_no_pc() -> None:
+    one, two = table(function(0x1000, 0x20)), table(function(0x1008, 0), function(0x1000, 0x20))
+    merged = of_tables(one, two)
+    assert merged.frames.report.dropped == 1
+    assert sorted(starts_of(read(merged.frames))) == [0x1000, 0x1008]
+
+
+@pytest.mark.parametrize(("size", "fits"), [(0x14, False), (0x18, True)])
+def test_aligned_addresses_after_records_of_other_inputs(size: int, fits: bool) -> None:
+    """DW_EH_PE_aligned: the second section is moved by the size of the first."""
+    first = entry(bytes(4) + octets(PLAIN_CIE + X86_64_START).ljust(size - 8, b"\0"))
+    cie = entry(octets(f"00000000 {ENCODED_CIE} 50 {X86_64_START} 0000"))
+    # The start is at 0x20, and needs no padding.
+    assert len(cie) == 0x18
+    second = cie + entry(octets("1c000000 0010000000000000 1000000000000000 00000000"))
+    sections = [Section.of(".eh_frame", data, ADDRESS) for data in (first, second)]
+    if fits:
+        assert starts_of(read(merge_cfi(sections, X86_64).frames)) == [0x1000]
+        return
+    with pytest.raises(BuildError) as caught:
+        merge_cfi(sections, X86_64)
+    assert place(caught.value) == (".eh_frame", 0, "CIE[0].augmentation")
+    assert caught.value.reason == "aligns addresses to their size, and a move by 0x14 bytes is not a multiple of it"

@@ -254,6 +254,69 @@ def test_whole_debug_frame_with_a_segment() -> None:
     """).hex(" ")  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("segment", "stored"),
+    [
+        (0xFF, "ff"),
+        (0x100, "0001"),
+        (0xFFFF, "ffff"),
+        (0x10000, "00000100"),
+        (0xFFFFFFFF, "ffffffff"),
+        (0x100000000, "0000000001000000"),
+        ((1 << 64) - 1, "ffffffffffffffff"),
+    ],
+)
+def test_a_segment_selector_has_1_2_4_or_8_bytes(segment: int, stored: str) -> None:
+    function = Function(0x1000, 0x20, (START,), return_column=16, segment=segment)
+    data, refusals = to_debug_frame(table_of(ARCHITECTURES["x86_64"], [function]))
+    assert len(refusals) == 0
+    # A CIE of 24 bytes: version 4, no augmentation, addresses of 8 bytes, the size of a selector.
+    assert data[8:12] == octets("04 00 08") + bytes([len(octets(stored))])
+    assert data[24 + 8 :].startswith(octets(f"{stored} 0010000000000000 2000000000000000"))
+
+
+@pytest.mark.parametrize(
+    ("column", "version", "stored"), [(255, "01", "ff"), (256, "03", "8002"), (0xFFFF, "03", "ffff03")]
+)
+def test_a_return_column_above_255_needs_version_3(column: int, version: str, stored: str) -> None:
+    """Version 1 has one byte for it, version 3 an unsigned LEB128 number."""
+    function = Function(0x1000, 0x20, (row(0, sp(8)),), return_column=column)
+    data, refusals = to_eh_frame(table_of(ARCHITECTURES["x86_64"], [function]))
+    assert len(refusals) == 0
+    # "zR", factors 1 and -8, the column, one byte of augmentation data, def_cfa r7 8
+    assert data[8:].startswith(octets(f"{version} 7a5200 01 78 {stored} 01 1b 0c 07 08"))
+
+
+def test_starts_in_a_32_bit_section_wrap_around() -> None:
+    function = Function(0xFFFFF000, 0x20, (row(0, on(4, 4), at(8, -4)),), return_column=8)
+    data, refusals = to_eh_frame(table_of(ARCHITECTURES["x86"], [function]), 0x1000)
+    assert len(refusals) == 0
+    # A CIE of 24 bytes; 0xfffff000 - 0x1020
+    assert data[0x18:] == octets("10000000 1c000000 e0dfffff 20000000 00 000000 00000000")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "personality", "section_address", "reason"),
+    [
+        (0x1B, 1 << 40, 0x2000, "0x10000000000 is more than 2 GiB from the section at 0x2000"),
+        (0x13, 0x1000, 0x2000, "0x1000 is more than 4 GiB from the section at 0x2000"),  # pcrel, udata4: only upwards
+        (0x0B, 0x80000000, 0x2000, "0x80000000 does not fit 4 bytes"),
+        (0x03, 0x100000000, 0x2000, "0x100000000 does not fit 4 bytes"),
+    ],
+)
+def test_a_personality_that_its_encoding_does_not_reach(
+    encoding: int, personality: int, section_address: int, reason: str
+) -> None:
+    function = Function(
+        0x1000, 0x20, (START,), return_column=16, personality_encoding=encoding, personality=personality
+    )  # fmt: skip
+    with pytest.raises(BuildError) as caught:
+        to_eh_frame(table_of(ARCHITECTURES["x86_64"], [function]), section_address)
+    # Length, id, version, "zPR", factors, return column, the size of the data, the encoding: 18 bytes.
+    assert place(caught.value) == (".eh_frame", 0x12, "CIE[0].personality")
+    assert caught.value.reason == reason
+
+
 @pytest.mark.parametrize(("others", "cies"), [(2, 1), (30, 2)])
 def test_a_cie_of_their_own_where_that_is_shorter(others: int, cies: int) -> None:
     """Each function with other initial rules needs two extra bytes to set them, which enlarge its entry by four."""

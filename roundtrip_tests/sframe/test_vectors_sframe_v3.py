@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from unwindkit import FunctionFlag, Reason, from_sframe, to_sframe
+from unwindkit import FunctionFlag, Reason, from_sframe, project_sframe, to_sframe
 from unwindkit.converters.arch.table import ARCHITECTURES
-from unwindkit.converters.rules import CfaKind, RuleKind
+from unwindkit.converters.rules import CfaKind, RaState, RuleKind
 from unwindkit.converters.table.model import CfaRule, Function, RegisterRule, Row, table_of
 
 from ..support.handmade import at, octets, on, row
@@ -151,3 +151,147 @@ def test_an_odd_slot_of_s390x_is_an_offset() -> None:
     assert function.rows == rows
     written, refusals = to_sframe(from_sframe(data), 3)
     assert (written, len(refusals)) == (data, 0)
+
+
+# --- limits, and what has no form ---------------------------------------------------------------------------------
+
+
+def encoded(*rows: Row, architecture: str = "x86_64") -> tuple[bytes, list[Reason]]:
+    """A function of 16 bytes at 0x1000 in version 3, and the reasons of its refusals."""
+    column = ARCHITECTURES[architecture].return_address
+    table = table_of(ARCHITECTURES[architecture], [Function(0x1000, 16, rows, return_column=column)])
+    data, refusals = to_sframe(table, 3)
+    return data, [Reason(one) for one in refusals.reason.tolist()]
+
+
+def saved_fp(kind: RuleKind, expression: str) -> Row:
+    """A row with FLEX words whatever the rule of FP is."""
+    return row(0, on(10, 8), RegisterRule(FP, kind, octets(expression)), FIXED)
+
+
+FP_FORMS = [
+    # 4095 << 3 | 1, 4096 << 3 | 1, 8191 << 3 | 1: two bytes, unsigned; 8192 << 3 | 1: four
+    pytest.param(on(4095, 8), (), "00 24 f97f 0800", id="register 4095"),
+    pytest.param(on(4096, 8), (), "00 24 0180 0800", id="register 4096"),
+    pytest.param(on(8191, 8), (), "00 24 f9ff 0800", id="register 8191"),
+    pytest.param(on(8192, 8), (), "00 44 01000100 08000000", id="register 8192"),
+    # 51 08: r10 + 8; 00: no word for RA; 19 08: r3 + 8, not from memory; 19 00: r3
+    pytest.param(on(10, 8), (RuleKind.VAL_EXPRESSION, "73 08"), "00 0a 51 08 00 19 08", id="FP is r3 + 8"),
+    pytest.param(on(10, 8), (RuleKind.VAL_EXPRESSION, "73 00"), "00 0a 51 08 00 19 00", id="FP is r3"),
+    # breg3 2**31 - 1 and -2**31
+    pytest.param(
+        on(10, 8),
+        (RuleKind.EXPRESSION, "73 ffffffff07"),
+        "00 4a 51000000 08000000 00000000 1b000000 ffffff7f",
+        id="FP in memory at r3 + 2**31 - 1",
+    ),
+    pytest.param(
+        on(10, 8),
+        (RuleKind.EXPRESSION, "73 8080808078"),
+        "00 4a 51000000 08000000 00000000 1b000000 00000080",
+        id="FP in memory at r3 - 2**31",
+    ),
+    # bregx 65535 0: 65535 << 3 | 3
+    pytest.param(
+        on(10, 8),
+        (RuleKind.EXPRESSION, "92 ffff03 00"),
+        "00 4a 51000000 08000000 00000000 fbff0700 00000000",
+        id="FP in memory at r65535",
+    ),
+    # breg7 8, 21 nops, deref: 24 bytes
+    pytest.param(
+        CfaRule(CfaKind.EXPRESSION, 0, b"\x77\x08" + b"\x96" * 21 + b"\x06"), (), "00 04 3b 08", id="24 bytes"
+    ),
+]
+
+
+@pytest.mark.parametrize(("cfa", "rule", "fre"), FP_FORMS)
+def test_forms_at_their_limits(cfa: CfaRule, rule: tuple[()] | tuple[RuleKind, str], fre: str) -> None:
+    rules = (RegisterRule(FP, rule[0], octets(rule[1])), FIXED) if rule else (FIXED,)
+    assert encoded(row(0, cfa, *rules)) == (amd64(fre), [])
+
+
+FORMLESS = [
+    # One byte more than the longest expression that is examined.
+    pytest.param(
+        row(0, CfaRule(CfaKind.EXPRESSION, 0, b"\x77\x08" + b"\x96" * 22 + b"\x06"), FIXED), Reason.CFA_EXPRESSION,
+        id="25 bytes",
+    ),
+    # breg7 8, deref_size 4: half of an address
+    pytest.param(
+        row(0, CfaRule(CfaKind.EXPRESSION, 0, octets("77 08 94 04")), FIXED), Reason.CFA_EXPRESSION, id="deref_size"
+    ),
+    pytest.param(saved_fp(RuleKind.VAL_EXPRESSION, "76 08 94 04"), Reason.FP_RULE, id="FP by deref_size"),
+    # Saved at an address that is in memory: two reads.
+    pytest.param(saved_fp(RuleKind.EXPRESSION, "76 00 06"), Reason.FP_RULE, id="FP read twice"),
+    pytest.param(saved_fp(RuleKind.EXPRESSION, "73 8080808008"), Reason.FP_RULE, id="FP in memory at r3 + 2**31"),
+    pytest.param(saved_fp(RuleKind.EXPRESSION, "73 ffffffff77"), Reason.FP_RULE, id="FP in memory at r3 - 2**31 - 1"),
+    pytest.param(saved_fp(RuleKind.EXPRESSION, "92 808004 00"), Reason.FP_RULE, id="FP in memory at r65536"),
+    # Where no rule tells where RA is, it is not at CFA - 8.
+    pytest.param(row(0, on(10, 8)), Reason.RA_RULE, id="RA without a rule"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "reason"), FORMLESS)
+def test_rows_without_a_form_are_refused(one: Row, reason: Reason) -> None:
+    data, reasons = encoded(one)
+    assert (reasons, data[8:12]) == ([reason], bytes(4))
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"), [(-(1 << 31), True), (-(1 << 31) - 1, False), ((1 << 31) - 1, True), (1 << 31, False)]
+)
+def test_an_ra_on_the_stack_within_32_bits(value: int, fits: bool) -> None:
+    stored = (value % (1 << 32)).to_bytes(4, "little").hex()
+    data, reasons = encoded(row(0, on(7, 16), at(RA, value)))
+    # 39: r7; 02: in memory at the CFA plus an offset
+    assert reasons == ([] if fits else [Reason.RA_RULE])
+    assert not fits or data == amd64(f"00 48 39000000 10000000 02000000 {stored}")
+
+
+def test_sp_as_an_expression_of_the_cfa() -> None:
+    """DW_CFA_val_expression with plus_uconst 0 is the CFA; with plus_uconst 8 it is 8 bytes more."""
+    for offset, reasons in (("00", []), ("08", [Reason.SP_RULE])):
+        rule = RegisterRule(7, RuleKind.VAL_EXPRESSION, octets(f"23 {offset}"))
+        assert encoded(row(0, on(10, 16), rule, FIXED))[1] == reasons
+
+
+def test_sp_of_s390x_is_not_where_the_cfa_is_read() -> None:
+    """There, the SP is 160 bytes below the CFA. breg15 160, deref; breg15 160."""
+    cfa = CfaRule(CfaKind.EXPRESSION, 0, octets("7f a001 06"))
+    assert encoded(row(0, cfa), architecture="s390x")[1] == []
+    rule = RegisterRule(15, RuleKind.EXPRESSION, octets("7f a001"))
+    assert encoded(row(0, cfa, rule), architecture="s390x")[1] == [Reason.SP_RULE]
+
+
+def test_an_ra_signed_with_the_pc_has_no_flex_form() -> None:
+    signed = [row(0, on(9, 16), ra_state=state) for state in (RaState.SIGNED, RaState.SIGNED_WITH_PC)]
+    assert [encoded(one, architecture="aarch64")[1] for one in signed] == [[], [Reason.RA_SIGNED_WITH_PC]]
+
+
+def test_fp_without_ra_is_flex() -> None:
+    data, reasons = encoded(row(0, on(31, 16), at(29, -16)), architecture="aarch64")
+    assert reasons == []
+    # Attributes: one FRE, PCINC, FLEX. 0a: five words; f9 10: r31 + 16; 00: no RA; 02 f0: in memory at CFA - 16
+    assert data[44:] == octets("0100 00 01 00  00 0a f9 10 00 02 f0")
+
+
+def test_only_the_segments_that_need_it_are_flex() -> None:
+    data, reasons = encoded(row(0, on(7, 8), FIXED), row(4, CfaRule(CfaKind.NONE)), row(8, on(10, 0), FIXED))
+    assert reasons == [Reason.NO_CFA]
+    # Two FDEs of 16 bytes from 28 on. Attributes, then SP + 8; attributes with FLEX, then r10 + 0.
+    assert data[60:] == octets("0100 00 00 00  00 03 08") + octets("0100 00 01 00  00 04 51 00")
+
+
+def test_an_outermost_frame_has_no_other_rules() -> None:
+    """Neither the state of a return address that nobody reads, nor an SP of s390x without a CFA."""
+    undefined = RegisterRule(30, RuleKind.UNDEFINED)
+    rows = (row(0, on(31, 16), undefined, ra_state=RaState.SIGNED),)
+    table = table_of(ARCHITECTURES["aarch64"], [Function(0x1000, 16, rows, return_column=30)])
+    alone = (Row(0, CfaRule(CfaKind.NONE), (undefined,)),)
+    assert project_sframe(table, 3).function(0).rows == alone
+    assert from_sframe(to_sframe(table, 3)[0]).function(0).rows == alone
+    undefined = RegisterRule(14, RuleKind.UNDEFINED)
+    data, reasons = encoded(row(0, on(15, 160), undefined), architecture="s390x")
+    assert reasons == []
+    assert from_sframe(data).function(0).rows == (Row(0, CfaRule(CfaKind.NONE), (undefined,)),)
