@@ -15,8 +15,8 @@ import numpy as np
 
 from ...schemas.cfi import EH_FRAME, Cie, Dialect, FdeFormat
 from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, is_signed
-from ...schemas.section import BuildError, ByteOrder
-from ...schemas.wire import DwarfFormat, leb_block, sleb, uleb
+from ...schemas.section import BuildError, ByteOrder, Section
+from ...schemas.wire import LENGTH_RESERVED, DwarfFormat, leb_block, sleb, uleb
 from ..arrays import put_integers, starts_of
 from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
@@ -167,14 +167,24 @@ def headers_of(layout: FrameLayout) -> FdeHeaders:
 
 
 def lay_out_fdes(layout: FrameLayout, first: int, cie_offset: NDArray[np.int64]) -> Fdes:
-    """Lay out the FDEs from section offset `first`, with space for headers; their CIEs are at `cie_offset`."""
+    """Lay out the FDEs from section offset `first`, with space for headers; their CIEs are at `cie_offset`. Raises
+    BuildError if they do not end within 4 GiB."""
     headers = headers_of(layout).select(layout.cie)
     header = headers.size
     bare = header + layout.streams.size[layout.stream]
     size = bare + -bare % layout.alignment
-    offset = first + starts_of(size)[:-1]
-    fields = header_fields_of(layout.table.functions, layout.function, offset, size, cie_offset[layout.cie])
+    offset = first + starts_of(size)
+    refuse_large(layout.dialect.name, int(offset[-1]))
+    fields = header_fields_of(layout.table.functions, layout.function, offset[:-1], size, cie_offset[layout.cie])
     return Fdes(join_fdes(layout.streams, layout.stream, header, size), headers, fields)
+
+
+def refuse_large(section: Section | str, size: int) -> None:
+    """Raise BuildError for a section of `size` bytes, in which lengths and CIE pointers might not fit 32-bit DWARF
+    (DWARF5 7.4), the only format that is written."""
+    if size >= LENGTH_RESERVED:
+        reason = f"the section would have {size:,} bytes, and 32-bit DWARF reaches {LENGTH_RESERVED - 1:,}"
+        raise BuildError(section, None, "FDE.cie_pointer", reason)
 
 
 def _needs_augmentation(key: CieKey) -> bool:

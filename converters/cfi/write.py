@@ -14,7 +14,6 @@ import numpy as np
 
 from ...schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from ...schemas.section import BuildError, ByteOrder
-from ...schemas.wire import LENGTH_RESERVED
 from ..refusals import Reason, Refusals
 from ..table.model import FunctionFlag, UnwindTable
 from ..table.pcmask import without_repetition
@@ -137,8 +136,6 @@ def _encoded(layout: FrameLayout) -> EncodedFrames:
     fdes = lay_out_fdes(layout, len(cies), cie_offset)
     end = TERMINATOR if layout.is_eh else b""
     data = np.concatenate([np.frombuffer(cies, np.uint8), fdes.data, np.frombuffer(end, np.uint8)])
-    if len(data) >= LENGTH_RESERVED:
-        raise BuildError(layout.dialect.name, None, "FDE.cie_pointer", "the section is larger than 4 GiB")
     address_fields = (*address_fields, *fill_headers(fdes.headers, fdes.fields, data))
     return EncodedFrames(
         name=layout.dialect.name,

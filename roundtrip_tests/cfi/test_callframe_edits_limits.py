@@ -8,16 +8,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from unwindkit import BuildError, FunctionFlag
 from unwindkit.converters.arch.table import ARCHITECTURES
-from unwindkit.converters.cfi.edit.edit import EditedCfi, edit_cfi
+from unwindkit.converters.cfi.choose_cies import CieKey
+from unwindkit.converters.cfi.edit.edit import EditedCfi, change_records, edit_cfi
+from unwindkit.converters.cfi.edit.merge import concatenate_records
+from unwindkit.converters.cfi.edit.new_records import NO_SLOT
+from unwindkit.converters.cfi.layout import FrameLayout, lay_out_fdes, refuse_large
+from unwindkit.converters.cfi.records import read_records
+from unwindkit.converters.cfi.write_instructions import EncodedStreams
 from unwindkit.converters.table.model import Function, table_of
 from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
+from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import Section
 
 from ..support.handmade import ENCODED_CIE, PLAIN_CIE, X86_64_START, Fde, at, eh_frame, entry, octets, on, place, row
 from ..support.made.edited_frames import all_of, entries, moved_to, read, starts_of
+from ..support.work import at_most_allocated
 from .test_callframe_edits import ADDRESS, ONE, X86_64, function, of_bytes, table
 
 
@@ -207,3 +216,63 @@ def test_an_aligned_lsda_moves_by_whole_addresses() -> None:
     with pytest.raises(BuildError) as caught:
         frames.at(ADDRESS + 4)
     assert place(caught.value) == (".eh_frame", 0, "CIE[0].augmentation")
+
+
+# --- 4 GiB ----------------------------------------------------------------------------------------------------
+
+# Lengths from 0xfffffff0 on are reserved (DWARF5 7.4).
+LARGEST = 0xFFFFFFEF
+TOO_LARGE = "32-bit DWARF reaches 4,294,967,279"
+
+
+def of_zeros(section: Section, size: int) -> Section:
+    """The section with this many zeros, which take one byte of memory."""
+    return replace(section, data=memoryview(np.broadcast_to(np.zeros(1, np.uint8), size)))
+
+
+def test_a_section_holds_less_than_4_gib() -> None:
+    refuse_large(".eh_frame", LARGEST)
+    with pytest.raises(BuildError) as caught:
+        refuse_large(".eh_frame", LARGEST + 1)
+    assert place(caught.value) == (".eh_frame", None, "FDE.cie_pointer")
+    assert caught.value.reason == f"the section would have 4,294,967,280 bytes, and {TOO_LARGE}"
+
+
+@pytest.mark.parametrize("dialect", [EH_FRAME, DEBUG_FRAME], ids=lambda one: one.name)
+@pytest.mark.parametrize("count", [1, 2])
+def test_instructions_of_4_gib_are_refused(count: int, dialect: Dialect) -> None:
+    """In one FDE, or together in two. Nothing is allocated for them."""
+    nothing, zeros = np.zeros(0, np.uint8), np.zeros(count, np.int64)
+    layout = FrameLayout(
+        table(*(function(0x1000 * index, 8) for index in range(count))),
+        dialect,
+        pointer_size=8,
+        keys=(CieKey(16, FunctionFlag(0), DW_EH_PE.omit, 0, 0, 1, -8),),
+        function=np.arange(count),
+        cie=zeros,
+        stream=np.arange(count),
+        streams=EncodedStreams(nothing, zeros, zeros + (LARGEST + 1) // count),
+        initial_instructions=EncodedStreams(nothing, zeros[:1], zeros[:1]),
+    )
+    with at_most_allocated(1 << 20), pytest.raises(BuildError) as caught:
+        lay_out_fdes(layout, 24, np.zeros(1, np.int64))
+    assert place(caught.value) == (dialect.name, None, "FDE.cie_pointer")
+    assert caught.value.reason.endswith(TOO_LARGE)
+
+
+def test_an_edited_section_does_not_grow_to_4_gib() -> None:
+    records = read_records(of_bytes(b""), EH_FRAME, X86_64)
+    # A CIE of 24 bytes and an FDE of 20.
+    large = replace(records, section=of_zeros(records.section, LARGEST + 1 - 44))
+    with at_most_allocated(1 << 20), pytest.raises(BuildError, match="would have 4,294,967,280 bytes"):
+        change_records(large, np.zeros(0, np.bool_), table(function(0x9000, 4)), np.array([NO_SLOT]), 0)
+
+
+def test_merged_sections_do_not_grow_to_4_gib() -> None:
+    data = eh_frame(PLAIN_CIE + X86_64_START)
+    records = read_records(of_bytes(data), EH_FRAME, X86_64)
+    # One record up to the end of the section.
+    large = replace(records, section=of_zeros(records.section, LARGEST + 1 - len(data)))
+    with at_most_allocated(1 << 20), pytest.raises(BuildError, match="would have 4,294,967,280 bytes") as caught:
+        concatenate_records([records, large], ADDRESS)
+    assert place(caught.value) == (".eh_frame", None, "FDE.cie_pointer")

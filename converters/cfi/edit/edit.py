@@ -16,14 +16,14 @@ import numpy as np
 from ....schemas.cfi import EH_FRAME, Cie, Dialect, FdeFormat
 from ....schemas.pointers import NO_BASES, PointerBases
 from ....schemas.section import BuildError, ByteOrder, Section
-from ....schemas.wire import LENGTH_RESERVED, DwarfFormat, sleb, uleb
+from ....schemas.wire import DwarfFormat, sleb, uleb
 from ...arch.table import Architecture, default_return_column
 from ...arrays import put_integers, ranges, values_at
 from ...refusals import Refusals
 from ...table.merge import refuse_mixture
 from ...table.model import FunctionColumns, UnwindTable, concatenate, table_of
 from ..eh_frame_hdr import FdeAddresses
-from ..layout import LENGTH_BYTES, AddressFields, put_addresses
+from ..layout import LENGTH_BYTES, AddressFields, put_addresses, refuse_large
 from ..records import Records, read_records
 from .new_records import NO_SLOT, plan_additions
 from .relocate import add_to_fields, refuse_unmovable, relative_fields
@@ -238,8 +238,7 @@ def _change_records(
     is_replaced, _ = covering(records.functions, table.functions.start[new.function[replaces]])
     is_gone = is_dropped | is_replaced
     _refuse_shared(records, np.flatnonzero(~is_gone), table.functions, new.function)
-    if len(section) - first + new.end >= LENGTH_RESERVED:
-        raise BuildError(section, None, "FDE.cie_pointer", "the section would be larger than 4 GiB")
+    refuse_large(section, len(section) - first + new.end)
     is_taken = np.zeros(len(is_gone), np.bool_)
     is_taken[slot[new.function[new.is_in_place]]] = True
     data = _with_space(records, is_gone, is_taken, first, new.end)

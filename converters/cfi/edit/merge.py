@@ -16,11 +16,11 @@ import numpy as np
 from ....schemas.cfi import EH_FRAME, Dialect
 from ....schemas.pointers import NO_BASES, PointerBases
 from ....schemas.section import BuildError, Section
-from ....schemas.wire import LENGTH_RESERVED
 from ...arch.table import Architecture
 from ...arrays import put_integers, values_at
 from ...table.merge import SharedRanges, merge
 from ...table.model import FunctionFlag, UnwindTable
+from ..layout import refuse_large
 from ..read import table_of_records
 from ..records import Records, read_records
 from ..write import TERMINATOR
@@ -60,7 +60,7 @@ def merge_cfi(
         if (one.byte_order, one.address_size) != (sections[0].byte_order, sections[0].address_size):
             raise BuildError(one, None, "byte order", "or address size differs from that of the first input")
     inputs = [read_records(section, dialect, architecture, bases) for section in sections]
-    section, shifts = _concatenate(inputs, sections[0].address if address is None else address)
+    section, shifts = concatenate_records(inputs, sections[0].address if address is None else address)
     records = read_records(section, dialect, architecture, bases)
     tables = [_with_origin(table_of_records(one), one, shift) for one, shift in zip(inputs, shifts, strict=True)]
     merged = merge(tables)
@@ -70,20 +70,19 @@ def merge_cfi(
     return MergedCfi(frames, merged.duplicates, merged.conflicts)
 
 
-def _concatenate(inputs: Sequence[Records], address: int) -> tuple[Section, list[NDArray[np.int64]]]:
+def concatenate_records(inputs: Sequence[Records], address: int) -> tuple[Section, list[NDArray[np.int64]]]:
     """The records of all inputs as one section at this address, and for each input how many bytes each of its entries
-    moved. The section ends with a terminator if any input has one."""
+    moved. The section ends with a terminator if any input has one. Raises BuildError if it would have 4 GiB."""
     kept, shifts, end = [], [], 0
     for one in inputs:
         size = np.diff(np.append(one.entries.offset, len(one.section)))
         is_kept = ~one.entries.is_terminator
         place = end + np.cumsum(np.where(is_kept, size, 0)) - np.where(is_kept, size, 0)
         shifts.append(place - one.entries.offset)
+        end += int(size[is_kept].sum())
+        refuse_large(inputs[0].section, end)
         kept.append(np.frombuffer(one.section.data, np.uint8)[np.repeat(is_kept, size)])
-        end += len(kept[-1])
     has_terminator = any(one.entries.is_terminator.any() for one in inputs)
-    if end >= LENGTH_RESERVED:
-        raise BuildError(inputs[0].section, None, "FDE.cie_pointer", "the section would be larger than 4 GiB")
     data = np.concatenate([*kept, np.frombuffer(TERMINATOR if has_terminator else b"", np.uint8)])
     for one, shift in zip(inputs, shifts, strict=True):
         _update_pointers(one, data, address, shift)
