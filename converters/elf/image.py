@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,7 +97,7 @@ class Part:
     is_whole: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for the cached property
 class ElfImage:
     """An open ELF file. `type` is ET_..., `machine` EM_...; `loaded`: address and memory size of each PT_LOAD.
 
@@ -139,7 +140,7 @@ class ElfImage:
         """The architecture; of a machine outside `ARCHITECTURES` little is known."""
         return architecture_of(str(self.machine), self.address_size, self.byte_order)
 
-    @property
+    @cached_property
     def data_base(self) -> int:
         """The address that DW_EH_PE_datarel is relative to, as in gcc's unwinder: DT_PLTGOT, or 0 without one."""
         return self.dynamic_value(ENUM_D_TAG["DT_PLTGOT"]) or 0

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from unwindkit import by_pc, find_rows, read_elf, to_sframe
+from unwindkit.converters.elf.image import open_elf
 from unwindkit.converters.table.model import FunctionFlag, UnwindTable
 from unwindkit.schemas import cfi_sections
 from unwindkit.schemas.cfi import EH_FRAME, OpaqueCie
@@ -38,6 +39,7 @@ from ..support.made.encoded_frames import survives
 from ..support.texts import dwarfdump_text
 from ..support.texts.frame_text import readelf_frames, table_frames
 from ..support.tiny_elf import BASE, CODE, Content, tiny_elf
+from ..support.work import at_most_calls
 
 PC_ROWS = (row(0, sp(8), at(16, -8)), row(1, sp(16), at(16, -8)))
 DYNAMIC = 6
@@ -133,6 +135,10 @@ def test_datarel_counts_from_what_gccs_unwinder_takes(tmp_path: Path) -> None:
     dynamic = struct.pack("<QQQQQQ", 5, 0x77, 3, 0x3010, 0, 0)  # DT_STRTAB, DT_PLTGOT, DT_NULL
     path = file_of(tmp_path / "file", Content(".eh_frame", data), Content(".dynamic", dynamic, DYNAMIC))
     assert only(read_elf(path)).start == 0x1010
+    # However many sections ask for it, it is searched once.
+    image = open_elf(path)
+    with at_most_calls(100):
+        assert {image.data_base for _ in range(1000)} == {0x3010}
     without = file_of(tmp_path / "other", Content(".eh_frame", data), Content(".dynamic", dynamic[:17], DYNAMIC))
     assert only(read_elf(without, ".eh_frame")).start == (1 << 64) - 0x2000
 
