@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ import lief
 import pytest
 from unwindkit.schemas.section import BuildError
 from unwindkit.writers.elf.add import LIEF, write_by_engines
+from unwindkit.writers.elf.engines.plan import FollowingSection
+from unwindkit.writers.elf.tables import SHF
 
+from ..support.handmade import place
 from ..support.programs.elf_programs import DEBUG, Built, in_header, in_segment, sframe
 
 
@@ -99,6 +103,25 @@ def test_a_result_of_lief_that_cannot_be_used(
 ) -> None:
     altering(monkeypatch, change)
     assert refused(built(DEBUG), tmp_path) == reason
+
+
+FOLLOWING = FollowingSection(".following", 1, 0x6474E550, 8, lambda _address, _first: bytes(8), 4)
+
+
+@pytest.mark.parametrize(
+    "change", [edit(in_header(".following", 0), "I", 0), edit(in_header(".following", 8), "Q", SHF.ALLOC)]
+)
+def test_a_following_section_that_lief_loses(
+    change: Callable[[Path], object], built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its header has no name, or is one of a loaded section, which must have been in the file."""
+    altering(monkeypatch, change)
+    pair = replace(sframe(), following=FOLLOWING)
+    with pytest.raises(BuildError) as caught:
+        write_by_engines(built(DEBUG), tmp_path / "out", pair, (LIEF,))
+    assert place(caught.value) == (".following", None, "section header")
+    assert caught.value.reason == "lief lost the new section"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_whose_name_is_not_utf_8(built: Built, tmp_path: Path) -> None:
