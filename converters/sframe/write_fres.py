@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     from ..kernels.shared.rows import Rows, Rules
 
 # Reasons of refusal that FLEX words may overcome.
-FLEXIBLE = (Reason.CFA_EXPRESSION, Reason.CFA_REGISTER, Reason.RA_RULE, Reason.FP_RULE, Reason.FP_WITHOUT_RA)
+FLEXIBLE = (
+    *(Reason.CFA_EXPRESSION, Reason.CFA_REGISTER, Reason.RA_RULE, Reason.FP_RULE, Reason.FP_WITHOUT_RA),
+    # Only those by an expression, which may be the ABI's rule in other words.
+    Reason.SP_RULE,
+)
 
 
 @columns

@@ -121,6 +121,14 @@ def test_function_without_fres_is_an_outermost_frame() -> None:
     assert function.rows == (Row(0, CfaRule(CfaKind.NONE), (UNDEFINED,)),)
 
 
+def test_rule_of_sp_that_is_the_cfa_in_other_words_is_left_out() -> None:
+    same = RegisterRule(7, RuleKind.VAL_EXPRESSION, bytes.fromhex("2300"))  # the CFA plus_uconst 0
+    one = Function(0x1000, 0x10, (Row(0, on(7, 8), (same, FIXED)),), return_column=RA)
+    data, refusals = to_sframe(table_of(ARCHITECTURES["x86_64"], [one]), 3)
+    assert data == amd64("00 04 39 08")  # 39 08: r7 + 8
+    assert len(refusals) == 0
+
+
 def test_s390x_registers_are_flex_and_the_cfa_is_scaled() -> None:
     architecture = ARCHITECTURES["s390x"]
     # SP = CFA + SFRAME_S390X_SP_VAL_OFFSET in FLEX FDEs, too.
