@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @columns
 class EntryOffsets(Columns):
-    """The entries of a section: CIEs, FDEs and terminators, one record per entry."""
+    """The entries of a section: CIEs, FDEs and terminators, one record per entry; adjacent terminators are one."""
 
     offset: NDArray[np.int64] = column_of("section offset", "of the length")
     body: NDArray[np.int64] = column_of("section offset", "of the byte after the id")

@@ -1,7 +1,7 @@
 """Compressed sections: SHF_COMPRESSED with zlib or zstd (gABI), and GNU's older `.zdebug_*` sections.
 
-Strategy: the size that the header states bounds what is decompressed, and is itself bounded by the compressed bytes.
-Not by pyelftools, which inflates whatever the stream holds before it compares sizes.
+Strategy: the size that the header states bounds what is decompressed, and those of all sections of a file are bounded
+by its size, when it is opened. Not by pyelftools, which inflates whatever the stream holds before it compares sizes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ ZDEBUG, DEBUG = ".zdebug_", ".debug_"
 ZDEBUG_MAGIC = b"ZLIB"
 ZDEBUG_HEADER_SIZE = 12
 
-# zlib's maximum ratio is about 1032. zstd's is 32,000, for a single repeated byte; sections of debugging information
-# have ratios below 100, and a file must not expand to memory without bound.
-MAX_INFLATION = 1040
+# The content of all compressed sections of a file has at most so many bytes for each byte of the file, and some more.
+# zlib's maximum ratio is 1032, zstd's 32,000, for one repeated byte. Of 272 debug files of Debian one has a ratio of
+# 13.4, the others at most 3.2; recompressed with `zstd -19`, 33.8 (1.8 MB) and 4.8. Sections have up to 208 (160 kB).
+MAX_INFLATION, LEAST_INFLATED = 16, 1 << 23
 # A zstd decoder allocates a frame's window before it reads the content. All decoders should accept 8 MiB (RFC 8878,
 # 3.1.1.1.2); a larger window than the section itself has no use.
 LEAST_WINDOW_LOG, LARGEST_WINDOW_LOG = 23, 31
@@ -75,9 +76,9 @@ def compressed_bytes(
 
 
 def decompress(found: CompressedBytes) -> memoryview:
-    """The decompressed bytes, exactly as many as the header states. Raises ParseError."""
+    """The decompressed bytes, exactly as many as the header states, which was bounded before. Raises ParseError."""
     # One byte more than the stated size reveals a wrong size without decompressing everything.
-    limit = min(found.size, MAX_INFLATION * len(found.raw)) + 1
+    limit = found.size + 1
     engine = _zstd if found.method == ELFCOMPRESS_ZSTD else _zlib
     data = engine(found, limit)
     if len(data) != found.size:

@@ -18,7 +18,7 @@ from pathlib import Path
 from elftools.elf.constants import SH_FLAGS
 
 from ...schemas.section import BuildError, FormatError, ParseError, Section
-from .compression import MAX_INFLATION
+from .compression import LEAST_INFLATED, MAX_INFLATION
 from .identity import build_id
 from .image import ElfImage, ElfSection, Part, elf_of_bytes, open_elf
 from .inputs import Input, StrPath
@@ -210,14 +210,19 @@ def _with_mini(image: ElfImage) -> ElfImage:
         return image
     try:
         data = _unpacked(image.contents(found[0]))
-        return _joined(image, elf_of_bytes(f"{image.path} {MINI}", data), is_whole=False)
+        other = elf_of_bytes(f"{image.path} {MINI}", data)
     except ParseError as error:
         return replace(image, notes=(*image.notes, f"{MINI} cannot be read: {error}"))
+    if any(one.is_compressed for one in other.sections):
+        # Two bounds would multiply.
+        return replace(image, notes=(*image.notes, f"{MINI} was not read: it has compressed sections"))
+    return _joined(image, other, is_whole=False)
 
 
 def _unpacked(section: Section) -> bytes:
     """The contents of an xz stream. Raises ParseError."""
-    limit, engine = MAX_INFLATION * len(section), lzma.LZMADecompressor(lzma.FORMAT_XZ, LZMA_MEMORY)
+    limit = LEAST_INFLATED + MAX_INFLATION * len(section)
+    engine = lzma.LZMADecompressor(lzma.FORMAT_XZ, LZMA_MEMORY)
     try:
         data = engine.decompress(section.data, limit)
     except lzma.LZMAError as error:

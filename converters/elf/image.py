@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,16 @@ from elftools.elf.enums import ENUM_D_TAG
 from ...schemas.section import ByteOrder, ParseError, Section, order_code
 from ..arch.table import Architecture, architecture_of
 from ..arrays import furthest_before
-from .compression import ZDEBUG, CompressedBytes, compress_like, compressed_bytes, decompress, plain_name
+from .compression import (
+    LEAST_INFLATED,
+    MAX_INFLATION,
+    ZDEBUG,
+    CompressedBytes,
+    compress_like,
+    compressed_bytes,
+    decompress,
+    plain_name,
+)
 from .inputs import Input, input_name, map_input, mapping_of
 
 if TYPE_CHECKING:
@@ -196,7 +206,12 @@ class ElfImage:
         if not header.is_compressed:
             return raw, None
         has_chdr = header.has_compression_header
-        return raw, compressed_bytes(header.name, raw, has_chdr, self.address_size, self.byte_order)
+        found = compressed_bytes(header.name, raw, has_chdr, self.address_size, self.byte_order)
+        limit = LEAST_INFLATED + MAX_INFLATION * len(data)
+        if found is not None and found.size > limit:
+            reason = f"is {found.size:#x}, the limit for a file of this size is {limit:#x}"
+            raise ParseError(header.name, found.size_at, "ch_size", reason)
+        return raw, found
 
 
 # Files that are mistaken for ELF: the offset of the magic number, the magic number, and what the file is.
@@ -223,8 +238,9 @@ def elf_of_bytes(name: str, data: bytes | memoryview) -> ElfImage:
     return elf_of_mapping(name, map_input(data))
 
 
-def elf_of_mapping(name: str, data: memoryview) -> ElfImage:
-    """As `open_elf`, for all bytes of a file called `name`, from `map_input`."""
+def elf_of_mapping(name: str, data: memoryview, least_inflated: int = LEAST_INFLATED) -> ElfImage:
+    """As `open_elf`, for all bytes of a file called `name`, from `map_input`. Its compressed sections may have
+    `least_inflated` bytes of content whatever its size."""
     mapping = mapping_of(data)
     if mapping[:4] != b"\x7fELF":
         kind = next((kind for place, magic, kind in _OTHER_KINDS if mapping[place : place + len(magic)] == magic), None)
@@ -245,6 +261,7 @@ def elf_of_mapping(name: str, data: memoryview) -> ElfImage:
     except _HEADER_ERRORS as error:
         raise ParseError("", None, "ELF headers", str(error) or type(error).__name__) from error
     _refuse_shared_bytes(image)
+    _refuse_inflation(image, least_inflated)
     return image
 
 
@@ -255,6 +272,20 @@ def _refuse_shared_bytes(image: ElfImage) -> None:
     stored = (one for one in image.sections if one.type not in ("SHT_NULL", "SHT_NOBITS"))
     if sum(one.size for one in stored if one.file_offset + one.size <= size) > size:
         raise ParseError("", None, "section headers", "the sections are together larger than the file")
+
+
+def _refuse_inflation(image: ElfImage, least: int) -> None:
+    """Raise ParseError if the content of compressed sections is much larger than the file, by the sizes they state."""
+    size = 0
+    for one in image.sections:
+        if one.is_compressed and not one.is_nobits:
+            # A header that is wrong by itself is refused when the section is read: it may be one that nobody needs.
+            with suppress(ParseError):
+                size += image.content_size(one)
+    limit = least + MAX_INFLATION * len(image.data)
+    if size > limit:
+        reason = f"the content of compressed sections has {size} bytes, the limit for a file of this size is {limit}"
+        raise ParseError("", None, "section headers", reason)
 
 
 Header = Mapping[str, Any]

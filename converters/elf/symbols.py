@@ -31,7 +31,10 @@ MAX_NAMES = 8
 
 
 def records_of(table: Section, header: ElfSection, layout: np.dtype[np.void]) -> NDArray[np.void]:
-    """A section as records of one layout. Raises ParseError if it is not a whole number of them."""
+    """A section as records of one layout. Raises ParseError if it is not a whole number of them, or compressed."""
+    if header.is_compressed:
+        # It may be read once for each of many relocation sections.
+        raise ParseError(table.name, None, "sh_flags", "is SHF_COMPRESSED, which such a table never is")
     if header.entry_size != layout.itemsize:
         reason = f"{header.entry_size} bytes, expected {layout.itemsize}"
         raise ParseError(table.name, None, "sh_entsize", reason)
@@ -65,7 +68,7 @@ def extended_indices(
     if len(section) != 4 * count:
         reason = f"{len(section)} bytes, expected 4 for each of {count} symbols"
         raise ParseError(section.name, None, "sh_size", reason)
-    return np.frombuffer(section.data, f"{order_code(section.byte_order)}u4").astype(np.uint32)
+    return np.frombuffer(section.data, f"{order_code(section.byte_order)}u4")
 
 
 def addresses_of_names(image: ElfImage, names: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -18,6 +18,7 @@ from ...schemas.macros import MACRO_SECTIONS
 from ...schemas.section import BuildError, FormatError, ParseError, Section
 from ...schemas.sframe import SFRAME_MAGIC
 from ..arch.table import ARCHITECTURES, NAMES, Architecture, find_architecture
+from ..elf.compression import LEAST_INFLATED
 from ..elf.debug_files import DebugFiles, refuse_debug_file, with_debug_file
 from ..elf.image import RAW_SECTION, SYMBOL_FILE, ElfImage, ElfSection, elf_of_mapping
 from ..elf.inputs import Input, input_name, map_input
@@ -93,7 +94,8 @@ def open_parts(source: Input, raw: Raw = Raw(), debug: DebugFiles | None = None)
         one = None
         if contents[:4] == ELF_MAGIC:
             with naming_file(file):
-                one = elf_of_mapping(member, contents)
+                # The members of an archive together have the bound of one file.
+                one = elf_of_mapping(member, contents, min(LEAST_INFLATED, LEAST_INFLATED * len(contents) // len(data)))
         yield Part(one, member, file)
 
 

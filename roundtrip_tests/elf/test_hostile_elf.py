@@ -256,6 +256,11 @@ def test_compressed_section(path: Path) -> None:
     assert [(function.start, function.size) for function in read_elf(path)] == [(0, 16)]
 
 
+def limit_of(data: bytes) -> int:
+    """The bytes that all compressed sections of a file may have: 8 MiB, and 16 for each byte of the file."""
+    return (8 << 20) + 16 * len(data)
+
+
 @pytest.mark.parametrize(
     ("data", "place_of_fault", "reason"),
     [
@@ -272,7 +277,7 @@ def test_compressed_section(path: Path) -> None:
         (
             compressed(zlib.compress(FRAME), MAX),
             (8, "ch_size"),
-            "is 0xffffffffffffffff, but the data inflates to 0x25 bytes",
+            f"is {MAX:#x}, the limit for a file of this size is {limit_of(compressed(zlib.compress(FRAME), MAX)):#x}",
         ),
         (compressed(zlib.compress(FRAME), 0), (8, "ch_size"), "is 0x0, but the data inflates to more than 0x0 bytes"),
         (
@@ -304,6 +309,20 @@ def test_compressed_section_that_would_inflate_a_thousandfold(path: Path) -> Non
     with at_most_allocated(1 << 22):
         error = refused(path, data)
         assert error.reason == "is 0x1, but the data inflates to more than 0x1 bytes"
+
+
+def test_sections_that_inflate_together_beyond_the_limit(path: Path) -> None:
+    """Sections of 4 MiB of zeros each, in a file of some kB: two are accepted."""
+    content = struct.pack("<IIQQ", 1, 0, 1 << 22, 1) + zlib.compress(bytes(1 << 22), 9)
+    more = Content(".debug_x", content, flags=COMPRESSED)
+    path.write_bytes(tiny_elf(CODE, CFI, more, more))
+    assert len(read_elf(path)) == 2
+    data = bytes(tiny_elf(CODE, CFI, more, more, more))
+    error = refused(path, data)
+    assert place(error) == ("", None, "section headers")
+    assert error.reason == (
+        f"the content of compressed sections has 12582912 bytes, the limit for a file of this size is {limit_of(data)}"
+    )
 
 
 def test_headers_that_name_the_same_bytes_a_thousand_times(path: Path) -> None:

@@ -6,14 +6,16 @@ Strategy: a case writes a file whose harm grows with `scale`; a separate process
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ..breakpad.test_demangle import doubling_name, rust_doubling_name
+from ..support.handmade import entry
 from ..support.limited import MEGABYTE, compiled_only, run
-from ..support.tiny_elf import CFI, CODE, STRTAB, SYMTAB, Content, patched, tiny_elf
+from ..support.tiny_elf import CFI, CODE, COMPRESSED, STRTAB, SYMTAB, Content, patched, tiny_elf
 
 BREAKPAD = "out = io.BytesIO(); unwindkit.write_breakpad(path, out); print(len(out.getvalue()) <= 2 * size)"
 DUMP = "print(sum(map(len, unwindkit.dump_sections(path))) <= 20 * size)"
@@ -51,6 +53,30 @@ def same_bytes(scale: int) -> bytearray:
     return data
 
 
+def inflating(scale: int) -> bytearray:
+    """200 MB of terminators in 200 kB."""
+    engine, content = zlib.compressobj(9), bytearray()
+    for _ in range(200 * scale):
+        content += engine.compress(bytes(MEGABYTE))
+    header = struct.pack("<IIQQ", 1, 0, 200 * scale << 20, 1)
+    return tiny_elf(CODE, Content(".eh_frame", header + content + engine.flush(), flags=COMPRESSED))
+
+
+def of_zeros(scale: int) -> bytearray:
+    """10 MB of terminators."""
+    return tiny_elf(CODE, Content(".eh_frame", bytes(10 * scale * MEGABYTE)))
+
+
+def of_tiny_records(scale: int) -> bytearray:
+    """FDEs of 12 bytes, whose addresses have 2 bytes and which have no instructions."""
+    count = 100_000 * scale
+    cie = entry(bytes.fromhex("00000000 01 7a5200 01 78 10 01 02"))  # augmentation zR: DW_EH_PE_udata2
+    fdes = b"".join(
+        struct.pack("<IIHHB", 9, len(cie) + 13 * number + 4, number & 0xFFF, 1, 0) for number in range(count)
+    )
+    return tiny_elf(CODE, Content(".eh_frame", cie + fdes))
+
+
 REFUSED_NAMES = ".symtab: st_name: the names of {} symbols have {} bytes, in tables of {} bytes"
 REFUSED_HEADERS = "section headers: the sections are together larger than the file"
 CASES = [
@@ -64,6 +90,17 @@ CASES = [
         id="names that are ends of one string",
     ),
     pytest.param(same_bytes, DUMP, [REFUSED_HEADERS] * 2, id="headers that name the same bytes"),
+    pytest.param(
+        inflating,
+        DUMP,
+        [
+            ".eh_frame+0x8: ch_size: is 0xc800000, the limit for a file of this size is {limit:#x}",
+            ".eh_frame+0x8: ch_size: is 0x19000000, the limit for a file of this size is {limit:#x}",
+        ],
+        id="compressed terminators",
+    ),
+    pytest.param(of_zeros, DUMP, ["True"] * 2, id="terminators"),
+    pytest.param(of_tiny_records, DUMP, ["True"] * 2, id="records of 13 bytes"),
 ]
 
 
@@ -85,4 +122,4 @@ try:
 except FormatError as error:
     print(error)
 """
-    assert run(program, 150 + 10 * size // MEGABYTE, 2) == expected[scale - 1]
+    assert run(program, 150 + 10 * size // MEGABYTE, 2) == expected[scale - 1].format(limit=(8 << 20) + 16 * size)

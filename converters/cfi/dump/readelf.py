@@ -213,9 +213,8 @@ def _heading(entries: DecodedEntries, entry: int, interpreted: bool) -> bytes:
     """The heading of an entry that is not an FDE, or of an FDE with a segment."""
     offset = int(entries.offset[entry])
     if entries.cie[entry] < 0:
-        # readelf prints only the first of adjacent terminators.
-        follows_another = entry > 0 and entries.cie[entry - 1] < 0
-        return b"" if follows_another else f"\n{offset:08x} ZERO terminator\n\n".encode()
+        # For several adjacent ones, which are one entry, readelf prints this once.
+        return f"\n{offset:08x} ZERO terminator\n\n".encode()
     one = np.array([entry])
     digits, id_digits = 2 * int(entries.address_size(one)[0]), 2 * int(entries.id_size(one)[0])
     length = int(entries.length(one)[0]) % (1 << 4 * digits)

@@ -104,7 +104,9 @@ def _update_pointers(records: Records, data: NDArray[np.uint8], address: int, sh
         put_integers(data, field[which], pointer, width, records.section.byte_order)
     moved_by = address - records.section.address
     fields_ = relative_fields(records)
-    for delta in np.unique(shift).tolist():
+    # Every entry may have a shift of its own, but only the remainder by an address size, at most 8, matters.
+    _, first = np.unique(shift % 8, return_index=True)
+    for delta in shift[first].tolist():
         refuse_unmovable(records, fields_, moved_by + delta)
     add_to_fields(records, fields_, data, moved_by, shift)
 

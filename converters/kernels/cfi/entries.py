@@ -46,7 +46,7 @@ CIE_OUTSIDE = cython.declare(cython.longlong, int(EntryMark.CIE_OUTSIDE))
 @cython.cclass
 class Entries:
     """CIEs, FDEs and terminators: section offsets of the entry, of what follows the ID, of its end, and of an FDE's
-    CIE, or else an `EntryMark`."""
+    CIE, or else an `EntryMark`. Adjacent terminators are one entry."""
 
     def __init__(self, offset: I64, body: I64, end: I64, cie: I64) -> None:
         self.offset = offset
@@ -106,11 +106,13 @@ def scan(reader: Reader, dialect: Dialect, entries: Entries) -> cython.longlong:
         if not reader.fault and length > cython.cast(cython.ulonglong, size - start):
             reader.fault = LENGTH_PAST_END
         width = dialect.id_size or (8 if is64 else 4)
-        entries.offset[count] = at
         if not reader.fault and length == 0 and not is64:
-            entries.body[count] = entries.end[count] = start
-            entries.cie[count] = IS_TERMINATOR
-            count += 1
+            # A megabyte of zeros would be a quarter of a million entries.
+            if count == 0 or entries.cie[count - 1] != IS_TERMINATOR:
+                entries.offset[count] = at
+                entries.cie[count] = IS_TERMINATOR
+                count += 1
+            entries.body[count - 1] = entries.end[count - 1] = start
             at = start
             continue
         if not reader.fault and length < cython.cast(cython.ulonglong, width):
@@ -119,6 +121,7 @@ def scan(reader: Reader, dialect: Dialect, entries: Entries) -> cython.longlong:
         if reader.fault:
             reader.offset = at
             return count
+        entries.offset[count] = at
         entries.cie[count] = dialect.cie_of(entry_id, start, size, is64)
         entries.body[count] = start + width
         at = start + cython.cast(cython.longlong, length)
