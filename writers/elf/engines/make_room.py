@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedReader
+from itertools import takewhile
 
 import numpy as np
 
@@ -247,7 +248,8 @@ def dynamic_pointers(source: BufferedReader, before: Tables, away: list[int]) ->
     dynamic = next((one for one in before.segments if one.type == PT.DYNAMIC), None)
     size = 0 if dynamic is None else dynamic.filesz // DYNAMIC_SIZE * DYNAMIC_SIZE
     data = b"" if dynamic is None else bytes_at(source, "PT_DYNAMIC", dynamic.offset, size)
-    entries = list(struct.iter_unpack(before.order + DYNAMIC, data))
+    # DT_NULL, which is 0, ends the entries.
+    entries = list(takewhile(lambda entry: entry[0], struct.iter_unpack(before.order + DYNAMIC, data)))
     for index, tag in tags.items():
         found = [number for number, entry in enumerate(entries) if entry[0] == tag]
         if dynamic is None or len(found) != 1 or entries[found[0]][1] != before.sections[index].address:
