@@ -14,8 +14,8 @@ from unwindkit.writers.elf.checks.unloaded import ExpectedUnloaded, check_unload
 from unwindkit.writers.elf.section_table import read_section_table
 from unwindkit.writers.elf.unloaded import AddedSection, write_unloaded
 
-from ..support.handmade import place
-from ..support.small_elf import (
+from ...support.handmade import place
+from ...support.small_elf import (
     ALLOC,
     EM_386,
     ET_EXEC,

@@ -25,9 +25,9 @@ from unwindkit.writers.elf.tables import (
     refuse_unsuitable,
 )
 
-from ..support.handmade import place
-from ..support.programs.elf_programs import sframe
-from ..support.tiny_elf import ET_REL, patched, tiny_elf
+from ...support.handmade import place
+from ...support.programs.elf_programs import sframe
+from ...support.tiny_elf import ET_REL, patched, tiny_elf
 
 FILE_SIZE, LIMIT = 0x1000, 1 << 63
 PT_LOAD, PT_NOTE, R, RX = 1, 4, 4, 5

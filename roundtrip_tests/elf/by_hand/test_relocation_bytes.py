@@ -14,8 +14,8 @@ from unwindkit import ParseError
 from unwindkit.converters.elf.image import open_elf
 from unwindkit.converters.elf.relocation import lay_out, relocate
 
-from ..support.handmade import octets, place
-from ..support.small_elf import (
+from ...support.handmade import octets, place
+from ...support.small_elf import (
     ALLOC,
     EM_386,
     EM_ARM,

@@ -12,9 +12,9 @@ import pytest
 from unwindkit import BuildError
 from unwindkit.writers.elf.remove import RemoveReport, remove_sections
 
-from ..support.handmade import place
-from ..support.programs.elf_programs import PT_GNU_SFRAME
-from ..support.small_elf import (
+from ...support.handmade import place
+from ...support.programs.elf_programs import PT_GNU_SFRAME
+from ...support.small_elf import (
     ALLOC,
     ET_EXEC,
     EXEC,
