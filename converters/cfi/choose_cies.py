@@ -9,7 +9,7 @@ needs a CIE without that rule.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..arrays import starts_of
 from ..rules import CfaKind, RuleKind
 from ..table.distinct import number_distinct
 from ..table.model import FunctionFlag, UnwindTable
-from .write_instructions import NO_ROW, Streams, StreamWriter
+from .write_instructions import NO_ROW, Streams, StreamWriter, rule_effects
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,6 +71,12 @@ def factors_of(keys: Sequence[CieKey]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 def choose_cies(writer: StreamWriter, which: NDArray[np.int64]) -> CieChoice:
     """Choose CIEs for the functions `which` of the writer's table."""
+    has_instructions = _has_instructions(writer.table)[writer.table.functions.run[which]]
+    if not has_instructions.all():
+        choice = choose_cies(writer, which[has_instructions])
+        stream = np.full(len(which), -1, np.int64)
+        stream[has_instructions] = choice.stream
+        return replace(choice, stream=stream)
     key, keys = _cie_keys(writer.table, which)
     run = writer.table.functions.run[which].astype(np.int64)
     stream, first = number_distinct(key, run)
@@ -84,6 +90,12 @@ def choose_cies(writer: StreamWriter, which: NDArray[np.int64]) -> CieChoice:
     place[encoded] = np.arange(len(encoded))
     chosen = tuple(keys[one] for one in stream_key[of_cie].tolist())
     return CieChoice(chosen, initial[of_cie], stream_run[encoded], cie, place[stream])
+
+
+def _has_instructions(table: UnwindTable) -> NDArray[np.bool_]:
+    """Which runs have only rules of kinds that an instruction sets: an architectural rule has none."""
+    rows, without = table.rows, starts_of(rule_effects()[table.rules.kind] == 0)
+    return ~_any_row(table, without[rows.first_rule + rows.rule_count] > without[rows.first_rule])
 
 
 def _cie_keys(table: UnwindTable, which: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[CieKey]]:
