@@ -57,8 +57,8 @@ def forms_of(table: UnwindTable) -> tuple[Forms, Forms]:
     rows, rules = table.rows, table.rules
     is_expression = rows.cfa_kind == CfaKind.EXPRESSION
     index = np.where(is_expression, rows.cfa_offset, len(table.expressions))
-    # The stack of a CFA expression is empty at the start: it cannot refer to the CFA.
-    cfa_base = np.where(is_expression, np.where(base[index] == CFA_BASE, NO_BASE, base[index]), rows.cfa_register)
+    # The stack of a CFA expression is empty at the start: CFA_BASE is no base of it, either.
+    cfa_base = np.where(is_expression, base[index], rows.cfa_register)
     is_plain = is_expression & (cfa_base >= 0) & ~is_memory[index]
     cfa = Forms(
         np.where(is_plain, CfaKind.REGISTER, rows.cfa_kind).astype(np.uint8),

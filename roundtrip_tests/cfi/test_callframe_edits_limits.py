@@ -69,6 +69,26 @@ def test_a_start_has_to_fit_its_field(encoding: str, start: int, added: int) -> 
     assert frames.report.cies_added == added
 
 
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("distance", "added", "size"),
+    [(GIB, 0, 4), (2 * GIB - 0x100, 0, 4), (2 * GIB + 0x100, 1, 8), (-2 * GIB - 0x100, 1, 8), (1 << 50, 1, 8)],
+)
+def test_a_start_out_of_reach_of_the_existing_cie_gets_a_new_one(distance: int, added: int, size: int) -> None:
+    """pcrel, sdata4: the existing CIE is still used for a function nearby."""
+    address = 1 << 41
+    data = with_encoding("1b", "00100000 10000000 00")
+    wanted = [function(address + distance, 8), function(address + 0x8000, 8)]
+    frames = edit_cfi(of_bytes(data, address), X86_64, add=table(*wanted))
+    assert frames.report.cies_added == added
+    assert all_of([read(frames).select([1, 2])]) == all_of([table(*wanted)])
+    fde_sizes = [len(one) for one in list(entries(moved_to(frames, address)).values())[2 + added :]]
+    # Length, CIE pointer, start, size, augmentation data of no bytes: to a multiple of four.
+    assert fde_sizes == [8 + 2 * size + 4, 8 + 2 * 4 + 4]
+
+
 def with_lsda(encoding: str, lsda: str) -> bytes:
     """A CIE with the augmentation "zLR", whose LSDAs have this encoding, and an FDE with this augmentation data."""
     cie = entry(octets(f"00000000 01 7a4c5200 01 78 10 02 {encoding} 1b {X86_64_START}"))
@@ -205,6 +225,15 @@ def test_starts_of_a_32_bit_section_wrap_around_when_it_moves() -> None:
     # A new function, too: -4 GiB and more is within reach.
     added = table_of(x86, [Function(0xFFFFF000, 8, (row(0, on(4, 4), at(8, -4)),), return_column=8)])
     assert starts_of(read(edit_cfi(x86_section("00000000", 0x1000), x86, add=added))) == [0x1020, 0xFFFFF000]
+
+
+@pytest.mark.parametrize(("stored", "moved"), [("00000000", "00000000"), ("04000000", "fcffffff")])
+def test_a_stored_personality_of_0_stays_0(stored: str, moved: str) -> None:
+    """It means that there is none."""
+    cie = entry(octets(f"00000000 01 7a505200 01 78 10 06 1b {stored} 1b {X86_64_START}"))
+    data = cie + entry((len(cie) + 4).to_bytes(4, "little") + octets("00100000 20000000 00"))
+    # "zPR": the personality is at 0x12.
+    assert edit_cfi(of_bytes(data), X86_64).at(ADDRESS + 8)[0x12:0x16] == octets(moved)
 
 
 def test_an_aligned_lsda_moves_by_whole_addresses() -> None:

@@ -229,6 +229,10 @@ FORMLESS = [
     pytest.param(
         row(0, CfaRule(CfaKind.EXPRESSION, 0, octets("77 08 94 04")), FIXED), Reason.CFA_EXPRESSION, id="deref_size"
     ),
+    # plus_uconst 8: the CFA is not on the stack of its own expression.
+    pytest.param(
+        row(0, CfaRule(CfaKind.EXPRESSION, 0, octets("23 08")), FIXED), Reason.CFA_EXPRESSION, id="the CFA from itself"
+    ),
     pytest.param(saved_fp(RuleKind.VAL_EXPRESSION, "76 08 94 04"), Reason.FP_RULE, id="FP by deref_size"),
     # Saved at an address that is in memory: two reads.
     pytest.param(saved_fp(RuleKind.EXPRESSION, "76 00 06"), Reason.FP_RULE, id="FP read twice"),

@@ -14,6 +14,7 @@ import numpy as np
 
 from ....schemas.cfi import Cie
 from ....schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES, is_signed
+from ....schemas.section import Section
 from ....schemas.wire import DwarfFormat
 from ...arrays import ranges, starts_of, starts_of_ends, values_at
 from ...columns import Columns, column_of, columns
@@ -93,7 +94,7 @@ def plan_additions(
     layout = _cie_layout(records, table, pointer_size, writer, choice)
     initial = writer.table.run_rows[len(table.run_rows) - 1 : -1]
     choices = choices_of(records, known, initial, choice, headers_of(layout))
-    anywhere, inside = best_known(records, writer, choices, which, slot[which])
+    anywhere, inside = best_known(records, writer, choices, which, slot[which], pointer_size)
     fits = inside.cie != NO_CIE
     cie = np.where(fits, inside.cie, with_new(anywhere, choices, writer, choice, fits, layout.alignment))
     is_encoded = cie != NO_CIE
@@ -269,17 +270,23 @@ def choices_of(
 
 
 def best_known(
-    records: Records, writer: StreamWriter, choices: Choices, which: NDArray[np.int64], slot: NDArray[np.int64]
+    records: Records,
+    writer: StreamWriter,
+    choices: Choices,
+    which: NDArray[np.int64],
+    slot: NDArray[np.int64],
+    pointer_size: int,
 ) -> tuple[Best, Best]:
     """The best existing CIE for each function: for an FDE anywhere, and for one in the slot of the FDE with that index,
-    if any. The FDE must fit the slot, and if CIE pointers are relative the CIE must be before the slot."""
+    if any. The FDE must fit the slot, and if CIE pointers are relative the CIE must be before the slot. Addresses of
+    fewer bytes than `pointer_size` have to be within reach from the whole section."""
     functions = writer.table.functions
     anywhere, inside = Best.none(len(which)), Best.none(len(which))
     begin, end = (values_at(column, slot, 0) for column in (records.fdes.offset, records.fdes.end))
     header = choices.headers.size
     run = functions.run[which].astype(np.int64)
     for number, cie in enumerate(choices.known.tolist()):
-        fitting = np.flatnonzero(_agrees(records, cie, functions, which))
+        fitting = np.flatnonzero(_agrees(records, cie, functions, which, pointer_size))
         runs, of_run = np.unique(run[fitting], return_inverse=True)
         sizes = writer.sizes(choices.streams(runs, np.full(len(runs), number)))
         size = np.where(sizes < 0, _IMPOSSIBLE, sizes + header[number])[of_run.reshape(-1)]
@@ -291,17 +298,19 @@ def best_known(
     return anywhere, inside
 
 
-def _agrees(records: Records, cie: int, functions: FunctionColumns, which: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _agrees(
+    records: Records, cie: int, functions: FunctionColumns, which: NDArray[np.int64], pointer_size: int
+) -> NDArray[np.bool_]:
     """Which functions can use a CIE, whatever its instructions: their properties are equal and their addresses fit."""
-    layout, address_size = records.cies.columns, records.section.address_size
+    layout, section = records.cies.columns, records.section
     same: NDArray[np.bool_] = functions.return_column[which] == layout.return_column[cie]
     same &= functions.flags[which] & _CIE_FLAGS == layout.flags[cie] & _CIE_FLAGS
     same &= functions.personality_encoding[which] == layout.personality_encoding[cie]
     same &= functions.personality[which] == layout.personality[cie]
     same &= (functions.segment[which] == 0) & (layout.segment_size[cie] == 0)
     encoding = layout.address_encoding[cie : cie + 1]
-    same &= ~is_beyond(functions.size[which], int(encoded_sizes(encoding, address_size)[0]), signed=False)
-    same &= _reaches(int(encoding[0]), functions.start[which], address_size)
+    same &= ~is_beyond(functions.size[which], int(encoded_sizes(encoding, section.address_size)[0]), signed=False)
+    same &= _reaches(int(encoding[0]), functions.start[which], section, pointer_size)
     has_lsda = functions.flags[which] & FunctionFlag.HAS_LSDA > 0
     lsda = functions.lsda[which]
     lsda_encoding = int(layout.lsda_encoding[cie])
@@ -310,16 +319,23 @@ def _agrees(records: Records, cie: int, functions: FunctionColumns, which: NDArr
         return same
     # An absolute address of 0 means that there is no LSDA.
     is_null = (lsda == 0) & (lsda_encoding & APPLICATION_MASK == DW_EH_PE.absptr)
-    same &= ~has_lsda | (_reaches(lsda_encoding, lsda, address_size) & ~is_null)
+    same &= ~has_lsda | (_reaches(lsda_encoding, lsda, section, pointer_size) & ~is_null)
     return same
 
 
-def _reaches(encoding: int, address: NDArray[np.uint64], address_size: int) -> NDArray[np.bool_]:
-    """Which addresses fit the encoding; PC-relative ones are checked later, when they are stored."""
-    size = int(encoded_sizes(np.array([encoding], np.uint8), address_size)[0])
-    if encoding & APPLICATION_MASK == DW_EH_PE.pcrel or size >= address_size:
+def _reaches(encoding: int, address: NDArray[np.uint64], section: Section, pointer_size: int) -> NDArray[np.bool_]:
+    """Which addresses fit the encoding; PC-relative ones of `pointer_size` bytes are checked later, when they are
+    stored."""
+    size = int(encoded_sizes(np.array([encoding], np.uint8), section.address_size)[0])
+    is_relative = encoding & APPLICATION_MASK == DW_EH_PE.pcrel
+    if size >= (pointer_size if is_relative else section.address_size):
         return np.ones(len(address), np.bool_)
-    return ~is_beyond(address, size, is_signed(encoding))
+    if not is_relative:
+        return ~is_beyond(address, size, is_signed(encoding))
+    # Where in the section the field will be is not known yet: at most half of its reach may be used.
+    half = np.uint64(1 << 8 * size - 2)
+    is_near: NDArray[np.bool_] = address - np.uint64(section.address) + half < half + half
+    return is_near & is_signed(encoding)
 
 
 def with_new(

@@ -73,7 +73,7 @@ def _is_relative(encoding: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def _personalities(records: Records) -> Relative:
-    """The personality fields of all CIEs, used or not."""
+    """The personality fields of all CIEs, used or not. The encoding is DW_EH_PE_omit if zero is stored."""
     entries = records.entries
     all_cies = entries.select(entries.is_cie)
     cies = cie_columns(
@@ -87,7 +87,7 @@ def _personalities(records: Records) -> Relative:
     found = [
         (index, augmentation.personality_offset)
         for index, (_, augmentation) in enumerate(cies.parsed)
-        if augmentation is not None and augmentation.personality
+        if augmentation is not None
     ]
     which, offset = np.array(found, np.int64).reshape(-1, 2).T
     columns = cies.columns.select(which)
