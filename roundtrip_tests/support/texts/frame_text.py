@@ -56,13 +56,16 @@ def parse_frames(rows: str, instructions: str, section: str) -> list[Frame]:
 
 def _section_frames(text: str, numbers: dict[str, int]) -> Iterator[Frame]:
     cies: dict[str, tuple[int, Rules]] = {}
+    entries = []
     for entry in re.split(r"\n\n(?=[0-9a-f]+ )", "\n" + text):
         if not entry.strip() or " ZERO terminator" in entry:
             continue
         title, _, body = entry.strip("\n").partition("\n")
         match = _TITLE.fullmatch(title)
         assert match is not None, title
-        offset, _, ra, cie, start, end = match.groups()
+        entries.append((match.groups(), body))
+    # In .debug_frame, a CIE may come after its FDEs.
+    for (offset, _, ra, cie, start, end), body in sorted(entries, key=lambda entry: entry[0][3] is not None):
         heading, *lines = body.split("\n")
         column = int(ra) if cie is None else cies[cie][0]
         parse = _parser(numbers, column, heading)

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for tables (extra `testing`); those for records are `unwindkit.schemas.strategies`.
+"""Line tables.
 
 Strategy: line tables that `to_debug_line` can write: addresses ascend, op_index is below maximum_operations, and
 opcode_base is above all standard opcodes.
@@ -12,9 +12,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from .converters.arrays import starts_of
-from .converters.columns import Columns
-from .converters.line.table import (
+from ..converters.arrays import starts_of
+from ..converters.columns import Columns
+from ..converters.line.table import (
     OLD_DIRECTORY_CONTENTS,
     OLD_FILE_CONTENTS,
     LineRowColumns,
@@ -23,8 +23,8 @@ from .converters.line.table import (
     PathColumns,
     contents_bit,
 )
-from .schemas.line import DW_LNCT, DW_LNS, VERSIONS, RowFlag
-from .schemas.section import ByteOrder
+from ..schemas.line import DW_LNCT, DW_LNS, VERSIONS, RowFlag
+from ..schemas.section import ByteOrder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
