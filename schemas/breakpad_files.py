@@ -225,7 +225,7 @@ def _canonical_line(record: Record) -> bytes:
         line = bytes_from(text) + b"\n"
         fits = not isinstance(record, Info | Unknown) or _record_type(text) is type(record)
         faithful = text_from(line) == text + "\n" and "\n" not in text and not text.endswith("\r")
-    except UnicodeEncodeError:
+    except ValueError:
         faithful = fits = False
     if not (fits and faithful):
         raise BuildError("", None, NAMES[type(record)], f"{shortened(text)} would not read back as this record")

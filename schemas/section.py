@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .arguments import flat_bytes
+
 ByteOrder = Literal["little", "big"]
 
 
@@ -33,6 +35,10 @@ class Section:
     byte_order: ByteOrder = "little"
     address_size: int = 8
     stored_name: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError if the bytes are not contiguous, or not in one dimension."""
+        object.__setattr__(self, "data", flat_bytes(self.data))
 
     @classmethod
     def of(

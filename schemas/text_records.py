@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
+from .arguments import encoded_text
+
 T = TypeVar("T")
 Rule = tuple[str, str]
 
@@ -369,8 +371,8 @@ def text_from(data: bytes) -> str:
 
 
 def bytes_from(text: str) -> bytes:
-    """Encode what `text_from` decoded. Raises ValueError (UnicodeEncodeError) for other surrogates."""
-    return text.encode("utf-8", "surrogateescape")
+    """Encode what `text_from` decoded. Raises ValueError for other surrogates."""
+    return encoded_text(text)
 
 
 def kind_in(kind: Kind, texts: dict[str, str | None]) -> Kind:

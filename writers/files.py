@@ -13,6 +13,8 @@ from io import BufferedRandom, BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import BinaryIO
 
+from ..schemas.arguments import check_path
+
 CHUNK = 1 << 24
 
 
@@ -26,6 +28,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
 
     Links are followed. A pipe or device (`/dev/null`) is written to directly. Raises OSError.
     """
+    check_path(path)
     if _is_special(path):
         with path.open("wb") as special:
             special.writelines(pieces)
@@ -65,6 +68,7 @@ def rewriting(out_path: Path) -> Iterator[Path]:
 
     Links in `out_path` are followed. Raises OSError.
     """
+    check_path(out_path)
     target = out_path.resolve()
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=".unwindkit-")

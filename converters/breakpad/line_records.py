@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import check_address, text_argument
 from ...schemas.breakpad import File, Func, Line
 from ...schemas.breakpad_files import build_lines, parse_record
 from ...schemas.line import DW_LNCT, STANDARD_OPCODE_LENGTHS, RowFlag
@@ -150,7 +151,10 @@ def from_line_records(
     Addresses in the text are relative to `load_address`. One unit of version 5 holds all files; each contiguous range
     is a sequence. Where records overlap, the one that starts first wins. Raises ParseError whose record names the line.
     """
-    data = bytes_from(text) if isinstance(text, str) else text
+    data = text_argument(text)
+    check_address(load_address, "load_address")
+    if address_size not in (4, 8):
+        raise ValueError(f"address_size is {address_size}, expected 4 or 8")
     values, number, files = _read(data)
     numbers = np.array(sorted(files), np.uint64)
     place = np.searchsorted(numbers, values[:, 3])

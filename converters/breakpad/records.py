@@ -12,6 +12,7 @@ import numpy as np
 
 from ...schemas.breakpad import RECORDS, Func, Module, Public
 from ...schemas.breakpad_files import parse_record
+from ...schemas.text_records import bytes_from
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,7 +84,7 @@ def functions_of_names(data: bytes, names: Sequence[str], load_address: int) -> 
 
 def _starts(data: bytes, name: str) -> list[int]:
     """The addresses in FUNC and PUBLIC records with a name."""
-    wanted, found = name.encode(errors="surrogateescape"), []
+    wanted, found = bytes_from(name), []
     number, begin = 1, 0
     at = data.find(wanted) if wanted else -1
     while at >= 0:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import check_address, text_argument
 from ...schemas.breakpad import StackWin
 from ...schemas.breakpad_files import parse_record
 from ...schemas.section import ParseError
-from ...schemas.text_records import Number, bytes_from, parts_of
+from ...schemas.text_records import Number, parts_of
 from ..arch.table import ARCHITECTURES, breakpad_names
 from ..arrays import least_covering, range_run_starts, ranges, run_ends, run_starts, starts_of
 from ..columns import Columns, column_of, columns
@@ -58,7 +59,8 @@ def from_stack_win(
     are refused, unless `next_parameter_size` gives the bytes for which the rows then hold (0: the innermost frame). A
     register that the program does not store has no rule. Raises ParseError, whose record names the line.
     """
-    data = bytes_from(text) if isinstance(text, str) else text
+    data = text_argument(text)
+    check_address(load_address, "load_address")
     lines = _lines(data)
     content, first = number_distinct(intern(*lines.rest)[0].astype(np.int64), *lines.values[:, _DECIDING].T)
     translated = _Translated()

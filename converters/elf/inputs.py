@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from ...schemas.arguments import check_path, flat_bytes
 from ...schemas.section import ParseError
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -19,11 +20,15 @@ Input: TypeAlias = StrPath | bytes | bytearray | memoryview | BinaryIO
 
 
 def map_input(source: Input) -> memoryview:
-    """All bytes of an input, mapped (`mapping_of`); a stream is read from its current position. Raises OSError."""
+    """All bytes of an input, mapped (`mapping_of`); a stream is read from its current position. Raises OSError, and
+    TypeError and ValueError for what is no input."""
     if isinstance(source, str | os.PathLike):
+        check_path(source)
         return _map_file(Path(source))
     if isinstance(source, bytes | bytearray | memoryview):
         return _map_bytes(source)
+    if not hasattr(source, "read"):
+        raise TypeError(f"an input is a path, bytes or a binary stream, not {type(source).__name__}")
     return _map_bytes(source.read())
 
 
@@ -58,7 +63,7 @@ def _map_file(path: Path) -> memoryview:
 
 
 def _map_bytes(data: bytes | bytearray | memoryview) -> memoryview:
-    view = memoryview(data).cast("B")
+    view = flat_bytes(data)
     if not len(view):
         return memoryview(b"")  # nothing cannot be mapped
     mapping = mmap.mmap(-1, len(view))

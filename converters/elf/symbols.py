@@ -13,6 +13,7 @@ import numpy as np
 from elftools.elf.constants import SHN_INDICES
 from elftools.elf.enums import ENUM_ST_INFO_TYPE
 
+from ...schemas.arguments import encoded_text
 from ...schemas.section import ParseError, Section, order_code
 from ..arrays import ranges
 from .image import ElfImage, ElfSection
@@ -200,7 +201,7 @@ def _addresses(image: ElfImage, header: ElfSection, names: list[str]) -> list[tu
 
 def _places(strings: bytes, name: str) -> list[int]:
     """The offsets in a string table of strings that equal the name, or the name and a version, or that end in it."""
-    wanted, places = name.encode(errors="surrogateescape"), []
+    wanted, places = encoded_text(name), []
     at = strings.find(wanted) if wanted else -1
     while at >= 0:
         if strings[at + len(wanted) : at + len(wanted) + 1] in (b"\0", b"@"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from ...schemas.arguments import text_argument
 from ...schemas.cfi import DEBUG_FRAME
 from ...schemas.section import BuildError, ByteOrder, ParseError
 from ..arch.table import Architecture, architecture_named
@@ -33,7 +34,7 @@ def from_directives(
     architecture = architecture_named(arch, SOURCE)
     if address is not None and not 0 <= address < 1 << 8 * architecture.address_size:
         raise BuildError(SOURCE, None, "address", f"{address:#x} is not an address of {arch}")
-    data = text.encode() if isinstance(text, str) else text
+    data = text_argument(text)
     return table_from_directives(data, architecture, address, byte_order or architecture.byte_order)
 
 

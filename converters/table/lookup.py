@@ -7,10 +7,12 @@ bisected, all runs in step.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import index
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import check_address
 from ...schemas.section import Section
 from ..arrays import furthest_before, last_at_or_before, values_at
 from ..columns import Columns, column_of, columns
@@ -41,8 +43,21 @@ class ChosenPcs:
 
 
 def addresses(pcs: ArrayLike) -> NDArray[np.uint64]:
-    """PCs in any form as a new column."""
-    return np.array(pcs, np.uint64, ndmin=1)
+    """PCs in any form as a new column. Raises TypeError for what are not integers, and ValueError for PCs outside 64
+    bits or in several dimensions."""
+    try:
+        given = np.array(pcs, ndmin=1)
+        if given.ndim > 1:
+            raise ValueError(f"addresses must be in one dimension, not in {given.ndim}")
+        if given.size and given.dtype.kind not in "iu":
+            # Integers of both halves of the range have no common type in NumPy.
+            values = [check_address(index(one), "an address") for one in np.array(pcs, object, ndmin=1)]
+            return np.array(values, np.uint64)
+        for wrong in given[given < 0][:1]:
+            check_address(int(wrong), "an address")
+        return given.astype(np.uint64)
+    except OverflowError as error:
+        raise ValueError("an address is outside 64 bits") from error
 
 
 def find_rows(table: UnwindTable, pcs: ArrayLike) -> RowsAt:

@@ -60,6 +60,8 @@ def write_breakpad(
 
         write_pieces(Path(out), counted)
         return _report(path, os.fspath(out), counted)
+    if not hasattr(out, "writelines"):
+        raise TypeError(f"an output is a path or a binary stream, not {type(out).__name__}")
     out.writelines(counted)
     return _report(path, "", counted)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..schemas.archive import is_archive
+from ..schemas.arguments import check_path
 from ..writers.elf.object import is_relocatable
 
 ELF_MAGIC = b"\x7fELF"
@@ -13,6 +14,7 @@ HEADER_SIZE = 64  # of ELF64; an archive's magic is shorter
 
 def first_bytes(path: Path) -> bytes:
     """The bytes that determine the kind of a file. Raises OSError."""
+    check_path(path)
     with path.open("rb") as file:
         return file.read(HEADER_SIZE)
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ....schemas.arguments import check_address, text_argument
 from ....schemas.breakpad import StackCfi, StackCfiInit
 from ....schemas.breakpad_files import build_record, parse_record
 from ....schemas.section import ParseError
-from ....schemas.text_records import Number, Record, Rule, bytes_from, parts_of
+from ....schemas.text_records import Number, Record, Rule, parts_of
 from ...arch.table import Architecture, architecture_named, breakpad_names, unwind_registers
 from ...arrays import group_numbers, ranges, run_ends, run_starts, starts_of, values_at
 from ...columns import Columns, column_of, columns
@@ -46,7 +47,8 @@ def from_stack_cfi(text: bytes | str, arch: str, load_address: int = 0) -> Unwin
     """
     architecture = architecture_named(arch, SOURCE)
     registers = {name: number for number, name in breakpad_names(architecture).items()}
-    lines = stack_lines(bytes_from(text) if isinstance(text, str) else text)
+    check_address(load_address, "load_address")
+    lines = stack_lines(text_argument(text))
     wrong = _first_misplaced(lines)
     sound = lines if wrong is None else lines.until(wrong[0])
     first = np.flatnonzero(sound.is_init)
