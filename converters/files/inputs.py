@@ -111,12 +111,17 @@ def naming_file(name: str) -> Iterator[None]:
 
 def _contents(archive: str, data: memoryview) -> Iterator[tuple[str, str, memoryview]]:
     """The name of each member, the name together with the archive's, and the bytes."""
-    thin = is_thin(data[:8])
+    thin, paths = is_thin(data[:8]), set[str]()
     for member in members_of(data):
         if member.is_table:
             continue
         if thin:
-            yield member.name, f"{archive}[{member.name}]", map_input(_thin_path(archive, member))
+            path = _thin_path(archive, member)
+            if path in paths:
+                # A header of 60 bytes would read a whole file again.
+                raise ParseError("archive", member.offset, "ar_name", f"{member.name} is the file of an earlier member")
+            paths.add(path)
+            yield member.name, f"{archive}[{member.name}]", map_input(path)
         else:
             yield member.name, f"{archive}({member.name})", map_input(member.data)
 
@@ -125,7 +130,11 @@ def _thin_path(archive: str, member: Member) -> str:
     """The path of a member of a thin archive, which is relative to the archive's folder."""
     if not archive:
         raise BuildError("", None, "magic", "is a thin archive without a path: its members are separate files")
-    return os.path.join(os.path.dirname(archive), member.name)
+    path = os.path.join(os.path.dirname(archive), member.name)
+    # A device or a pipe may have no end.
+    if "\0" in path or (os.path.exists(path) and not os.path.isfile(path)):
+        raise ParseError("archive", member.offset, "ar_name", f"{member.name!r} is not a regular file")
+    return path
 
 
 def _check(raw: Raw) -> None:

@@ -285,3 +285,31 @@ def test_only_format_errors_on_damaged_inputs(data: bytes) -> None:
 def test_a_symbol_file_without_stack_records() -> None:
     assert b"".join(dump_sections(b"MODULE Linux x86_64 0 name\n")) == b"Contents of the STACK records:\n\n\n"
     assert info(b"MODULE Linux x86_64 0 name\n").sections[0].size == 0
+
+
+def thin_archive(*names: bytes) -> bytes:
+    """A thin archive (GNU ar, T) of members with long names, which are paths of files."""
+    table = b"".join(name + b"/\n" for name in names)
+    header = b"%-16s%-12d%-6d%-6d%-8s%-10d`\n"
+    found = b"!<thin>\n" + header % (b"//", 0, 0, 0, b"0", len(table)) + table + b"\n" * (len(table) % 2)
+    for index in range(len(names)):
+        place = sum(len(name) + 2 for name in names[:index])
+        found += header % (b"/%d" % place, 0, 0, 0, b"644", 100)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ((b"/dev/zero",), "'/dev/zero' is not a regular file"),
+        ((b"a\0b",), r"'a\x00b' is not a regular file"),
+        ((b"member.o", b"member.o"), "member.o is the file of an earlier member"),
+    ],
+)
+def test_thin_archive_that_names_what_has_no_end(tmp_path: Path, names: tuple[bytes, ...], reason: str) -> None:
+    (tmp_path / "member.o").write_bytes(b"not ELF")
+    path = tmp_path / "thin.a"
+    path.write_bytes(thin_archive(*names))
+    with pytest.raises(ParseError) as caught:
+        info(path)
+    assert (caught.value.section, caught.value.record, caught.value.reason) == ("archive", "ar_name", reason)
