@@ -19,7 +19,7 @@ from ...schemas.section import ByteOrder, Section
 from ...schemas.text_records import shortened
 from ...schemas.wire import DwarfFormat, sleb, uleb
 from ..arch.table import Architecture, assembler_of, unwind_registers
-from ..table.distinct import intern, number_distinct
+from ..distinct import intern, number_distinct
 from ..table.model import FunctionColumns, FunctionFlag
 from .instructions import FunctionInstructions, register_number
 from .layout import MAX_COLUMN

@@ -18,7 +18,7 @@ import numpy as np
 from ...schemas.section import ParseError
 from ...schemas.text_records import shortened
 from ..arrays import ranges, starts_of
-from ..table.distinct import intern
+from ..distinct import intern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,10 +19,10 @@ from ...schemas.text_records import Number, parts_of
 from ..arch.table import ARCHITECTURES, breakpad_names
 from ..arrays import least_covering, range_run_starts, ranges, run_ends, run_starts, starts_of
 from ..columns import Columns, column_of, columns
+from ..distinct import intern, number_distinct
 from ..kernels import engine, views
 from ..kernels.breakpad.protocol import LineKind
 from ..refusals import Reason, RefusedRecords
-from ..table.distinct import intern, number_distinct
 from ..table.model import FunctionColumns, Row, UnwindTable, table_of_rows
 from .postfix.to_dwarf import PostfixError
 from .stack_cfi.rule_rows import row_of_rules

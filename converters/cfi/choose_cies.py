@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..arrays import starts_of
+from ..distinct import number_distinct
 from ..rules import CfaKind, RuleKind
-from ..table.distinct import number_distinct
 from ..table.model import FunctionFlag, UnwindTable
 from .write_instructions import NO_ROW, Streams, StreamWriter, rule_effects
 

@@ -15,7 +15,7 @@ from ...schemas.pointers import NO_BASES, PointerBases
 from ...schemas.section import BuildError, ByteOrder, Section
 from ..arch.table import Architecture, architecture_named
 from ..arrays import starts_of_ends
-from ..table.distinct import intern
+from ..distinct import intern
 from ..table.model import UnwindTable
 from ..table.runs import cut_runs
 from .interpreter import InstructionRanges, RowBuilder, separate_absolute

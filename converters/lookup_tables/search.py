@@ -15,7 +15,7 @@ import numpy as np
 from ...schemas.lookup_tables import SymbolKind
 from ..arrays import ranges, starts_of, values_at
 from ..columns import Columns, column_of, columns
-from ..table.distinct import intern
+from ..distinct import intern
 from ..table.lookup import NOTHING, addresses, ranges_at
 from .aranges import AddressRanges
 from .pubnames import Names

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..arch.table import Architecture, unwind_registers
 from ..arrays import group_numbers, ranges, starts_of
+from ..distinct import number_distinct
 from ..rules import CfaKind, RuleKind
-from ..table.distinct import number_distinct
 from ..table.model import RowColumns, RuleColumns
 
 

@@ -17,9 +17,9 @@ from ...schemas.section import Section
 from ...schemas.sframe import SFRAME_VERSION
 from ..arrays import group_numbers, ranks, run_ends, run_starts, starts_of
 from ..columns import Columns, column_of, columns
+from ..distinct import number_distinct
 from ..kernels import engine, views
 from ..kernels.sframe.protocol import PaddingCode
-from ..table.distinct import number_distinct
 from ..table.model import FunctionFlag
 from .write_fres import FdePlan, Options, Pieces, Segments, SframeRows
 

@@ -16,8 +16,8 @@ from ...schemas.sframe import SFRAME_VERSION
 from ...schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT, SframeAbi
 from ..arch.table import Architecture, unwind_registers
 from ..arrays import starts_of, starts_of_ends, values_at
+from ..distinct import number_distinct
 from ..rules import CfaKind, RaState, RuleKind
-from ..table.distinct import number_distinct
 from ..table.model import FunctionColumns, FunctionFlag, RowColumns, RuleColumns, UnwindTable
 from ..table.runs import cut_runs
 from .caller_sp import with_caller_sp

@@ -19,8 +19,8 @@ from ...schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME
 from ..arch.table import Architecture
 from ..arrays import furthest_before, group_numbers, ranks, starts_of
 from ..columns import Columns, column_of, columns
+from ..distinct import number_distinct
 from ..refusals import Reason, Refusals
-from ..table.distinct import number_distinct
 from ..table.model import FunctionColumns, FunctionFlag, UnwindTable
 from ..table.pcmask import split_repetitive
 from .fres import abi_of

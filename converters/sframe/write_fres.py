@@ -17,9 +17,9 @@ from ...schemas.sframe import SFRAME_VERSION
 from ..arch.table import Architecture, unwind_registers
 from ..arrays import group_numbers, hash_slots, run_starts, starts_of_ends
 from ..columns import Columns, column_of, columns
+from ..distinct import random_keys
 from ..kernels import engine, views
 from ..refusals import Reason
-from ..table.distinct import random_keys
 from ..table.model import ROW_VALUES, FunctionColumns, UnwindTable
 from .flex import forms_of
 from .fres import MAX_FLEX_WORDS, MAX_WORDS, abi_of

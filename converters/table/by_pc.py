@@ -14,9 +14,10 @@ import numpy as np
 
 from ...schemas.section import ParseError
 from ..arrays import furthest_before, group_numbers, range_run_starts, ranks, run_ends
+from ..distinct import number_distinct
 from ..refusals import Refusals
 from ..rules import CfaKind
-from .distinct import number_distinct, row_contents
+from .distinct import row_contents
 from .model import FunctionFlag, Row, UnwindTable
 
 if TYPE_CHECKING:

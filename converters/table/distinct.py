@@ -1,26 +1,24 @@
-"""Give equal byte ranges, rows and rules the same number, so that row runs and FRE blocks can be shared.
+"""Give equal rows and rules the same number, so that row runs and FRE blocks can be shared.
 
 Strategy: hash tables in kernels, with random keys, so that no input can be made to collide.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import hash_slots, ranges, starts_of
+from ..arrays import ranges, starts_of
+from ..distinct import hash_table, number_distinct
 from ..kernels import engine, views
 from ..rules import CfaKind, RaState, RuleKind
 from .model import ROW_VALUES, CfaRule, RegisterRule, Row, UnwindTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    _Table = tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]
 
 
 WITH_EXPRESSION = (RuleKind.EXPRESSION, RuleKind.VAL_EXPRESSION)
@@ -96,7 +94,7 @@ def _numbers(table: UnwindTable, slices: NDArray[np.int64]) -> tuple[NDArray[np.
     # Values other than 0 are rare.
     values = [column for column in (getattr(rows, name) for name in ROW_VALUES) if column.any()]
     others = number_distinct(slices, *values)[0] if values else slices
-    columns, number, first = _table_of_distinct(len(rows))
+    columns, number, first = hash_table(len(rows))
     distinct = engine.shared.numbering.DistinctContents(*columns)
     distinct.number_all(engine.shared.rows.Rows(**rows.views(without=ROW_VALUES)), *views(others))
     return number, first[: distinct.count]
@@ -107,7 +105,7 @@ def _rule_slices(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.int6
     rows = engine.shared.rows.Rows(**table.rows.views(without=ROW_VALUES))
     rules = engine.shared.rows.Rules(**table.rules.views())
     known_count, known_number = np.full(len(table.rules) + 1, -1, np.int32), np.empty(len(table.rules) + 1, np.int64)
-    columns, number, first = _table_of_distinct(len(table.rows))
+    columns, number, first = hash_table(len(table.rows))
     distinct = engine.shared.numbering.DistinctRules(*columns)
     distinct.number_all(rows, rules, *views(known_count, known_number))
     return number, first[: distinct.count]
@@ -121,54 +119,3 @@ def _rules_of(table: UnwindTable, rows: NDArray[np.int64]) -> tuple[list[Registe
     found = number.tolist()
     slices = [tuple(found[begin:end]) for begin, end in pairwise(starts_of(count).tolist())]
     return [table.rule_slice(index, 1)[0] for index in place[one].tolist()], slices
-
-
-def number_distinct(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number the elements of columns, in order of first occurrence: elements that are equal in every column get the
-    same number. Returns also the first element of each number."""
-    if len(columns) == 1:
-        return _number_values(columns[0].astype(np.int64).view(np.uint64))
-    hashes = np.zeros(len(columns[0]), np.uint64)
-    for column, key in zip(columns, random_keys(len(columns)), strict=False):
-        hashes = (hashes ^ column.astype(np.int64).view(np.uint64)) * key
-        hashes ^= hashes >> np.uint64(31)
-    number, first = _number_values(hashes)
-    if not all(np.array_equal(column, column[first][number]) for column in columns):
-        # A collision, by chance: other keys are drawn.
-        return number_distinct(*columns)
-    return number, first
-
-
-def _number_values(values: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    columns, number, first = _table_of_distinct(len(values))
-    distinct = engine.shared.numbering.DistinctValues(*columns)
-    distinct.number_all(*views(values))
-    return number, first[: distinct.count]
-
-
-def _table_of_distinct(count: int) -> tuple[_Table, NDArray[np.int64], NDArray[np.int64]]:
-    """A hash table of `count` items as kernels take it, and two of its columns: numbers, and the first item of each."""
-    number, first = np.empty(count, np.int64), np.empty(count, np.int64)
-    return views(random_keys(2), hash_slots(count), np.empty(count, np.uint64), number, first), number, first
-
-
-def intern(
-    data: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64], kind: NDArray[np.int64]
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Number the byte ranges data[start:end]: equal ranges of equal `kind` get the same number. Returns also the first
-    range of each number."""
-    columns, number, first = _table_of_distinct(len(start))
-    distinct = engine.shared.numbering.DistinctBytes(*columns)
-    distinct.number_all(*views(data, start, end, kind))
-    return number.astype(np.uint32), first[: distinct.count]
-
-
-def random_base() -> int:
-    """A random base for hashes, below 2**31: unpredictable, so that no input can be chosen to collide."""
-    return int.from_bytes(os.urandom(3), "little") + (1 << 29)
-
-
-def random_keys(count: int) -> NDArray[np.uint64]:
-    """`count` random odd 64-bit numbers and a `random_base`, for hashes of several columns."""
-    odd = np.frombuffer(os.urandom(8 * count), np.uint64) | np.uint64(1)
-    return np.append(odd, np.uint64(random_base()))

@@ -26,6 +26,8 @@ FORMATS = {"assembler", "breakpad", "cfi", "line", "lookup_tables", "macro", "sf
 ROOMS = (
     {"arrays", "columns", "findings", "refusals", "rules"},
     {"kernels"},
+    {"distinct"},
+    {"strings"},
     {"bulk_text"},
     {"arch", "dwarf"},
     {"elf", "table"},
@@ -35,7 +37,7 @@ ROOMS = (
 # The lowest layer has no inner order; expression texts name registers. Other folders of one layer do not import each
 # other, except that other formats are made from line tables.
 NEIGHBOURS = {("dwarf", "arch")}
-LINE_TABLES = {"unwindkit.converters.line.table", "unwindkit.converters.line.lookup"}
+LINE_TABLES = {f"unwindkit.converters.line.{name}" for name in ("table", "paths", "lookup")}
 MADE_FROM_LINES = {"breakpad", "lookup_tables"}
 
 

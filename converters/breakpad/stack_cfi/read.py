@@ -20,9 +20,9 @@ from ....schemas.text_records import Number, Record, Rule, parts_of
 from ...arch.table import Architecture, architecture_named, breakpad_names, unwind_registers
 from ...arrays import group_numbers, ranges, run_ends, run_starts, starts_of, values_at
 from ...columns import Columns, column_of, columns
+from ...distinct import intern
 from ...kernels import engine, views
 from ...kernels.breakpad.protocol import LineKind
-from ...table.distinct import intern
 from ...table.model import FunctionColumns, Row, UnwindTable, table_of_rows
 from ..postfix.to_dwarf import PostfixError
 from .rule_rows import row_of_rules

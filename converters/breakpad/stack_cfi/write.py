@@ -17,11 +17,12 @@ from ....schemas.breakpad import NAMES, StackCfi, StackCfiInit
 from ....schemas.section import BuildError
 from ...arrays import ranges, starts_of
 from ...bulk_text import fill_bytes
+from ...distinct import number_distinct
 from ...kernels import engine, views
 from ...kernels.breakpad.protocol import TextRow
 from ...refusals import Reason, Refusals
 from ...table.cut import trim, without_blocks
-from ...table.distinct import contents_of, number_distinct
+from ...table.distinct import contents_of
 from ...table.model import UnwindTable
 from .rule_text import COLON, RowEncoder, RowWords, changed_words
 

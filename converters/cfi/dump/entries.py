@@ -17,9 +17,9 @@ from ....schemas.cfi import NO_EFFECTS, Cie, Dialect, Effect
 from ....schemas.section import Section
 from ....schemas.wire import LENGTH_DWARF64, DwarfFormat
 from ...arrays import group_numbers, holds_any
+from ...distinct import intern
 from ...kernels import engine, views
 from ...kernels.calls import reader_of, refuse
-from ...table.distinct import intern
 from ...table.lookup import ChosenPcs
 from ..interpreter import CieColumns, InstructionRanges, instruction_table, separate_absolute
 from ..records import cie_columns, numbers_of_cies, read_functions, scan

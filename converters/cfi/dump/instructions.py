@@ -14,8 +14,8 @@ import numpy as np
 from ....schemas.cfi import DW_CFA, INSTRUCTIONS, Effect, Operand
 from ....schemas.section import Section
 from ...arch.registers import register_name, register_text
+from ...distinct import intern
 from ...dwarf.expression_text import expression_text, operation_texts
-from ...table.distinct import intern
 from .entries import DecodedEntries
 
 if TYPE_CHECKING:

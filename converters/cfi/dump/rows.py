@@ -16,8 +16,8 @@ from ....schemas.section import ParseError
 from ...arch.registers import register_name, register_text
 from ...arrays import group_numbers, ranges, run_starts, starts_of, starts_of_ends
 from ...bulk_text import Pool
+from ...distinct import intern
 from ...rules import MAX_LIVE_RULES, CfaKind, RuleKind
-from ...table.distinct import intern
 from ...table.model import RowColumns, RuleColumns
 from ..interpreter import RULE_KINDS, RowBuilder
 from .entries import DecodedEntries

@@ -18,8 +18,8 @@ from ....schemas.section import Section
 from ....schemas.wire import DwarfFormat
 from ...arrays import ranges, starts_of, starts_of_ends, values_at
 from ...columns import Columns, column_of, columns
+from ...distinct import number_distinct
 from ...refusals import Reason, Refusals
-from ...table.distinct import number_distinct
 from ...table.model import FunctionColumns, FunctionFlag, UnwindTable, concatenate, table_of
 from ..choose_cies import CIE_BYTES, CieChoice, choose_cies, factors_of
 from ..interpreter import InstructionRanges, RowBuilder

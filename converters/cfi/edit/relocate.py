@@ -17,7 +17,7 @@ from ....schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT
 from ....schemas.section import BuildError, Section
 from ...arch.table import default_return_column
 from ...arrays import group_numbers, integers_at, put_integers, ranges
-from ...table.distinct import intern
+from ...distinct import intern
 from ...table.model import FunctionFlag
 from ..dump.entries import decode, with_twins
 from ..interpreter import InstructionRanges

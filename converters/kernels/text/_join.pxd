@@ -1,1 +1,1 @@
-from ..array_types cimport ConstI64, ConstU8, U8
+from ..array_types cimport I64, ConstI64, ConstU8, U8
