@@ -1,7 +1,7 @@
 """Text of many records at once, without a Python object per record; kernels copy the bytes.
 
 Strategy: the lines of a dump consist of few distinct texts and many numbers. There are two ways to write them.
-A `Pool` holds texts in one array of bytes, and a line is a list of piece numbers; `headed_text` puts such lines under
+A `Pool` holds numbered texts, and a line is a list of their numbers; `headed_text` puts such lines under
 headings. `Templates` are format strings such as `"to {address:#x} and Line by {line_advance:d}"`, whose fields are the
 columns of the records. Formats are those that Python and C's printf share: none (unsigned decimal), `d` (signed), `#x`
 (with 0x, except for 0) and `x` (digits), each with an optional width; and `w`, the word of that number.
@@ -23,30 +23,41 @@ import numpy as np
 from .arrays import starts_of
 from .kernels import engine, views
 from .kernels.text.protocol import Step
+from .strings import PART, Strings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    U8 = NDArray[np.uint8]
     I64 = NDArray[np.int64]
     U64 = NDArray[np.uint64]
 
 
 class Pool:
-    """Numbered texts in one array of bytes, to be joined; each `add` method continues the numbering."""
+    """Numbered texts, to be joined; each `add` method continues the numbering."""
 
     def __init__(self, texts: Sequence[bytes] = ()) -> None:
-        self._parts: list[NDArray[np.uint8]] = []
-        self._lengths: list[NDArray[np.int64]] = []
-        self._starts: list[NDArray[np.int64]] = []
-        self._count = self._size = 0
+        # Small texts are copied to one buffer; parts of other arrays stay where they are until they are joined.
+        self._parts: list[U8] = []
+        self._size = 0
+        self._others: list[U8] = []
+        self._buffers: list[NDArray[np.int32]] = []
+        self._starts: list[I64] = []
+        self._lengths: list[I64] = []
+        self._count = 0
         self.add_list(texts)
 
-    def _append(self, part: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
+    def _append(self, starts: I64, lengths: I64, buffer: NDArray[np.int32] | None = None) -> int:
         first = self._count
-        self._parts.append(part)
-        self._starts.append(starts + self._size)
+        self._buffers.append(np.zeros(len(lengths), np.int32) if buffer is None else buffer)
+        self._starts.append(starts)
         self._lengths.append(lengths)
         self._count += len(lengths)
+        return first
+
+    def _append_part(self, part: U8, starts: I64, lengths: I64) -> int:
+        first = self._append(starts + self._size, lengths)
+        self._parts.append(part)
         self._size += len(part)
         return first
 
@@ -54,34 +65,56 @@ class Pool:
         """Add texts; returns the number of the first."""
         return self.add_texts(b"".join(texts), np.array([len(text) for text in texts], np.int64))
 
-    def add_texts(self, joined: bytes, lengths: NDArray[np.int64]) -> int:
+    def add_texts(self, joined: bytes, lengths: I64) -> int:
         """Add consecutive parts of `joined`, of these lengths; returns the number of the first."""
-        return self._append(np.frombuffer(joined, np.uint8), np.cumsum(lengths) - lengths, lengths)
+        return self._append_part(np.frombuffer(joined, np.uint8), np.cumsum(lengths) - lengths, lengths)
 
-    def add(self, lines: NDArray[np.uint8], skip: NDArray[np.int64] | int = 0) -> int:
+    def add(self, lines: U8, skip: I64 | int = 0) -> int:
         """Add lines of equal length (one per row), without the first `skip` bytes of each; returns the number of the
         first."""
         count, length = lines.shape
         starts = length * np.arange(count) + skip
-        return self._append(lines.reshape(-1), starts, np.broadcast_to(np.int64(length) - skip, (count,)))
+        return self._append_part(lines.reshape(-1), starts, np.broadcast_to(np.int64(length) - skip, (count,)))
 
-    def add_slices(self, data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
-        """Add copies of parts of an array of bytes; returns the number of the first."""
-        joined = np.empty(int(lengths.sum()), np.uint8)
-        columns = (np.ascontiguousarray(starts), np.ascontiguousarray(lengths), np.arange(len(lengths)))
-        engine.text.join.join(*views(np.ascontiguousarray(data), *columns, joined))
-        return self._append(joined, np.cumsum(lengths) - lengths, lengths)
+    def add_slices(self, data: U8, starts: I64, lengths: I64) -> int:
+        """Add parts of an array of bytes, which must not change; returns the number of the first."""
+        return self.add_strings(Strings.within(np.ascontiguousarray(data), starts, lengths))
 
-    def lengths(self) -> NDArray[np.int64]:
+    def add_strings(self, strings: Strings) -> int:
+        """Add strings, which are not copied; returns the number of the first."""
+        numbers = []
+        for data in strings.buffers:
+            known = [number for number, other in enumerate(self._others) if other is data]
+            numbers.append(1 + (known[0] if known else len(self._others)))
+            if not known:
+                self._others.append(data)
+        return self._append(strings.start, strings.size, np.array(numbers, np.int32)[strings.buffer])
+
+    def lengths(self) -> I64:
         """The length in bytes of each text, by number."""
         return np.concatenate(self._lengths)
 
-    def join(self, pieces: NDArray[np.int64]) -> bytes:
+    def texts(self) -> Strings:
+        """All texts."""
+        buffers = (np.concatenate(self._parts), *self._others)
+        return Strings(buffers, np.concatenate(self._buffers), np.concatenate(self._starts), self.lengths())
+
+    def join(self, pieces: I64) -> bytes:
         """Concatenate the texts of these numbers."""
-        data, starts, lengths = np.concatenate(self._parts), np.concatenate(self._starts), self.lengths()
-        joined = np.empty(int(lengths[pieces].sum()), np.uint8)
-        engine.text.join.join(*views(data, starts, lengths, np.ascontiguousarray(pieces), joined))
-        return joined.tobytes()
+        return self.texts().join(pieces)
+
+
+def in_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Join pieces of text to parts of at least PART bytes."""
+    held: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= PART:
+            yield b"".join(held)
+            held, size = [], 0
+    yield b"".join(held)
 
 
 # Headings and rows per chunk of text.
@@ -91,7 +124,7 @@ CHUNK = 1 << 15
 def headed_text(
     first: I64, heading: Callable[[int], bytes], add_rows: Callable[[Pool, slice], I64], chunk: int = CHUNK
 ) -> Iterator[bytes]:
-    """Rows under headings, in chunks of text: heading(i), then the rows first[i] up to first[i + 1].
+    """Rows under headings, in parts of text: heading(i), then the rows first[i] up to first[i + 1].
 
     `add_rows` adds the texts of a slice of the rows to a pool and returns the piece numbers, one line of them per row.
     """
@@ -111,7 +144,7 @@ def headed_text(
         pieces = np.zeros(int(starts[-1]), np.int64)
         pieces[starts[:-1][is_heading]] = heading_pieces
         pieces[starts[:-1][~is_heading][:, None] + np.arange(width)] = row_pieces
-        yield pool.join(pieces)
+        yield from pool.texts().join_parts(pieces)
 
 
 _KINDS = {"": Step.UNSIGNED, "d": Step.SIGNED, "#x": Step.HEXADECIMAL, "x": Step.DIGITS, "w": Step.WORD_OF}

@@ -39,7 +39,8 @@ _HOMES = {
         "converters.files.read_elf": "read_elf",
         "converters.files.unit_macros": "Macro UnitMacros read_unit_macros",
         "converters.findings": "Findings",
-        "converters.line.lookup": "LineAt LinesAt find_lines paths_of",
+        "converters.line.lookup": "LineAt LinesAt find_lines",
+        "converters.line.paths": "Paths paths_of",
         "converters.line.read": "from_debug_line read_lines",
         "converters.line.table": "LineTable same_lines",
         "converters.line.write": "to_debug_line",
@@ -59,6 +60,7 @@ _HOMES = {
         "converters.sframe.project": "project_sframe",
         "converters.sframe.read": "from_sframe",
         "converters.sframe.write": "Compact to_sframe",
+        "converters.strings": "Strings",
         "converters.table.by_pc": "RulesByPc by_pc",
         "converters.table.merge": "SharedRange SharedRanges",
         "converters.table.lookup": "RowsAt find_rows",
@@ -141,7 +143,8 @@ if TYPE_CHECKING:
     from .converters.line.lookup import LineAt as LineAt
     from .converters.line.lookup import LinesAt as LinesAt
     from .converters.line.lookup import find_lines as find_lines
-    from .converters.line.lookup import paths_of as paths_of
+    from .converters.line.paths import Paths as Paths
+    from .converters.line.paths import paths_of as paths_of
     from .converters.line.read import from_debug_line as from_debug_line
     from .converters.line.read import read_lines as read_lines
     from .converters.line.table import LineTable as LineTable
@@ -184,6 +187,7 @@ if TYPE_CHECKING:
     from .converters.sframe.read import from_sframe as from_sframe
     from .converters.sframe.write import Compact as Compact
     from .converters.sframe.write import to_sframe as to_sframe
+    from .converters.strings import Strings as Strings
     from .converters.table.by_pc import RulesByPc as RulesByPc
     from .converters.table.by_pc import by_pc as by_pc
     from .converters.table.lookup import RowsAt as RowsAt

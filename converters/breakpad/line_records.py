@@ -20,8 +20,10 @@ from ...schemas.text_records import Number, bytes_from, parts_of, text_from
 from ..arrays import group_numbers, range_run_starts, ranges, renumbered, run_ends, starts_of, starts_of_ends, values_at
 from ..bulk_text import fill_bytes
 from ..kernels import engine, views
-from ..line.lookup import paths_of, sequence_ranges
+from ..line.lookup import sequence_ranges
+from ..line.paths import Paths, paths_of
 from ..line.table import LineRowColumns, LineTable, LineUnitColumns, PathColumns, contents_bit
+from ..strings import Strings
 from ..table.lookup import range_owners
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class LineRecords:
     size: NDArray[np.uint64]
     line: NDArray[np.uint32]
     filenum: NDArray[np.int64]
-    files: tuple[bytes, ...]
+    files: Paths
 
     def __len__(self) -> int:
         """The number of records."""
@@ -73,7 +75,7 @@ def line_records(table: LineTable) -> LineRecords:
     is_new = range_run_starts(address, end, path, line)
     address, end, path, line = address[is_new], end[run_ends(is_new)], path[is_new], line[is_new]
     used, filenum = renumbered(path)
-    return LineRecords(address, end - address, line, filenum, tuple(paths[one] for one in used.tolist()))
+    return LineRecords(address, end - address, line, filenum, paths.select(used))
 
 
 def to_line_records(
@@ -102,7 +104,7 @@ def to_line_records(
     nothing = [0] * len(order)
     functions = build_lines(Func, [False] * len(order), (begin - origin).tolist(), extent.tolist(), nothing, called)
     numbers = list(range(len(records.files)))
-    files = build_lines(File, numbers, [text_from(path) for path in records.files])
+    files = build_lines(File, numbers, [text_from(path) for path in records.files.whole(SOURCE)])
     return files + _build_text(functions, begin, columns, origin)
 
 
@@ -234,8 +236,7 @@ def _one_unit(
 ) -> LineTable:
     """A table of one unit with all files, in one directory: the compilation's, whose name is unknown (empty)."""
     rows, first_row = found
-    numbers: dict[bytes, int] = {b"": 0}
-    path = np.array([numbers.setdefault(one, len(numbers)) for one in files], np.uint32)
+    strings, number = Strings.of([b"", *files]).distinct()
     lengths = np.zeros((1, 255), np.uint8)
     lengths[0, : len(STANDARD_OPCODE_LENGTHS)] = STANDARD_OPCODE_LENGTHS
 
@@ -260,8 +261,8 @@ def _one_unit(
         first_directory=np.array([0, 1]),
         directories=PathColumns.defaults(1),
         first_file=np.array([0, len(files)]),
-        files=PathColumns.defaults(len(files), path=path),
-        strings=tuple(numbers),
+        files=PathColumns.defaults(len(files), path=number[1:].astype(np.uint32)),
+        strings=strings,
         sequence_unit=sequences,
         first_row=first_row,
         rows=rows,

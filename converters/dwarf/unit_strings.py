@@ -1,6 +1,6 @@
 """The strings of attributes of `.debug_info`, in the unit or in another section, directly or by index.
 
-Strategy: strings are resolved form by form, and each distinct offset once.
+Strategy: strings are found form by form, and each distinct offset once; they stay in their sections (`Strings`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ...schemas.forms import DW_FORM
 from ...schemas.section import ParseError, Section
 from ...schemas.wire import LENGTH_DWARF64, DwarfFormat
 from ..arrays import integers_at
+from ..strings import NO_STRINGS, Numbered, Strings, concatenate, terminated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,8 +31,6 @@ INDEXED_FORMS = (DW_FORM.strx, DW_FORM.strx1, DW_FORM.strx2, DW_FORM.strx3, DW_F
 _SUPPLEMENTARY = (DW_FORM.strp_sup, ROOT_FORM.GNU_strp_alt)
 # The size in bytes of version and padding, after the length of a contribution to .debug_str_offsets (DWARF5 7.26).
 STRING_OFFSETS_HEADER = 4
-# Most paths are shorter; a string section may be large and is not copied to read one path.
-_FIRST_READ = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,54 +45,47 @@ class StringSections:
 
 
 class UnitStrings:
-    """Numbers the distinct strings of the attributes of `section`. `is_64` and `base`, the DW_AT_str_offsets_base or
-    -1, are by unit."""
+    """Finds the strings of the attributes of `section`. `is_64` and `base`, the DW_AT_str_offsets_base or -1, are by
+    unit."""
 
     def __init__(self, section: Section, sections: StringSections, is_64: NDArray[np.bool_], base: I64) -> None:
         self.section = section
         self.sections = sections
         self.offset_size = np.where(is_64, int(DwarfFormat.DWARF64), int(DwarfFormat.DWARF32))
         self.base = base
-        self.numbers: dict[bytes, int] = {}
 
-    def distinct(self) -> tuple[bytes, ...]:
-        """The distinct strings, by number."""
-        return tuple(self.numbers)
-
-    def numbers_of(self, form: U64, number: U64, start: I64, record: str) -> I64:
-        """The number of each unit's string, -1 for a form that is no string's, or a string in a supplementary file that
-        is not there. `number` and `start` are the values, as kernels give them. Raises ParseError."""
+    def strings_of(self, form: U64, number: U64, start: I64, record: str) -> Numbered:
+        """The string of each unit, none for a form that is no string's, or a string in a supplementary file that is not
+        there. `number` and `start` are the values, as kernels give them. Raises ParseError."""
         found = np.full(len(form), NOTHING)
+        parts = [NO_STRINGS]
+        count = 0
         for one in np.unique(form).tolist():
             which = np.flatnonzero(form == one)
             value, place = number[which], int(start[which[0]])
             if one == DW_FORM.string:
-                pieces = zip(start[which].tolist(), value.tolist(), strict=True)
-                texts = (bytes(self.section.data[begin : begin + size]) for begin, size in pieces)
-                found[which] = [self._number(text) for text in texts]
+                data = np.frombuffer(self.section.data, np.uint8)
+                part = Numbered(np.arange(len(which)), Strings.within(data, start[which], value))
             elif one in STRING_SECTIONS:
                 section = self.sections.strings if one == DW_FORM.strp else self.sections.line_strings
-                found[which] = self._at(section, STRING_SECTIONS[DW_FORM(one)], value, place, record)
+                part = self._at(section, STRING_SECTIONS[DW_FORM(one)], value, place, record)
             elif one in _SUPPLEMENTARY and self.sections.supplementary is not None:
-                found[which] = self._at(self.sections.supplementary, STR, value, place, record)
+                part = self._at(self.sections.supplementary, STR, value, place, record)
             elif one in INDEXED_FORMS:
                 offset = self._indexed(which, value, one, place, record)
-                found[which] = self._at(self.sections.strings, STR, offset, place, record)
-        return found
+                part = self._at(self.sections.strings, STR, offset, place, record)
+            else:
+                continue
+            found[which] = count + part.number
+            count += len(part.strings)
+            parts.append(part.strings)
+        return Numbered(found, concatenate(parts))
 
-    def _number(self, text: bytes) -> int:
-        return self.numbers.setdefault(text, len(self.numbers))
-
-    def _at(self, section: Section | None, name: str, offset: U64, place: int, record: str) -> I64:
-        """The numbers of the strings at some offsets of a section."""
+    def _at(self, section: Section | None, name: str, offset: U64, place: int, record: str) -> Numbered:
+        """The strings at some offsets of a section."""
         if section is None:
             raise ParseError(self.section, place, record, f"refers to {name}, which the file does not have")
-        distinct, inverse = np.unique(offset, return_inverse=True)
-        if int(distinct[-1]) >= len(section):
-            reason = f"{int(distinct[-1]):#x} is outside a section of {len(section):#x} bytes"
-            raise ParseError(self.section, place, f"{record}: {name}", reason)
-        numbers = np.array([self._number(string_at(section, one)) for one in distinct.tolist()], np.int64)
-        return numbers[inverse]
+        return strings_at(section, offset, self.section, place, f"{record}: {name}")
 
     def _indexed(self, which: I64, index: U64, form: int, place: int, record: str) -> U64:
         """The offsets in .debug_str that string indices of units `which` lead to."""
@@ -122,13 +114,13 @@ def first_string_offset(section: Section) -> int:
     return (12 if is_64 else 4) + STRING_OFFSETS_HEADER
 
 
-def string_at(strings: Section, offset: int) -> bytes:
-    """The bytes from an offset up to the next zero byte. Raises ParseError if there is none."""
-    size = _FIRST_READ
-    while True:
-        text, end, _ = bytes(strings.data[offset : offset + size]).partition(b"\0")
-        if end:
-            return text
-        if offset + size >= len(strings):
-            raise ParseError(strings, offset, "string", "is not terminated by a zero byte")
-        size *= 2
+def strings_at(strings: Section, offset: U64, section: Section, place: int, record: str) -> Numbered:
+    """The strings at some offsets of `strings`, which values of `section` refer to, the first of them at `place`.
+    Raises ParseError if one is outside, or has no zero byte at its end."""
+    last = int(offset.max(initial=0))
+    if len(offset) and last >= len(strings):
+        raise ParseError(section, place, record, f"{last:#x} is outside a section of {len(strings):#x} bytes")
+    found = terminated(np.frombuffer(strings.data, np.uint8), offset)
+    for wrong in np.flatnonzero(found.number < 0)[:1]:
+        raise ParseError(strings, int(offset[wrong]), "string", "is not terminated by a zero byte")
+    return found

@@ -38,6 +38,7 @@ from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse, storage_of
 from ..kernels.shared.protocol import Storage
+from ..strings import NO_STRINGS, Strings, number_together
 from .contributions import Sets, by_format, row_dtype, rows_at, scan_sets
 from .unit_strings import StringSections, UnitStrings
 
@@ -97,7 +98,10 @@ class DebugUnits:
     """The units of a `.debug_info`: `columns`, and the distinct `strings` of their root entries."""
 
     columns: UnitColumns
-    strings: tuple[bytes, ...]
+    strings: Strings
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "strings", Strings.of(self.strings))
 
     def __len__(self) -> int:
         """The number of units."""
@@ -125,7 +129,7 @@ class DebugUnits:
         return np.where(found & (wanted >= 0), place, NOTHING)
 
 
-NO_UNITS = DebugUnits(UnitColumns.empty(0), ())
+NO_UNITS = DebugUnits(UnitColumns.empty(0), NO_STRINGS)
 
 
 class _Attribute(IntEnum):
@@ -202,16 +206,17 @@ def units_of_sections(
         getattr(found, name)[:] = _offsets(values, attribute)
     found.line_place[:], found.line_size[:] = _places_of_lines(values, sets)
     if strings is None:
-        return DebugUnits(found, ())
+        return DebugUnits(found, NO_STRINGS)
     resolved = UnitStrings(debug_info, strings, found.is_64, found.string_offsets_base)
-    for name, attribute in (
-        ("name", _Attribute.NAME),
-        ("comp_dir", _Attribute.COMP_DIR),
-        ("dwo_name", _Attribute.DWO_NAME),
-    ):
-        form, number = values.form[:, attribute], values.number[:, attribute]
-        getattr(found, name)[:] = resolved.numbers_of(form, number, values.start[:, attribute], f"DW_AT_{name}")
-    return DebugUnits(found, resolved.distinct())
+    attributes = {"name": _Attribute.NAME, "comp_dir": _Attribute.COMP_DIR, "dwo_name": _Attribute.DWO_NAME}
+    texts = [
+        resolved.strings_of(values.form[:, one], values.number[:, one], values.start[:, one], f"DW_AT_{name}")
+        for name, one in attributes.items()
+    ]
+    distinct, numbers = number_together(*texts)
+    for name, number in zip(attributes, numbers, strict=True):
+        getattr(found, name)[:] = number
+    return DebugUnits(found, distinct)
 
 
 # The forms of a section offset: data4 and data8 up to version 3; the others are accepted.

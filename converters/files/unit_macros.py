@@ -6,7 +6,7 @@ gives the names of the files that macro entries start. One unit after the other 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,11 +22,12 @@ from ..elf.debug_files import BY_LINKS, DebugFiles, with_debug_file
 from ..elf.debug_sections import debug_section, debug_strings, lay_out_debug, units_of_file
 from ..elf.image import open_elf
 from ..elf.inputs import Input
-from ..line.lookup import paths_of
+from ..line.paths import paths_of
 from ..line.read import LINE, lines_of_file
 from ..line.table import LineTable
 from ..macro.flatten import FlatMacros, Imports, flatten_macros, imports_of
 from ..macro.table import Macros, read_macros
+from ..strings import Strings, number_together
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,8 +71,8 @@ class UnitMacros:
     line: NDArray[np.uint64]
     text: I64
     opener: I64
-    paths: tuple[bytes, ...]
-    strings: tuple[bytes, ...]
+    paths: Sequence[bytes]
+    strings: Strings
 
     def __len__(self) -> int:
         """The number of entries."""
@@ -94,7 +95,7 @@ class _Paths:
 
     lines: LineTable | None
     number: I64
-    paths: tuple[bytes, ...]
+    paths: Sequence[bytes]
 
     def numbers_of(self, line_offset: NDArray[np.uint64], file: NDArray[np.uint64]) -> I64:
         """The index in `paths` of each file; -1 if there is no such program or file."""
@@ -180,7 +181,7 @@ def _paths_of_entries(source: _Source, flat: FlatMacros, line_offset: int) -> I6
     return path
 
 
-def _texts(source: _Source, flat: FlatMacros, base: int) -> tuple[I64, tuple[bytes, ...]]:
+def _texts(source: _Source, flat: FlatMacros, base: int) -> tuple[I64, Strings]:
     """The number of each entry's text, and the distinct texts. `base` is the unit's DW_AT_str_offsets_base, or -1."""
     table, entry = source.table, flat.entry
     form = np.zeros(len(entry), np.uint64)
@@ -191,5 +192,5 @@ def _texts(source: _Source, flat: FlatMacros, base: int) -> tuple[I64, tuple[byt
         form[table.has_operand(entry, operand)] = one
     is_64 = table.offset_size[table.unit_of(entry)] == 8
     strings = UnitStrings(source.section, source.strings, is_64, np.full(len(entry), base))
-    numbers = strings.numbers_of(form, number, start, "entry.macro")
-    return numbers, strings.distinct()
+    distinct, (numbers,) = number_together(strings.strings_of(form, number, start, "entry.macro"))
+    return numbers, distinct

@@ -24,6 +24,7 @@ from ..arrays import integers_at
 from ..kernels import engine, views
 from ..kernels.calls import form_storages, reader_of, refuse
 from ..kernels.line.protocol import UnitField
+from ..strings import Strings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -223,10 +224,9 @@ class DefinedFiles:
     timestamp: NDArray[np.uint64]
     size: NDArray[np.uint64]
 
-    def path(self, section: Section, number: int) -> bytes:
-        """The path of one file."""
-        start = int(self.start[number])
-        return bytes(section.data[start : start + int(self.path_size[number])])
+    def paths(self, section: Section) -> Strings:
+        """The path of each file."""
+        return Strings.within(np.frombuffer(section.data, np.uint8), self.start, self.path_size)
 
 
 def defined_files(section: Section, unit: NDArray[np.int64], place: NDArray[np.int64]) -> DefinedFiles:

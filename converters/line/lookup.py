@@ -1,22 +1,22 @@
 """Find the line row in force at each of many PCs, and its file, line, column and discriminator.
 
 Strategy: sequences become disjoint, sorted address ranges, which are searched once for all PCs; then the rows of each
-PC's sequence are bisected, for all PCs in step.
+PC's sequence are bisected, for all PCs in step. Only the paths of files that are found are numbered.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import group_numbers, last_at_or_before, run_starts, values_at
+from ..arrays import last_at_or_before, renumbered, values_at
 from ..elf.debug_files import BY_LINKS, DebugFiles
 from ..elf.inputs import Input
 from ..table.lookup import NOTHING, addresses, ranges_at
+from .paths import Paths, paths_of
 from .read import read_lines
 from .table import LineTable
 
@@ -45,7 +45,7 @@ class LinesAt:
     line: NDArray[np.uint32]
     column: NDArray[np.uint32]
     discriminator: NDArray[np.uint32]
-    paths: tuple[bytes, ...]
+    paths: Paths
 
     def __len__(self) -> int:
         """The number of PCs."""
@@ -72,8 +72,12 @@ def find_lines(source: LineTable | Input, pcs: ArrayLike, debug: DebugFiles = BY
     """
     table = source if isinstance(source, LineTable) else read_lines(source, debug)
     row = _rows_at(table, addresses(pcs))
-    number, paths = paths_of(table)
-    path = values_at(number, values_at(table.file_numbers(), row, NOTHING), NOTHING)
+    file = np.full(len(row), NOTHING, np.int64)
+    file[row >= 0] = table.file_numbers(row[row >= 0])
+    used, index = renumbered(file[file >= 0])
+    number, paths = paths_of(table, used)
+    path = np.full(len(row), NOTHING, np.int64)
+    path[file >= 0] = number[index]
     line, column = values_at(table.rows.line, row, 0), values_at(table.rows.column, row, 0)
     return LinesAt(row, path, line, column, values_at(table.rows.discriminator, row, 0), paths)
 
@@ -92,51 +96,3 @@ def sequence_ranges(table: LineTable) -> tuple[NDArray[np.uint64], NDArray[np.ui
     """The start address and the size in bytes of each sequence."""
     start = table.rows.address[table.first_row[:-1]]
     return start, table.rows.address[table.first_row[1:] - 1] - start
-
-
-def paths_of(table: LineTable) -> tuple[NDArray[np.int64], tuple[bytes, ...]]:
-    """The whole path of each of the table's files: the number of its path (i64), and the distinct paths.
-
-    A file's path is relative to its directory, and that to the compilation directory, which up to version 4 only
-    `.debug_info` has, as it has the table's `comp_dir`. A path stays relative if that is not known, or is relative.
-    """
-    units, files, directories = table.units, table.files, table.directories
-    unit = group_numbers(np.diff(table.first_file))
-    first, end = table.first_directory[unit], table.first_directory[unit + 1]
-    is_new = units.version[unit] >= 5
-    # Up to version 4, directory 0 is the compilation directory, which is not listed.
-    index = files.directory_index.astype(np.int64) + first - ~is_new
-    has_directory = (index >= first) & (index < end) & (is_new | (files.directory_index > 0))
-    text_of = np.append(directories.path.astype(np.int64), NOTHING)
-    directory = text_of[np.where(has_directory, index, NOTHING)]
-    base = units.comp_dir[unit]
-    listed = text_of[np.where(is_new & (end > first), first, NOTHING)]
-    base = np.where(base < 0, listed, base)
-    base[is_new & has_directory & (index == first)] = NOTHING
-    columns = base, directory, files.path.astype(np.int64)
-    order = np.lexsort(columns)
-    is_new = run_starts(*(column[order] for column in columns))
-    kept = np.sort(order[is_new])
-    numbers: dict[bytes, int] = {}
-    found = np.zeros(len(files), np.int64)
-    for file, key in zip(kept.tolist(), zip(*(column[kept].tolist() for column in columns), strict=True), strict=True):
-        path = join_path(*(table.strings[one] for one in key if one >= 0))
-        found[file] = numbers.setdefault(path, len(numbers))
-    found[order] = found[order[is_new]][np.cumsum(is_new) - 1]
-    return found, tuple(numbers)
-
-
-# A path of Windows with a drive, or one of a server.
-_WINDOWS = re.compile(rb"[A-Za-z]:[/\\]|\\\\")
-
-
-def join_path(*pieces: bytes) -> bytes:
-    """A path from directories, outermost first, and a file; each may be empty. An absolute one replaces those before
-    it."""
-    found = b""
-    for piece in pieces:
-        if not found or piece[:1] == b"/" or _WINDOWS.match(piece):
-            found = piece or found
-        elif piece:
-            found += piece if found[-1:] == b"/" else b"/" + piece
-    return found

@@ -1,6 +1,6 @@
 """The paths of directories and files in line number program headers: strings in the header or in other sections.
 
-Strategy: strings are resolved form by form, and each distinct offset once; equal paths get one number.
+Strategy: strings are found form by form, and each distinct offset once; they stay in their sections (`Strings`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from ..dwarf.unit_strings import (
     STRING_SECTIONS,
     StringSections,
     UnitStrings,
-    string_at,
+    strings_at,
 )
 from ..elf.debug_files import SUPPLEMENTARY_STRINGS
+from ..strings import NO_STRINGS, Numbered, Strings, concatenate
 from .headers import LineHeaders, PathValues
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 PATH_SECTIONS = {**STRING_SECTIONS, DW_FORM.strp_sup: SUPPLEMENTARY_STRINGS}
 
 
-class PathNumbers:
-    """Numbers distinct paths in the order in which they are met; `numbers` maps the bytes of a path to its number.
+class PathStrings:
+    """Finds the paths of directories and files.
 
     `string_offsets_base` is that of each program's unit, or -1; without it, paths by index are refused."""
 
@@ -42,53 +43,48 @@ class PathNumbers:
         self.section = headers.section
         self.strings = strings
         self.base = string_offsets_base
-        self.numbers: dict[bytes, int] = {}
 
-    def number_of(self, path: bytes) -> int:
-        """The number of a path."""
-        return self.numbers.setdefault(path, len(self.numbers))
-
-    def numbers_of(
+    def paths_of(
         self, values: PathValues, value: NDArray[np.int64], form: NDArray[np.int64], unit: NDArray[np.int64]
-    ) -> NDArray[np.uint32]:
-        """The numbers of the paths in values of string forms, of these units. Raises ParseError."""
-        found = np.zeros(len(value), np.uint32)
+    ) -> Numbered:
+        """The paths in values of string forms, of these units. Raises ParseError."""
+        found = np.zeros(len(value), np.int64)
+        parts = [NO_STRINGS]
+        count = 0
         for one in np.unique(form).tolist():
             which = np.flatnonzero(form == one)
-            start = values.start[value[which]]
-            if one == DW_FORM.string:
-                size = values.number[value[which]].astype(np.int64)
-                spans = zip(start.tolist(), (start + size).tolist(), strict=True)
-                found[which] = [self.number_of(bytes(self.section.data[begin:end])) for begin, end in spans]
-                continue
-            if one in INDEXED_FORMS and self.base is not None:
-                of_unit = unit[which]
-                sections = StringSections(self.strings.get(STR), None, self.strings.get(STR_OFFSETS))
-                found_strings = UnitStrings(self.section, sections, self.headers.is_64[of_unit], self.base[of_unit])
-                forms = form[which].astype(np.uint64)
-                local = found_strings.numbers_of(forms, values.number[value[which]], start, "DW_LNCT_path")
-                numbers = [self.number_of(text) for text in found_strings.distinct()]
-                found[which] = np.array(numbers, np.uint32)[local]
-                continue
-            if one not in PATH_SECTIONS:
-                reason = f"{form_name(one)} refers to a section or file that is not read"
-                raise ParseError(self.section, int(start[0]), "DW_LNCT_path", reason)
-            offset, inverse = np.unique(values.number[value[which]], return_inverse=True)
-            name, place = PATH_SECTIONS[DW_FORM(one)], int(start[0])
-            texts = (string_in(self.section, self.strings, name, at, place) for at in offset.tolist())
-            numbers = [self.number_of(text) for text in texts]
-            found[which] = np.array(numbers, np.uint32)[inverse]
-        return found
+            part = self._of_form(one, values.number[value[which]], values.start[value[which]], unit[which])
+            found[which] = count + part.number
+            count += len(part.strings)
+            parts.append(part.strings)
+        return Numbered(found, concatenate(parts))
+
+    def _of_form(
+        self, form: int, number: NDArray[np.uint64], start: NDArray[np.int64], unit: NDArray[np.int64]
+    ) -> Numbered:
+        """The paths of values of one form."""
+        if form == DW_FORM.string:
+            data = np.frombuffer(self.section.data, np.uint8)
+            return Numbered(np.arange(len(start)), Strings.within(data, start, number))
+        if form in INDEXED_FORMS and self.base is not None:
+            sections = StringSections(self.strings.get(STR), None, self.strings.get(STR_OFFSETS))
+            found = UnitStrings(self.section, sections, self.headers.is_64[unit], self.base[unit])
+            return found.strings_of(np.full(len(number), form, np.uint64), number, start, "DW_LNCT_path")
+        place = int(start[0])
+        if form not in PATH_SECTIONS:
+            reason = f"{form_name(form)} refers to a section or file that is not read"
+            raise ParseError(self.section, place, "DW_LNCT_path", reason)
+        return strings_in(self.section, self.strings, PATH_SECTIONS[DW_FORM(form)], number, place)
 
 
-def string_in(section: Section, strings: dict[str, Section], name: str, offset: int, place: int) -> bytes:
-    """The string at `offset` in the section `name`, referred to at offset `place` of `section`. Raises ParseError."""
+def strings_in(
+    section: Section, strings: dict[str, Section], name: str, offset: NDArray[np.uint64], place: int
+) -> Numbered:
+    """The strings at some offsets of the section `name`, referred to from offset `place` of `section` on. Raises
+    ParseError."""
     if name not in strings:
         raise ParseError(section, place, "DW_LNCT_path", f"refers to {name}, which the file does not have")
-    if offset >= len(strings[name]):
-        reason = f"{offset:#x} is outside a section of {len(strings[name]):#x} bytes"
-        raise ParseError(section, place, f"DW_LNCT_path: {name}", reason)
-    return string_at(strings[name], offset)
+    return strings_at(strings[name], offset, section, place, f"DW_LNCT_path: {name}")
 
 
 def form_name(form: int) -> str:

@@ -1,7 +1,8 @@
 """`.debug_line` into the line table (DWARF5 6.2).
 
 Strategy: headers are read as columns (`headers.py`); a kernel runs the programs of the whole section. The values of
-directories and files are picked by the content types of their entry formats; equal paths get one number.
+directories and files are picked by the content types of their entry formats; paths are references (`Strings`) to the
+few bytes that the table keeps.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..dwarf.unit_strings import (
     STR,
     STR_OFFSETS,
 )
-from ..dwarf.units import NOTHING, DebugUnits
+from ..dwarf.units import DebugUnits
 from ..elf.admission import only_section
 from ..elf.debug_files import BY_LINKS, SUPPLEMENTARY_STRINGS, DebugFiles, with_debug_file
 from ..elf.debug_sections import debug_section, lay_out_debug, units_of_file
@@ -33,8 +34,10 @@ from ..kernels import engine, views
 from ..kernels.calls import form_storages, reader_of
 from ..kernels.line.protocol import UnitField
 from ..kernels.shared.protocol import Storage
+from ..strings import NOTHING, Numbered, Strings, number_together
 from .headers import (
     MD5_SIZE,
+    DefinedFiles,
     LineHeaders,
     PathValues,
     block_at,
@@ -43,7 +46,7 @@ from .headers import (
     read_path_values,
     refuse_unit,
 )
-from .path_strings import PathNumbers, form_name
+from .path_strings import PathStrings, form_name
 from .table import LineRowColumns, LineTable, LineUnitColumns, PathColumns, contents_bit
 from .units import units_of_programs, with_units
 
@@ -147,7 +150,7 @@ def table_of_programs(
         directories=paths.directories,
         first_file=paths.first_file,
         files=paths.files,
-        strings=paths.strings,
+        strings=paths.strings.compact(),
         sequence_unit=programs.sequence_unit,
         first_row=programs.first_row,
         rows=programs.rows,
@@ -224,7 +227,7 @@ class LinePaths:
     first_directory: NDArray[np.int64]
     files: PathColumns
     first_file: NDArray[np.int64]
-    strings: tuple[bytes, ...]
+    strings: Strings
     chosen: ChosenValues
 
 
@@ -236,17 +239,24 @@ def read_line_paths(
     string_offsets_base: NDArray[np.int64] | None = None,
 ) -> LinePaths:
     """Pick directories and files from their values, and append the files that programs define. Raises ParseError."""
-    chosen, paths = _chosen_values(headers, values), PathNumbers(headers, strings, string_offsets_base)
-    directories, first_directory = _path_columns(headers, values, chosen, 0, paths)
-    files, first_file = _path_columns(headers, values, chosen, 1, paths)
-    files, first_file = _with_defined(headers.section, files, first_file, programs, paths)
-    return LinePaths(directories, first_directory, files, first_file, tuple(paths.numbers), chosen)
+    chosen, paths = _chosen_values(headers, values), PathStrings(headers, strings, string_offsets_base)
+    defined = defined_files(headers.section, programs.defined_unit, programs.defined_offset)
+    directories, first_directory, of_directories = _path_columns(headers, values, chosen, 0, paths)
+    files, first_file, of_files = _path_columns(headers, values, chosen, 1, paths)
+    of_defined = Numbered(np.arange(len(defined.unit)), defined.paths(headers.section))
+    empty = Numbered(np.zeros(1, np.int64), Strings.of([b""]))
+    found, numbers = number_together(empty, of_directories, of_files, of_defined)
+    for columns, number in ((directories, numbers[1]), (files, numbers[2])):
+        columns.path[:] = np.where(number < 0, numbers[0][0], number)
+    files, first_file = _with_defined(files, first_file, defined, numbers[3])
+    return LinePaths(directories, first_directory, files, first_file, found, chosen)
 
 
 def _path_columns(
-    headers: LineHeaders, values: PathValues, chosen: ChosenValues, which: int, paths: PathNumbers
-) -> tuple[PathColumns, NDArray[np.int64]]:
-    """The directories (`which` 0) or files (1) of all units, and the index of each unit's first."""
+    headers: LineHeaders, values: PathValues, chosen: ChosenValues, which: int, paths: PathStrings
+) -> tuple[PathColumns, NDArray[np.int64], Numbered]:
+    """The directories (`which` 0) or files (1) of all units, the index of each unit's first, and their paths, which are
+    not numbered yet."""
     tables = 2 * np.arange(len(headers)) + which
     counts = values.entry_counts()[tables]
     table = np.repeat(tables, counts)
@@ -259,19 +269,19 @@ def _path_columns(
         form = values.form[values.first_format[table[having]] + column[having]].astype(np.int64)
         return having, base[having] + column[having], form
 
-    numbers: dict[str, NDArray[np.uint64]] = {}
+    columns = PathColumns.defaults(len(table))
     for content in NUMBERS:
         having, value, form = values_of(content)
-        numbers[content.name] = np.zeros(len(table), np.uint64)
-        numbers[content.name][having] = _numbers(headers, values, value, form, content)
+        getattr(columns, content.name)[having] = _numbers(headers, values, value, form, content)
     having, value, form = values_of(DW_LNCT.MD5)
     _check_forms(headers, form == DW_FORM.data16, values.start[value], form, DW_LNCT.MD5)
-    md5 = np.zeros((len(table), MD5_SIZE), np.uint8)
-    md5[having] = np.frombuffer(headers.section.data, np.uint8)[values.start[value][:, None] + np.arange(MD5_SIZE)]
+    data = np.frombuffer(headers.section.data, np.uint8)
+    columns.md5[having] = data[values.start[value][:, None] + np.arange(MD5_SIZE)]
     having, value, form = values_of(DW_LNCT.path)
-    path = np.full(len(table), paths.number_of(b""), np.uint32)
-    path[having] = paths.numbers_of(values, value, form, table[having] // 2)
-    return PathColumns(path, **numbers, md5=md5), starts_of(counts)
+    found = paths.paths_of(values, value, form, table[having] // 2)
+    number = np.full(len(table), NOTHING)
+    number[having] = found.number
+    return columns, starts_of(counts), Numbered(number, found.strings)
 
 
 def _numbers(
@@ -312,20 +322,18 @@ def _check_forms(
 
 
 def _with_defined(
-    section: Section, files: PathColumns, first_file: NDArray[np.int64], programs: ProgramRows, paths: PathNumbers
+    files: PathColumns, first_file: NDArray[np.int64], defined: DefinedFiles, path: NDArray[np.int64]
 ) -> tuple[PathColumns, NDArray[np.int64]]:
-    """The files, with those that a unit's program defines after those of its header."""
-    unit = programs.defined_unit
+    """The files, with those that a unit's program defines after those of its header; `path` numbers their paths."""
+    unit = defined.unit
     if not len(unit):
         return files, first_file
-    found = defined_files(section, unit, programs.defined_offset)
-    numbers = [paths.number_of(found.path(section, number)) for number in range(len(unit))]
     more = PathColumns.defaults(
         len(unit),
-        path=np.array(numbers, np.uint32),
-        directory_index=found.directory_index,
-        timestamp=found.timestamp,
-        size=found.size,
+        path=path.astype(np.uint32),
+        directory_index=defined.directory_index,
+        timestamp=defined.timestamp,
+        size=defined.size,
     )
     counts = np.diff(first_file) + np.bincount(unit, minlength=len(first_file) - 1)
     return files.insert(first_file[1:][unit], more), starts_of(counts)

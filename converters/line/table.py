@@ -9,14 +9,16 @@ messages.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...schemas.line import DW_LNCT, RowFlag
 from ...schemas.section import ByteOrder
+from ..arrays import values_at
 from ..columns import Columns, column_of, columns
+from ..strings import NOTHING, Numbered, Strings, number_together
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,6 +52,8 @@ class LineUnitColumns(Columns):
     )
 
 
+# The first version that lists the compilation directory and the primary source file, as number 0.
+LISTS_ZERO = 5
 # What only `.debug_info` has.
 OF_DEBUG_INFO = ("comp_dir", "name")
 
@@ -111,8 +115,8 @@ class LineTable:
 
     Unit u has the directories first_directory[u] up to first_directory[u + 1] (i64), and its files likewise.
     Sequence s belongs to unit sequence_unit[s] (u32) and has the rows first_row[s] up to first_row[s + 1] (i64).
-    Sequences are in section order, not sorted by address. `strings` are the distinct paths; `source` is the section's
-    name, for messages.
+    Sequences are in section order, not sorted by address. `strings` are the distinct paths, made from any sequence of
+    bytes; `source` is the section's name, for messages.
     """
 
     byte_order: ByteOrder
@@ -121,11 +125,14 @@ class LineTable:
     directories: PathColumns
     first_file: NDArray[np.int64]
     files: PathColumns
-    strings: tuple[bytes, ...]
+    strings: Strings
     sequence_unit: NDArray[np.uint32]
     first_row: NDArray[np.int64]
     rows: LineRowColumns
     source: str = ".debug_line"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "strings", Strings.of(self.strings))
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -179,12 +186,34 @@ class LineTable:
         """The unit of each row."""
         return np.repeat(self.sequence_unit.astype(np.int64), np.diff(self.first_row))
 
-    def file_numbers(self) -> NDArray[np.int64]:
-        """The index in `files` of each row's file; -1 if its unit has no file of that number."""
-        unit = self.row_units()
+    def file_numbers(self, rows: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """The index in `files` of each row's file, or of those of `rows`; -1 if its unit has no file of that number."""
+        if rows is None:
+            unit, file = self.row_units(), self.rows.file
+        else:
+            sequence = np.searchsorted(self.first_row, rows, side="right") - 1
+            unit, file = self.sequence_unit[sequence].astype(np.int64), self.rows.file[rows]
         first, end = self.first_file[unit], self.first_file[unit + 1]
-        number = first + self.rows.file - (self.units.version[unit] < 5)
+        number = first + file - (self.units.version[unit] < 5)
         return np.where((number >= first) & (number < end), number, -1)
+
+
+def with_strings(table: LineTable, *values: Numbered) -> tuple[LineTable, list[NDArray[np.int64]]]:
+    """The table with the strings of some values, and the numbers of these values. Equal strings have one number."""
+    own = Numbered(np.arange(len(table.strings)), table.strings)
+    strings, (number, *numbers) = number_together(own, *(one.used() for one in values))
+    comp_dir, name = (values_at(number, one, NOTHING) for one in (table.units.comp_dir, table.units.name))
+    directories, files = (
+        replace(columns, path=number[columns.path].astype(np.uint32)) for columns in (table.directories, table.files)
+    )
+    found = replace(
+        table,
+        units=replace(table.units, comp_dir=comp_dir, name=name),
+        directories=directories,
+        files=files,
+        strings=strings.compact(),
+    )
+    return found, numbers
 
 
 def contents_bit(content: DW_LNCT) -> int:
@@ -213,7 +242,7 @@ def same_lines(one: LineTable, other: LineTable) -> bool:
     ]
     for mine, theirs in ((one.directories, other.directories), (one.files, other.files)):
         pairs += _pairs(mine, theirs, without=("path",))
-        pairs.append(([one.strings[path] for path in mine.path], [other.strings[path] for path in theirs.path]))
+        pairs.append((one.strings.select(mine.path), other.strings.select(theirs.path)))
     return all(np.array_equal(*pair) if isinstance(pair[0], np.ndarray) else pair[0] == pair[1] for pair in pairs)
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from ...schemas.debug_info_roots import DW_TAG
 from ..arrays import run_starts, values_at
 from ..dwarf.units import NOTHING, DebugUnits
-from .table import LineTable
+from ..strings import Numbered
+from .table import LineTable, with_strings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,13 +38,7 @@ def units_of_programs(program_offset: NDArray[np.int64], units: DebugUnits) -> N
 def with_units(table: LineTable, units: DebugUnits) -> LineTable:
     """The table with the compilation directory and name of each program's unit."""
     found, unit = units.columns, units_of_programs(table.units.offset, units)
-    numbers = {text: number for number, text in enumerate(table.strings)}
-
-    def renumbered(column: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The column's strings by line unit, as numbers of the table's strings."""
-        distinct, inverse = np.unique(values_at(column, unit, NOTHING), return_inverse=True)
-        texts = (NOTHING if one < 0 else numbers.setdefault(units.strings[one], len(numbers)) for one in distinct)
-        return np.array(list(texts), np.int64)[inverse]
-
-    columns = replace(table.units, comp_dir=renumbered(found.comp_dir), name=renumbered(found.name))
-    return replace(table, units=columns, strings=tuple(numbers))
+    columns = (found.comp_dir, found.name)
+    values = (Numbered(values_at(column, unit, NOTHING), units.strings) for column in columns)
+    table, (comp_dir, name) = with_strings(table, *values)
+    return replace(table, units=replace(table.units, comp_dir=comp_dir, name=name))

@@ -14,18 +14,25 @@ import numpy as np
 
 from ...schemas.line import DW_LNCT, VERSIONS
 from ...schemas.section import BuildError
-from ..arrays import group_numbers, ranks, starts_of
+from ..arrays import group_numbers, ranks, starts_of, values_at
 from ..columns import Columns
-from .lookup import join_path, paths_of
-from .table import OLD_DIRECTORY_CONTENTS, OLD_FILE_CONTENTS, LineTable, PathColumns, contents_bit
+from ..strings import NOTHING, Numbered, Strings
+from .paths import number_paths, references_of
+from .table import (
+    LISTS_ZERO,
+    OLD_DIRECTORY_CONTENTS,
+    OLD_FILE_CONTENTS,
+    LineTable,
+    PathColumns,
+    contents_bit,
+    with_strings,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 C = TypeVar("C", bound=Columns)
 
-# The first version that lists the compilation directory and the primary source file, as number 0.
-LISTS_ZERO = 5
 # The first version with maximum_operations_per_instruction.
 HAS_OPERATIONS = 4
 UNKNOWN_DIRECTORY = b"."
@@ -117,11 +124,12 @@ def _drop_first(
 
 def _with_number_zero(table: LineTable, which: NDArray[np.int64]) -> LineTable:
     """The table in which units `which` list number 0."""
-    numbers = {text: number for number, text in enumerate(table.strings)}
-    comp_dir = table.units.comp_dir[which].copy()
-    comp_dir[comp_dir < 0] = numbers.setdefault(UNKNOWN_DIRECTORY, len(numbers))
+    added = Numbered(np.arange(2), Strings.of([UNKNOWN_DIRECTORY, b""]))
+    table, (others,) = with_strings(table, added)
+    comp_dir = table.units.comp_dir[which]
+    comp_dir = np.where(comp_dir < 0, others[0], comp_dir)
     directories = PathColumns.defaults(len(which), path=comp_dir.astype(np.uint32))
-    primary = _primary_files(table, which, numbers)
+    primary = _primary_files(table, which, int(others[1]))
     unit_of_file = group_numbers(np.diff(table.first_file))
     bits = np.full(len(which), contents_bit(DW_LNCT.path) | contents_bit(DW_LNCT.directory_index), np.uint8)
     for content in (DW_LNCT.timestamp, DW_LNCT.size):
@@ -134,7 +142,6 @@ def _with_number_zero(table: LineTable, which: NDArray[np.int64]) -> LineTable:
     return replace(
         table,
         units=units,
-        strings=tuple(numbers),
         directories=table.directories.insert(table.first_directory[:-1][which], directories),
         first_directory=starts_of(np.diff(table.first_directory) + one_more),
         files=table.files.insert(table.first_file[:-1][which], primary),
@@ -142,20 +149,20 @@ def _with_number_zero(table: LineTable, which: NDArray[np.int64]) -> LineTable:
     )
 
 
-def _primary_files(table: LineTable, which: NDArray[np.int64], numbers: dict[bytes, int]) -> PathColumns:
+def _primary_files(table: LineTable, which: NDArray[np.int64], empty: int) -> PathColumns:
     """File 0 of units that do not list one: a copy of the file that DW_AT_name names, or else of the first file; if
-    there is no such file, DW_AT_name itself."""
-    whole, paths = paths_of(table)
-    known = {path: number for number, path in enumerate(paths)}
-    chosen = PathColumns.defaults(len(which))
+    there is no such file, DW_AT_name itself. `empty` is the number of the empty path."""
+    name, nowhere = table.units.name[which], np.full(len(which), NOTHING)
+    of_files = references_of(table, np.arange(len(table.files)))
+    of_units = table.units.comp_dir[which], nowhere, name
+    number, _ = number_paths(table, *(np.concatenate(pair) for pair in zip(of_files, of_units, strict=True)))
+    whole, wanted = number[: len(table.files)], number[len(table.files) :].tolist()
+    chosen = PathColumns.defaults(len(which), path=np.where(name < 0, empty, name).astype(np.uint32))
+    has_name = ((name >= 0) & (values_at(table.strings.size, name, 0) > 0)).tolist()
     for index, unit in enumerate(which.tolist()):
         first, end = table.first_file[unit : unit + 2].tolist()
-        name = table.name_of(unit)
-        wanted = known.get(join_path(table.comp_dir_of(unit), name), -1) if name else -1
-        same = np.flatnonzero(whole[first:end] == wanted)
-        if len(same) or (end > first and not name):
+        same = np.flatnonzero(whole[first:end] == wanted[index]) if has_name[index] else np.zeros(0, np.int64)
+        if len(same) or (end > first and not has_name[index]):
             copied = first + (int(same[0]) if len(same) else 0)
             chosen.put(slice(index, index + 1), table.files.select(slice(copied, copied + 1)))
-        else:
-            chosen.path[index] = numbers.setdefault(name, len(numbers))
     return chosen

@@ -27,10 +27,11 @@ from ...schemas.line import (
 from ...schemas.line_sections import build_unit
 from ...schemas.section import BuildError
 from ...schemas.wire import DwarfFormat, uleb
+from ..arrays import renumbered
 from ..kernels import engine, views
 from ..kernels.line.protocol import UnitField
 from ..kernels.protocol import Fault
-from .table import LineTable, PathColumns, contents_bit
+from .table import LISTS_ZERO, LineTable, PathColumns, contents_bit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,12 +66,13 @@ def to_debug_line(
     makes a special one.
     """
     _check_sequences(table)
+    texts = _texts(table, is_repeated=line_str is None)
     programs, end = _programs(table, fixed_advance)
-    strings = None if line_str is None else _Strings(line_str)
+    strings = None if line_str is None else _Strings(line_str, texts)
     pieces: list[bytes] = []
     begin = 0
     for unit, stop in enumerate(end.tolist()):
-        record = _unit(table, unit, programs[begin:stop], strings)
+        record = _unit(table, unit, programs[begin:stop], texts, strings)
         built = build_unit(record, table.byte_order)
         if unit_sizes is not None and len(built) != unit_sizes[unit]:
             built = build_unit(_padded(table, unit, record, int(unit_sizes[unit]) - len(built)), table.byte_order)
@@ -140,43 +142,59 @@ def _refuse(table: LineTable, row: int, fault: int) -> NoReturn:
     raise BuildError(table.source, None, f"row[{row}]", Fault(fault).sentence)
 
 
-class _Strings:
-    """A string section that grows; `data` is its bytes. Existing strings are searched by suffix, because linkers merge
-    a string with the tail of a longer one."""
+def _texts(table: LineTable, is_repeated: bool) -> dict[int, bytes]:
+    """The paths of directories and files, by their number. Raises BuildError if they are out of proportion to the
+    table; `is_repeated` is whether a path is written for each entry, not once."""
+    numbers = np.concatenate([table.directories.path, table.files.path]).astype(np.int64)
+    used = renumbered(numbers)[0]
+    is_new = table.units.version >= LISTS_ZERO
+    total = int(table.strings.size[numbers if is_repeated or not is_new.all() else used].sum())
+    limit = table.strings.limit(len(numbers))
+    if total > limit:
+        reason = f"the paths take {total} bytes; at most {limit} are in proportion to the line table"
+        raise BuildError(table.source, None, "files", reason)
+    return dict(zip(used.tolist(), table.strings.select(used), strict=True))
 
-    def __init__(self, data: bytes) -> None:
+
+class _Strings:
+    """A string section that grows; `data` is its bytes, `texts` the strings to find in it, by number. Existing strings
+    are searched by suffix, because linkers merge a string with the tail of a longer one."""
+
+    def __init__(self, data: bytes, texts: dict[int, bytes]) -> None:
         if data and data[-1]:
             raise BuildError(
                 ".debug_line_str", len(data) - 1, "string", "the last one is not terminated by a zero byte"
             )
         self.data = bytearray(data)
-        self.offsets: dict[bytes, int] = {}
-        self.ends: list[tuple[bytes, int]] = []
+        self.texts = texts
+        self.offsets: dict[int, int] = {}
+        ends: dict[bytes, int] = {}
         at = 0
         for text in data.split(b"\0")[:-1]:
             at += len(text)
-            self.ends.append((text[::-1], at))
+            ends.setdefault(text[::-1], at)
             at += 1
-        self.ends.sort()
+        self.ends = sorted(ends.items())
 
-    def offset_of(self, text: bytes) -> int:
+    def offset_of(self, number: int) -> int:
         """The offset of a string, which is appended if it is not there yet."""
-        if text not in self.offsets:
+        if number not in self.offsets:
+            text = self.texts[number]
             reverse = text[::-1]
             found = bisect_left(self.ends, (reverse, 0))
             if found < len(self.ends) and self.ends[found][0].startswith(reverse):
-                self.offsets[text] = self.ends[found][1] - len(text)
+                self.offsets[number] = self.ends[found][1] - len(text)
             else:
-                self.offsets[text] = len(self.data)
+                self.offsets[number] = len(self.data)
                 self.data += text + b"\0"
-        return self.offsets[text]
+        return self.offsets[number]
 
 
-def _unit(table: LineTable, unit: int, program: bytes, strings: _Strings | None) -> LineUnit:
+def _unit(table: LineTable, unit: int, program: bytes, texts: dict[int, bytes], strings: _Strings | None) -> LineUnit:
     """The record of one unit."""
     units = table.units
     version, opcode_base = int(units.version[unit]), int(units.opcode_base[unit])
-    has_formats = version >= 5
+    has_formats = version >= LISTS_ZERO
     unit_header = LineUnitHead(
         DwarfFormat.DWARF64 if units.is_64[unit] else DwarfFormat.DWARF32,
         version,
@@ -188,13 +206,13 @@ def _unit(table: LineTable, unit: int, program: bytes, strings: _Strings | None)
     tables: dict[str, Any]
     if has_formats:
         contents = _contents(int(units.directory_contents[unit])), _contents(int(units.file_contents[unit]))
-        values = _values(table, table.directories, directories, contents[0], strings)
-        values_of_files = _values(table, table.files, files, contents[1], strings)
+        values = _values(table, table.directories, directories, contents[0], texts, strings)
+        values_of_files = _values(table, table.files, files, contents[1], texts, strings)
         path_form = DW_FORM.string if strings is None else DW_FORM.line_strp
         tables = _table_fields(contents, values, values_of_files, FORMS | {DW_LNCT.path: path_form})
     else:
-        paths = tuple(table.strings[path] for path in table.directories.path[directories])
-        tables = {"include_directories": paths, "file_names": tuple(_file_names(table, files))}
+        paths = tuple(texts[path] for path in table.directories.path[directories].tolist())
+        tables = {"include_directories": paths, "file_names": tuple(_file_names(table, files, texts))}
     header = LineProgramHeader(
         minimum_instruction_length=int(units.minimum_instruction_length[unit]),
         maximum_operations_per_instruction=int(units.maximum_operations[unit]) if version >= 4 else None,
@@ -234,7 +252,12 @@ def _table_fields(
 
 
 def _values(
-    table: LineTable, columns: PathColumns, which: slice, contents: tuple[DW_LNCT, ...], strings: _Strings | None
+    table: LineTable,
+    columns: PathColumns,
+    which: slice,
+    contents: tuple[DW_LNCT, ...],
+    texts: dict[int, bytes],
+    strings: _Strings | None,
 ) -> tuple[Values, ...]:
     """The values of directories or files, as stored in their forms."""
     if not contents and which.start < which.stop:
@@ -242,8 +265,8 @@ def _values(
     found: list[list[object]] = []
     for content in contents:
         if content is DW_LNCT.path:
-            texts = [table.strings[path] for path in columns.path[which]]
-            found.append([*texts] if strings is None else [strings.offset_of(text) for text in texts])
+            paths = columns.path[which].tolist()
+            found.append([strings.offset_of(path) if strings is not None else texts[path] for path in paths])
         elif content is DW_LNCT.MD5:
             found.append([one.tobytes() for one in columns.md5[which]])
         else:
@@ -251,10 +274,10 @@ def _values(
     return tuple(zip(*found, strict=True))
 
 
-def _file_names(table: LineTable, which: slice) -> list[FileName]:
+def _file_names(table: LineTable, which: slice, texts: dict[int, bytes]) -> list[FileName]:
     """The file entries of versions 2 to 4."""
     files = table.files
     columns = (files.directory_index[which], files.timestamp[which], files.size[which])
     numbers = zip(*(column.tolist() for column in columns), strict=True)
-    paths = (table.strings[path] for path in files.path[which])
+    paths = (texts[path] for path in files.path[which].tolist())
     return [FileName(path, *map(uleb, each)) for path, each in zip(paths, numbers, strict=True)]

@@ -65,7 +65,8 @@ def check_macros(section: Section, sources: MacroSources | None = None) -> Findi
     found += _text_problems(table, has_text, table.text, start, start + table.text_size[has_text])
     has_offset = np.flatnonzero(table.has_operand(entries, MacroOperand.STRP))
     if sources is not None and sources.strings is not None:
-        data, zeros = sources.strings.data, sources.strings.zeros
+        data = sources.strings.data
+        zeros = np.flatnonzero(data == 0)
         inside = table.value[has_offset] <= np.uint64(zeros[-1]) if len(zeros) else np.zeros(len(has_offset), np.bool_)
         outside = has_offset[~inside]
         found.append((MacroProblem.NO_STRING, table.offset[outside], table.value[outside]))

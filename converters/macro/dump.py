@@ -23,8 +23,7 @@ from ...schemas.macros import (
     MacroOperand,
     standard_operands,
 )
-from ...schemas.section import Section
-from ..arrays import starts_of
+from ...schemas.section import ParseError, Section
 from ..bulk_text import Pool, add_decimal, add_hexadecimal, headed_text, prefixed
 from .strings import MacroSources
 from .table import Macros, read_macros
@@ -101,9 +100,9 @@ def _add_rows(pool: Pool, section: Section, table: Macros, sources: MacroSources
     """Add a line for each of a slice of entries to the pool; returns their piece numbers."""
     entries = np.arange(rows.start, rows.stop)
     nothing, end = pool.add_list([b"", b"\n"]) + np.arange(2)
-    pieces = np.full((len(entries), 6), nothing, np.int64)
+    pieces = np.full((len(entries), 9), nothing, np.int64)
     pieces[:, 0], pieces[:, 2] = _add_words(pool, table.has_headers, table.opcode[rows])
-    pieces[:, 5] = end
+    pieces[:, 8] = end
 
     def having(*operands: MacroOperand) -> I64:
         return np.flatnonzero(table.has_operand(entries, *operands))
@@ -123,7 +122,7 @@ def _add_rows(pool: Pool, section: Section, table: Macros, sources: MacroSources
     pieces[which, 3] = add_hexadecimal(pool, table.value[entries[which]], b"0x")
     which = having(MacroOperand.FILE)
     pieces[which, 3] = add_decimal(pool, table.value[entries[which]])
-    pieces[which, 4] = _add_file_names(pool, table, sources, entries[which])
+    pieces[which, 4:8] = _add_file_names(pool, table, sources, entries[which])
     which = np.flatnonzero(table.is_described(entries))
     texts = [described_text(section, table, sources, entry) for entry in entries[which].tolist()]
     pieces[which, 3] = pool.add_list(texts) + np.arange(len(which))
@@ -155,14 +154,22 @@ def add_indexed(pool: Pool, table: Macros, sources: MacroSources, entries: I64) 
 
 
 def _add_file_names(pool: Pool, table: Macros, sources: MacroSources, entries: I64) -> I64:
-    """Add the file names of start_file entries to the pool; returns the piece number of each."""
+    """Add the file names of start_file entries to the pool; returns the four piece numbers of each."""
     unit = table.unit_of(entries)
     pairs = np.stack([table.line_offset[unit], table.value[entries]], axis=1)
     has_line = table.flag("debug_line_offset")[unit]
     distinct, number = np.unique(pairs, axis=0, return_inverse=True)
-    names = [sources.file_name(line_offset, file) for line_offset, file in distinct.tolist()]
-    first = pool.add_list([b"", *(b"" if name is None else b" filename: " + name for name in names)])
-    return first + np.where(has_line, number.reshape(-1) + 1, 0)
+    nothing = pool.add_list([b"", b" filename: "])
+    found = np.full((len(distinct) + 1, 4), nothing)
+    first: dict[int, int] = {}
+    for index, (line_offset, file) in enumerate(distinct.tolist(), 1):
+        names = sources.file_names(line_offset)
+        pieces = names.pieces(file)
+        if pieces is not None:
+            if line_offset not in first:
+                first[line_offset] = pool.add_strings(names.texts)
+            found[index] = (nothing + 1, *(first[line_offset] + piece for piece in pieces))
+    return found[np.where(has_line, number.reshape(-1) + 1, 0)]
 
 
 Plain = dict[str, Any]
@@ -189,7 +196,8 @@ def _entries(section: Section, table: Macros, sources: MacroSources, unit: int, 
     """The entries of a unit; file numbers refer to the line number program at `line_offset`."""
     known = standard_operands(int(table.version[unit]))
     entries = np.arange(table.first[unit], table.first[unit + 1])
-    texts = _texts(table, sources, entries)
+    texts = _texts(section, table, sources, unit, entries)
+    names = {} if line_offset is None else _names(section, table, sources, unit, line_offset)
     columns = (entries.tolist(), table.opcode[entries].tolist(), table.line[entries].tolist())
     found: list[Plain] = []
     for entry, opcode, line, value, text in zip(*columns, table.value[entries].tolist(), texts, strict=True):
@@ -202,12 +210,33 @@ def _entries(section: Section, table: Macros, sources: MacroSources, unit: int, 
                 one["line"] = line
             elif operand is MacroOperand.FILE:
                 one["file"] = value
-                name = None if line_offset is None else sources.file_name(line_offset, value)
-                one |= {} if name is None else {"filename": name.decode(errors="surrogateescape")}
+                one |= {"filename": names[value]} if value in names else {}
             else:
                 one[_KEYS[operand]] = text if operand in _TEXTS else value
         found.append(one)
     return found
+
+
+def _names(section: Section, table: Macros, sources: MacroSources, unit: int, line_offset: int) -> dict[int, str]:
+    """The names of the files that a unit's entries start, by number; of those that the program at `line_offset`
+    has."""
+    entries = np.arange(table.first[unit], table.first[unit + 1])
+    files = table.value[entries[table.has_operand(entries, MacroOperand.FILE)]]
+    distinct, counts = np.unique(files, return_counts=True)
+    names = sources.file_names(line_offset)
+    pieces = {number: found for number in distinct.tolist() if (found := names.pieces(number)) is not None}
+    size = [sum(int(names.texts.size[piece]) for piece in pieces.get(number, ())) for number in distinct.tolist()]
+    total = int((np.array(size, np.int64) * counts).sum())
+    _refuse_long_texts(section, table, unit, total, names.texts.limit(len(files)))
+    joined = ((number, sources.file_name(line_offset, number)) for number in pieces)
+    return {number: name.decode(errors="surrogateescape") for number, name in joined if name is not None}
+
+
+def _refuse_long_texts(section: Section, table: Macros, unit: int, total: int, limit: int) -> None:
+    """Raise ParseError if texts of a unit, which is one value of JSON, take more than `limit` bytes."""
+    if total > limit:
+        reason = f"the texts take {total} bytes; a JSON value has at most {limit}"
+        raise ParseError(section, int(table.unit_offset[unit]), f"unit[{unit}]", reason)
 
 
 # The name of an operand in JSON.
@@ -224,8 +253,9 @@ _KEYS = {
 _TEXTS = (MacroOperand.TEXT, MacroOperand.STRP, MacroOperand.STRX, MacroOperand.VENDOR_TEXT)
 
 
-def _texts(table: Macros, sources: MacroSources, entries: NDArray[np.int64]) -> list[str]:
-    """The text of each entry, from this section or another; "" for an entry without one."""
+def _texts(section: Section, table: Macros, sources: MacroSources, unit: int, entries: I64) -> list[str]:
+    """The text of each entry of a unit, from this section or another; "" for an entry without one. Raises ParseError
+    if they are out of proportion to the sections."""
     pool = Pool([b""])
     pieces = np.zeros(len(entries), np.int64)
     which = np.flatnonzero(table.has_operand(entries, MacroOperand.TEXT, MacroOperand.VENDOR_TEXT))
@@ -235,6 +265,6 @@ def _texts(table: Macros, sources: MacroSources, entries: NDArray[np.int64]) -> 
     pieces[which] = sources.add_strings(pool, table.value[entries[which]])
     which = np.flatnonzero(table.has_operand(entries, MacroOperand.STRX))
     pieces[which] = add_indexed(pool, table, sources, entries[which])
-    joined = pool.join(pieces)
-    bounds = pairwise(starts_of(pool.lengths()[pieces]).tolist())
-    return [joined[begin:end].decode(errors="surrogateescape") for begin, end in bounds]
+    texts = pool.texts()
+    _refuse_long_texts(section, table, unit, int(texts.size[pieces].sum()), texts.limit(len(entries)))
+    return [text.decode(errors="surrogateescape") for text in texts.select(pieces)]

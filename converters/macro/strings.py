@@ -1,7 +1,7 @@
 """What macro entries refer to: texts in `.debug_str`, directly or by index, and file names in `.debug_line`.
 
-Strategy: the ends of all strings are found once, then searched for many offsets at a time. The file names of a line
-number program are parsed once; those of version 5 are not shown, as in readelf 2.47.
+Strategy: strings are found for many offsets at a time, and stay in their section until they are printed (`Strings`).
+The file names of a line number program are parsed once; those of version 5 are not shown, as in readelf 2.47.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ...schemas.section import ParseError, Section, order_code
 from ..dwarf.contributions import scan_sets
 from ..dwarf.unit_strings import first_string_offset
 from ..dwarf.units import units_of_sections
+from ..strings import Strings, terminated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,32 +45,48 @@ _LAST_NAMED = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Strings:
-    """A string section; `zeros` are the offsets of its zero bytes, i64."""
+class StringSection:
+    """A section of strings: its name and its bytes."""
 
     name: str
     data: U8
-    zeros: I64
 
     def add(self, pool: Pool, offset: U64, too_large: bytes = TOO_LARGE, no_end: bytes | None = None) -> I64:
         """Add the strings at these offsets to the pool; returns the number of each."""
         end = f"<no NUL byte at end of {self.name} section>".encode()
         for_too_large, for_no_end = pool.add_list([too_large, end if no_end is None else no_end]) + np.arange(2)
-        last = int(self.zeros[-1]) if len(self.zeros) else -1
-        numbers = np.where(offset >= np.uint64(len(self.data)), for_too_large, for_no_end)
-        which = np.flatnonzero((offset <= np.uint64(max(0, last))) & (last >= 0))
-        start = offset[which].astype(np.int64)
-        size = self.zeros[np.searchsorted(self.zeros, start)] - start
-        numbers[which] = pool.add_slices(self.data, start, size) + np.arange(len(which))
+        found = terminated(self.data, offset)
+        numbers = pool.add_strings(found.strings) + found.number
+        numbers[found.number < 0] = for_no_end
+        numbers[offset >= np.uint64(len(self.data))] = for_too_large
         return numbers
 
 
-def index_strings(section: Section | None) -> Strings | None:
-    """Index the strings of a section; None for no section."""
-    if section is None:
-        return None
-    data = np.frombuffer(section.data, np.uint8)
-    return Strings(section.name, data, np.flatnonzero(data == 0))
+def string_section(section: Section | None) -> StringSection | None:
+    """The bytes of a section of strings; None for no section."""
+    return None if section is None else StringSection(section.name, np.frombuffer(section.data, np.uint8))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileNames:
+    """The file names of a line number program. `texts` are an empty one, a separator, the directories, of which there
+    are `directory_count`, and the files; `directory` is the number of each file's directory, 0 for none."""
+
+    texts: Strings
+    directory_count: int
+    directory: list[int]
+
+    def pieces(self, file: int) -> tuple[int, int, int] | None:
+        """The texts whose sequence is the path of a file; None if there is no such file, or its directory is
+        missing."""
+        if not 0 < file <= len(self.directory) or self.directory[file - 1] > self.directory_count:
+            return None
+        directory = self.directory[file - 1]
+        name = 1 + self.directory_count + file
+        return (1 + directory, 1, name) if directory else (0, 0, name)
+
+
+NO_NAMES = FileNames(Strings.of(()), 0, [])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,13 +97,13 @@ class MacroSources:
     caches their file names.
     """
 
-    strings: Strings | None
-    line_strings: Strings | None
+    strings: StringSection | None
+    line_strings: StringSection | None
     string_offsets: Section | None
     bases: dict[int | None, int]
     line: Section | None
     line_units: frozenset[int]
-    names: dict[int, tuple[bytes | None, ...]] = field(default_factory=dict)
+    names: dict[int, FileNames] = field(default_factory=dict)
 
     def add_strings(self, pool: Pool, offset: U64) -> I64:
         """Add the strings at these offsets in .debug_str to the pool; returns the number of each."""
@@ -119,15 +136,20 @@ class MacroSources:
         numbers[which] = self.strings.add(pool, found, INDEXED_TOO_LARGE, NO_END_INDEXED)
         return numbers
 
-    def file_name(self, line_offset: int, file: int) -> bytes | None:
-        """The path of a file of the line number program at `line_offset`; None if it has no such file."""
+    def file_names(self, line_offset: int) -> FileNames:
+        """The file names of the line number program at `line_offset`; none if there is no such program."""
         # Only offsets of units are parsed, so that each byte is parsed at most once, whatever macros refer to.
         if self.line is None or line_offset not in self.line_units:
-            return None
+            return NO_NAMES
         if line_offset not in self.names:
             self.names[line_offset] = _file_names(self.line, line_offset)
-        names = self.names[line_offset]
-        return names[file - 1] if 0 < file <= len(names) else None
+        return self.names[line_offset]
+
+    def file_name(self, line_offset: int, file: int) -> bytes | None:
+        """The path of a file of the line number program at `line_offset`; None if it has no such file."""
+        names = self.file_names(line_offset)
+        pieces = names.pieces(file)
+        return None if pieces is None else b"".join(names.texts[number] for number in pieces)
 
 
 def macro_sources(
@@ -146,7 +168,7 @@ def macro_sources(
             units = frozenset(scan_sets(line, "unit").offset.tolist())
     if bases is None:
         bases = {} if string_offsets is None else string_offsets_bases(string_offsets)
-    return MacroSources(index_strings(strings), index_strings(line_strings), string_offsets, bases, line, units)
+    return MacroSources(string_section(strings), string_section(line_strings), string_offsets, bases, line, units)
 
 
 def string_offsets_bases(
@@ -172,22 +194,16 @@ def string_offsets_bases(
     return {}
 
 
-def _file_names(line: Section, offset: int) -> tuple[bytes | None, ...]:
-    """The paths of one program's files, each None if its directory is missing."""
+def _file_names(line: Section, offset: int) -> FileNames:
+    """The names of one program's files."""
     try:
         _, _, start = engine.parse_initial_length(line, offset, "unit")
         if int.from_bytes(line.data[start : start + 2], line.byte_order) > _LAST_NAMED:
-            return ()
+            return NO_NAMES
         header = parse_unit(line, offset)[0].header
     except ParseError:
         # Macro entries are still printed, as in readelf.
-        return ()
-    directories = (b"", *(header.include_directories or ()))
-    found: list[bytes | None] = []
-    for one in header.file_names or ():
-        directory = int(one.directory_index)
-        if directory >= len(directories):
-            found.append(None)
-        else:
-            found.append(directories[directory] + b"/" * bool(directory) + one.path)
-    return tuple(found)
+        return NO_NAMES
+    directories, files = header.include_directories or (), header.file_names or ()
+    texts = Strings.of([b"", b"/", *directories, *(one.path for one in files)])
+    return FileNames(texts, len(directories), [int(one.directory_index) for one in files])

@@ -23,6 +23,7 @@ from ..converters.line.table import (
     PathColumns,
     contents_bit,
 )
+from ..converters.strings import Strings
 from ..schemas.line import DW_LNCT, DW_LNS, VERSIONS, RowFlag
 from ..schemas.section import ByteOrder
 
@@ -109,7 +110,7 @@ def line_tables(draw: DrawFn, byte_order: ByteOrder = "little", address_size: in
         directories=_all(PathColumns, directories),
         first_file=_starts(files),
         files=_all(PathColumns, files),
-        strings=STRINGS,
+        strings=Strings.of(STRINGS),
         sequence_unit=np.array(owners, np.uint32),
         first_row=_starts(rows),
         rows=_all(LineRowColumns, rows),

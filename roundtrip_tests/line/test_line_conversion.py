@@ -24,7 +24,7 @@ from unwindkit import (
     to_debug_line,
     to_line_records,
 )
-from unwindkit.converters.line.lookup import paths_of
+from unwindkit.converters.line.paths import paths_of
 from unwindkit.schemas.breakpad import File, Func, Line
 from unwindkit.schemas.breakpad_files import read_records
 from unwindkit.schemas.breakpad_rules import check_records

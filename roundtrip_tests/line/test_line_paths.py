@@ -26,9 +26,10 @@ from unwindkit import (
     read_units,
 )
 from unwindkit.converters.dwarf.units import DebugUnits, UnitColumns
-from unwindkit.converters.line.lookup import join_path
+from unwindkit.converters.line.paths import join_path
 from unwindkit.converters.line.table import LineRowColumns, LineUnitColumns, PathColumns
 from unwindkit.converters.line.units import with_units
+from unwindkit.converters.strings import Strings
 from unwindkit.schemas.debug_info_roots import DW_TAG
 
 from ..support.handmade import octets
@@ -55,7 +56,7 @@ def path_of(
         directories=PathColumns.defaults(count, path=np.arange(2, count + 2, dtype=np.uint32)),
         first_file=np.array([0, 1]),
         files=PathColumns.defaults(1, directory_index=np.array([directory], np.uint64)),
-        strings=strings,
+        strings=Strings.of(strings),
         sequence_unit=np.zeros(0, np.uint32),
         first_row=np.zeros(1, np.int64),
         rows=LineRowColumns.empty(0),
@@ -179,12 +180,12 @@ def test_the_unit_of_a_program() -> None:
         directories=PathColumns.defaults(0),
         first_file=np.zeros(4, np.int64),
         files=PathColumns.defaults(0),
-        strings=(b"/z",),
+        strings=Strings.of([b"/z"]),
         sequence_unit=np.zeros(0, np.uint32),
         first_row=np.zeros(1, np.int64),
         rows=LineRowColumns.empty(0),
     )
-    found = with_units(table, DebugUnits(columns, (b"/x", b"/y", b"/z")))
+    found = with_units(table, DebugUnits(columns, Strings.of((b"/x", b"/y", b"/z"))))
     assert [found.comp_dir_of(unit) for unit in range(3)] == [b"/y", b"", b"/z"]
     assert [found.name_of(unit) for unit in range(3)] == [b""] * 3
     assert found.strings == (b"/z", b"/y")

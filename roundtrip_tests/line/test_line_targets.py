@@ -31,7 +31,7 @@ from unwindkit import (
     read_lines,
     to_debug_line,
 )
-from unwindkit.converters.line.lookup import paths_of
+from unwindkit.converters.line.paths import paths_of
 from unwindkit.converters.line.table import same_lines
 from unwindkit.converters.line.versions import in_version
 from unwindkit.jobs.line_conversion import LineTarget

@@ -5,7 +5,7 @@ Strategy: instructions are run in chunks, so that a large program is never in me
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,13 +35,16 @@ CHUNK = 1 << 14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineDump:
-    """A `.debug_line` to print, and the string sections that it refers to."""
+    """A `.debug_line` to print, and the string sections that it refers to; `texts` are the strings of `paths`, of which
+    the longest has `longest` bytes."""
 
     section: Section
     strings: dict[str, Section]
     headers: LineHeaders
     values: PathValues
     paths: LinePaths
+    texts: Sequence[bytes]
+    longest: int
 
     def is_vliw(self, unit: int) -> bool:
         """Whether an instruction of this unit may hold several operations (VLIW)."""
@@ -72,7 +75,9 @@ def read_line_dump(section: Section, strings: dict[str, Section]) -> LineDump:
     headers = read_line_headers(section)
     values = read_path_values(headers)
     # The programs are run later, in chunks; the files that they define are printed where they are defined.
-    return LineDump(section, strings, headers, values, read_line_paths(headers, values, strings, no_programs()))
+    paths = read_line_paths(headers, values, strings, no_programs())
+    longest = int(paths.strings.size.max(initial=0))
+    return LineDump(section, strings, headers, values, paths, paths.strings.texts(), longest)
 
 
 def events_of(headers: LineHeaders, unit: int) -> Iterator[Events]:

@@ -14,11 +14,11 @@ from ....schemas.forms import DW_FORM, FORM_KINDS
 from ....schemas.line import DW_LNCT, LNE_LO_USER, LineEffect
 from ....schemas.section import Section
 from ....schemas.wire import Block, Sized, SizedBlock, Variable
-from ...bulk_text import Templates, prefixed
+from ...bulk_text import Templates, in_parts, prefixed
 from ...dwarf.unit_strings import STRING_SECTIONS
 from ...kernels.line.protocol import Event, UnitField
 from ..headers import block_at
-from ..path_strings import string_in
+from ..path_strings import strings_in
 from .decode import Events, LineDump, defined_in, events_of
 
 _AT = "  [0x{offset:08x}]"
@@ -74,7 +74,7 @@ def raw_line_text(dump: LineDump) -> Iterator[bytes]:
     yield f"Raw dump of debug contents of section {dump.section.listed_name}:\n\n".encode(errors="surrogateescape")
     templates = Templates(Event, _TEMPLATES)
     for unit in range(len(dump.headers)):
-        yield _header_text(dump, unit)
+        yield from in_parts(_header_text(dump, unit))
         if dump.headers.field(UnitField.PROGRAM)[unit] >= dump.headers.field(UnitField.END)[unit]:
             yield b" No Line Number Statements.\n"
             continue
@@ -107,10 +107,11 @@ def _words(section: Section, events: Events, file_count: int, first_word: int) -
 def _defined_files(section: Section, events: Events, file_count: int) -> list[bytes]:
     """The text of each DW_LNE_define_file."""
     found = defined_in(section, events)
+    paths = found.paths(section)
     heading = b"  Extended opcode 3: define new File Table entry\n  Entry\tDir\tTime\tSize\tName\n"
     columns = zip(found.directory_index.tolist(), found.timestamp.tolist(), found.size.tolist(), strict=True)
     return [
-        heading + f"   {file_count + number + 1}\t{directory}\t{time}\t{size}\t".encode() + found.path(section, number)
+        heading + f"   {file_count + number + 1}\t{directory}\t{time}\t{size}\t".encode() + paths[number]
         + b"\n\n"
         for number, (directory, time, size) in enumerate(columns)
     ]  # fmt: skip
@@ -140,7 +141,7 @@ def unknown_extended(opcode: int, operands: bytes) -> bytes:
     return f"{title}{kind}: length {len(operands)} [{data}]\n".encode()
 
 
-def _header_text(dump: LineDump, unit: int) -> bytes:
+def _header_text(dump: LineDump, unit: int) -> Iterator[bytes]:
     """The header of a unit."""
     headers = dump.headers
     fields = {name: int(value) for name, value in zip(UnitField, headers.fields[unit], strict=True)}
@@ -166,35 +167,30 @@ def _header_text(dump: LineDump, unit: int) -> bytes:
     opcodes = "".join(
         f"  Opcode {opcode} has {count} arg{'' if count == 1 else 's'}\n" for opcode, count in enumerate(lengths, 1)
     )
-    tables = _formatted_tables(dump, unit) if version >= 5 else _old_tables(dump, unit)
-    return f"{shown}\n Opcodes:\n{opcodes}".encode() + tables + b"\n"
+    yield f"{shown}\n Opcodes:\n{opcodes}".encode()
+    yield from _formatted_tables(dump, unit) if version >= 5 else _old_tables(dump, unit)
+    yield b"\n"
 
 
-def _old_tables(dump: LineDump, unit: int) -> bytes:
+def _old_tables(dump: LineDump, unit: int) -> Iterator[bytes]:
     """Directories and files up to version 4."""
     paths, place = dump.paths, dump.values.place
-    directories = _numbered_paths(dump, unit)
-    state = f" (offset {prefixed(int(place[2 * unit]))}):\n" if directories else " is empty.\n"
-    text = b"\n The Directory Table" + state.encode() + directories
+    numbers = _paths_of_table(dump, 2 * unit)
+    state = f" (offset {prefixed(int(place[2 * unit]))}):\n" if numbers else " is empty.\n"
+    yield b"\n The Directory Table" + state.encode()
+    for number, path in enumerate(numbers, 1):
+        yield f"  {number}\t".encode() + dump.texts[path] + b"\n"
     begin, end = (int(paths.first_file[one]) for one in (unit, unit + 1))
     if begin == end:
-        return text + b"\n The File Name Table is empty.\n"
+        yield b"\n The File Name Table is empty.\n"
+        return
     files = paths.files
     columns = (files.path, files.directory_index, files.timestamp, files.size)
     entries = zip(*(column[begin:end].tolist() for column in columns), strict=True)
-    heading = f"\n The File Name Table (offset {prefixed(int(place[2 * unit + 1]))}):\n  Entry\tDir\tTime\tSize\tName\n"
-    return text + heading.encode() + b"".join(
-        f"  {number}\t{directory}\t{time}\t{size}\t".encode() + paths.strings[path] + b"\n"
-        for number, (path, directory, time, size) in enumerate(entries, 1)
-    )  # fmt: skip
-
-
-def _numbered_paths(dump: LineDump, unit: int) -> bytes:
-    begin, end = (int(dump.paths.first_directory[one]) for one in (unit, unit + 1))
-    numbers = dump.paths.directories.path[begin:end].tolist()
-    return b"".join(
-        f"  {number}\t".encode() + dump.paths.strings[path] + b"\n" for number, path in enumerate(numbers, 1)
-    )
+    offset = prefixed(int(place[2 * unit + 1]))
+    yield f"\n The File Name Table (offset {offset}):\n  Entry\tDir\tTime\tSize\tName\n".encode()
+    for number, (path, directory, time, size) in enumerate(entries, 1):
+        yield f"  {number}\t{directory}\t{time}\t{size}\t".encode() + dump.texts[path] + b"\n"
 
 
 _COLUMN_NAMES = {
@@ -206,45 +202,69 @@ _COLUMN_NAMES = {
 }
 
 
-def _formatted_tables(dump: LineDump, unit: int) -> bytes:
+def _formatted_tables(dump: LineDump, unit: int) -> Iterator[bytes]:
     """Directories and files from version 5 on; readelf prints the path of an entry last."""
-    return b"".join(
-        _formatted_table(dump, 2 * unit + which, name)
-        for which, name in enumerate(("Directory Table", "File Name Table"))
-    )
+    for which, name in enumerate(("Directory Table", "File Name Table")):
+        yield from _formatted_table(dump, 2 * unit + which, name)
 
 
-def _formatted_table(dump: LineDump, table: int, name: str) -> bytes:
+def _formatted_table(dump: LineDump, table: int, name: str) -> Iterator[bytes]:
     values = dump.values
     formats = slice(int(values.first_format[table]), int(values.first_format[table + 1]))
-    contents, forms = values.content[formats].tolist(), values.form[formats].tolist()
+    contents = values.content[formats].tolist()
     begin, end = int(values.first_value[table]), int(values.first_value[table + 1])
     if begin == end:
-        return f"\n The {name} is empty.\n".encode()
+        yield f"\n The {name} is empty.\n".encode()
+        return
     order = sorted(range(len(contents)), key=lambda one: contents[one] == DW_LNCT.path)
     offset = prefixed(int(values.start[begin]))
-    heading = f"\n The {name} (offset {offset}, lines {(end - begin) // len(forms)}, columns {len(forms)}):\n  Entry"
+    heading = (
+        f"\n The {name} (offset {offset}, lines {(end - begin) // len(contents)}, columns {len(contents)}):\n  Entry"
+    )
     heading += "".join(
         _COLUMN_NAMES.get(contents[one], f"\t(Unknown format content type {contents[one]})") for one in order
     )
-    pieces = [heading.encode(), b"\n"]
-    for number, first in enumerate(range(begin, end, len(forms))):
-        pieces.append(f"  {number}".encode())
-        pieces += [_value_text(dump, DW_FORM(forms[one]), first + one) for one in order]
-        pieces.append(b"\n")
-    return b"".join(pieces)
+    yield f"{heading}\n".encode()
+    columns = [_column_texts(dump, table, one) for one in order]
+    for number, texts in enumerate(zip(*columns, strict=True)):
+        yield f"  {number}".encode() + b"".join(texts) + b"\n"
 
 
 _IN_HEXADECIMAL = (DW_FORM.data4, DW_FORM.data8, DW_FORM.sec_offset)
 _STRING_KINDS = {DW_FORM.line_strp: "indirect line string", DW_FORM.strp: "indirect string"}
 
 
+def _column_texts(dump: LineDump, table: int, column: int) -> Iterator[bytes]:
+    """The text of a value of each entry of a table: the one that the entry's format of that index has."""
+    first, end = int(dump.values.first_format[table]), int(dump.values.first_format[table + 1])
+    form = DW_FORM(int(dump.values.form[first + column]))
+    begin, stop = (int(dump.values.first_value[one]) for one in (table, table + 1))
+    values = slice(begin + column, stop, end - first)
+    if form not in STRING_SECTIONS:
+        return (_value_text(dump, form, value) for value in range(values.start, values.stop, values.step))
+    offset = dump.values.number[values]
+    if dump.paths.chosen.column[table, DW_LNCT.path] == column:
+        number, strings = _paths_of_table(dump, table), dump.texts
+    else:
+        # A content type that is not known.
+        place = int(dump.values.start[values.start])
+        found = strings_in(dump.section, dump.strings, STRING_SECTIONS[form], offset, place)
+        number, strings = found.number.tolist(), found.strings
+    kind, pairs = _STRING_KINDS[form], zip(offset.tolist(), number, strict=True)
+    return (f"\t({kind}, offset: {prefixed(at)}): ".encode() + strings[one] for at, one in pairs)
+
+
+def _paths_of_table(dump: LineDump, table: int) -> list[int]:
+    """The numbers of the paths of a table's entries."""
+    paths, unit = dump.paths, table // 2
+    columns, first = (paths.files, paths.first_file) if table % 2 else (paths.directories, paths.first_directory)
+    found: list[int] = columns.path[first[unit] : first[unit + 1]].tolist()
+    return found
+
+
 def _value_text(dump: LineDump, form: DW_FORM, value: int) -> bytes:
     """A value as readelf prints attributes of that form."""
     number, start = int(dump.values.number[value]), int(dump.values.start[value])
-    if form in STRING_SECTIONS:
-        text = string_in(dump.section, dump.strings, STRING_SECTIONS[form], number, start)
-        return f"\t({_STRING_KINDS[form]}, offset: {prefixed(number)}): ".encode() + text
     kind = FORM_KINDS[form]
     if form is DW_FORM.string:
         return b"\t" + bytes(dump.section.data[start : start + number])

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ....schemas.line import DW_LNCT, DW_LNE, DW_LNS, LineEffect, RowFlag
-from ....schemas.section import Section
+from ....schemas.section import ParseError, Section
 from ...kernels.line.protocol import Event, UnitField
 from ..headers import LineHeaders, read_line_headers
 from ..read import no_programs, run_programs, table_of_programs
@@ -40,8 +42,19 @@ def _units(headers: LineHeaders, table: LineTable, decoded: bool) -> Iterator[Pl
             content: Plain = {"sequences": [_rows(table, sequence) for sequence in range(first, last)]}
         else:
             content = {"instructions": _instructions(headers, unit)}
+        _refuse_long_paths(headers, table, unit)
         yield _header(headers, table, unit) | content
         first = last
+
+
+def _refuse_long_paths(headers: LineHeaders, table: LineTable, unit: int) -> None:
+    """Raise ParseError if the paths of a unit, which is one value of JSON, are out of proportion to the table."""
+    columns = (table.directories, table.first_directory), (table.files, table.first_file)
+    paths = np.concatenate([one.path[first[unit] : first[unit + 1]] for one, first in columns])
+    limit, total = table.strings.limit(len(paths)), int(table.strings.size[paths].sum())
+    if total > limit:
+        reason = f"the paths take {total} bytes; a JSON value has at most {limit}"
+        raise ParseError(headers.section, int(headers.offset[unit]), f"unit[{unit}]", reason)
 
 
 def _header(headers: LineHeaders, table: LineTable, unit: int) -> Plain:
