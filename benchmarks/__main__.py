@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import stack_cfi
+from . import stack_cfi, symbol_files
 from .cases import SCALES, Results, compare, printing, pure_fallback, scaling, section_size, writing
+from .debug_inputs import large_inputs
 from .in_process import convert_in_process
 from .inputs import INPUTS, LINES_INPUT, SIZE_INPUTS, Found, find
 from .line_rows import run_lines
@@ -21,12 +22,12 @@ from .peers import all_peers
 from .report import Run, as_json, as_markdown
 
 PURE, SCALING, SIZES, WRITERS, PRINTING = "pure", "scaling", "sizes", "writers", "printing"
-STACK_CFI, LINES = "stack-cfi", "lines"
+STACK_CFI, LINES, SYMBOL_FILES = "stack-cfi", "lines", "symbol-files"
 PARTS_INPUT = "libLLVM"  # of PURE, WRITERS and PRINTING
 SCALING_INPUTS = ("libLLVM", "libstdc++", "libc")  # the first that exists
 STACK_CFI_INPUTS = ("libLLVM", "libxul")
 QUICK_INPUT = "libc"
-NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING, SIZES, WRITERS, PRINTING, STACK_CFI, LINES)
+NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING, SIZES, WRITERS, PRINTING, STACK_CFI, LINES, SYMBOL_FILES)
 
 
 def _options() -> argparse.Namespace:
@@ -94,6 +95,23 @@ def _measure_stack_cfi(found: Found, peers: list[Program], runs: int, results: R
         stack_cfi_in_process=(*results.stack_cfi_in_process, *([inside] if inside else [])),
         skipped=(*results.skipped, *no_inside, *no_whole),
     )
+
+
+def _measure_symbol_files(runs: int, results: Results) -> tuple[Results, list[Program]]:
+    programs, missing = symbol_files.peers()
+    results = replace(results, skipped=(*results.skipped, *missing))
+    inputs = [one for one in large_inputs() if one.name in symbol_files.INPUTS]
+    absent = set(symbol_files.INPUTS) - {one.name for one in inputs}
+    for one in inputs:
+        _say(f"{SYMBOL_FILES}: {one.name}")
+        found, skipped = symbol_files.measure(one, programs, runs)
+        results = replace(
+            results,
+            symbol_files=(*results.symbol_files, *([found] if found else [])),
+            skipped=(*results.skipped, *skipped),
+        )
+    not_fetched = (Skipped(name, "not fetched (.ci/oracles --large fetches it)") for name in sorted(absent))
+    return replace(results, skipped=(*results.skipped, *not_fetched)), programs
 
 
 def _measure_lines(found: Found, runs: int, results: Results) -> Results:
@@ -176,6 +194,9 @@ def main() -> None:
             if name in inputs:
                 results = _measure_stack_cfi(inputs[name], others, options.runs, results)
         peers, absent = [*peers, *others], [*absent, *not_there]
+    if SYMBOL_FILES in only:
+        results, others = _measure_symbol_files(options.runs, results)
+        peers = [*peers, *others]
     results = replace(results, skipped=(*missing, *absent, *results.skipped))
     if package_digest() != machine.unwindkit_sha256:
         sys.exit("benchmarks: the installed unwindkit changed while it was measured: the figures are of no one build")

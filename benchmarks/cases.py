@@ -45,6 +45,21 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class SymbolFiles(Comparison):
+    """One input: `debug_info` is the uncompressed size of its section, in bytes."""
+
+    debug_info: int
+
+    def milliseconds_per_megabyte(self, of: Measured) -> float:
+        """User and system time per 10^6 bytes of `.debug_info`."""
+        return (of.user + of.system) * 1e9 / self.debug_info
+
+    def bytes_per_byte(self, of: Measured) -> float:
+        """Peak memory per byte of `.debug_info`."""
+        return of.peak / self.debug_info
+
+
+@dataclass(frozen=True, slots=True)
 class GasSection:
     """Bytes of the `.sframe` that GNU as and ld made; functions passed to as, those of them that it refused, and
     ranges not passed because no directives express them. `version` is what `as --version` prints."""
@@ -95,6 +110,7 @@ class Results:
     printing: tuple[Comparison, ...] = ()
     stack_cfi: tuple[Comparison, ...] = ()
     stack_cfi_in_process: tuple[Comparison, ...] = ()
+    symbol_files: tuple[SymbolFiles, ...] = ()
     lines: tuple[LineRows, ...] = ()
     scaling: tuple[Step, ...] = ()
     scaling_source: str = ""

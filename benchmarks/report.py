@@ -39,7 +39,7 @@ def as_json(run: Run) -> str:
     # Commands and folders mean nothing on other machines; names and versions are kept.
     document["inputs"] = [{"name": f.name, "file": f.path.name, "size": f.size, "sha256": f.sha256} for f in run.inputs]
     document["peers"] = [{"name": peer.name, "version": peer.version} for peer in run.peers]
-    for part in ("comparisons", "pure", "writers", "printing", "stack_cfi", "stack_cfi_in_process"):
+    for part in ("comparisons", "pure", "writers", "printing", "stack_cfi", "stack_cfi_in_process", "symbol_files"):
         for comparison, record in zip(getattr(run.results, part), document["results"][part], strict=True):
             for measured, figures in zip(comparison.measured, record["measured"], strict=True):
                 figures |= {"ratio": comparison.ratio(measured), "cpu_ratio": comparison.cpu_ratio(measured)}
@@ -82,6 +82,8 @@ def as_markdown(run: Run) -> str:
         parts.append("## STACK CFI, in process\n\n" + _comparisons(results.stack_cfi_in_process))
     if results.stack_cfi:
         parts.append("## From the file to its symbol file, whole process\n\n" + _comparisons(results.stack_cfi))
+    if results.symbol_files:
+        parts.append("## Functions, inlines and lines: symbol files, whole process\n\n" + _symbol_files(results))
     if results.scaling:
         parts.append(f"## Growth: functions of {results.scaling_source}, repeated\n\n" + _growth(results.scaling))
     if results.skipped:
@@ -143,6 +145,16 @@ def _comparisons(comparisons: Sequence[Comparison]) -> str:
     rows = [
         (c.name, *_measured(m), f"{c.ratio(m):.2f}", f"{c.cpu_ratio(m):.2f}") for c in comparisons for m in c.measured
     ]
+    return _table(heading, rows)
+
+
+def _symbol_files(results: Results) -> str:
+    heading = ("input", "program", "time", "user + system", "a MB of .debug_info", "peak memory", "a byte", "CPU")
+    rows = [
+        (c.name, m.program, _seconds(m.wall), _seconds(m.user + m.system), f"{c.milliseconds_per_megabyte(m):.0f} ms",
+         _megabytes(m.peak), f"{c.bytes_per_byte(m):.2f}", f"{c.cpu_ratio(m):.2f}")
+        for c in results.symbol_files for m in c.measured
+    ]  # fmt: skip
     return _table(heading, rows)
 
 

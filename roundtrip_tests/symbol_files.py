@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.debug_inputs import DebugInput, large_inputs
+
 from .support.oracles import OracleError
-from .support.symbol_files.inputs import DebugInput, inputs_of, large_inputs
 from .support.symbol_files.judge import Subject, consult, judge, report, sample
 from .support.symbol_files.lint import lint
 from .support.symbol_files.producers import PRODUCERS, subject_of, symcache_of
@@ -55,6 +56,16 @@ def run(one: DebugInput, producers: list[str], count: int, seed: int) -> bool:
                 sys.stdout.write(f"{one.name}, {producer}: {error}\n")
                 is_equal = False
     return is_equal
+
+
+def inputs_of(words: list[str]) -> list[DebugInput]:
+    """The files that a command line names: FILE, FILE:DEBUG or the name of a large file."""
+    large = {one.name: one for one in large_inputs()}
+    return [large.get(word) or _named(*word.partition(":")) for word in words]
+
+
+def _named(path: str, _: str, debug: str) -> DebugInput:
+    return DebugInput(Path(path).name, Path(path), Path(debug) if debug else None)
 
 
 def main() -> int:

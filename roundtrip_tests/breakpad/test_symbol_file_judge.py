@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ..support.symbol_files.judge import Answers, judge, report, sample
+from ..support.symbol_files.judge import Answers, consult, judge, report, sample
 from ..support.symbol_files.lint import Fault, lint
 from ..support.symbol_files.names import is_fuller, match, normalize, without_signature
 from ..support.symbol_files.records import (
@@ -19,7 +19,13 @@ from ..support.symbol_files.records import (
     SymbolFileError,
     parse_symbol_file,
 )
-from ..support.symbol_files.referees import hide_symbols, normalize_path, parse_addr2line, parse_llvm_symbolizer
+from ..support.symbol_files.referees import (
+    Referee,
+    hide_symbols,
+    normalize_path,
+    parse_addr2line,
+    parse_llvm_symbolizer,
+)
 from ..support.tiny_elf import CODE, SYMTAB, Content, patched, tiny_elf
 
 # --- the reader -----------------------------------------------------------------------------------------------
@@ -229,10 +235,15 @@ def test_an_inline_belongs_to_the_record_before_it() -> None:
         ("f(int) [clone .cold]", "f(int)"),
         ("f.part.0.cold", "f"),
         ("f.lto_priv.12", "f"),
+        ("child.0.lto_priv.0", "child"),
         ("isastream@GLIBC_2.2.5", "isastream"),
         ("A::g() const", "A::g"),
         ("A::operator()(int) const", "A::operator()"),
         ("A::operator<<(int)", "A::operator<<"),
+        ("auto std::operator<=><char>(A<char> const&)", "std::operator<=> <char>"),
+        ("bool operator< <int>(A<int>)", "operator< <int>"),
+        ("A::operator->() const", "A::operator->"),
+        ("decltype ((f<A>)(0)) ns::g<A>()", "decltype(f<A>(0)) ns::g<A>()"),
         ("operator new(unsigned long)", "operator new"),
         ("A::operator bool() const", "A::operator bool"),
         ("f[abi:cxx11](int)", "f(int)"),
@@ -243,6 +254,9 @@ def test_an_inline_belongs_to_the_record_before_it() -> None:
         ("ns::f(int)", "f"),
         ("ns::f<int, 3>(int)", "f<int, 3>"),
         ("A<5ul>::f()", "A<5>::f()"),
+        ("A<(unsigned long)5>::f()", "A<5ul>::f()"),
+        ("core::f::<u8, 4: usize>", "core[0123456789abcdef]::f::<u8, 4>"),
+        ("core::f.841", "core::f"),
     ],
 )
 def test_names_of_one_function_match(name: str, other: str) -> None:
@@ -308,7 +322,7 @@ _init
 f
 /src/b.c:?
 0x0000000000004000
-g
+g(int) inlined at /src/d.c:38:3 in ??
 /src/c.c:12:34
 """
     assert parse_addr2line(text) == [
@@ -316,7 +330,7 @@ g
         (Frame("_init"),),
         (),
         (Frame("f", "/src/b.c", 0),),
-        (Frame("g", "/src/c.c", 12),),
+        (Frame("g(int)", "/src/c.c", 12),),
     ]
 
 
@@ -391,6 +405,22 @@ def test_where_the_referees_differ_it_is_counted_whom_the_subject_follows() -> N
     tally = judge(lambda address: other, Answers((1,), ("first", "second"), [other], [CHAIN]))
     assert tally.undecided == {"first": 1}
     assert "the referees differ at 1; followed: first 1" in report("x", tally)
+
+
+def test_a_call_site_without_a_line_may_have_any_file() -> None:
+    without = (INNER, Frame("main", "", 0))
+    assert kinds((INNER, Frame("main", "/any.c", 0)), first=without, second=without) == []
+    assert kinds((INNER, Frame("main", "/any.c", 1)), first=without, second=without) == ["chain: another call site"]
+
+
+def test_a_third_referee_is_heard_where_the_first_two_differ(tmp_path: Path) -> None:
+    answers = {"first": CHAIN, "second": (INNER,), "third": (INNER,)}
+    path = tmp_path / "program"
+    path.write_bytes(tiny_elf())
+    (tmp_path / "copy").mkdir()
+    referees = tuple(Referee(name, lambda _: ["true"], lambda _, said=said: [said]) for name, said in answers.items())
+    found = consult(path, [0x1000], tmp_path / "copy", referees)
+    assert (found.first, found.second, found.settled) == ([(INNER,)], [(INNER,)], {"second": 1})
 
 
 def test_where_only_the_chains_differ_the_innermost_frame_counts() -> None:

@@ -1,7 +1,8 @@
 """How far names and lines of a file agree with the referees: at sampled addresses, with every difference's kind.
 
 Strategy: no product code. Addresses are drawn from the executable sections. What counts is where two referees agree:
-the subject (a symbol file, or anything else that answers for addresses) must then say the same.
+the subject (a symbol file, or anything else that answers for addresses) must then say the same. A third one is heard
+where the first two differ.
 """
 
 from __future__ import annotations
@@ -15,17 +16,7 @@ from pathlib import Path
 
 from .names import is_fuller, match
 from .records import Frame
-from .referees import (
-    ADDR2LINE,
-    LLVM_SYMBOLIZER,
-    Chains,
-    Referee,
-    aliases,
-    ask,
-    executable_ranges,
-    hide_symbols,
-    normalize_path,
-)
+from .referees import REFEREES, Chains, Referee, aliases, ask, executable_ranges, hide_symbols, normalize_path
 
 Chain = tuple[Frame, ...]
 Subject = Callable[[int], Chain]
@@ -34,13 +25,18 @@ EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What two referees say about addresses of a file, which are in ascending order."""
+    """What two referees say about addresses of a file, which are in ascending order.
+
+    Where the two differ and the third agrees with one of them, its answer has the place of the other's; `settled`
+    counts these addresses by that name.
+    """
 
     addresses: tuple[int, ...]
     names: tuple[str, str]
     first: Chains
     second: Chains
     aliases: dict[str, frozenset[str]] = field(default_factory=dict)
+    settled: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -83,13 +79,22 @@ def sample(path: Path, count: int, seed: int) -> list[int]:
     return sorted({start + chosen.randrange(size) for start, size in drawn})
 
 
-def consult(
-    path: Path, addresses: Sequence[int], folder: Path, referees: tuple[Referee, Referee] = (ADDR2LINE, LLVM_SYMBOLIZER)
-) -> Answers:
-    """Ask two referees; `folder` is for a copy of the file that has the debugging information."""
+def consult(path: Path, addresses: Sequence[int], folder: Path, referees: tuple[Referee, ...] = REFEREES) -> Answers:
+    """Ask two or three referees; `folder` is for a copy of the file that has the debugging information."""
     hidden = hide_symbols(path, folder)
-    first, second = (ask(one, path if one.needs_symbols else hidden, addresses) for one in referees)
-    return Answers(tuple(addresses), (referees[0].name, referees[1].name), first, second, aliases(path))
+    first, second, *rest = (ask(one, path if one.needs_symbols else hidden, addresses) for one in referees)
+    names = (referees[0].name, referees[1].name)
+    answers = Answers(tuple(addresses), names, first, second, aliases(path))
+    for third in rest:
+        for index, said in enumerate(third):
+            if _same_chain(first[index], second[index]):
+                continue
+            for mine, other, name in ((first, second, names[1]), (second, first, names[0])):
+                if _same_chain(said, other[index]):
+                    mine[index] = said
+                    answers.settled[name] += 1
+                    break
+    return answers
 
 
 def judge(subject: Subject, answers: Answers) -> Tally:
@@ -142,7 +147,13 @@ def _normalized(frames: Chain) -> Chain:
 
 
 def _same(one: Frame, other: Frame) -> bool:
-    return one.line == other.line and one.file == other.file and match(one.function, other.function)
+    return _same_place(one, other) and match(one.function, other.function)
+
+
+def _same_place(one: Frame, other: Frame) -> bool:
+    # Line 0 is no line; DWARF 2 has no call sites, and a symbol file cannot leave out the file of one.
+    is_none = one.line == other.line == 0 and "" in (one.file, other.file)
+    return is_none or (one.line, one.file) == (other.line, other.file)
 
 
 def _same_chain(one: Chain, other: Chain) -> bool:
@@ -180,7 +191,7 @@ def _kind_of_chain(said: Chain, expected: Chain) -> str:
     for one, other in zip_longest(said, expected):
         if not match(one.function, other.function):
             return "chain: another caller"
-        if (one.file, one.line) != (other.file, other.line):
+        if not _same_place(one, other):
             return "chain: another call site"
     return "chain: less qualified name"
 

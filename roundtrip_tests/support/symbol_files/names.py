@@ -11,7 +11,8 @@ import re
 
 # What a compiler appends to the symbol of a copy or a part: GCC's and LLVM's, as demanglers print it or as it is.
 _CLONE = re.compile(
-    r" ?\[clone [^]]*\]| ?\((?:\.(?:\w+))+\)$|(?:\.(?:cold|part|isra|constprop|lto_priv|llvm)(?:\.\d+)?)+$"
+    r" ?\[clone [^]]*\]| ?\((?:\.\w+)+\)$"
+    r"|(?<=[\w>)])(?:\.(?:(?:cold|part|isra|constprop|lto_priv|llvm)(?:\.\d+)?|\d+))+$"
 )
 _ANONYMOUS = re.compile(
     r"\(anonymous namespace\)|\{anonymous\}|<anonymous namespace>|`anonymous namespace'|_GLOBAL__N_1"
@@ -25,10 +26,16 @@ _VERSION = re.compile(r"@{1,2}[A-Za-z]\w*[\d.]*$")  # of a symbol: `isastream@GL
 _ABI_TAG = re.compile(r"\[abi:\w+\]")
 # GCC's DWARF says `<lambda(int)>`; its demangler `{lambda(int)#1}`; LLVM's `'lambda'(int)` and `$_0`.
 _LAMBDA = re.compile(r"\{lambda\(.*?\)#\d+\}|<lambda\(.*?\)>|'lambda\d*'\([^()]*\)|<lambda[^>]*>|\$_\d+|'lambda\d*'")
-_UNSIGNED = re.compile(r"(?<=\d)(?:u|l|ul|ull|ll)\b")
+# Of literals: `5ul`, `(unsigned long)5`, and Rust's `5: usize`.
+_TYPE_OF_LITERAL = re.compile(
+    r"(?<=\d)(?:u|l|ul|ull|ll)\b|\((?:unsigned |signed )?(?:char|short|int|long|long long|unsigned)\)(?=-?\d)"
+    r"|(?<=\d): ?[iu](?:8|16|32|64|128|size)\b"
+)
 # But one before a word, after what may end a return type, is kept.
 _SPACE = re.compile(r"\s+(?=[^\w~({])|(?<=\W)(?<![>*&)\]])\s+|\s+(?=[({](?!anonymous|lambda|closure))")
-_OPERATOR_END = re.compile(r"\boperator\s*(?:\(\)|[^\w\s(]+|(?:new|delete)(?:\[\])?)?$")
+# An operator's own angle brackets become characters that are no brackets.
+_OPERATOR = re.compile(r"\boperator(<=>|<<=|>>=|->\*|<<|>>|<=|>=|->|<|>)(?=[\s(<]|$)")
+_NO_BRACKETS = str.maketrans("<>", "\u2039\u203a")
 _QUALIFIERS = re.compile(r"(?:\s*(?:const|volatile|noexcept|&&?|\[\[.*\]\]))+$")
 
 
@@ -39,8 +46,10 @@ def normalize(name: str) -> str:
     - a clone's suffix (`.cold`, `[clone .part.0]`), a symbol's version, a Rust hash and ABI tags are removed;
     - an anonymous namespace is `(anonymous)` and a lambda is `{lambda}`, whatever its number and its parameters;
     - Rust's escapes (`$LT$`, `..`) are the characters that they stand for, and `{{closure}}` has no number;
-    - literals have no suffix (`5ul`); spaces next to punctuation are removed.
+    - the angle brackets of `operator<` are no brackets; literals have no type (`5ul`, `(unsigned long)5`);
+    - spaces next to punctuation are removed.
     """
+    name = _OPERATOR.sub(lambda one: one[0].translate(_NO_BRACKETS), name)
     name = _rust_characters(name) if "$" in name or ".." in name else name
     name = _CLONE.sub("", _VERSION.sub("", name))
     name = _RUST_HASH.sub("", name)
@@ -48,7 +57,7 @@ def normalize(name: str) -> str:
     name = _ABI_TAG.sub("", name)
     name = re.sub(r"\{\{?closure(?:#\d+|_env#\d+)?\}?\}", "{closure}", name)
     name = _LAMBDA.sub("{lambda}", name)
-    name = _UNSIGNED.sub("", name)
+    name = _TYPE_OF_LITERAL.sub("", name)
     return _SPACE.sub("", name.strip())
 
 
@@ -85,18 +94,13 @@ def _without_return_type(name: str) -> str:
     depth = 0
     for index in range(len(name) - 1, -1, -1):
         character = name[index]
-        if character in ">)}]" and not _is_operator_part(name, index):
+        if character in ">)}]":
             depth += 1
-        elif character in "<({[" and not _is_operator_part(name, index):
+        elif character in "<({[":
             depth -= 1
         elif character == " " and depth == 0 and not name[:index].endswith(("operator", "operator const")):
             return name[index + 1 :]
     return name
-
-
-def _is_operator_part(name: str, index: int) -> bool:
-    """Whether this bracket is of `operator<`, `operator->` and the like."""
-    return name[index] in "<>" and bool(re.search(r"operator[<>=\-]*$", name[:index]))
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -104,9 +108,9 @@ def last_component(name: str) -> str:
     """What follows the last `::` outside brackets of a name without signature."""
     depth = 0
     for index in range(len(name) - 1, 0, -1):
-        if name[index] in ">)}]" and not _is_operator_part(name, index):
+        if name[index] in ">)}]":
             depth += 1
-        elif name[index] in "<({[" and not _is_operator_part(name, index):
+        elif name[index] in "<({[":
             depth -= 1
         elif depth == 0 and name[index - 1 : index + 1] == "::":
             return name[index + 1 :]
@@ -117,10 +121,10 @@ def last_component(name: str) -> str:
 def without_templates(name: str) -> str:
     """The name without template arguments, which a DW_AT_name may leave out."""
     kept, depth = list[str](), 0
-    for index, character in enumerate(name):
-        if character == "<" and not _is_operator_part(name, index):
+    for character in name:
+        if character == "<":
             depth += 1
-        elif character == ">" and depth and not _is_operator_part(name, index):
+        elif character == ">" and depth:
             depth -= 1
         elif not depth:
             kept.append(character)

@@ -14,17 +14,20 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from elftools.elf.elffile import ELFFile
+from elftools.elf.enums import ENUM_E_MACHINE
 
-from ..oracles import OracleError, oracle_command
+from ..oracles import PREFIXES, OracleError, oracle_command
 from .records import Frame
 
 Chains = list[tuple[Frame, ...]]
 _DISCRIMINATOR = re.compile(r" \(discriminator \d+\)$")
+_LIMIT = 900  # seconds: ceph-mds takes a minute
+_INLINED = re.compile(r" inlined at .* in .*$")  # elfutils, after a name
 _UNKNOWN = ("??", "")
 _NO_TYPE = 0x6FFFFFF0  # of a section, in the range for operating systems, that none uses
 _REPEATED = re.compile(r"^([^/].*?)/\1/")
@@ -43,19 +46,27 @@ class Referee:
 def ask(referee: Referee, path: Path, addresses: Sequence[int]) -> Chains:
     """The frames at each address of a file, innermost first; () if the referee knows none."""
     text = "".join(f"{address:#x}\n" for address in addresses)
-    command = ["nice", *referee.command(path)]
+    command = ["nice", "timeout", str(_LIMIT), *referee.command(path)]
     environment = os.environ | {"LC_ALL": "C", "DEBUGINFOD_URLS": ""}
     done = subprocess.run(
         command, input=text, capture_output=True, text=True, errors="replace", check=False, env=environment
     )
-    if done.returncode:
-        raise OracleError(f"{referee.name} ended with {done.returncode}: {done.stderr[:500]}")
     chains = referee.parse(done.stdout)
+    # eu-addr2line also ends with 1 if it has no answer for one of the addresses.
     if len(chains) != len(addresses):
         raise OracleError(
             f"{referee.name} gave {len(chains)} answers to {len(addresses)} addresses: {done.stderr[:500]}"
         )
-    return chains
+    return _demangled(chains)
+
+
+def _demangled(chains: Chains) -> Chains:
+    """What a referee's own demangler cannot read, as c++filt demangles it."""
+    mangled = [one.function for frames in chains for one in frames if one.function.startswith(("_Z", "_R"))]
+    if not mangled:
+        return chains
+    plain = demangle(mangled)
+    return [tuple(replace(one, function=plain.get(one.function, one.function)) for one in frames) for frames in chains]
 
 
 def hide_symbols(path: Path, folder: Path) -> Path:
@@ -89,6 +100,7 @@ def parse_addr2line(text: str) -> Chains:
 
 def _frame(function: str, place: str) -> Frame:
     file, _, line = _place(_DISCRIMINATOR.sub("", place))
+    function = _INLINED.sub("", function)
     name = "" if function in _UNKNOWN else function
     return Frame(name, normalize_path(file), int(line) if line.isdecimal() else 0)
 
@@ -122,7 +134,9 @@ def normalize_path(path: str) -> str:
 
 
 def _addr2line(path: Path) -> list[str | Path]:
-    return [*oracle_command("addr2line"), "-a", "-f", "-i", "-C", "-e", path]
+    with path.open("rb") as file:
+        prefix = PREFIXES.get(ENUM_E_MACHINE[ELFFile(file)["e_machine"]], "")
+    return [*oracle_command(f"{prefix}addr2line"), "-a", "-f", "-i", "-C", "-e", path]
 
 
 def _llvm(path: Path) -> list[str | Path]:

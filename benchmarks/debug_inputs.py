@@ -1,4 +1,4 @@
-"""Real files with their debugging information: the large ones of Debian that a long run reads."""
+"""Real files with their debugging information: the large ones of Debian, which `.ci/oracles --large` fetches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from ..oracles import oracle_root
+from .measure import ORACLES
 
 _LIBC = "lib/*-linux-gnu*/libc.so.6"
 
@@ -27,8 +27,14 @@ class DebugInput:
         """The file that has the debugging information."""
         return self.debug or self.path
 
+    def debug_info_size(self) -> int:
+        """Bytes of `.debug_info`, uncompressed; 0 if it has none."""
+        with self.source.open("rb") as file:
+            section = ELFFile(file).get_section_by_name(".debug_info")
+            return int(section.data_size) if section else 0
 
-# By name: the folder of the oracles, and the file in it. `.ci/oracles --large` fetches them.
+
+# By name: the folder of the oracles, and the file in it.
 LARGE = {
     "libc": ("large-amd64", _LIBC),
     "python3.11": ("large-amd64", "usr/bin/python3.11"),
@@ -43,7 +49,7 @@ LARGE = {
 def large_inputs() -> Iterator[DebugInput]:
     """The ones that are here: of LARGE, and symbolic's own shared object, which has debugging information from Rust."""
     for name, (suite, pattern) in LARGE.items():
-        root = oracle_root(suite)
+        root = ORACLES / suite
         for path in sorted(root.glob(pattern)):
             debug = root / "usr/lib/debug/.build-id" / _debug_name(path)
             if debug.exists():
@@ -52,16 +58,6 @@ def large_inputs() -> Iterator[DebugInput]:
     if specification is not None and specification.origin is not None:
         for path in sorted(Path(specification.origin).parent.glob("*lib.so")):
             yield DebugInput("symbolic", path)
-
-
-def inputs_of(words: list[str]) -> list[DebugInput]:
-    """The files that a command line names: FILE, FILE:DEBUG or the name of a large file."""
-    large = {one.name: one for one in large_inputs()}
-    return [large.get(word) or _named(*word.partition(":")) for word in words]
-
-
-def _named(path: str, _: str, debug: str) -> DebugInput:
-    return DebugInput(Path(path).name, Path(path), Path(debug) if debug else None)
 
 
 def _debug_name(path: Path) -> str:
