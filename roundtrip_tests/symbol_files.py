@@ -1,8 +1,8 @@
 """Names and lines of real files, in symbol files of several programs, held against addr2line and llvm-symbolizer.
 
 Strategy: `python -m roundtrip_tests.symbol_files [FILE[:DEBUG] ...]`; without files, the large ones that
-`.ci/oracles --large` fetches. Prints how many answers are equal, by what kind others differ, and what is wrong in the
-symbol file by itself.
+`.ci/oracles --large` fetches. `--programs`: the programs of symbol_programs.py, built for the run. Prints how many
+answers are equal, by what kind others differ, and what is wrong in the symbol file by itself.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
+
 from benchmarks.debug_inputs import DebugInput, large_inputs
 
 from .support.oracles import OracleError
+from .support.programs.symbol_programs import VARIANTS, DebugProgram, built
 from .support.symbol_files.judge import Subject, consult, judge, report, sample
 from .support.symbol_files.lint import lint
 from .support.symbol_files.producers import PRODUCERS, subject_of, symcache_of
-from .support.symbol_files.records import read_symbol_file
+from .support.symbol_files.records import SymbolFileError, read_symbol_file
 
 SYMCACHE = "symcache"
 
@@ -39,12 +42,12 @@ def subjects(one: DebugInput, producer: str, addresses: Sequence[int], folder: P
         yield f"{producer} {how}", subject_of(output, one.path, by_order)
 
 
-def run(one: DebugInput, producers: list[str], count: int, seed: int) -> bool:
-    """Report on one file; whether every answer of every subject was the agreed one."""
+def run(one: DebugInput, plain: Path, producers: list[str], count: int, seed: int) -> bool:
+    """Report on one file; whether every answer of every subject was the agreed one. The referees read `plain`."""
     is_equal = True
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        answers = consult(one.source, sample(one.source, count, seed), folder)
+        answers = consult(plain, sample(plain, count, seed), folder)
         for producer in producers:
             try:
                 for who, subject in subjects(one, producer, answers.addresses, folder):
@@ -52,10 +55,20 @@ def run(one: DebugInput, producers: list[str], count: int, seed: int) -> bool:
                     is_equal &= not tally.kinds
                     sys.stdout.write(report(f"{one.name}, {who}", tally))
                     sys.stdout.flush()
-            except OracleError as error:
+            except (OracleError, SymbolFileError) as error:
                 sys.stdout.write(f"{one.name}, {producer}: {error}\n")
                 is_equal = False
     return is_equal
+
+
+def programs(names: list[str], folder: Path) -> Iterator[DebugProgram]:
+    """The compiled programs of some names, or all; those that cannot be built here are named."""
+    for variant in VARIANTS:
+        if not names or variant.name in names:
+            try:
+                yield built(folder, variant)
+            except pytest.skip.Exception as error:
+                sys.stdout.write(f"{variant.name}: {error}\n")
 
 
 def inputs_of(words: list[str]) -> list[DebugInput]:
@@ -79,9 +92,17 @@ def main() -> int:
     parser.add_argument(
         "file", nargs="*", help="FILE or FILE:DEBUG, or the name of a large file (default: all of these)"
     )
+    parser.add_argument("--programs", action="store_true", help="FILE names compiled programs (default: all of these)")
     options = parser.parse_args()
-    chosen = inputs_of(options.file) if options.file else large_inputs()
-    results = [run(one, options.by or ["unwindkit"], options.count, options.seed) for one in chosen]
+    producers = options.by or ["unwindkit"]
+    with tempfile.TemporaryDirectory() as folder:
+        if options.programs:
+            made = programs(options.file, Path(folder))
+            chosen = ((DebugInput(one.name, one.path, one.debug), one.plain) for one in made)
+        else:
+            found = inputs_of(options.file) if options.file else large_inputs()
+            chosen = ((one, one.source) for one in found)
+        results = [run(one, plain, producers, options.count, options.seed) for one, plain in chosen]
     return 0 if all(results) else 1
 
 

@@ -149,15 +149,24 @@ def _build(work: Path, variant: Variant, output: str) -> None:
 _OF_C = {"g++": "gcc", "clang++": "clang"}
 
 
+_FREESTANDING = ("-DFREESTANDING", "-ffreestanding", "-fno-exceptions", "-fno-pic", "-fno-stack-protector")
+_OF_CXX = ("-std=c++20",)
+
+
 def _compile(variant: Variant, unit: str) -> tuple[str, ...]:
-    compiler = variant.machine + (variant.compiler if unit.endswith(".cc") else _OF_C[variant.compiler])
-    defines = ("-DFREESTANDING", "-ffreestanding", "-fno-exceptions", "-fno-pic", "-fno-stack-protector")
-    defines = defines if variant.is_freestanding else ()
-    flags = ("-fno-rtti",) * (unit.endswith(".cc") and variant.is_freestanding)
+    flags = variant.flags
     if unit == "code.S":
-        defines = ("-DNOP=" + ("nopr" if variant.machine.startswith("s390x") else "nop"),)
-    standard = ("-std=c++20",) if unit.endswith(".cc") else ()
-    return (compiler, *variant.flags, *flags, *standard, *defines, "-c", unit, "-o", f"{Path(unit).stem}.o")
+        # The assembler has no split form.
+        flags = (
+            *(flag for flag in flags if flag != _SPLIT),
+            f"-DNOP={'nopr' if 's390x' in variant.machine else 'nop'}",
+        )
+    elif variant.is_freestanding:
+        flags = (*flags, *_FREESTANDING)
+    is_cxx = unit.endswith(".cc")
+    compiler = variant.compiler if is_cxx else _OF_C[variant.compiler]
+    more = (*_OF_CXX, *(["-fno-rtti"] if variant.is_freestanding else [])) if is_cxx else ()
+    return (variant.machine + compiler, *flags, *more, "-c", unit, "-o", f"{Path(unit).stem}.o")
 
 
 # --- what is done after the link; each gives the separate file with the debugging information, or None --------------
@@ -185,9 +194,9 @@ def _dwz_multifile(work: Path) -> None:
 
 
 def _dwp(work: Path) -> None:
-    """The units of the .dwo files, in one package beside the program."""
+    """The units of the .dwo files, in one package beside the program. llvm-dwp does not end with gcc's of version 5."""
     units = sorted(path.name for path in work.glob("*.dwo"))
-    _run(work, *oracle_command("llvm-dwp-22", "sid-llvm"), *units, "-o", "program.dwp")
+    _run(work, "dwp", *units, "-o", "program.dwp")
     for unit in units:
         (work / unit).unlink()
 

@@ -101,7 +101,8 @@ _FUNC = re.compile(rb"(m )?([0-9a-f]+) ([0-9a-f]+) [0-9a-f]+ ?(.*)")
 _PUBLIC = re.compile(rb"(m )?([0-9a-f]+) [0-9a-f]+ ?(.*)")
 _NUMBERED = re.compile(rb"([0-9]+) ?(.*)")
 _LINE = re.compile(rb"([0-9a-f]+) ([0-9a-f]+) ([0-9]+) ([0-9]+)")
-_INLINE = re.compile(rb"INLINE ([0-9]+) ([0-9]+) ([0-9]+) ([0-9]+)((?: [0-9a-f]+ [0-9a-f]+)+)")
+# Breakpad's dump_syms writes file -1 where DWARF has no call site.
+_INLINE = re.compile(rb"INLINE ([0-9]+) ([0-9]+) (-?[0-9]+) ([0-9]+)((?: [0-9a-f]+ [0-9a-f]+)+)")
 
 
 def read_symbol_file(path: Path) -> SymbolFile:
