@@ -20,26 +20,33 @@ from benchmarks.debug_inputs import DebugInput, large_inputs
 
 from .support.oracles import OracleError
 from .support.programs.symbol_programs import VARIANTS, DebugProgram, built
+from .support.symbol_files.coverage import FunctionRange, dwarf_functions, lost_functions
 from .support.symbol_files.judge import Subject, consult, judge, report, sample
 from .support.symbol_files.lint import lint
 from .support.symbol_files.producers import PRODUCERS, subject_of, symcache_of
 from .support.symbol_files.records import SymbolFileError, read_symbol_file
+from .support.symbol_files.referees import load_address
 
 SYMCACHE = "symcache"
 
 
-def subjects(one: DebugInput, producer: str, addresses: Sequence[int], folder: Path) -> Iterator[tuple[str, Subject]]:
+def subjects(
+    one: DebugInput, producer: str, addresses: Sequence[int], functions: list[FunctionRange], folder: Path
+) -> Iterator[tuple[str, Subject]]:
     """What answers for a file: symbolic's symcache; or a symbol file, by both ways to nest its INLINE records."""
     if producer == SYMCACHE:
         yield SYMCACHE, symcache_of(one.path, one.debug, addresses)
         return
     output = folder / f"{producer}.sym"
     PRODUCERS[producer](one.path, one.debug, output)
-    faults = Counter(found.fault for found in lint(read_symbol_file(output)))
+    symbols = read_symbol_file(output)
+    faults = Counter(found.fault for found in lint(symbols))
     said = ", ".join(f"{count:,} {fault.name}" for fault, count in faults.most_common())
-    sys.stdout.write(f"{one.name}, {producer}: lint: {said or 'clean'}\n")
+    lost = list(lost_functions(functions, symbols, load_address(one.path)))
+    sys.stdout.write(f"{one.name}, {producer}: lint: {said or 'clean'}; of {len(functions):,} functions ")
+    sys.stdout.write(f"{len(lost):,} are lost{''.join(f', {each.name} at {each.start:#x}' for each in lost[:3])}\n")
     for by_order, how in ((False, "by depth"), (True, "by order")):
-        yield f"{producer} {how}", subject_of(output, one.path, by_order)
+        yield f"{producer} {how}", subject_of(symbols, one.path, by_order)
 
 
 def run(one: DebugInput, plain: Path, producers: list[str], count: int, seed: int) -> bool:
@@ -48,9 +55,10 @@ def run(one: DebugInput, plain: Path, producers: list[str], count: int, seed: in
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         answers = consult(plain, sample(plain, count, seed), folder)
+        functions = dwarf_functions(folder / plain.name, folder)
         for producer in producers:
             try:
-                for who, subject in subjects(one, producer, answers.addresses, folder):
+                for who, subject in subjects(one, producer, answers.addresses, functions, folder):
                     tally = judge(subject, answers)
                     is_equal &= not tally.kinds
                     sys.stdout.write(report(f"{one.name}, {who}", tally))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ..support.symbol_files.coverage import FunctionRange, lost_functions, parse_functions
 from ..support.symbol_files.judge import Answers, consult, judge, report, sample
 from ..support.symbol_files.lint import Fault, lint
 from ..support.symbol_files.names import is_fuller, match, normalize, without_signature
@@ -437,6 +438,43 @@ def test_another_symbol_of_the_same_address_is_an_equal_name() -> None:
     said = (INNER, Frame("__main", "/a.c", 9))
     tally = judge(lambda address: said, Answers((1,), ("a", "b"), [CHAIN], [CHAIN], alias))
     assert (tally.chains_equal, tally.aliased) == (1, 1)
+
+
+# --- functions that are lost ----------------------------------------------------------------------------------
+
+GSYM = """\
+Header:
+  Magic        = 0x4753594d
+FunctionInfo @ 0x00000100: [0x0000000000401000 - 0x0000000000401040) "main"
+LineTable:
+  0x0000000000401000 /src/main.c:9
+FunctionInfo @ 0x00000200: [0x0000000000401040 - 0x0000000000401060) "_ZN1a1bEv"
+"""
+
+
+def test_functions_are_those_of_llvm() -> None:
+    assert parse_functions(GSYM) == [
+        FunctionRange(0x401000, 0x401040, "main"),
+        FunctionRange(0x401040, 0x401060, "_ZN1a1bEv"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        (b"FUNC 1000 40 0 main\nFUNC 1040 20 0 a::b()\n", []),
+        # FUNC records that join, or one for both, as of folded code.
+        (b"FUNC 1020 20 0 y\nFUNC 1000 20 0 x\nFUNC 1040 20 0 a::b()\n", []),
+        (b"FUNC ff0 80 0 main\n", []),
+        (b"FUNC 1000 40 0 main\n", ["_ZN1a1bEv"]),
+        (b"FUNC 1000 3f 0 main\nFUNC 1040 20 0 a::b()\n", ["main"]),
+        (b"FUNC 1001 5f 0 main\n", ["main"]),
+        (b"PUBLIC 1000 0 main\n", ["main", "_ZN1a1bEv"]),
+    ],
+)
+def test_a_function_is_lost_if_a_byte_of_it_is_in_no_func(text: bytes, lost: list[str]) -> None:
+    found = lost_functions(parse_functions(GSYM), parse_symbol_file(text), 0x400000)
+    assert [one.name for one in found] == lost
 
 
 # --- the files that the referees read -------------------------------------------------------------------------

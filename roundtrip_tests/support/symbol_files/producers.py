@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..oracles import BREAKPAD_PROGRAMS, OracleError, oracle_root
 from .judge import Subject
-from .records import Frame, Lookup, read_symbol_file
+from .records import Frame, Lookup, SymbolFile
 from .referees import demangle, load_address
 
 # Mozilla's program, by `cargo install dump_syms`: not one of the oracles, as it takes minutes to compile.
@@ -47,9 +47,9 @@ PRODUCERS: dict[str, Producer] = {
 }
 
 
-def subject_of(symbols: Path, path: Path, by_order: bool = False) -> Subject:
+def subject_of(symbols: SymbolFile, path: Path, by_order: bool = False) -> Subject:
     """The answers of a symbol file for the virtual addresses of the file that it is of."""
-    lookup, load = Lookup(read_symbol_file(symbols)), load_address(path)
+    lookup, load = Lookup(symbols), load_address(path)
     return lambda address: lookup.frames(address - load, by_order)
 
 
