@@ -20,7 +20,7 @@ from benchmarks.debug_inputs import DebugInput, large_inputs
 
 from .support.oracles import OracleError
 from .support.programs.symbol_programs import VARIANTS, DebugProgram, built
-from .support.symbol_files.coverage import FunctionRange, dwarf_functions, lost_functions
+from .support.symbol_files.coverage import FunctionRange, dwarf_functions, folded_ranges, lost_functions
 from .support.symbol_files.judge import Subject, consult, judge, report, sample
 from .support.symbol_files.lint import lint
 from .support.symbol_files.producers import PRODUCERS, subject_of, symcache_of
@@ -49,14 +49,17 @@ def subjects(
         yield f"{producer} {how}", subject_of(symbols, one.path, by_order)
 
 
-def run(one: DebugInput, plain: Path, producers: list[str], count: int, seed: int) -> bool:
-    """Report on one file; whether every answer of every subject was the agreed one. The referees read `plain`."""
+def run(one: DebugInput, plain: Path, folded: list[tuple[int, int]], options: argparse.Namespace) -> bool:
+    """Report on one file; whether every answer of every subject was the agreed one. The referees read `plain`; nothing
+    is asked about `folded` ranges."""
     is_equal = True
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        answers = consult(plain, sample(plain, count, seed), folder)
+        drawn = sample(plain, options.count, options.seed)
+        chosen = [address for address in drawn if not any(start <= address < end for start, end in folded)]
+        answers = consult(plain, chosen, folder)
         functions = dwarf_functions(folder / plain.name, folder)
-        for producer in producers:
+        for producer in options.by or ["unwindkit"]:
             try:
                 for who, subject in subjects(one, producer, answers.addresses, functions, folder):
                     tally = judge(subject, answers)
@@ -102,15 +105,14 @@ def main() -> int:
     )
     parser.add_argument("--programs", action="store_true", help="FILE names compiled programs (default: all of these)")
     options = parser.parse_args()
-    producers = options.by or ["unwindkit"]
     with tempfile.TemporaryDirectory() as folder:
         if options.programs:
             made = programs(options.file, Path(folder))
-            chosen = ((DebugInput(one.name, one.path, one.debug), one.plain) for one in made)
+            chosen = ((DebugInput(one.name, one.path, one.debug), one.plain, folded_ranges(one.plain)) for one in made)
         else:
             found = inputs_of(options.file) if options.file else large_inputs()
-            chosen = ((one, one.source) for one in found)
-        results = [run(one, plain, producers, options.count, options.seed) for one, plain in chosen]
+            chosen = ((one, one.source, list[tuple[int, int]]()) for one in found)
+        results = [run(one, plain, folded, options) for one, plain, folded in chosen]
     return 0 if all(results) else 1
 
 

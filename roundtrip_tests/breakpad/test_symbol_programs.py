@@ -8,6 +8,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from ..support.programs.symbol_programs import GCC, Variant, built
+from ..support.symbol_files.coverage import folded_ranges
 from ..support.symbol_files.judge import Subject, consult, judge, sample
 from ..support.symbol_files.records import Frame
 
@@ -72,3 +73,16 @@ def test_what_is_moved_or_split_is_not_in_the_program(folder: Path) -> None:
     link = section(common.path, ".gnu_debugaltlink")
     assert link is not None
     assert link[1].partition(b"\0")[0] == bytes(common.path.parent / "common.dwz")
+
+
+@pytest.mark.oracle("ld.lld")
+def test_code_of_functions_that_are_folded_is_known(folder: Path) -> None:
+    variants = {variant.name: variant for variant in GCC}
+    program = built(folder, variants["gcc-sections-lld"])
+    with program.plain.open("rb") as file:
+        symbols = ELFFile(file).get_section_by_name(".symtab")
+        values = {symbol.name: symbol["st_value"] for symbol in symbols.iter_symbols()}
+    assert values["_Z10folded_onei"] == values["_Z10folded_twoi"]
+    folded = folded_ranges(program.plain)
+    assert any(start <= values["_Z10folded_onei"] < end for start, end in folded)
+    assert not any(start <= values["_Z11partitionedi"] < end for start, end in folded)

@@ -1,4 +1,4 @@
-"""Which functions of a file's DWARF a symbol file has lost: the list of functions is LLVM's.
+"""Which functions of a file's DWARF a symbol file has lost, by LLVM's list of functions; and which code is folded.
 
 Strategy: no product code. llvm-gsymutil converts a copy of the file without symbol tables, so that every function in
 its list is from DWARF; one function has an entry for each of its contiguous ranges.
@@ -12,6 +12,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
 
 from ..oracles import OracleError, oracle_command
 from .records import SymbolFile
@@ -65,3 +67,21 @@ def lost_functions(functions: list[FunctionRange], symbols: SymbolFile, load: in
         index = bisect_right(starts, function.start - load) - 1
         if index < 0 or ends[index] < function.end - load:
             yield function
+
+
+def folded_ranges(path: Path) -> list[tuple[int, int]]:
+    """Code that identical functions share, by pyelftools: two line sequences start there. More than one answer about
+    it is right, and DWARF may name another function than the sequence that a program finds first. Sequences of
+    discarded code, at 0, are not among them. For small files."""
+    by_start: dict[int, list[int]] = {}
+    with path.open("rb") as file:
+        dwarf = ELFFile(file).get_dwarf_info()
+        for unit in dwarf.iter_CUs():
+            program = dwarf.line_program_for_CU(unit)
+            start = -1
+            for state in (entry.state for entry in program.get_entries() if entry.state) if program else ():
+                start = state.address if start < 0 else start
+                if state.end_sequence:
+                    by_start.setdefault(start, []).append(state.address)
+                    start = -1
+    return [(start, max(ends)) for start, ends in by_start.items() if start and len(ends) > 1]
