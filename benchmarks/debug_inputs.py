@@ -38,6 +38,7 @@ class DebugInput:
 LARGE = {
     "libc": ("large-amd64", _LIBC),
     "python3.11": ("large-amd64", "usr/bin/python3.11"),
+    "libstdc++": ("large-amd64", "usr/lib/*/debug/libstdc++.so.6.*[0-9]"),
     "librados2": ("large-amd64", "usr/lib/*/librados.so.2.*"),
     "ceph-mds": ("large-amd64", "usr/bin/ceph-mds"),
     "libc, arm64": ("large-arm64", _LIBC),
@@ -52,8 +53,9 @@ def large_inputs() -> Iterator[DebugInput]:
         root = ORACLES / suite
         for path in sorted(root.glob(pattern)):
             debug = root / "usr/lib/debug/.build-id" / _debug_name(path)
-            if debug.exists():
-                yield DebugInput(name, path, debug)
+            found = DebugInput(name, path, debug if debug.exists() else None)
+            if found.debug_info_size():
+                yield found
     specification = find_spec("symbolic")
     if specification is not None and specification.origin is not None:
         for path in sorted(Path(specification.origin).parent.glob("*lib.so")):

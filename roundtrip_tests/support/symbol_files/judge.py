@@ -80,20 +80,22 @@ def sample(path: Path, count: int, seed: int) -> list[int]:
 
 
 def consult(path: Path, addresses: Sequence[int], folder: Path, referees: tuple[Referee, ...] = REFEREES) -> Answers:
-    """Ask two or three referees; `folder` is for a copy of the file that has the debugging information."""
+    """Ask two or three referees, the third only where the others differ: eu-addr2line takes minutes for a large file.
+    `folder` is for a copy of the file that has the debugging information."""
     hidden = hide_symbols(path, folder)
-    first, second, *rest = (ask(one, path if one.needs_symbols else hidden, addresses) for one in referees)
+    first, second = (ask(one, path if one.needs_symbols else hidden, addresses) for one in referees[:2])
     names = (referees[0].name, referees[1].name)
     answers = Answers(tuple(addresses), names, first, second, aliases(path))
-    for third in rest:
-        for index, said in enumerate(third):
-            if _same_chain(first[index], second[index]):
-                continue
-            for mine, other, name in ((first, second, names[1]), (second, first, names[0])):
-                if _same_chain(said, other[index]):
-                    mine[index] = said
-                    answers.settled[name] += 1
-                    break
+    unsettled = [index for index in range(len(addresses)) if not _same_chain(first[index], second[index])]
+    for third in referees[2:] if unsettled else ():
+        said = ask(third, path if third.needs_symbols else hidden, [addresses[index] for index in unsettled])
+        for index, one in zip(unsettled, said, strict=True):
+            if _same_chain(one, second[index]):
+                first[index] = one
+                answers.settled[names[1]] += 1
+            elif _same_chain(one, first[index]):
+                second[index] = one
+                answers.settled[names[0]] += 1
     return answers
 
 
