@@ -258,6 +258,7 @@ def test_an_inline_belongs_to_the_record_before_it() -> None:
         ("A<(unsigned long)5>::f()", "A<5ul>::f()"),
         ("core::f::<u8, 4: usize>", "core[0123456789abcdef]::f::<u8, 4>"),
         ("core::f.841", "core::f"),
+        ("std::basic_string<char, std::char_traits<char>, std::allocator<char> >::f(int)", "std::string::f(int)"),
     ],
 )
 def test_names_of_one_function_match(name: str, other: str) -> None:

@@ -33,6 +33,13 @@ _TYPE_OF_LITERAL = re.compile(
 )
 # But one before a word, after what may end a return type, is kept.
 _SPACE = re.compile(r"\s+(?=[^\w~({])|(?<=\W)(?<![>*&)\]])\s+|\s+(?=[({](?!anonymous|lambda|closure))")
+# Abbreviations of the Itanium ABI, which some demanglers expand; without spaces.
+_ABBREVIATIONS = {
+    "std::basic_string<char,std::char_traits<char>,std::allocator<char>>": "std::string",
+    "std::basic_istream<char,std::char_traits<char>>": "std::istream",
+    "std::basic_ostream<char,std::char_traits<char>>": "std::ostream",
+    "std::basic_iostream<char,std::char_traits<char>>": "std::iostream",
+}
 # An operator's own angle brackets become characters that are no brackets.
 _OPERATOR = re.compile(r"\boperator(<=>|<<=|>>=|->\*|<<|>>|<=|>=|->|<|>)(?=[\s(<]|$)")
 _NO_BRACKETS = str.maketrans("<>", "\u2039\u203a")
@@ -47,7 +54,7 @@ def normalize(name: str) -> str:
     - an anonymous namespace is `(anonymous)` and a lambda is `{lambda}`, whatever its number and its parameters;
     - Rust's escapes (`$LT$`, `..`) are the characters that they stand for, and `{{closure}}` has no number;
     - the angle brackets of `operator<` are no brackets; literals have no type (`5ul`, `(unsigned long)5`);
-    - spaces next to punctuation are removed.
+    - spaces next to punctuation are removed, and `std::string` and the like are not expanded.
     """
     name = _OPERATOR.sub(lambda one: one[0].translate(_NO_BRACKETS), name)
     name = _rust_characters(name) if "$" in name or ".." in name else name
@@ -58,7 +65,10 @@ def normalize(name: str) -> str:
     name = re.sub(r"\{\{?closure(?:#\d+|_env#\d+)?\}?\}", "{closure}", name)
     name = _LAMBDA.sub("{lambda}", name)
     name = _TYPE_OF_LITERAL.sub("", name)
-    return _SPACE.sub("", name.strip())
+    name = _SPACE.sub("", name.strip())
+    for expanded, short in _ABBREVIATIONS.items():
+        name = name.replace(expanded, short)
+    return name
 
 
 def _rust_characters(name: str) -> str:
