@@ -8,6 +8,7 @@ from .elf_files import ElfSection, ElfWithFrames, build_elf, elf_files
 from .expressions import DwarfExpression, expressions
 from .features import Feature
 from .line_tables import line_tables
+from .unwind_tables import unwind_tables
 
 __all__ = [
     "CallFrames",
@@ -20,4 +21,5 @@ __all__ = [
     "elf_files",
     "expressions",
     "line_tables",
+    "unwind_tables",
 ]

@@ -21,7 +21,7 @@ from .byte_stream import ByteStream
 from .features import LETTER_FEATURES, Feature, encoding_features
 from .instructions import InstructionWriter, write_changes
 from .regions import MAX_LSDAS, Region, address_encodings, pointer_encodings
-from .row_meaning import HIGH_REGISTERS, NO_ROW, RowContext, draw_change, row_choices
+from .row_meaning import HIGH_REGISTERS, NO_ROW, RowContext, draw_initial_row, row_choices
 
 T = TypeVar("T")
 
@@ -185,7 +185,7 @@ def draw_cie(draw: DrawFn, setting: Setting) -> CieMeaning:
     )
     if Feature.INITIAL_RULES in without:
         return cie
-    row = draw_change(draw, row_context(setting, cie), NO_ROW, NO_ROW, [])
+    row = draw_initial_row(draw, row_context(setting, cie))
     if row.cfa.kind is CfaKind.EXPRESSION and Feature.INITIAL_EXPRESSION in without:
         row = replace(row, cfa=CfaRule(CfaKind.REGISTER))
     return replace(cie, row=row)

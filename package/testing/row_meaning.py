@@ -8,6 +8,7 @@ in the CIE always has one, and after the first CFA rule every row has one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -33,6 +34,7 @@ _ARGS_SIZES = st.sampled_from([0, 8, 16, 200, 1 << 20])
 _CFA_CHOICES = st.integers(0, 7)
 # Of bits: CFA, a rule, another, another with the return address, the state of it, arguments, an earlier row, windows.
 _CHANGES = st.one_of(st.sampled_from([1, 1, 2, 3, 6, 7, 9, 14, 17, 32, 64, 64, 128]), st.integers(0, 255))
+_INITIAL_CHANGES = st.sampled_from([1, 9, 9, 11, 13, 15, 0, 2, 3, 6, 17, 25, 31, 63, 129])
 _CFA, _FIRST, _SECOND, _RETURN, _STATE, _ARGS, _EARLIER, _WINDOWS = (1 << bit for bit in range(8))
 # Distances between rows in units of the code alignment factor: around the limits of each advance.
 _SHORT_STEPS = st.sampled_from([1, 2, 4, 16, 63, 64, 65])
@@ -126,9 +128,11 @@ def draw_rule(draw: DrawFn, context: RowContext, register: int) -> RegisterRule:
             return RegisterRule(register, kind)
 
 
-def draw_change(draw: DrawFn, context: RowContext, row: Row, initial: Row, earlier: list[Row]) -> Row:
+def draw_change(
+    draw: DrawFn, context: RowContext, row: Row, initial: Row, earlier: Sequence[Row], changes: SearchStrategy[int]
+) -> Row:
     """The contents of a row after `row`, whose offset it keeps; `initial` is the row of the CIE."""
-    change = draw(_CHANGES)
+    change = draw(changes)
     if change & _EARLIER and earlier:
         found = earlier[change % len(earlier)]
         cfa = row.cfa if found.cfa.kind is CfaKind.NONE else found.cfa
@@ -139,10 +143,10 @@ def draw_change(draw: DrawFn, context: RowContext, row: Row, initial: Row, earli
         if change & bit:
             register = context.return_column if bit == _RETURN else draw(choices.registers)
             rules[register] = draw_rule(draw, context, register)
-    fixed = {rule.register for rule in initial.registers}
     if change & _ARGS and change & _SECOND:
-        # A register without a rule: DW_CFA_restore.
-        rules = {register: rule for register, rule in rules.items() if register in fixed or register & 1}
+        # Some registers as in the CIE, which may be without a rule.
+        rules = {register: rule for register, rule in rules.items() if register & 1}
+        rules |= {rule.register: rule for rule in initial.registers if rule.register not in rules}
     if change & _WINDOWS and choices.has_windows and context.address_size % context.data_factor == 0:
         rules |= {rule.register: rule for rule in window_rules(context.address_size)}
     needs_cfa = row.cfa.kind is CfaKind.NONE and not choices.has_no_cfa
@@ -153,6 +157,11 @@ def draw_change(draw: DrawFn, context: RowContext, row: Row, initial: Row, earli
         draw(_states(choices.ra_states)) if change & _STATE and len(choices.ra_states) > 1 else row.ra_state,
         draw(_ARGS_SIZES) if change & _ARGS and choices.has_args else row.args_size,
     )
+
+
+def draw_initial_row(draw: DrawFn, context: RowContext) -> Row:
+    """The row of a CIE: mostly with a CFA and the return address."""
+    return draw_change(draw, context, NO_ROW, NO_ROW, (), _INITIAL_CHANGES)
 
 
 def window_rules(address_size: int) -> tuple[RegisterRule, ...]:
@@ -170,9 +179,10 @@ def _states(states: tuple[RaState, ...]) -> SearchStrategy[RaState]:
 def draw_rows(draw: DrawFn, context: RowContext, initial: Row, count: int, unit: int, *, is_short: bool) -> list[Row]:
     """The `count` rows of a function from offset 0 on, at multiples of `unit` bytes; the last one is where it ends."""
     steps = _SHORT_STEPS if is_short else _ALL_STEPS
-    row = draw_change(draw, context, initial, initial, [])
+    row = draw_change(draw, context, initial, initial, (), _CHANGES)
     rows = [row]
     for _ in range(count - 1):
-        row = draw_change(draw, context, replace(row, offset=row.offset + draw(steps) * unit), initial, rows)
+        row = replace(row, offset=row.offset + draw(steps) * unit)
+        row = draw_change(draw, context, row, initial, [initial, *rows], _CHANGES)
         rows.append(row)
     return rows
