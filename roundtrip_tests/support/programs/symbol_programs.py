@@ -40,8 +40,8 @@ class Variant:
 class DebugProgram:
     """A program, and the separate file with its debugging information if there is one.
 
-    `plain` has the same code, and the same debugging information in the form that every program reads: in one file,
-    not compressed.
+    `plain` has the same code, and the same debugging information in a form that every program reads: in one file, not
+    compressed.
     """
 
     name: str
@@ -58,7 +58,7 @@ def _clang(name: str, *flags: str, link: tuple[str, ...] = (), step: str = "") -
     return Variant(f"clang-{name}", flags, link, step, "clang++")
 
 
-_SPLIT = "-gsplit-dwarf"
+_SPLIT, _TYPES = "-gsplit-dwarf", "-fdebug-types-section"
 _SECTIONS = ("-ffunction-sections", "-fdata-sections")
 _GC = ("-Wl,--gc-sections",)
 GCC = (
@@ -75,8 +75,8 @@ GCC = (
     _gcc("dwarf64", "-gdwarf-5", "-gdwarf64", "-O2"),
     _gcc("lto", "-gdwarf-5", "-O2", "-flto"),
     _gcc("lto-dwarf4", "-gdwarf-4", "-O2", "-flto", "-flto-partition=max"),
-    _gcc("types4", "-gdwarf-4", "-O2", "-fdebug-types-section"),
-    _gcc("types5", "-gdwarf-5", "-O2", "-fdebug-types-section"),
+    _gcc("types4", "-gdwarf-4", "-O2", _TYPES),
+    _gcc("types5", "-gdwarf-5", "-O2", _TYPES),
     _gcc("sections-bfd", "-gdwarf-4", "-O2", *_SECTIONS, link=_GC),
     _gcc("sections-gold", "-gdwarf-5", "-O2", *_SECTIONS, link=(*_GC, "-fuse-ld=gold", "-Wl,--icf=all")),
     _gcc("sections-lld", "-gdwarf-5", "-O2", *_SECTIONS, link=(*_GC, "-fuse-ld=lld", "-Wl,--icf=all")),
@@ -109,7 +109,7 @@ CLANG = (
     _clang("dwarf5-O2", "-gdwarf-5", "-O2"),
     _clang("dwarf5-O3", "-gdwarf-5", "-O3"),
     _clang("lto", "-gdwarf-5", "-O2", "-flto", link=("-fuse-ld=lld",)),
-    _clang("types", "-gdwarf-5", "-O2", "-fdebug-types-section"),
+    _clang("types", "-gdwarf-5", "-O2", _TYPES),
     _clang("sections-lld", "-gdwarf-4", "-O2", *_SECTIONS, link=(*_GC, "-fuse-ld=lld", "-Wl,--icf=all")),
     _clang("blocks", "-gdwarf-5", "-O2", "-fbasic-block-sections=all", link=("-fuse-ld=lld",)),
     _clang("split5", "-gdwarf-5", "-O2", _SPLIT),
@@ -126,13 +126,23 @@ def built(folder: Path, variant: Variant) -> DebugProgram:
     for name, text in SOURCES.items():
         (work / name).write_text(text)
     program, plain = work / "program", work / "plain"
+    simple = _simple(variant)
+    if simple != variant:
+        _build(work, simple, plain.name)
     _build(work, variant, program.name)
-    if _SPLIT in variant.flags:
-        _build(work, replace(variant, flags=tuple(flag for flag in variant.flags if flag != _SPLIT)), plain.name)
-    else:
+    if simple == variant:
         shutil.copy(program, plain)
     debug = _STEPS[variant.step](work) if variant.step else None
     return DebugProgram(variant.name, program, debug, plain)
+
+
+def _simple(variant: Variant) -> Variant:
+    """The variant whose debugging information the referees read: neither split nor with type units, and of clang in
+    version 4, as binutils and elfutils miss inlines in what clang writes in version 5."""
+    flags = [flag for flag in variant.flags if flag not in (_SPLIT, _TYPES)]
+    if variant.compiler == "clang++":
+        flags = ["-gdwarf-4" if flag == "-gdwarf-5" else flag for flag in flags]
+    return replace(variant, flags=tuple(flags))
 
 
 def _build(work: Path, variant: Variant, output: str) -> None:
