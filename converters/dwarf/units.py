@@ -64,6 +64,8 @@ class UnitColumns(Columns):
     version: NDArray[np.uint16] = column_of(meaning="of DWARF; the root entries of 2 to 5 are read")
     unit_type: NDArray[np.uint8] = column_of("`DW_UT`", "from version 5 on, else 0")
     address_size: NDArray[np.uint8] = column_of("bytes")
+    root: NDArray[np.int64] = column_of("section offset", "of the root entry, -1 if it is not read", fill=NOTHING)
+    abbreviations: NDArray[np.uint64] = column_of("section offset", "of its abbreviations, in .debug_abbrev")
     tag: NDArray[np.int64] = column_of("`DW_TAG`", "of the root entry, 0 for none", fill=0)
     name: NDArray[np.int64] = column_of("index", "of DW_AT_name in `strings`, the primary source file", fill=NOTHING)
     comp_dir: NDArray[np.int64] = column_of("index", "of DW_AT_comp_dir in `strings`", fill=NOTHING)
@@ -158,8 +160,8 @@ _COLUMNS = {
 
 
 @cache
-def _tables() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The storage of each form, and for each DW_AT the number of its column plus 1."""
+def form_storages_of_units() -> NDArray[np.uint8]:
+    """The storage of each form in `.debug_info`, by its number."""
     special = {ROOT_FORM.indirect: Storage.INDIRECT, ROOT_FORM.implicit_const: Storage.IMPLICIT_CONST}
     storages = np.full(max(*ROOT_KINDS, *special) + 1, Storage.UNKNOWN, np.uint8)
     for form, kind in ROOT_KINDS.items():
@@ -169,10 +171,16 @@ def _tables() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
             storages[form] = storage_of(kind)
     for form, storage in special.items():
         storages[form] = storage
+    return storages
+
+
+@cache
+def _column_numbers() -> NDArray[np.uint8]:
+    """For each DW_AT the number of its column plus 1."""
     numbers = np.zeros(max(_COLUMNS) + 1, np.uint8)
     for name, column in _COLUMNS.items():
         numbers[name] = column + 1
-    return storages, numbers
+    return numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,8 +203,8 @@ def units_of_sections(
     found = UnitColumns.defaults(
         len(sets), offset=sets.offset, size=sets.end - sets.offset, is_64=sets.dwarf_format == 8
     )
-    place, abbreviations = _read_headers(debug_info, sets, found)
-    values = _read_roots(debug_info, debug_abbrev, sets, found, place, abbreviations)
+    _read_headers(debug_info, sets, found)
+    values = _read_roots(debug_info, debug_abbrev, sets, found)
     for name, attribute in (
         ("line_offset", _Attribute.LINE),
         ("macro_offset", _Attribute.MACROS),
@@ -241,10 +249,9 @@ def _offsets(values: _Values, attribute: _Attribute) -> I64:
     return np.where(np.isin(values.form[:, attribute], _NUMBERS), number, NOTHING)
 
 
-def _read_headers(section: Section, sets: Sets, found: UnitColumns) -> tuple[I64, U64]:
-    """Fill in what headers have; return the section offset of each root entry, -1 if it is not read, and the offset of
-    its abbreviations."""
-    place, abbreviations = np.full(len(sets), NOTHING), np.zeros(len(sets), np.uint64)
+def _read_headers(section: Section, sets: Sets, found: UnitColumns) -> None:
+    """Fill in what headers have."""
+    place, abbreviations = found.root, found.abbreviations
     for short in np.flatnonzero(sets.end - sets.body < VERSION_SIZE)[:1]:
         raise ParseError(section, int(sets.offset[short]), f"unit[{short}].length", "does not hold the version")
     data = np.frombuffer(section.data, np.uint8)
@@ -272,7 +279,6 @@ def _read_headers(section: Section, sets: Sets, found: UnitColumns) -> tuple[I64
     for wrong in np.flatnonzero(is_wrong)[:1]:
         reason = f"{found.address_size[wrong]} is not one of 1, 2, 4, 8"
         raise ParseError(section, int(sets.offset[wrong]), f"unit[{wrong}].address_size", reason)
-    return place, abbreviations
 
 
 def _sizes_after(unit_type: NDArray[np.uint8], dwarf_format: int, section: Section) -> I64:
@@ -288,13 +294,11 @@ def _read_roots(
     debug_abbrev: Section | None,
     sets: Sets,
     found: UnitColumns,
-    place: I64,
-    abbreviations: U64,
 ) -> _Values:
     """The attributes of all root entries; fills in their tags."""
     kernel, reader = engine.dwarf.unit_roots, reader_of(debug_info)
     code = np.zeros(len(sets), np.uint64)
-    place = np.where(place < 0, sets.end, place)
+    place = np.where(found.root < 0, sets.end, found.root)
     done = kernel.read_codes(reader, *views(place, sets.end, code))
     if reader.fault:
         refuse(debug_info, f"unit[{done}].root", reader)
@@ -306,13 +310,15 @@ def _read_roots(
     if debug_abbrev is None:
         raise ParseError(debug_info, int(sets.offset[which[0]]), f"unit[{which[0]}]", "there is no .debug_abbrev")
     attributes = np.full(len(sets), NOTHING)
-    tag, attributes[which] = _find_abbreviations(debug_abbrev, abbreviations[which], code[which])
+    tag, attributes[which] = _find_abbreviations(debug_abbrev, found.abbreviations[which], code[which])
     found.tag[which] = np.minimum(tag, _MAX_OFFSET).astype(np.int64)
     offset_size = sets.dwarf_format
     ref_size = np.where(found.version == min(OLD_VERSIONS), found.address_size, offset_size)
     sizes = (found.address_size, offset_size, ref_size.astype(np.uint8))
     entries = kernel.Roots(*views(place, sets.end, attributes, *sizes))
-    columns_of_values = kernel.Values(*views(*_tables(), values.form, values.number, values.start))
+    columns_of_values = kernel.Values(
+        *views(form_storages_of_units(), _column_numbers(), values.form, values.number, values.start)
+    )
     of_abbreviation = reader_of(debug_abbrev)
     done = kernel.read_roots(reader, of_abbreviation, entries, columns_of_values)
     if reader.fault:

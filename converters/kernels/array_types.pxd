@@ -3,6 +3,7 @@ ctypedef unsigned char[::1] U8
 ctypedef unsigned short[::1] U16
 ctypedef unsigned int[::1] U32
 ctypedef unsigned long long[::1] U64
+ctypedef unsigned int[:, ::1] U32_2D
 ctypedef unsigned long long[:, ::1] U64_2D
 ctypedef int[::1] I32
 ctypedef int[:, ::1] I32_2D

@@ -32,5 +32,5 @@ if not TYPE_CHECKING:
         **dict.fromkeys(("cfunc", "ccall", "inline", "cclass", "final"), _unchanged),
         exceptval=_exceptval,
         **dict.fromkeys(("declare", "cast"), _value),
-        **dict.fromkeys(("uchar", "uint", "int", "longlong", "ulonglong"), int),
+        **dict.fromkeys(("uchar", "ushort", "uint", "int", "longlong", "ulonglong"), int),
     )

@@ -47,3 +47,10 @@ class Fault(Worded):
     NO_ABBREVIATION = 60, "the abbreviation of the root entry is missing"
     TABLES_OVERLAP = 61, "tables of abbreviations overlap"
     TOO_MANY_ATTRIBUTES = 62, "the root entry has more than 256 attributes"
+
+    # Of debugging information entries and the lists of their address ranges.
+    NO_ENTRY = 63, "there is no entry"
+    TOO_DEEP = 64, "entries nest more than 4,096 deep"
+    RANGES_OVERLAP = 65, "lists of address ranges repeat the same bytes too often"
+    UNKNOWN_RANGE = 66, "the type of an entry in a range list is not defined"
+    NO_ADDRESS = 67, "there is no address of that index in .debug_addr"

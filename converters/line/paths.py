@@ -38,6 +38,12 @@ class Paths(Sequence[bytes]):
     file: I64
     limit: int
 
+    @classmethod
+    def empty(cls) -> Paths:
+        """No paths."""
+        nothing = np.zeros(0, np.int64)
+        return cls(Strings.of(()), nothing, nothing, nothing, 0)
+
     def __len__(self) -> int:
         return len(self.file)
 

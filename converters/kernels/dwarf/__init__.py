@@ -3,6 +3,9 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # as attributes of the engine (../engine.py)
+    from . import abbreviations as abbreviations
     from . import contributions as contributions
+    from . import entries as entries
     from . import macros as macros
+    from . import range_lists as range_lists
     from . import unit_roots as unit_roots

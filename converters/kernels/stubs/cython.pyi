@@ -7,6 +7,7 @@ from typing import TypeAlias, TypeVar
 compiled: bool
 
 uchar: TypeAlias = builtins.int
+ushort: TypeAlias = builtins.int
 uint: TypeAlias = builtins.int
 int: TypeAlias = builtins.int
 longlong: TypeAlias = builtins.int

@@ -1,0 +1,1 @@
+"""Functions and inlined functions, from the entries of `.debug_info`."""

@@ -1,0 +1,219 @@
+"""Where the code of entries is: addresses, and lists of address ranges (DWARF5 2.17).
+
+Strategy: forms are told apart by columns; a kernel reads lists. Ranges outside executable sections are of code that the
+linker discarded, and are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.debug_info.range_lists import ADDRESSES, RANGE_LISTS, RANGES
+from ...schemas.debug_info_roots import NEW_VERSIONS, ROOT_FORM
+from ...schemas.section import ParseError, Section
+from ...schemas.wire import LENGTH_DWARF64
+from ..arrays import integers_at, run_starts, values_at
+from ..columns import Columns, column_of, columns
+from ..dwarf.units import OVERLAPS
+from ..kernels import engine, views
+from ..kernels.calls import reader_of
+from ..kernels.protocol import Fault
+from .attributes import Attribute, DecodedUnits
+from .entries import NOTHING, Rows, read_entries
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    U64 = NDArray[np.uint64]
+    I64 = NDArray[np.int64]
+
+ADDRESS_INDEX_FORMS = (
+    *(ROOT_FORM.addrx, ROOT_FORM.addrx1, ROOT_FORM.addrx2, ROOT_FORM.addrx3, ROOT_FORM.addrx4),
+    ROOT_FORM.GNU_addr_index,
+)
+# The size of a header of .debug_rnglists or .debug_addr after the initial length.
+_LISTS_HEADER = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSections:
+    """The sections that entries refer to for addresses; None for one that the file does not have."""
+
+    ranges: Section | None = None
+    range_lists: Section | None = None
+    addresses: Section | None = None
+
+
+@columns
+class Ranges(Columns):
+    """Address ranges of entries, disjoint and ascending for each one."""
+
+    owner: NDArray[np.int64] = column_of("index", "of the entry; ascending")
+    start: NDArray[np.uint64] = column_of("address")
+    end: NDArray[np.uint64] = column_of("address", "after the last byte")
+
+
+UNIT_ATTRIBUTES = (Attribute.LOW_PC, Attribute.ADDR_BASE, Attribute.RNGLISTS_BASE, Attribute.LANGUAGE)
+
+
+class UnitCode:
+    """Addresses and ranges as the entries of each unit give them: relative to the unit's `base` address, and to its
+    contributions to `.debug_addr` and `.debug_rnglists`."""
+
+    def __init__(self, decoded: DecodedUnits, sections: CodeSections) -> None:
+        headers = decoded.units.columns
+        self.decoded = decoded
+        self.sections = sections
+        self.version = headers.version
+        self.address_size = headers.address_size
+        self.offset_size = np.where(headers.is_64, 8, 4)
+        roots = self._roots()
+        self.address_base = _offsets(roots, Attribute.ADDR_BASE)
+        self.lists_base = _offsets(roots, Attribute.RNGLISTS_BASE)
+        self.language = np.where(roots.form_of(Attribute.LANGUAGE) > 0, roots.number_of(Attribute.LANGUAGE), 0)
+        every = np.arange(len(headers), dtype=np.uint32)
+        self.base, _ = self.addresses(roots.form_of(Attribute.LOW_PC), roots.number_of(Attribute.LOW_PC), every)
+
+    def _roots(self) -> Rows:
+        """The root entries, by unit; one without attributes for a unit that is not read."""
+        headers = self.decoded.units.columns
+        is_read = (headers.root >= 0) & (headers.tag > 0)
+        found = Rows.of(UNIT_ATTRIBUTES, len(headers))
+        some = read_entries(self.decoded, headers.root[is_read], UNIT_ATTRIBUTES, "unit", lambda _: None)
+        found.form[is_read], found.number[is_read] = some.form, some.number
+        return found
+
+    def addresses(
+        self, form: NDArray[np.uint32], number: U64, unit: NDArray[np.uint32]
+    ) -> tuple[U64, NDArray[np.bool_]]:
+        """The addresses of values of these forms, in these units, and which of them are known."""
+        is_index = np.isin(form, ADDRESS_INDEX_FORMS)
+        is_known = form == ROOT_FORM.addr
+        found = np.where(is_known, number, np.uint64(0))
+        which, section = np.flatnonzero(is_index), self.sections.addresses
+        if not len(which) or section is None:
+            return found, is_known
+        of_unit = unit[which]
+        base, size = self.address_base[of_unit], self.address_size[of_unit].astype(np.int64)
+        limit = np.where(base >= 0, np.maximum(len(section) - base, 0) // size, 0).astype(np.uint64)
+        is_inside = number[which] < limit
+        data = np.frombuffer(section.data, np.uint8)
+        for one in np.unique(size[is_inside]).tolist():
+            of_size = is_inside & (size == one)
+            place = base[of_size] + number[which][of_size].astype(np.int64) * one
+            found[which[of_size]] = integers_at(data, place, one, section.byte_order)
+        is_known[which] = is_inside
+        return found, is_known
+
+    def ranges_of(self, rows: Rows, notes: list[tuple[int, int, int]]) -> Ranges:
+        """The ranges of entries, whose indices are the owners. `notes` gets the unit, the section offset and the fault
+        of each list that cannot be read, whose entry then has no ranges."""
+        is_list = rows.form_of(Attribute.RANGES) > 0
+        low_form, high_form = rows.form_of(Attribute.LOW_PC), rows.form_of(Attribute.HIGH_PC)
+        plain = np.flatnonzero(~is_list & (low_form > 0) & (high_form > 0))
+        start, is_known = self.addresses(low_form[plain], rows.number_of(Attribute.LOW_PC)[plain], rows.unit[plain])
+        end, is_address = self.addresses(high_form[plain], rows.number_of(Attribute.HIGH_PC)[plain], rows.unit[plain])
+        # A constant is the size of the code.
+        is_size = ~np.isin(high_form[plain], (ROOT_FORM.addr, *ADDRESS_INDEX_FORMS))
+        end = np.where(is_size, start + rows.number_of(Attribute.HIGH_PC)[plain], end)
+        kept = is_known & (is_size | is_address) & (end > start)
+        parts = [Ranges(plain[kept], start[kept], end[kept])]
+        for is_new in (False, True):
+            which = np.flatnonzero(is_list & (np.isin(self.version[rows.unit], NEW_VERSIONS) == is_new))
+            if len(which):
+                parts.append(self._listed(rows, which, is_new, notes))
+        return disjoint(Ranges.concatenate(parts))
+
+    def _listed(self, rows: Rows, which: I64, is_new: bool, notes: list[tuple[int, int, int]]) -> Ranges:
+        """The ranges of entries that have a list."""
+        section = self.sections.range_lists if is_new else self.sections.ranges
+        unit = rows.unit[which]
+        if section is None:
+            name = RANGE_LISTS if is_new else RANGES
+            reason = f"refers to {name}, which the file does not have"
+            raise ParseError(self.decoded.section, int(rows.offset[which[0]]), "DW_AT_ranges", reason)
+        place = self._places(
+            section, rows.form_of(Attribute.RANGES)[which], rows.number_of(Attribute.RANGES)[which], unit
+        )
+        kernel, addresses = engine.dwarf.range_lists, self.sections.addresses
+        lists = kernel.Lists(
+            *views(place, self.base[unit], self.address_size[unit], self.address_base[unit]), int(is_new)
+        )
+        limit = OVERLAPS * (len(section) + len(which))
+        nothing = Section(ADDRESSES, memoryview(b""), 0, None, section.byte_order, section.address_size)
+        of_addresses = reader_of(nothing if addresses is None else addresses)
+        faults: list[tuple[int, int, int]] = []
+        found = Ranges.empty(0)
+        for count in ("count", "fill"):
+            reader, done, faults = reader_of(section), 0, []
+            filled = kernel.Ranges(*views(found.owner, found.start, found.end), limit)
+            while (done := kernel.read(reader, of_addresses, lists, filled, done)) < len(which):
+                if reader.fault == Fault.RANGES_OVERLAP:
+                    raise ParseError(section, reader.offset, "range list", Fault.RANGES_OVERLAP.sentence)
+                faults.append((int(unit[done]), reader.offset, reader.fault))
+                reader.fault = of_addresses.fault = 0
+                done += 1
+            if count == "count":
+                found = Ranges.empty(filled.count)
+        notes += faults
+        return Ranges(which[found.owner], found.start, found.end)
+
+    def _places(self, section: Section, form: NDArray[np.uint32], number: U64, unit: NDArray[np.uint32]) -> I64:
+        """The section offsets of lists; the section's size for one outside."""
+        size = np.uint64(len(section))
+        place = np.minimum(number, size).astype(np.int64)
+        which = np.flatnonzero(form == ROOT_FORM.rnglistx)
+        if not len(which):
+            return place
+        of_unit, data = unit[which], np.frombuffer(section.data, np.uint8)
+        base, width = self.lists_base[of_unit], self.offset_size[of_unit]
+        # A split unit does not have the attribute: its lists are in the only contribution.
+        base = np.where(base >= 0, base, _first_offset(section))
+        at = base + np.minimum(number[which], size).astype(np.int64) * width
+        is_inside = (at >= 0) & (at + width <= len(section))
+        place[which] = len(section)
+        for one in np.unique(width[is_inside]).tolist():
+            of_width = is_inside & (width == one)
+            offset = np.minimum(integers_at(data, at[of_width], one, section.byte_order), size).astype(np.int64)
+            place[which[of_width]] = np.minimum(base[of_width] + offset, len(section))
+        return place
+
+
+def _first_offset(section: Section) -> int:
+    """The offset after the header of the first contribution to a `.debug_rnglists`."""
+    is_64 = int.from_bytes(section.data[:4], section.byte_order) == LENGTH_DWARF64
+    return (12 if is_64 else 4) + _LISTS_HEADER
+
+
+def _offsets(rows: Rows, attribute: Attribute) -> I64:
+    """An attribute that is a section offset, at most 2**63 - 1; -1 where it is absent."""
+    top = np.uint64(np.iinfo(np.int64).max)
+    number = np.minimum(rows.number_of(attribute), top).astype(np.int64)
+    return np.where(rows.form_of(attribute) > 0, number, NOTHING)
+
+
+def disjoint(found: Ranges) -> Ranges:
+    """The ranges of each owner as disjoint ones, ascending; adjacent ones are joined."""
+    found = found.select(np.lexsort((found.start, found.owner)))
+    if not len(found):
+        return found
+    # The largest end so far of the same owner, by rank: owners ascend, so the owner decides first.
+    order = np.sort(found.end)
+    reach = np.maximum.accumulate(found.owner * len(found) + np.searchsorted(order, found.end))
+    end = order[reach % len(found)]
+    is_new = run_starts(found.owner)
+    is_new[1:] |= found.start[1:] > end[:-1]
+    last = np.append(np.flatnonzero(is_new)[1:], len(found)) - 1
+    return Ranges(found.owner[is_new], found.start[is_new], end[last])
+
+
+def inside(found: Ranges, start: U64, end: U64) -> Ranges:
+    """The parts of ranges inside disjoint, ascending ones, such as the executable sections; a range is cut at the end
+    of the one that it starts in, and left out if it starts in none."""
+    index = np.searchsorted(start, found.start, side="right") - 1
+    limit = values_at(end, index, 0)
+    kept = (index >= 0) & (found.start < limit)
+    return Ranges(found.owner[kept], found.start[kept], np.minimum(found.end, limit)[kept])

@@ -1,0 +1,216 @@
+"""Functions and inlined functions of a file, from `.debug_info`, as a `FunctionTable`.
+
+Strategy: one walk finds the entries of code; their ranges are read with each part of the walk, and only entries that
+have code in the file are kept. Names are read at the end, once for each distinct entry that has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.section import Section
+from ..arrays import group_numbers, last_at_or_before, ranges, starts_of
+from ..columns import Columns, column_of, columns
+from ..dwarf.unit_strings import StringSections
+from ..dwarf.units import DebugUnits
+from ..line.ranges import SourceFiles
+from ..strings import Numbered, Strings
+from .attributes import Attribute, DecodedUnits, decode_units
+from .code import CodeSections, Ranges, UnitCode, inside
+from .entries import NOTHING, EntryWalk, Rows
+from .names import NameReader, origins
+from .table import FunctionColumns, FunctionRanges, FunctionTable, InlineColumns, InlineRanges, SkippedUnits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    I64 = NDArray[np.int64]
+
+
+WORD_MAX = (1 << 32) - 1
+
+
+@columns
+class CodeColumns(Columns):
+    """Entries that have code in the file."""
+
+    offset: NDArray[np.int64] = column_of("section offset")
+    unit: NDArray[np.uint32] = column_of("index")
+    parent: NDArray[np.int64] = column_of("index", "of the innermost entry that contains an inlined function; -1")
+    function: NDArray[np.int64] = column_of("index", "of the outermost one; itself for a function")
+    origin: NDArray[np.int64] = column_of("section offset", "of the entry that has its name, or leads to it")
+    call_file: NDArray[np.int64] = column_of("index", "of the file, as its unit numbers them; -1", fill=NOTHING)
+    call_line: NDArray[np.uint32] = column_of("line")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Code:
+    """All entries that have code, with their ranges, and the units that were skipped."""
+
+    entries: CodeColumns
+    ranges: Ranges
+    skipped: SkippedUnits
+
+
+@dataclass(frozen=True, slots=True)
+class DebugSections:
+    """The sections that entries and what they refer to are in; None for one that the file does not have."""
+
+    debug_info: Section | None
+    debug_abbrev: Section | None
+    ranges: Section | None
+    range_lists: Section | None
+    addresses: Section | None
+    strings: StringSections
+
+
+def functions_of_sections(
+    sections: DebugSections, units: DebugUnits, files: SourceFiles, start: NDArray[np.uint64], end: NDArray[np.uint64]
+) -> FunctionTable:
+    """The functions that have code in the sections from `start` up to `end`. Raises ParseError."""
+    if sections.debug_info is None:
+        return table_of_nothing(files)
+    decoded = decode_units(sections.debug_info, sections.debug_abbrev, units)
+    walk = EntryWalk(decoded)
+    of_code = CodeSections(sections.ranges, sections.range_lists, sections.addresses)
+    code = read_code(walk, UnitCode(decoded, of_code), start, end)
+    names = NameReader(decoded, walk.scopes, sections.strings).names_of(code.entries.origin)
+    program = files.programs_at(units.columns.line_offset)[code.entries.unit]
+    return table_of_code(code, names, files.numbers_of(program, code.entries.call_file), files.paths)
+
+
+def read_code(walk: EntryWalk, unit_code: UnitCode, start: NDArray[np.uint64], end: NDArray[np.uint64]) -> Code:
+    """The entries that have code in the sections from `start` up to `end`."""
+    parts: list[CodeColumns] = []
+    found: list[Ranges] = []
+    notes: list[tuple[int, int, int]] = []
+    kept_before = 0
+    for rows in walk.rows():
+        own = inside(unit_code.ranges_of(rows, notes), start, end)
+        has_code = np.zeros(len(rows.offset), np.bool_)
+        has_code[own.owner] = True
+        _drop_orphans(has_code, rows.parent)
+        number = np.cumsum(has_code) - 1 + kept_before
+        own = own.select(has_code[own.owner])
+        found.append(Ranges(number[own.owner], own.start, own.end))
+        parts.append(_columns(walk.decoded, rows, np.flatnonzero(has_code), number))
+        kept_before += len(parts[-1])
+    entries = CodeColumns.concatenate(parts) if parts else CodeColumns.empty(0)
+    return Code(entries, Ranges.concatenate(found) if found else Ranges.empty(0), walk.skipped)
+
+
+def _drop_orphans(has_code: NDArray[np.bool_], parent: I64) -> None:
+    """Give up what is inlined into something without code."""
+    count = -1
+    while count != (count := int(has_code.sum())):
+        has_code &= (parent < 0) | has_code[parent]
+
+
+def _columns(decoded: DecodedUnits, rows: Rows, kept: I64, number: I64) -> CodeColumns:
+    """The rows that are kept; `number` is the new index of each row."""
+    parent, origin = rows.parent[kept], origins(decoded, rows)[kept]
+    has_file = rows.form_of(Attribute.CALL_FILE)[kept] > 0
+    has_line = rows.form_of(Attribute.CALL_LINE)[kept] > 0
+    top = np.uint64(WORD_MAX)
+    file, line = (np.minimum(rows.number_of(one)[kept], top) for one in (Attribute.CALL_FILE, Attribute.CALL_LINE))
+    return CodeColumns(
+        offset=rows.offset[kept],
+        unit=rows.unit[kept],
+        parent=np.where(parent >= 0, number[parent], NOTHING),
+        function=number[rows.function[kept]],
+        origin=np.where(origin >= 0, origin, rows.offset[kept]),
+        call_file=np.where(has_file, file.astype(np.int64), NOTHING),
+        call_line=np.where(has_line, line, 0).astype(np.uint32),
+    )
+
+
+def table_of_code(code: Code, named: Numbered, call_file: I64, files: Sequence[bytes]) -> FunctionTable:
+    """The table of entries with code, and their names. `call_file` is by entry an index in `files`, or -1."""
+    entries = code.entries
+    is_function = entries.parent < 0
+    function, inline = np.flatnonzero(is_function), np.flatnonzero(~is_function)
+    number = np.where(is_function, np.cumsum(is_function), np.cumsum(~is_function)) - 1
+    depth, clipped = _clip_to_parents(code)
+    is_of_function = is_function[clipped.owner]
+    outer, inner = clipped.select(is_of_function), clipped.select(~is_of_function)
+    outer = outer.select(np.argsort(outer.start, kind="stable"))
+    has_code = np.zeros(len(entries), np.bool_)
+    has_code[clipped.owner] = True
+    # What has no code inside its parent is left out; so is then all that it contains.
+    inline = inline[has_code[inline]]
+    renumbered = np.full(len(entries), NOTHING)
+    renumbered[inline] = np.arange(len(inline))
+    parent = entries.parent[inline]
+    return FunctionTable(
+        FunctionColumns(entries.offset[function], entries.unit[function], named.number[function]),
+        FunctionRanges(outer.start, outer.end - outer.start, number[outer.owner].astype(np.uint32)),
+        InlineColumns(
+            offset=entries.offset[inline],
+            function=number[entries.function[inline]].astype(np.uint32),
+            parent=renumbered[parent],
+            depth=depth[inline].astype(np.uint16),
+            name=named.number[inline],
+            call_file=call_file[inline],
+            call_line=entries.call_line[inline],
+        ),
+        InlineRanges(inner.start, inner.end - inner.start, renumbered[inner.owner].astype(np.uint32)),
+        named.strings,
+        files,
+        code.skipped,
+    )
+
+
+def table_of_nothing(files: SourceFiles) -> FunctionTable:
+    """The table of a file without `.debug_info`."""
+    return FunctionTable(
+        functions=FunctionColumns.empty(0),
+        ranges=FunctionRanges.empty(0),
+        inlines=InlineColumns.empty(0),
+        inline_ranges=InlineRanges.empty(0),
+        names=Strings.of(()),
+        files=files.paths,
+        skipped=SkippedUnits.empty(0),
+    )
+
+
+def _clip_to_parents(code: Code) -> tuple[I64, Ranges]:
+    """The depth of each inlined function, 0 for one that a function contains; and the ranges of all entries, those of
+    inlined functions inside the ranges of their parents."""
+    parent, found = code.entries.parent, code.ranges
+    depth = np.full(len(parent), NOTHING)
+    first = starts_of(np.bincount(found.owner, minlength=len(parent)))
+    outer, parts = np.flatnonzero(parent < 0), [found.select(parent[found.owner] < 0)]
+    # Children, in the order of their parents.
+    order = np.argsort(parent, kind="stable")
+    begin = np.searchsorted(parent[order], np.arange(len(parent) + 1))
+    level, around = 0, parts[0]
+    while len(outer):
+        count = begin[outer + 1] - begin[outer]
+        inner = np.sort(order[ranges(begin[outer], count)])
+        depth[inner] = level
+        own = ranges(first[inner], first[inner + 1] - first[inner])
+        around = _intersect(found.select(own), parent, around)
+        parts.append(around)
+        outer, level = inner, level + 1
+    clipped = Ranges.concatenate(parts)
+    return depth, clipped.select(np.lexsort((clipped.start, clipped.owner)))
+
+
+def _intersect(inner: Ranges, parent: I64, around: Ranges) -> Ranges:
+    """The parts of ranges inside those of their parents."""
+    if not len(inner) or not len(around):
+        return inner.select(np.zeros(0, np.int64))
+    owner = parent[inner.owner]
+    begin, end = np.searchsorted(around.owner, owner), np.searchsorted(around.owner, owner, side="right")
+    first = np.maximum(last_at_or_before(around.start, begin, end, inner.start), begin)
+    last = last_at_or_before(around.start, begin, end, inner.end - np.uint64(1))
+    count = np.maximum(last - first + 1, 0)
+    which, other = group_numbers(count), ranges(first, count)
+    start = np.maximum(inner.start[which], around.start[other])
+    stop = np.minimum(inner.end[which], around.end[other])
+    kept = start < stop
+    return Ranges(inner.owner[which][kept], start[kept], stop[kept])

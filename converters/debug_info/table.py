@@ -1,0 +1,89 @@
+"""The function table: functions with code, the functions inlined into them, and the address ranges of both.
+
+Strategy: everything is columns (NumPy), as in the unwind table. Ranges are separate, because optimized functions have
+several; names and paths are by reference. What linkers discarded is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..columns import Columns, column_of, columns
+from ..kernels.protocol import Fault
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@columns
+class FunctionColumns(Columns):
+    """Functions with code, in the order of their entries."""
+
+    offset: NDArray[np.int64] = column_of("section offset", "of the entry, in .debug_info")
+    unit: NDArray[np.uint32] = column_of("index", "of the unit in .debug_info")
+    name: NDArray[np.int64] = column_of("index", "in `FunctionTable.names`; -1 if it has none", fill=-1)
+
+
+@columns
+class FunctionRanges(Columns):
+    """The ranges of functions, ascending by start. Ranges of several functions may be equal (identical code folding) or
+    overlap."""
+
+    start: NDArray[np.uint64] = column_of("address")
+    size: NDArray[np.uint64] = column_of("bytes", "at least 1")
+    function: NDArray[np.uint32] = column_of("index", "in `FunctionTable.functions`")
+
+
+@columns
+class InlineColumns(Columns):
+    """Inlined functions with code, each after the one that contains it."""
+
+    offset: NDArray[np.int64] = column_of("section offset", "of the entry, in .debug_info")
+    function: NDArray[np.uint32] = column_of("index", "in `FunctionTable.functions`, of the function with its code")
+    parent: NDArray[np.int64] = column_of("index", "of the inlined function that contains it; -1 for none", fill=-1)
+    depth: NDArray[np.uint16] = column_of("levels", "0 if the function itself contains it")
+    name: NDArray[np.int64] = column_of("index", "in `FunctionTable.names`; -1 if it has none", fill=-1)
+    call_file: NDArray[np.int64] = column_of("index", "in `FunctionTable.files`; -1 if it is unknown", fill=-1)
+    call_line: NDArray[np.uint32] = column_of("line", "from 1; 0 if it is unknown")
+
+
+@columns
+class InlineRanges(Columns):
+    """The ranges of inlined functions, ascending by inlined function and start. They are disjoint for one inlined
+    function, and inside the ranges of what contains it."""
+
+    start: NDArray[np.uint64] = column_of("address")
+    size: NDArray[np.uint64] = column_of("bytes", "at least 1")
+    inline: NDArray[np.uint32] = column_of("index", "in `FunctionTable.inlines`")
+
+
+@columns
+class SkippedUnits(Columns):
+    """Units that are not read because of a fault in their entries."""
+
+    offset: NDArray[np.int64] = column_of("section offset", "of the unit, in .debug_info")
+    place: NDArray[np.int64] = column_of("section offset", "of the fault")
+    fault: NDArray[np.uint8] = column_of(Fault)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionTable:
+    """All functions of a file. `names` are linkage names, or qualified names where there is none; `files` are full
+    paths; `skipped` are units that could not be read. `source` is the section's name, for messages."""
+
+    functions: FunctionColumns
+    ranges: FunctionRanges
+    inlines: InlineColumns
+    inline_ranges: InlineRanges
+    names: Sequence[bytes]
+    files: Sequence[bytes]
+    skipped: SkippedUnits
+    source: str = ".debug_info"
+
+    def __len__(self) -> int:
+        """The number of functions."""
+        return len(self.functions)

@@ -1,0 +1,145 @@
+"""Line records: which file and line each piece of code is from, without the rows of the whole section in memory.
+
+Strategy: programs are run a part at a time, and rows become records at once: merged where file and line are equal, and
+without what is outside the executable sections. Linkers place discarded code at 0 or at the largest addresses, also in
+the middle of a sequence, so that each row is judged by its own address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.section import Section
+from ..arrays import range_run_starts, run_ends, run_starts, values_at
+from ..columns import Columns, column_of, columns
+from ..dwarf.units import NOTHING, DebugUnits
+from ..kernels.line.protocol import UnitField
+from .headers import LineHeaders, read_line_headers
+from .paths import Paths, paths_of
+from .read import no_programs, run_programs, table_of_programs
+from .table import LISTS_ZERO
+from .units import units_of_programs, with_units
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    U64 = NDArray[np.uint64]
+    I64 = NDArray[np.int64]
+
+# Bytes of programs that are run at once; one program may be larger.
+PART = 1 << 20
+WORD_MAX = (1 << 32) - 1
+
+
+@columns
+class LineRanges(Columns):
+    """Line records, ascending and disjoint."""
+
+    address: NDArray[np.uint64] = column_of("address")
+    size: NDArray[np.uint32] = column_of("bytes")
+    line: NDArray[np.uint32] = column_of("line", "from 1")
+    path: NDArray[np.uint32] = column_of("index", "of the whole path")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceFiles:
+    """The files of line number programs: the section `offset` of each program, ascending; its files, in the numbers
+    `path` from first[p] on, which are indices in `paths`; and `base`, the number of its first file, 0 or 1."""
+
+    offset: I64
+    first: I64
+    base: I64
+    path: I64
+    paths: Paths
+
+    def numbers_of(self, program: I64, file: I64) -> I64:
+        """The index in `paths` of some files, as their programs number them; -1 for an unknown file, or program -1."""
+        place = self.first[program] + file - self.base[program]
+        is_known = (program >= 0) & (file >= self.base[program]) & (place < self.first[program + 1])
+        return np.where(is_known, values_at(self.path, np.where(is_known, place, NOTHING), NOTHING), NOTHING)
+
+    def programs_at(self, line_offset: I64) -> I64:
+        """The index of the program at each section offset; -1 for none."""
+        place = np.searchsorted(self.offset, line_offset)
+        return np.where(values_at(self.offset, place, NOTHING) == line_offset, place, NOTHING)
+
+
+_NOTHING = np.zeros(0, np.int64)
+NO_FILES = SourceFiles(_NOTHING, np.zeros(1, np.int64), _NOTHING, _NOTHING, Paths.empty())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinePrograms:
+    """The line number programs of a file, not yet run: their headers and `files`."""
+
+    headers: LineHeaders
+    files: SourceFiles
+
+
+def line_programs(section: Section, strings: dict[str, Section], units: DebugUnits) -> LinePrograms:
+    """Read the headers of a `.debug_line`, whose units are those of the file. Raises ParseError.
+
+    Files that a program defines itself (DW_LNE_define_file, which compilers do not use) are not known."""
+    headers = read_line_headers(section)
+    base = values_at(units.columns.string_offsets_base, units_of_programs(headers.offset, units), NOTHING)
+    table = with_units(table_of_programs(headers, no_programs(), strings, base), units)
+    number, paths = paths_of(table)
+    first_number = (table.units.version < LISTS_ZERO).astype(np.int64)
+    files = SourceFiles(headers.offset, table.first_file, first_number, number, paths)
+    return LinePrograms(headers, files)
+
+
+def line_ranges(programs: LinePrograms, start: U64, end: U64) -> LineRanges:
+    """The line records of code in the sections from `start` up to `end`, ascending and disjoint.
+
+    Where records overlap, the one that starts last wins; of those that start at one address, the first. Rows of line 0
+    (no source line) and of an unknown file get no record. Raises ParseError.
+    """
+    parts = [_records(part, programs, start, end) for part in _parts(programs.headers)]
+    found = LineRanges.concatenate(parts) if parts else LineRanges.empty(0)
+    if np.any(found.address[1:] < found.address[:-1] + found.size[:-1]):
+        found = found.select(np.argsort(found.address, kind="stable"))
+        found = found.select(run_starts(found.address))
+        found.size[:-1] = np.minimum(found.size[:-1], found.address[1:] - found.address[:-1])
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Headers of some programs, from number `first` on."""
+
+    headers: LineHeaders
+    first: int
+
+
+def _parts(headers: LineHeaders) -> Iterator[_Part]:
+    """The programs, in parts of about PART bytes."""
+    end = headers.field(UnitField.END)
+    begin, offset = 0, 0
+    while begin < len(headers):
+        stop = max(begin + 1, int(np.searchsorted(end, offset + PART, side="right")))
+        yield _Part(replace(headers, fields=headers.fields[begin:stop], offset=headers.offset[begin:stop]), begin)
+        offset, begin = int(end[stop - 1]), stop
+
+
+def _records(part: _Part, programs: LinePrograms, start: U64, end: U64) -> LineRanges:
+    """The line records of some programs, in the order of their rows."""
+    ran = run_programs(part.headers)
+    rows = ran.rows
+    limit = values_at(end, np.searchsorted(start, rows.address, side="right") - 1, 0)
+    is_last = np.zeros(len(rows), np.bool_)
+    is_last[ran.first_row[1:] - 1] = True
+    stop = np.minimum(np.append(rows.address[1:], rows.address[-1:]), limit)
+    kept = np.flatnonzero(~is_last & (stop > rows.address))
+    unit = ran.sequence_unit[np.searchsorted(ran.first_row, kept, side="right") - 1].astype(np.int64) + part.first
+    path = programs.files.numbers_of(unit, rows.file[kept].astype(np.int64))
+    address, stop, line = rows.address[kept], stop[kept], rows.line[kept]
+    is_known = (path >= 0) & (line > 0)
+    address, stop, line, path = address[is_known], stop[is_known], line[is_known], path[is_known]
+    is_new = range_run_starts(address, stop, line, path)
+    size = np.minimum(stop[run_ends(is_new)] - address[is_new], np.uint64(WORD_MAX)).astype(np.uint32)
+    return LineRanges(address[is_new], size, line[is_new], path[is_new].astype(np.uint32))
