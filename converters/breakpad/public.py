@@ -23,6 +23,7 @@ from .demangle import demangle_names
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+TOP = np.uint64((1 << 64) - 1)
 MAX_NAME_OFFSET = np.uint64(0xFFFFFFFF)
 # Characters that a line of text cannot hold.
 _UNPRINTABLE = str.maketrans("\0\r\n", "???")
@@ -30,21 +31,23 @@ _UNPRINTABLE = str.maketrans("\0\r\n", "???")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicSymbols:
-    """Functions of a symbol table: `address` u64 ascending, absolute; `m`: it has several names; `name`, mangled."""
+    """Functions of a symbol table: `address` u64 ascending, absolute; `size` u64 in bytes, up to the next symbol at
+    most, 0 if it is unknown; `m`: it has several names; `name`, mangled."""
 
     address: NDArray[np.uint64]
+    size: NDArray[np.uint64]
     m: NDArray[np.bool_]
     name: list[str]
 
     @classmethod
     def empty(cls) -> PublicSymbols:
         """No symbols."""
-        return cls(np.zeros(0, np.uint64), np.zeros(0, np.bool_), [])
+        return cls(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.bool_), [])
 
     def select(self, which: NDArray[np.bool_]) -> PublicSymbols:
         """The symbols where `which` is true."""
         names = [name for name, is_wanted in zip(self.name, which.tolist(), strict=True) if is_wanted]
-        return PublicSymbols(self.address[which], self.m[which], names)
+        return PublicSymbols(self.address[which], self.size[which], self.m[which], names)
 
 
 def public_symbols(image: ElfImage) -> PublicSymbols:
@@ -104,7 +107,10 @@ def _choose_names(symbols: NDArray[np.void], address: NDArray[np.uint64], string
     for index in np.flatnonzero(count > 1).tolist():
         has_several[index] = len(set(names(np.arange(first[index], first[index] + count[index])))) > 1
     chosen = [name.decode("utf-8", "surrogateescape") for name in names(first)]
-    return PublicSymbols(sorted_address[first], has_several, chosen)
+    found = sorted_address[first]
+    largest = np.maximum.reduceat(symbols["size"][order].astype(np.uint64), first) if len(first) else found
+    size = np.minimum(largest, np.append(found[1:], TOP)[: len(found)] - found)
+    return PublicSymbols(found, size, has_several, chosen)
 
 
 def replace_unprintable(names: list[str]) -> list[str]:

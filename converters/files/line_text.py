@@ -15,7 +15,6 @@ from ..breakpad.demangle import demangle_names
 from ..breakpad.line_records import OMITTED, LineRecords, line_records, to_line_records
 from ..breakpad.public import public_symbols, replace_unprintable
 from ..elf.image import ElfImage
-from ..elf.symbols import defined_functions
 from ..line.table import LineTable
 
 if TYPE_CHECKING:
@@ -41,19 +40,9 @@ def line_text(image: ElfImage, table: LineTable) -> tuple[bytes, int]:
 def _functions(image: ElfImage) -> tuple[U64, U64, list[str]]:
     """Start, size and demangled name of the functions of the symbol table, disjoint and ascending."""
     symbols = public_symbols(image)
-    size = np.zeros(len(symbols.address), np.uint64)
-    for kind in ("SHT_SYMTAB", "SHT_DYNSYM"):
-        for header in image.sections:
-            if header.type == kind and not header.is_nobits:
-                found, address = defined_functions(image, header)
-                place = np.minimum(np.searchsorted(symbols.address, address), max(0, len(size) - 1))
-                known = np.flatnonzero(symbols.address[place] == address) if len(size) else np.zeros(0, np.int64)
-                np.maximum.at(size, place[known], found["size"][known].astype(np.uint64))
-    limit = np.append(symbols.address[1:], np.uint64((1 << 64) - 1))[: len(size)] - symbols.address
-    size = np.minimum(size, limit)
-    kept = size > 0
+    kept = symbols.size > 0
     names = [name for name, is_kept in zip(symbols.name, kept.tolist(), strict=True) if is_kept]
-    return symbols.address[kept], size[kept], replace_unprintable(demangle_names(names))
+    return symbols.address[kept], symbols.size[kept], replace_unprintable(demangle_names(names))
 
 
 def _overlaps(records: LineRecords, start: U64, size: U64) -> NDArray[np.bool_]:

@@ -20,3 +20,11 @@ class LineKind(IntEnum):
     LONGER = 0
     SHORTER = 1
     ODD = 2
+
+
+class FunctionWord(IntEnum):
+    """What lines about functions begin with: the numbers of the first words."""
+
+    FUNC = 0
+    FUNC_M = 1
+    INLINE = 2

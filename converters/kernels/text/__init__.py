@@ -5,3 +5,4 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # as attributes of the engine (../engine.py)
     from . import join as join
     from . import printf as printf
+    from . import writer as writer

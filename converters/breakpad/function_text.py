@@ -1,0 +1,193 @@
+"""FILE, INLINE_ORIGIN, FUNC, INLINE and line records as text.
+
+Strategy: what is numbered (files, names of inlined functions) is numbered in the order of its first use, before the
+first byte is written. A kernel writes the records of a few thousand functions at a time, and cuts the line records to
+them while it reads these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.breakpad import NAMES, File, Func, Inline, InlineOrigin, Line
+from ...schemas.breakpad_files import build_lines
+from ...schemas.section import BuildError
+from ...schemas.text_records import HEXADECIMAL, Mark, Maybe, Number, Record, bytes_from, parts_of, text_from
+from ..debug_info.table import FunctionTable
+from ..kernels import engine, views
+from .functions import SOURCE, FunctionRecords, function_records
+from .line_records import LineRecords
+from .public import replace_unprintable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..kernels.breakpad import function_lines
+    from .public import PublicSymbols
+    from .source_paths import PathMap
+
+# The name of the FILE record that INLINE records refer to if the file of their call is unknown; readers need one.
+UNKNOWN_FILE = b"<unknown>"
+CHUNK = 1024  # functions
+FIRST_NAME = 3
+
+
+def to_function_records(
+    table: FunctionTable,
+    lines: LineRecords,
+    load_address: int = 0,
+    symbols: PublicSymbols | None = None,
+    paths: Sequence[PathMap] = (),
+) -> bytes:
+    """The FILE, INLINE_ORIGIN, FUNC, INLINE and line records of a linked file, relative to the load address.
+
+    `lines.files` are the table's. FUNC records are disjoint: an address belongs to the function whose range starts
+    first. Line records outside all of them are left out; `symbols` are functions for code that the table lacks. `paths`
+    change the names of files. Raises BuildError.
+    """
+    records = function_records(table, lines, symbols)
+    return b"".join(map(bytes, lay_out_functions(records, lines, load_address, paths).chunks()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionText:
+    """The text of function records, not yet written: `files` and `origins`, the FILE and INLINE_ORIGIN records; and
+    what FUNC, INLINE and line records are written from. `words` are what lines begin with, and names; word w is from
+    word_start[w] up to word_start[w + 1]. `number` is that of the FILE record of each path."""
+
+    files: bytes
+    origins: bytes
+    functions: function_lines.Functions
+    inlines: function_lines.Inlines
+    lines: function_lines.Lines
+    words: NDArray[np.uint8]
+    word_start: NDArray[np.int64]
+    number: NDArray[np.int64]
+    load_address: int
+    function_count: int
+    inline_count: int
+    line_count: int
+
+    def fill(self, first: int, last: int, out: NDArray[np.uint8]) -> int:
+        """Write the records of functions `first` up to `last` to `out`; return their size in bytes. What does not fit
+        is not written, but counted."""
+        text = engine.text.writer.TextWriter(*views(self.words, self.word_start, out))
+        number, bases = views(self.number, _bases())
+        records = self.functions, self.inlines, self.lines
+        engine.breakpad.function_lines.write(*records, number, bases, first, last, self.load_address, text)
+        return text.at
+
+    def chunks(self) -> Iterator[bytes | memoryview]:
+        """All records; a chunk is valid until the next one is requested."""
+        yield self.files
+        yield self.origins
+        out = np.empty(1 << 20, np.uint8)
+        for first in range(0, self.function_count, CHUNK):
+            last = min(first + CHUNK, self.function_count)
+            size = self.fill(first, last, out)
+            if size > len(out):
+                out = np.empty(2 * size, np.uint8)
+                self.fill(first, last, out)
+            yield out[:size].data
+
+
+@cache
+def _bases() -> NDArray[np.uint8]:
+    """The bases of the numbers of FUNC, INLINE and line records, and of ranges."""
+    kinds = [kind for one in (Func, Inline, Line) for _, kind in parts_of(one)]
+    numbers = [kind.kind if isinstance(kind, Maybe) else kind for kind in [*kinds, HEXADECIMAL]]
+    return np.array([kind.base for kind in numbers if isinstance(kind, Number)], np.uint8)
+
+
+def _first_words() -> list[bytes]:
+    """The words of the numbers `FunctionWord`."""
+    mark = next(kind for _, kind in parts_of(Func) if isinstance(kind, Mark))
+    return [one.encode() for one in (f"{NAMES[Func]} ", f"{NAMES[Func]} {mark.word} ", f"{NAMES[Inline]} ")]
+
+
+def lay_out_functions(
+    records: FunctionRecords, lines: LineRecords, load_address: int = 0, paths: Sequence[PathMap] = ()
+) -> FunctionText:
+    """As `to_function_records`, with the records not yet written. `lines.files` are also those of INLINE records."""
+    _check_files(records, lines)
+    path_of, texts = _paths(lines.files, paths)
+    functions, inlines, name, origin = _kernel_records(records, lines, path_of)
+    columns = (lines.address, lines.size, lines.line, lines.filenum, path_of)
+    line_columns = engine.breakpad.function_lines.Lines(*views(*map(np.ascontiguousarray, columns)))
+    number = np.full(len(texts), -1, np.int64)
+    line_count = engine.breakpad.function_lines.number_files(functions, inlines, line_columns, *views(number))
+    used = np.flatnonzero(number >= 0)
+    used = used[np.argsort(number[used])]
+    words = [*_first_words(), *(bytes_from(f"{records.names[index]}\n") for index in name.tolist())]
+    return FunctionText(
+        files=_numbered(File, replace_unprintable([text_from(texts[index]) for index in used.tolist()])),
+        origins=_numbered(InlineOrigin, [records.names[index] for index in origin.tolist()]),
+        functions=functions,
+        inlines=inlines,
+        lines=line_columns,
+        words=np.frombuffer(b"".join(words), np.uint8),
+        word_start=np.array([0, *accumulate(map(len, words))], np.int64),
+        number=number,
+        load_address=load_address,
+        function_count=len(records.functions),
+        inline_count=len(records.inlines),
+        line_count=line_count,
+    )
+
+
+def _numbered(cls: type[Record], names: list[str]) -> bytes:
+    """The records that number names."""
+    return build_lines(cls, range(len(names)), names)
+
+
+def _check_files(records: FunctionRecords, lines: LineRecords) -> None:
+    """Raise BuildError for indices that are not those of files."""
+    for what, index, least in (("filenum", lines.filenum, 0), ("call_file", records.inlines.call_file, -1)):
+        if len(index) and not (least <= int(index.min()) and int(index.max()) < len(lines.files)):
+            raise BuildError(SOURCE, None, what, f"an index is not below {len(lines.files)}, the number of files")
+
+
+def _paths(files: Sequence[bytes], maps: Sequence[PathMap]) -> tuple[NDArray[np.int64], list[bytes]]:
+    """The number of the path of each file, and last that of an unknown file; and the distinct paths."""
+    from .source_paths import map_paths
+
+    numbers: dict[bytes, int] = {}
+    path_of = [numbers.setdefault(path, len(numbers)) for path in [*map_paths(files, maps), UNKNOWN_FILE]]
+    return np.array(path_of, np.int64), list(numbers)
+
+
+def _kernel_records(
+    records: FunctionRecords, lines: LineRecords, path_of: NDArray[np.int64]
+) -> tuple[function_lines.Functions, function_lines.Inlines, NDArray[np.int64], NDArray[np.int64]]:
+    """The records as kernels take them; and the names that FUNC records, and those that INLINE records refer to."""
+    functions, inlines, inline_ranges = records.functions, records.inlines, records.inline_ranges
+    name, of_function = _by_first_use(functions.name, len(records.names))
+    origin, of_inline = _by_first_use(inlines.name, len(records.names))
+    first_inline = np.searchsorted(inlines.function, np.arange(len(functions) + 1))
+    first_line = np.maximum(np.searchsorted(lines.address, functions.address, side="right") - 1, 0)
+    kernel = engine.breakpad.function_lines
+    func = kernel.Functions(
+        *views(functions.address, functions.size, functions.m, of_function + FIRST_NAME, first_inline, first_line)
+    )
+    call_file = np.where(inlines.call_file < 0, len(path_of) - 1, inlines.call_file)
+    first_range = np.searchsorted(inline_ranges.inline, np.arange(len(inlines) + 1))
+    columns = (inlines.level, inlines.call_line, call_file, of_inline)
+    inline = kernel.Inlines(*views(*columns, first_range, inline_ranges.start, inline_ranges.size))
+    return func, inline, name, origin
+
+
+def _by_first_use(index: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct indices, all below `count`, in the order of their first use; and for each its place among them."""
+    first = np.full(count, len(index), np.int64)
+    first[index[::-1]] = np.arange(len(index) - 1, -1, -1)
+    used = np.flatnonzero(first < len(index))
+    used = used[np.argsort(first[used])]
+    place = np.empty(count, np.int64)
+    place[used] = np.arange(len(used))
+    return used, place[index]

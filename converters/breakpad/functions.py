@@ -1,0 +1,164 @@
+"""Functions of a table as Breakpad's FUNC and INLINE records: disjoint ranges, each with the functions inlined into it.
+
+Strategy: each address gets one function, the one whose range starts first. Ranges of inlined functions are cut to that
+(inlines.py). Names are demangled once each. Everything stays in columns; function_text.py writes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...schemas.section import BuildError
+from ...schemas.text_records import text_from
+from ..arrays import group_numbers, range_run_starts, ranges, run_ends, run_starts, values_at
+from ..columns import Columns, column_of, columns
+from ..debug_info.table import FunctionTable
+from ..table.lookup import range_owners
+from .demangle import demangle_names
+from .inlines import InlineRecordColumns, InlineRecordRanges, inline_records
+from .line_records import OMITTED, LineRecords
+from .public import PublicSymbols, replace_unprintable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+SOURCE = "function records"
+TOP = np.uint64((1 << 64) - 1)
+
+
+@columns
+class FuncColumns(Columns):
+    """FUNC records, ascending and disjoint."""
+
+    address: NDArray[np.uint64] = column_of("address", "absolute")
+    size: NDArray[np.uint64] = column_of("bytes", "at least 1")
+    m: NDArray[np.uint8] = column_of("", "1 if functions with several names start here")
+    function: NDArray[np.int64] = column_of("index", "in the table; -1 for a symbol", fill=-1)
+    name: NDArray[np.int64] = column_of("index", "in `FunctionRecords.names`")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionRecords:
+    """FUNC records in `functions`, the INLINE records of each in `inlines`, and the distinct `names` of both."""
+
+    functions: FuncColumns
+    inlines: InlineRecordColumns
+    inline_ranges: InlineRecordRanges
+    names: Sequence[str]
+
+
+def function_records(
+    table: FunctionTable, lines: LineRecords | None = None, symbols: PublicSymbols | None = None
+) -> FunctionRecords:
+    """The FUNC and INLINE records of a table; with `lines` and `symbols` also a FUNC record for each symbol that covers
+    line records where the table has no function (code of assemblers).
+
+    An address in several ranges belongs to the one that starts first, then to the first function. Raises BuildError for
+    a table whose inlined functions are not inside their functions.
+    """
+    number, names = _distinct_names(table.names, [table.functions.name, table.inlines.name])
+    functions = _func_records(table, number)
+    inlines, inline_ranges = inline_records(table, functions.function, functions.address, functions.size)
+    inlines = replace(inlines, name=number[inlines.name])
+    if lines is not None and symbols is not None and len(lines) and len(symbols.name):
+        functions, moved = _with_symbols(functions, lines, symbols, names)
+        inlines = replace(inlines, function=moved[inlines.function])
+    return FunctionRecords(functions, inlines, inline_ranges, list(names))
+
+
+def _distinct_names(
+    names: Sequence[bytes], used: Iterable[NDArray[np.int64]]
+) -> tuple[NDArray[np.int64], dict[str, int]]:
+    """The distinct demangled names, numbered, and the number of each name in use; the last element is that of functions
+    without a name, which have index -1."""
+    is_used = np.zeros(len(names) + 1, np.bool_)
+    for index in used:
+        if len(index) and not (int(index.min()) >= -1 and int(index.max()) < len(names)):
+            raise BuildError(SOURCE, None, "name", f"an index is not below {len(names)}, the number of names")
+        is_used[index] = True
+    chosen = np.flatnonzero(is_used[:-1])
+    texts = replace_unprintable(demangle_names([text_from(names[index]) for index in chosen.tolist()]))
+    numbers: dict[str, int] = {}
+    number = np.full(len(names) + 1, -1, np.int64)
+    number[chosen] = [numbers.setdefault(text or OMITTED, len(numbers)) for text in texts]
+    if is_used[-1]:
+        number[-1] = numbers.setdefault(OMITTED, len(numbers))
+    return number, numbers
+
+
+def _func_records(table: FunctionTable, number: NDArray[np.int64]) -> FuncColumns:
+    """The FUNC records of the table's functions, whose names have these numbers."""
+    found = table.ranges
+    if len(found) and int(found.function.max()) >= len(table):
+        raise BuildError(SOURCE, None, "ranges", f"one is of none of the {len(table)} functions")
+    order = np.lexsort((found.function, found.start))
+    start, function = found.start[order], found.function[order].astype(np.int64)
+    size = np.minimum(found.size[order], TOP - start)
+    name = number[table.functions.name][function]
+    is_shared = _has_several(start, name)
+    owner, begin = range_owners(start, size)
+    end = start[owner] + size[owner]
+    is_new = range_run_starts(begin, end, function[owner])
+    first = owner[is_new]
+    begin, end = begin[is_new], end[run_ends(is_new)]
+    m = (is_shared[first] & (begin == start[first])).astype(np.uint8)
+    return FuncColumns(begin, end - begin, m, function[first], name[first])
+
+
+def _has_several(start: NDArray[np.uint64], name: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the ascending ranges start where one with another name does."""
+    is_new = run_starts(start)
+    group = np.cumsum(is_new) - 1
+    differs = name != name[is_new][group]
+    several = np.zeros(int(is_new.sum()), np.bool_)
+    several[group[differs]] = True
+    found: NDArray[np.bool_] = several[group]
+    return found
+
+
+def _with_symbols(
+    functions: FuncColumns, lines: LineRecords, symbols: PublicSymbols, names: dict[str, int]
+) -> tuple[FuncColumns, NDArray[np.int64]]:
+    """The FUNC records and those of symbols with line records between them, ascending; and the new index of each of the
+    former. Adds their names to `names`."""
+    start, size, symbol = _between(functions, symbols)
+    has_lines = _have_lines(start, start + size, lines)
+    start, size, symbol = start[has_lines], size[has_lines], symbol[has_lines]
+    used, which = np.unique(symbol, return_inverse=True)
+    texts = replace_unprintable(demangle_names([symbols.name[index] for index in used.tolist()]))
+    number = np.array([names.setdefault(text, len(names)) for text in texts], np.int64)[which]
+    m = (symbols.m[symbol] & (start == symbols.address[symbol])).astype(np.uint8)
+    none = np.full(len(start), -1, np.int64)
+    both = FuncColumns.concatenate([functions, FuncColumns(start, size, m, none, number)])
+    order = np.argsort(both.address, kind="stable")
+    moved = np.empty(len(order), np.int64)
+    moved[order] = np.arange(len(order))
+    return both.select(order), moved
+
+
+def _between(
+    functions: FuncColumns, symbols: PublicSymbols
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
+    """The parts of symbols outside all functions: start, size and the index of the symbol."""
+    low = np.append(np.uint64(0), functions.address + functions.size)
+    high = np.append(functions.address, TOP)
+    end = symbols.address + np.minimum(symbols.size, TOP - symbols.address)
+    first = np.searchsorted(high, symbols.address, side="right")
+    count = np.maximum(np.searchsorted(low, end, side="left") - first, 0)
+    symbol = group_numbers(count)
+    gap = ranges(first, count)
+    start = np.maximum(low[gap], symbols.address[symbol])
+    stop = np.minimum(high[gap], end[symbol])
+    kept = stop > start
+    return start[kept], (stop - start)[kept], symbol[kept]
+
+
+def _have_lines(start: NDArray[np.uint64], end: NDArray[np.uint64], lines: LineRecords) -> NDArray[np.bool_]:
+    """Which of the ranges have a line record."""
+    last = np.searchsorted(lines.address, end, side="left") - 1
+    return np.asarray(values_at(lines.address + lines.size, last, 0) > start)

@@ -1,0 +1,63 @@
+"""Names of source files as symbol servers want them: with another prefix, or as a path in a repository.
+
+Strategy: a map has the prefix that a path begins with, and what replaces it; the longest prefix wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ...schemas.section import BuildError
+from ...schemas.text_records import bytes_from
+
+SOURCE = "source paths"
+SLASH = b"/"
+
+
+@dataclass(frozen=True, slots=True)
+class PathMap:
+    """A path that begins with `old` gets `new` instead of that, and `suffix` at its end."""
+
+    old: bytes
+    new: bytes
+    suffix: bytes = b""
+
+
+def prefix_map(text: str) -> PathMap:
+    """The map OLD=NEW, as of gcc's -ffile-prefix-map: any path that begins with the text OLD. Raises BuildError."""
+    old, equals, new = text.partition("=")
+    if not (old and equals):
+        raise BuildError(SOURCE, None, "prefix map", f"found {text!r}, expected OLD=NEW")
+    return PathMap(bytes_from(old), bytes_from(new))
+
+
+def repository_map(system: Literal["git", "hg"], text: str) -> PathMap:
+    """The map DIR=REPOSITORY@REVISION: files below a folder are in a repository, at a revision. Raises BuildError.
+
+    Their names become SYSTEM:REPOSITORY:PATH:REVISION, with the path in the repository, as Mozilla's symbol server and
+    Socorro take them.
+    """
+    folder, equals, place = text.partition("=")
+    repository, at, revision = place.rpartition("@")
+    if not (folder.strip("/") and equals and at and repository and revision):
+        raise BuildError(SOURCE, None, f"{system} map", f"found {text!r}, expected DIR=REPOSITORY@REVISION")
+    for name, part in (("repository", repository), ("revision", revision)):
+        if ":" in part:
+            raise BuildError(SOURCE, None, f"{system} map", f"the {name} {part!r} contains a colon")
+    return PathMap(bytes_from(folder.rstrip("/")) + SLASH, f"{system}:{repository}:".encode(), f":{revision}".encode())
+
+
+def map_paths(paths: Iterable[bytes], maps: Sequence[PathMap]) -> list[bytes]:
+    """The paths, each changed by the map with the longest prefix that it begins with; of equal ones, by the last."""
+    numbered = sorted(enumerate(maps), key=lambda one: (len(one[1].old), one[0]), reverse=True)
+    ordered = [one for _, one in numbered]
+    return [_mapped(path, ordered) for path in paths] if ordered else list(paths)
+
+
+def _mapped(path: bytes, maps: Sequence[PathMap]) -> bytes:
+    for one in maps:
+        if path.startswith(one.old):
+            return one.new + path[len(one.old) :] + one.suffix
+    return path
