@@ -115,8 +115,11 @@ class DecodedUnits:
     attributes: Attributes
 
 
-def decode_units(section: Section, debug_abbrev: Section | None, units: DebugUnits) -> DecodedUnits:
-    """Decode the tables of abbreviations of all units whose headers are known. Raises ParseError."""
+def decode_units(
+    section: Section, debug_abbrev: Section | None, units: DebugUnits, is_left_out: NDArray[np.bool_] | None = None
+) -> DecodedUnits:
+    """Decode the tables of abbreviations of all units whose headers are known; a walk leaves out the units of
+    `is_left_out`. Raises ParseError."""
     headers = units.columns
     is_read = headers.root >= 0
     if debug_abbrev is None and is_read.any():
@@ -131,7 +134,8 @@ def decode_units(section: Section, debug_abbrev: Section | None, units: DebugUni
     number[is_read] = table.reshape(-1)
     sizes = (np.ascontiguousarray(distinct[:, column]).astype(np.uint8) for column in (1, 2, 3))
     tables = _TableColumns(np.ascontiguousarray(distinct[:, 0]), *sizes)
-    place = np.where(is_read, headers.root, headers.offset + headers.size)
+    is_walked = is_read if is_left_out is None else is_read & ~is_left_out
+    place = np.where(is_walked, headers.root, headers.offset + headers.size)
     decoded, tags = _decode(debug_abbrev or replace(section, data=memoryview(b"")), tables)
     kernel = engine.dwarf.entries
     kernel_units = kernel.Units(*views(place, headers.offset + headers.size, number, offset_size))

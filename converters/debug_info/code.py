@@ -14,7 +14,7 @@ import numpy as np
 from ...schemas.debug_info.range_lists import ADDRESSES, RANGE_LISTS, RANGES
 from ...schemas.debug_info_roots import NEW_VERSIONS, ROOT_FORM
 from ...schemas.section import ParseError, Section
-from ...schemas.wire import LENGTH_DWARF64
+from ...schemas.wire import INITIAL_LENGTH_SIZES, LENGTH_DWARF64, DwarfFormat
 from ..arrays import integers_at, run_starts, values_at
 from ..columns import Columns, column_of, columns
 from ..dwarf.units import OVERLAPS
@@ -56,6 +56,17 @@ class Ranges(Columns):
     end: NDArray[np.uint64] = column_of("address", "after the last byte")
 
 
+@columns
+class Skeletons(Columns):
+    """What split units take from their skeleton units (DWARF5 3.1.3), by split unit; and the ranges that a package or
+    a .dwo file has for them."""
+
+    base: NDArray[np.uint64] = column_of("address", "DW_AT_low_pc")
+    addresses: NDArray[np.int64] = column_of("section offset", "DW_AT_addr_base, in .debug_addr; -1")
+    ranges: NDArray[np.int64] = column_of("section offset", "DW_AT_GNU_ranges_base, in .debug_ranges", fill=0)
+    range_lists: NDArray[np.int64] = column_of("section offset", "of the contribution to .debug_rnglists.dwo")
+
+
 UNIT_ATTRIBUTES = (Attribute.LOW_PC, Attribute.ADDR_BASE, Attribute.RNGLISTS_BASE, Attribute.LANGUAGE)
 
 
@@ -63,7 +74,7 @@ class UnitCode:
     """Addresses and ranges as the entries of each unit give them: relative to the unit's `base` address, and to its
     contributions to `.debug_addr` and `.debug_rnglists`."""
 
-    def __init__(self, decoded: DecodedUnits, sections: CodeSections) -> None:
+    def __init__(self, decoded: DecodedUnits, sections: CodeSections, skeletons: Skeletons | None = None) -> None:
         headers = decoded.units.columns
         self.decoded = decoded
         self.sections = sections
@@ -75,7 +86,20 @@ class UnitCode:
         self.lists_base = _offsets(roots, Attribute.RNGLISTS_BASE)
         self.language = np.where(roots.form_of(Attribute.LANGUAGE) > 0, roots.number_of(Attribute.LANGUAGE), 0)
         every = np.arange(len(headers), dtype=np.uint32)
-        self.base, _ = self.addresses(roots.form_of(Attribute.LOW_PC), roots.number_of(Attribute.LOW_PC), every)
+        self.ranges_base = np.zeros(len(headers), np.int64)
+        if skeletons is not None:
+            self._inherit(skeletons)
+        self.base, has_base = self.addresses(roots.form_of(Attribute.LOW_PC), roots.number_of(Attribute.LOW_PC), every)
+        if skeletons is not None:
+            self.base = np.where(has_base, self.base, skeletons.base)
+
+    def _inherit(self, skeletons: Skeletons) -> None:
+        """Take bases from skeleton units."""
+        section, is_new = self.sections.range_lists, np.isin(self.version, NEW_VERSIONS)
+        self.address_base = skeletons.addresses
+        self.ranges_base = np.where(is_new, skeletons.range_lists, skeletons.ranges)
+        if section is not None:
+            self.lists_base = _after_headers(section, skeletons.range_lists)
 
     def _roots(self) -> Rows:
         """The root entries, by unit; one without attributes for a unit that is not read."""
@@ -164,14 +188,14 @@ class UnitCode:
     def _places(self, section: Section, form: NDArray[np.uint32], number: U64, unit: NDArray[np.uint32]) -> I64:
         """The section offsets of lists; the section's size for one outside."""
         size = np.uint64(len(section))
-        place = np.minimum(number, size).astype(np.int64)
+        place = np.clip(self.ranges_base[unit] + np.minimum(number, size).astype(np.int64), 0, len(section))
         which = np.flatnonzero(form == ROOT_FORM.rnglistx)
         if not len(which):
             return place
         of_unit, data = unit[which], np.frombuffer(section.data, np.uint8)
         base, width = self.lists_base[of_unit], self.offset_size[of_unit]
-        # A split unit does not have the attribute: its lists are in the only contribution.
-        base = np.where(base >= 0, base, _first_offset(section))
+        # Without the attribute, lists are in the only contribution.
+        base = np.where(base >= 0, base, _after_headers(section, np.zeros(1, np.int64)))
         at = base + np.minimum(number[which], size).astype(np.int64) * width
         is_inside = (at >= 0) & (at + width <= len(section))
         place[which] = len(section)
@@ -182,10 +206,16 @@ class UnitCode:
         return place
 
 
-def _first_offset(section: Section) -> int:
-    """The offset after the header of the first contribution to a `.debug_rnglists`."""
-    is_64 = int.from_bytes(section.data[:4], section.byte_order) == LENGTH_DWARF64
-    return (12 if is_64 else 4) + _LISTS_HEADER
+def _after_headers(section: Section, offset: I64) -> I64:
+    """The offsets after the headers of the contributions to a `.debug_rnglists` at some offsets; the section's size for
+    one outside."""
+    length_size = INITIAL_LENGTH_SIZES[DwarfFormat.DWARF32]
+    is_inside = (offset >= 0) & (offset + length_size <= len(section))
+    length = np.zeros(len(offset), np.uint64)
+    data = np.frombuffer(section.data, np.uint8)
+    length[is_inside] = integers_at(data, offset[is_inside], length_size, section.byte_order)
+    size = np.where(length == LENGTH_DWARF64, INITIAL_LENGTH_SIZES[DwarfFormat.DWARF64], length_size)
+    return np.where(is_inside, np.minimum(offset + size + _LISTS_HEADER, len(section)), len(section))
 
 
 def _offsets(rows: Rows, attribute: Attribute) -> I64:

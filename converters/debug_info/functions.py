@@ -16,13 +16,14 @@ from ...schemas.section import Section
 from ..arrays import group_numbers, last_at_or_before, ranges, starts_of
 from ..columns import Columns, column_of, columns
 from ..dwarf.unit_strings import StringSections
-from ..dwarf.units import DebugUnits
+from ..dwarf.units import DebugUnits, units_of_sections
 from ..line.ranges import SourceFiles
 from ..strings import Numbered, Strings
-from .attributes import Attribute, DecodedUnits, decode_units
-from .code import CodeSections, Ranges, UnitCode, inside
+from .attributes import Attribute, decode_units
+from .code import CodeSections, Ranges, Skeletons, UnitCode, inside
 from .entries import NOTHING, EntryWalk, Rows
-from .names import NameReader, origins
+from .names import NameReader
+from .places import EntryPlaces, EntrySection
 from .table import FunctionColumns, FunctionRanges, FunctionTable, InlineColumns, InlineRanges, SkippedUnits
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class CodeColumns(Columns):
     unit: NDArray[np.uint32] = column_of("index")
     parent: NDArray[np.int64] = column_of("index", "of the innermost entry that contains an inlined function; -1")
     function: NDArray[np.int64] = column_of("index", "of the outermost one; itself for a function")
-    origin: NDArray[np.int64] = column_of("section offset", "of the entry that has its name, or leads to it")
+    origin: NDArray[np.int64] = column_of("place", "of the entry that has its name, or leads to it")
     call_file: NDArray[np.int64] = column_of("index", "of the file, as its unit numbers them; -1", fill=NOTHING)
     call_line: NDArray[np.uint32] = column_of("line")
 
@@ -66,24 +67,66 @@ class DebugSections:
     range_lists: Section | None
     addresses: Section | None
     strings: StringSections
+    types: Section | None = None
+    supplementary: SupplementarySections | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SupplementarySections:
+    """The sections of the file that dwz moved entries to, which several files share."""
+
+    debug_info: Section
+    debug_abbrev: Section | None
+    strings: StringSections
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """What entries are read from: `units`, those that a walk leaves out, and of split ones what their skeleton units
+    have."""
+
+    units: DebugUnits
+    is_left_out: NDArray[np.bool_] | None = None
+    types: DebugUnits | None = None
+    skeletons: Skeletons | None = None
 
 
 def functions_of_sections(
-    sections: DebugSections, units: DebugUnits, files: SourceFiles, start: NDArray[np.uint64], end: NDArray[np.uint64]
+    sections: DebugSections, found: Found, files: SourceFiles, start: NDArray[np.uint64], end: NDArray[np.uint64]
 ) -> FunctionTable:
     """The functions that have code in the sections from `start` up to `end`. Raises ParseError."""
     if sections.debug_info is None:
         return table_of_nothing(files)
-    decoded = decode_units(sections.debug_info, sections.debug_abbrev, units)
+    decoded = decode_units(sections.debug_info, sections.debug_abbrev, found.units, found.is_left_out)
     walk = EntryWalk(decoded)
+    places = _places(sections, found, EntrySection(decoded, sections.strings, walk))
     of_code = CodeSections(sections.ranges, sections.range_lists, sections.addresses)
-    code = read_code(walk, UnitCode(decoded, of_code), start, end)
-    names = NameReader(decoded, walk.scopes, sections.strings).names_of(code.entries.origin)
-    program = files.programs_at(units.columns.line_offset)[code.entries.unit]
+    code = read_code(walk, places, UnitCode(decoded, of_code, found.skeletons), start, end)
+    names = NameReader(places).names_of(code.entries.origin)
+    program = files.programs_at(found.units.columns.line_offset)[code.entries.unit]
     return table_of_code(code, names, files.numbers_of(program, code.entries.call_file), files.paths)
 
 
-def read_code(walk: EntryWalk, unit_code: UnitCode, start: NDArray[np.uint64], end: NDArray[np.uint64]) -> Code:
+def _places(sections: DebugSections, found: Found, first: EntrySection) -> EntryPlaces:
+    """The sections that entries of the first one lead to. Raises ParseError."""
+    parts, other, number = [first], sections.supplementary, NOTHING
+    if sections.types is not None:
+        types = found.types or units_of_sections(sections.types, sections.debug_abbrev)
+        parts.append(EntrySection(decode_units(sections.types, sections.debug_abbrev, types), sections.strings))
+    if other is not None:
+        number = len(parts)
+        units = units_of_sections(other.debug_info, other.debug_abbrev)
+        parts.append(EntrySection(decode_units(other.debug_info, other.debug_abbrev, units), other.strings))
+    return EntryPlaces(parts, number)
+
+
+def read_code(
+    walk: EntryWalk,
+    places: EntryPlaces,
+    unit_code: UnitCode,
+    start: NDArray[np.uint64],
+    end: NDArray[np.uint64],
+) -> Code:
     """The entries that have code in the sections from `start` up to `end`."""
     parts: list[CodeColumns] = []
     found: list[Ranges] = []
@@ -97,7 +140,7 @@ def read_code(walk: EntryWalk, unit_code: UnitCode, start: NDArray[np.uint64], e
         number = np.cumsum(has_code) - 1 + kept_before
         own = own.select(has_code[own.owner])
         found.append(Ranges(number[own.owner], own.start, own.end))
-        parts.append(_columns(walk.decoded, rows, np.flatnonzero(has_code), number))
+        parts.append(_columns(places, rows, np.flatnonzero(has_code), number))
         kept_before += len(parts[-1])
     entries = CodeColumns.concatenate(parts) if parts else CodeColumns.empty(0)
     return Code(entries, Ranges.concatenate(found) if found else Ranges.empty(0), walk.skipped)
@@ -110,9 +153,9 @@ def _drop_orphans(has_code: NDArray[np.bool_], parent: I64) -> None:
         has_code &= (parent < 0) | has_code[parent]
 
 
-def _columns(decoded: DecodedUnits, rows: Rows, kept: I64, number: I64) -> CodeColumns:
+def _columns(places: EntryPlaces, rows: Rows, kept: I64, number: I64) -> CodeColumns:
     """The rows that are kept; `number` is the new index of each row."""
-    parent, origin = rows.parent[kept], origins(decoded, rows)[kept]
+    parent, origin = rows.parent[kept], places.origins(0, rows)[kept]
     has_file = rows.form_of(Attribute.CALL_FILE)[kept] > 0
     has_line = rows.form_of(Attribute.CALL_LINE)[kept] > 0
     top = np.uint64(WORD_MAX)

@@ -45,14 +45,22 @@ class StringSections:
 
 
 class UnitStrings:
-    """Finds the strings of the attributes of `section`. `is_64` and `base`, the DW_AT_str_offsets_base or -1, are by
-    unit."""
+    """Finds the strings of the attributes of `section`. `is_64`; `base`, the DW_AT_str_offsets_base or -1; and
+    `strings_base`, the offset of the unit's strings in .debug_str, 0 for None, are by unit."""
 
-    def __init__(self, section: Section, sections: StringSections, is_64: NDArray[np.bool_], base: I64) -> None:
+    def __init__(
+        self,
+        section: Section,
+        sections: StringSections,
+        is_64: NDArray[np.bool_],
+        base: I64,
+        strings_base: I64 | None = None,
+    ) -> None:
         self.section = section
         self.sections = sections
         self.offset_size = np.where(is_64, int(DwarfFormat.DWARF64), int(DwarfFormat.DWARF32))
         self.base = base
+        self.strings_base = (np.zeros_like(base) if strings_base is None else strings_base).astype(np.uint64)
 
     def strings_of(self, form: U64, number: U64, start: I64, record: str) -> Numbered:
         """The string of each unit, none for a form that is no string's, or a string in a supplementary file that is not
@@ -67,12 +75,14 @@ class UnitStrings:
                 data = np.frombuffer(self.section.data, np.uint8)
                 part = Numbered(np.arange(len(which)), Strings.within(data, start[which], value))
             elif one in STRING_SECTIONS:
-                section = self.sections.strings if one == DW_FORM.strp else self.sections.line_strings
-                part = self._at(section, STRING_SECTIONS[DW_FORM(one)], value, place, record)
+                is_str = one == DW_FORM.strp
+                section = self.sections.strings if is_str else self.sections.line_strings
+                offset = self._based(which, value) if is_str else value
+                part = self._at(section, STRING_SECTIONS[DW_FORM(one)], offset, place, record)
             elif one in _SUPPLEMENTARY and self.sections.supplementary is not None:
                 part = self._at(self.sections.supplementary, STR, value, place, record)
             elif one in INDEXED_FORMS:
-                offset = self._indexed(which, value, one, place, record)
+                offset = self._based(which, self._indexed(which, value, one, place, record))
                 part = self._at(self.sections.strings, STR, offset, place, record)
             else:
                 continue
@@ -80,6 +90,11 @@ class UnitStrings:
             count += len(part.strings)
             parts.append(part.strings)
         return Numbered(found, concatenate(parts))
+
+    def _based(self, which: I64, offset: U64) -> U64:
+        """Offsets in .debug_str, given those in the strings of units `which`; 2**64 - 1 for one that wraps."""
+        found = offset + self.strings_base[which]
+        return np.where(found < offset, np.uint64(np.iinfo(np.uint64).max), found)
 
     def _at(self, section: Section | None, name: str, offset: U64, place: int, record: str) -> Numbered:
         """The strings at some offsets of a section."""

@@ -27,6 +27,7 @@ from ...schemas.debug_info_roots import (
     ROOT_KINDS,
     UNIT_TYPE_FIELDS,
     OldUnitHeader,
+    SplitUnitFields,
     TypeUnitFields,
     UnitHeader,
 )
@@ -78,6 +79,8 @@ class UnitColumns(Columns):
     string_offsets_base: NDArray[np.int64] = column_of(
         "section offset", "DW_AT_str_offsets_base, in .debug_str_offsets", fill=NOTHING
     )
+    entries_base: NDArray[np.int64] = column_of("section offset", "that DW_FORM_ref_addr is relative to")
+    strings_base: NDArray[np.int64] = column_of("section offset", "of its strings, in .debug_str")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +228,36 @@ def units_of_sections(
     for name, number in zip(attributes, numbers, strict=True):
         getattr(found, name)[:] = number
     return DebugUnits(found, distinct)
+
+
+def ids_of_units(section: Section, units: UnitColumns) -> tuple[I64, U64]:
+    """The indices of skeleton units and split compilation units of version 5, and the dwo_id of each."""
+    which = np.flatnonzero(np.isin(units.unit_type, (DW_UT.skeleton, DW_UT.split_compile)) & (units.root >= 0))
+    return which, _header_fields(section, units, which, SplitUnitFields)["dwo_id"]
+
+
+def types_of_units(section: Section, units: UnitColumns) -> tuple[U64, I64]:
+    """The signature of each type unit, and the section offset of the type's entry."""
+    is_type = np.isin(units.unit_type, (DW_UT.type, DW_UT.split_type))
+    if section.name.startswith(DEBUG_TYPES):
+        is_type = np.isin(units.version, OLD_VERSIONS)
+    which = np.flatnonzero(is_type & (units.root >= 0))
+    found = _header_fields(section, units, which, TypeUnitFields)
+    is_inside = found["type_offset"] < units.size[which].astype(np.uint64)
+    offset = units.offset[which][is_inside] + found["type_offset"][is_inside].astype(np.int64)
+    return found["type_signature"][is_inside], offset
+
+
+def _header_fields(section: Section, units: UnitColumns, which: I64, cls: type) -> dict[str, U64]:
+    """The fields of a record that ends the headers of some units, by name."""
+    found: dict[str, U64] = {}
+    for dwarf_format, chosen in by_format(np.where(units.is_64[which], 8, 4).astype(np.uint8)):
+        dtype = row_dtype(cls, section.byte_order, dwarf_format=dwarf_format)
+        rows = rows_at(section, units.root[which[chosen]] - dtype.itemsize, dtype)
+        for name in dtype.names or ():
+            found.setdefault(name, np.zeros(len(which), np.uint64))[chosen] = rows[name]
+    names = row_dtype(cls, section.byte_order, dwarf_format=4).names or ()
+    return {name: found.get(name, np.zeros(0, np.uint64)) for name in names}
 
 
 # The forms of a section offset: data4 and data8 up to version 3; the others are accepted.

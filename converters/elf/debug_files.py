@@ -3,7 +3,7 @@
 Strategy: the result is one image. The sections of the debug file follow those of the file; loaded ones, and those that
 the file itself has, become empty headers, so that links between sections stay valid. Readers see a file that was never
 stripped. `.gnu_debugdata`, a compressed ELF file with more symbols, is joined likewise, if there is nothing better;
-of a supplementary file (`.gnu_debugaltlink`, by dwz) only the strings are.
+of a supplementary file (`.gnu_debugaltlink`, by dwz) the entries and strings are, under names of their own.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ DEBUG_FOLDERS: tuple[StrPath, ...] = ("/usr/lib/debug",)
 LINK, ALT_LINK, MINI = ".gnu_debuglink", ".gnu_debugaltlink", ".gnu_debugdata"
 # A file with one of these was not stripped.
 OWN_INFORMATION = (".debug_info", ".debug_line")
-# The name that the strings of a supplementary file have in an image.
-SUPPLEMENTARY_STRINGS = ".debug_str of .gnu_debugaltlink"
-STRINGS = ".debug_str"
+# The names that sections of a supplementary file have in an image.
+SUPPLEMENTARY = {name: f"{name} of {ALT_LINK}" for name in (".debug_info", ".debug_abbrev", ".debug_str")}
+SUPPLEMENTARY_INFO, SUPPLEMENTARY_ABBREVIATIONS, SUPPLEMENTARY_STRINGS = SUPPLEMENTARY.values()
 DWZ = ".dwz"
 CRC_SIZE = 4
 CRC_CHUNK = 1 << 24
@@ -63,9 +63,9 @@ def with_debug_file(image: ElfImage, debug: DebugFiles = BY_LINKS) -> ElfImage:
         other = _open(debug.file)
         if reason := _mismatch(image, other):
             raise ParseError("", None, "debug_file", f"{other.path} {reason}")
-        return _with_strings(_joined(image, other, is_whole=True), debug)
+        return _with_supplementary_file(_joined(image, other, is_whole=True), debug)
     joined = _by_links(image, debug) if debug.links else image
-    return _with_strings(joined if joined.debug_file else _with_mini(joined), debug)
+    return _with_supplementary_file(joined if joined.debug_file else _with_mini(joined), debug)
 
 
 def refuse_debug_file(debug: DebugFiles) -> None:
@@ -233,8 +233,8 @@ def _unpacked(section: Section) -> bytes:
     return data
 
 
-def _with_strings(image: ElfImage, debug: DebugFiles) -> ElfImage:
-    """The image with the strings of the supplementary file that its `.gnu_debugaltlink` names."""
+def _with_supplementary_file(image: ElfImage, debug: DebugFiles) -> ElfImage:
+    """The image with the entries and strings of the supplementary file that its `.gnu_debugaltlink` names."""
     found = image.named(ALT_LINK)
     if not found or not debug.links:
         return image
@@ -245,7 +245,7 @@ def _with_strings(image: ElfImage, debug: DebugFiles) -> ElfImage:
         for path in _supplementary_files(os.fsdecode(name), identifier, beside, debug):
             other = open_elf(path)
             if build_id(other) == identifier:
-                return _with_supplementary(image, other)
+                return _join_supplementary(image, other)
             notes.append(f"{path} has the build id {build_id(other).hex()}, not {identifier.hex()}: not used")
     except (OSError, FormatError) as error:
         notes.append(f"the file of {ALT_LINK} cannot be read: {error}")
@@ -264,12 +264,11 @@ def _supplementary_files(name: str, identifier: bytes, beside: str, debug: Debug
             yield path
 
 
-def _with_supplementary(image: ElfImage, other: ElfImage) -> ElfImage:
+def _join_supplementary(image: ElfImage, other: ElfImage) -> ElfImage:
     first = len(image.sections)
-    strings = tuple(
-        replace(one, name=SUPPLEMENTARY_STRINGS, index=first + number)
-        for number, one in enumerate(other.named(STRINGS)[:1])
-        if not one.is_nobits
+    found = [(one, name) for of_file, name in SUPPLEMENTARY.items() for one in other.named(of_file)[:1]]
+    sections = tuple(
+        replace(one, name=name, index=first + number) for number, (one, name) in enumerate(found) if not one.is_nobits
     )
     part = Part(other.path, other.data, first, is_whole=False)
-    return replace(image, sections=image.sections + strings, parts=(*image.parts, part))
+    return replace(image, sections=image.sections + sections, parts=(*image.parts, part))

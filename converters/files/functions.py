@@ -11,15 +11,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.debug_info.range_lists import ADDRESSES, RANGE_LISTS, RANGES
-from ...schemas.debug_info_roots import DEBUG_ABBREV, DEBUG_INFO
-from ..debug_info.functions import DebugSections, functions_of_sections
+from ...schemas.debug_info_roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES
+from ..debug_info.functions import DebugSections, Found, SupplementarySections, functions_of_sections
 from ..debug_info.table import FunctionTable
+from ..dwarf.unit_strings import StringSections
 from ..dwarf.units import NO_UNITS, units_of_sections
 from ..elf.admission import refuse_relocatable
-from ..elf.debug_files import BY_LINKS, DebugFiles, with_debug_file
+from ..elf.debug_files import (
+    BY_LINKS,
+    SUPPLEMENTARY_ABBREVIATIONS,
+    SUPPLEMENTARY_INFO,
+    SUPPLEMENTARY_STRINGS,
+    DebugFiles,
+    with_debug_file,
+)
 from ..elf.debug_sections import debug_section, debug_strings, lay_out_debug
 from ..elf.image import ElfImage, open_elf
 from ..elf.inputs import Input
+from ..elf.relocation import LaidOut
 from ..line.ranges import NO_FILES, LineRanges, line_programs, line_ranges
 from ..line.read import LINE, string_sections
 
@@ -55,16 +64,27 @@ def source_map(image: ElfImage, has_lines: bool = True) -> SourceMap:
         range_lists=debug_section(laid, RANGE_LISTS),
         addresses=debug_section(laid, ADDRESSES),
         strings=debug_strings(laid),
+        types=debug_section(laid, DEBUG_TYPES),
+        supplementary=_supplementary(laid),
     )
     units = NO_UNITS
     if sections.debug_info is not None:
         units = units_of_sections(sections.debug_info, sections.debug_abbrev, sections.strings)
     section = debug_section(laid, LINE)
     if section is None:
-        return SourceMap(functions_of_sections(sections, units, NO_FILES, *code), LineRanges.empty(0))
+        return SourceMap(functions_of_sections(sections, Found(units), NO_FILES, *code), LineRanges.empty(0))
     programs = line_programs(section, string_sections(laid), units)
-    functions = functions_of_sections(sections, units, programs.files, *code)
+    functions = functions_of_sections(sections, Found(units), programs.files, *code)
     return SourceMap(functions, line_ranges(programs, *code) if has_lines else LineRanges.empty(0))
+
+
+def _supplementary(laid: LaidOut) -> SupplementarySections | None:
+    """The sections of the supplementary file; None if there is none with entries. Raises ParseError."""
+    debug_info = debug_section(laid, SUPPLEMENTARY_INFO)
+    if debug_info is None:
+        return None
+    strings = StringSections(debug_section(laid, SUPPLEMENTARY_STRINGS))
+    return SupplementarySections(debug_info, debug_section(laid, SUPPLEMENTARY_ABBREVIATIONS), strings)
 
 
 def executable(image: ElfImage) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
