@@ -28,6 +28,7 @@ _HOMES = {
         "converters.cfi.eh_frame_hdr": "HdrFindings check_eh_frame_hdr",
         "converters.cfi.read": "from_debug_frame from_eh_frame",
         "converters.cfi.write": "to_debug_frame to_eh_frame to_eh_frame_hdr",
+        "converters.debug_info.table": "FunctionTable",
         "converters.dwarf": "expressions",
         "converters.dwarf.units": "DebugUnits UnitAttributes",
         "converters.elf.debug_sections": "read_units",
@@ -36,6 +37,7 @@ _HOMES = {
         "converters.elf.symbols": "addresses_of_names",
         "converters.files.directives": "from_directives",
         "converters.files.find": "FoundRow find_in_file",
+        "converters.files.functions": "SourceMap read_functions read_source_map",
         "converters.files.read_elf": "read_elf",
         "converters.files.unit_macros": "Macro UnitMacros read_unit_macros",
         "converters.findings": "Findings",
@@ -123,6 +125,7 @@ if TYPE_CHECKING:
     from .converters.cfi.write import to_debug_frame as to_debug_frame
     from .converters.cfi.write import to_eh_frame as to_eh_frame
     from .converters.cfi.write import to_eh_frame_hdr as to_eh_frame_hdr
+    from .converters.debug_info.table import FunctionTable as FunctionTable
     from .converters.dwarf import expressions as expressions
     from .converters.dwarf.units import DebugUnits as DebugUnits
     from .converters.dwarf.units import UnitAttributes as UnitAttributes
@@ -135,6 +138,9 @@ if TYPE_CHECKING:
     from .converters.files.directives import from_directives as from_directives
     from .converters.files.find import FoundRow as FoundRow
     from .converters.files.find import find_in_file as find_in_file
+    from .converters.files.functions import SourceMap as SourceMap
+    from .converters.files.functions import read_functions as read_functions
+    from .converters.files.functions import read_source_map as read_source_map
     from .converters.files.read_elf import read_elf as read_elf
     from .converters.files.unit_macros import Macro as Macro
     from .converters.files.unit_macros import UnitMacros as UnitMacros

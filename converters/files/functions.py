@@ -53,6 +53,11 @@ def read_functions(path: Input, debug: DebugFiles = BY_LINKS) -> FunctionTable:
     return source_map(with_debug_file(open_elf(path), debug), has_lines=False).functions
 
 
+def read_source_map(path: Input, debug: DebugFiles = BY_LINKS) -> SourceMap:
+    """As `read_functions`, with the line records of the code."""
+    return source_map(with_debug_file(open_elf(path), debug))
+
+
 def source_map(image: ElfImage, has_lines: bool = True) -> SourceMap:
     """The functions and, if `has_lines`, the line records of a linked file. Raises ParseError."""
     refuse_relocatable(image)
