@@ -13,8 +13,11 @@ _HOMES = {
     for module, names in {
         "converters.arch.table": "ARCHITECTURES Architecture",
         "converters.assembler.write": "function_directives to_directives",
-        "converters.breakpad.line_records": "from_line_records to_line_records",
+        "converters.breakpad.function_read": "from_function_records",
+        "converters.breakpad.function_text": "to_function_records",
+        "converters.breakpad.line_records": "LineRecords from_line_records to_line_records",
         "converters.breakpad.postfix.evaluate": "evaluate_postfix run_postfix",
+        "converters.breakpad.source_paths": "PathMap prefix_map repository_map",
         "converters.breakpad.stack_cfi.evaluate": (
             "CallerRegisters RuleIndex RuleRange RuleRow"
             " caller_registers evaluate_rules rule_index rule_ranges rule_rows"
@@ -95,10 +98,16 @@ if TYPE_CHECKING:
     from .converters.arch.table import Architecture as Architecture
     from .converters.assembler.write import function_directives as function_directives
     from .converters.assembler.write import to_directives as to_directives
+    from .converters.breakpad.function_read import from_function_records as from_function_records
+    from .converters.breakpad.function_text import to_function_records as to_function_records
+    from .converters.breakpad.line_records import LineRecords as LineRecords
     from .converters.breakpad.line_records import from_line_records as from_line_records
     from .converters.breakpad.line_records import to_line_records as to_line_records
     from .converters.breakpad.postfix.evaluate import evaluate_postfix as evaluate_postfix
     from .converters.breakpad.postfix.evaluate import run_postfix as run_postfix
+    from .converters.breakpad.source_paths import PathMap as PathMap
+    from .converters.breakpad.source_paths import prefix_map as prefix_map
+    from .converters.breakpad.source_paths import repository_map as repository_map
     from .converters.breakpad.stack_cfi.evaluate import CallerRegisters as CallerRegisters
     from .converters.breakpad.stack_cfi.evaluate import RuleIndex as RuleIndex
     from .converters.breakpad.stack_cfi.evaluate import RuleRange as RuleRange

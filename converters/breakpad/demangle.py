@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 # Rust's legacy scheme is C++'s with a hash at the end of the name; its v0 scheme has a prefix of its own.
 _RUST = re.compile(r"_R[A-Z0-9]|_ZN.*17h[0-9a-f]{16}E")
-_MANGLED = ("_Z", "_R")
+MANGLED = ("_Z", "_R")
 # What the library calls the schemes of these names.
 _SCHEMES = ("itanium", "rust")
 RUNTIMES = ("libstdc++.so.6", "libc++abi.so.1")
@@ -26,7 +26,7 @@ MAX_EXPANSION = 32
 # All names of a file together: their ratio is 1.7 in these libraries.
 MAX_MEAN_EXPANSION, LEAST_EXPANSION = 8, 1 << 20
 # Longer names remain mangled; the longest of these libraries has 545 characters.
-MAX_MANGLED = 1 << 14
+MAXMANGLED = 1 << 14
 # A substitution or template parameter repeats at most all that is before it, and so doubles a name at most; a pack
 # expansion repeats its pattern for each argument. A name with few of them is safe in the runtime, unless it is long:
 # then it may be nested too deeply for the stack.
@@ -47,7 +47,7 @@ def demangle_names(names: Iterable[str]) -> list[str]:
         for name in names:
             if "@" in name:
                 name = name.partition("@")[0] or name
-            if name.startswith(_MANGLED) and len(name) <= MAX_MANGLED:
+            if name.startswith(MANGLED) and len(name) <= MAX_MANGLED:
                 is_rust = ("17h" in name or name.startswith("_R")) and _RUST.match(name)
                 text = (_demangle_bounded if is_rust or _may_expand(name) else demangle_cplusplus)(name)
                 allowance += MAX_MEAN_EXPANSION * len(name)

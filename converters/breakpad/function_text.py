@@ -105,7 +105,7 @@ def _bases() -> NDArray[np.uint8]:
     return np.array([kind.base for kind in numbers if isinstance(kind, Number)], np.uint8)
 
 
-def _first_words() -> list[bytes]:
+def first_words() -> list[bytes]:
     """The words of the numbers `FunctionWord`."""
     mark = next(kind for _, kind in parts_of(Func) if isinstance(kind, Mark))
     return [one.encode() for one in (f"{NAMES[Func]} ", f"{NAMES[Func]} {mark.word} ", f"{NAMES[Inline]} ")]
@@ -124,7 +124,7 @@ def lay_out_functions(
     line_count = engine.breakpad.function_lines.number_files(functions, inlines, line_columns, *views(number))
     used = np.flatnonzero(number >= 0)
     used = used[np.argsort(number[used])]
-    words = [*_first_words(), *(bytes_from(f"{records.names[index]}\n") for index in name.tolist())]
+    words = [*first_words(), *(bytes_from(f"{records.names[index]}\n") for index in name.tolist())]
     return FunctionText(
         files=_numbered(File, replace_unprintable([text_from(texts[index]) for index in used.tolist()])),
         origins=_numbered(InlineOrigin, [records.names[index] for index in origin.tolist()]),

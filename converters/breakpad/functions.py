@@ -17,7 +17,7 @@ from ..arrays import group_numbers, range_run_starts, ranges, run_ends, run_star
 from ..columns import Columns, column_of, columns
 from ..debug_info.table import FunctionTable
 from ..table.lookup import range_owners
-from .demangle import demangle_names
+from .demangle import MANGLED, demangle_names
 from .inlines import InlineRecordColumns, InlineRecordRanges, inline_records
 from .line_records import OMITTED, LineRecords
 from .public import PublicSymbols, replace_unprintable
@@ -82,13 +82,20 @@ def _distinct_names(
             raise BuildError(SOURCE, None, "name", f"an index is not below {len(names)}, the number of names")
         is_used[index] = True
     chosen = np.flatnonzero(is_used[:-1])
-    texts = replace_unprintable(demangle_names([text_from(names[index]) for index in chosen.tolist()]))
+    texts = replace_unprintable(_demangle([text_from(names[index]) for index in chosen.tolist()]))
     numbers: dict[str, int] = {}
     number = np.full(len(names) + 1, -1, np.int64)
     number[chosen] = [numbers.setdefault(text or OMITTED, len(numbers)) for text in texts]
     if is_used[-1]:
         number[-1] = numbers.setdefault(OMITTED, len(numbers))
     return number, numbers
+
+
+def _demangle(names: list[str]) -> list[str]:
+    """The names, demangled if they are mangled. Unlike symbols' names, they have no versions after `@`."""
+    is_mangled = [name.startswith(MANGLED) for name in names]
+    demangled = iter(demangle_names([name for name, is_one in zip(names, is_mangled, strict=True) if is_one]))
+    return [next(demangled) if is_one else name for name, is_one in zip(names, is_mangled, strict=True)]
 
 
 def _func_records(table: FunctionTable, number: NDArray[np.int64]) -> FuncColumns:

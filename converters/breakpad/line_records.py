@@ -153,6 +153,17 @@ def from_line_records(
     Addresses in the text are relative to `load_address`. One unit of version 5 holds all files; each contiguous range
     is a sequence. Where records overlap, the one that starts first wins. Raises ParseError whose record names the line.
     """
+    records, _ = read_line_records(text, load_address, address_size)
+    end = records.address + records.size
+    columns = _rows(records.address, end, records.line, records.filenum)
+    return _one_unit(columns, list(records.files), byte_order, address_size)
+
+
+def read_line_records(
+    text: bytes | str, load_address: int = 0, address_size: int = 8
+) -> tuple[LineRecords, NDArray[np.uint64]]:
+    """As `from_line_records`, as records, whose `files` are those of all FILE records; and the number of each file,
+    ascending."""
     data = text_argument(text)
     check_address(load_address, "load_address")
     if address_size not in (4, 8):
@@ -173,8 +184,9 @@ def from_line_records(
         raise ParseError(SOURCE, None, f"line {number[index]}: line", f"{int(values[index, 2])} does not fit 32 bits")
     owner, begin = range_owners(values[:, 0], values[:, 1])
     end = values[owner, 0] + values[owner, 1]
-    columns = _rows(begin, end, values[owner, 2], place[owner], np.uint64(load_address))
-    return _one_unit(columns, [files[one] for one in numbers.tolist()], byte_order, address_size)
+    names = tuple(files[one] for one in numbers.tolist())
+    line = values[owner, 2].astype(np.uint32)
+    return LineRecords(begin + np.uint64(load_address), end - begin, line, place[owner], names), numbers
 
 
 def _read(data: bytes) -> tuple[NDArray[np.uint64], NDArray[np.int64], dict[int, bytes]]:
@@ -209,9 +221,8 @@ def _read(data: bytes) -> tuple[NDArray[np.uint64], NDArray[np.int64], dict[int,
 def _rows(
     begin: NDArray[np.uint64],
     end: NDArray[np.uint64],
-    line: NDArray[np.uint64],
+    line: NDArray[np.uint32],
     file: NDArray[np.int64],
-    load_address: np.uint64,
 ) -> tuple[LineRowColumns, NDArray[np.int64]]:
     """The rows of ascending, disjoint ranges, and where each sequence begins: one row per range and one that ends each
     sequence, before a gap.
@@ -221,9 +232,9 @@ def _rows(
     stops = place[is_last] + 1
     count = len(begin) + int(is_last.sum())
     rows = LineRowColumns.defaults(count)
-    rows.address[place], rows.line[place], rows.file[place] = begin + load_address, line, file
+    rows.address[place], rows.line[place], rows.file[place] = begin, line, file
     rows.flags[place] = RowFlag.IS_STMT
-    rows.address[stops], rows.flags[stops] = end[is_last] + load_address, RowFlag.END_SEQUENCE
+    rows.address[stops], rows.flags[stops] = end[is_last], RowFlag.END_SEQUENCE
     return rows, starts_of_ends(stops + 1)
 
 

@@ -15,7 +15,7 @@ except ImportError:
 from .protocol import LineKind
 
 if not cython.compiled:
-    from ..array_types import I64, I64_2D, U8, U64_2D, ConstI64, ConstU8, ConstU64_2D
+    from ..array_types import I64, I64_2D, U8, U64, U64_2D, ConstI64, ConstU8, ConstU64_2D
 
 IS_ODD = cython.declare(cython.int, int(LineKind.ODD))
 HEXADECIMAL = cython.declare(cython.int, 16)
@@ -177,6 +177,47 @@ def records(
             others[filled[1], 1] = index
             filled[1] += 1
         at = stop + 1
+
+
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def numbers(
+    data: ConstU8,
+    begin: ConstI64,
+    end: ConstI64,
+    decimals: cython.longlong,
+    values: U64,
+    count: I64,
+) -> cython.longlong:
+    """Read parts of lines that are nothing but numbers: `decimals` decimal ones, or one less if their number is then
+    even, and hexadecimal ones. Returns how many there are in `values`; `count` is that of each line, 0 where they are
+    not of this form, or not spelled canonically."""
+    found: cython.longlong = 0
+    line: cython.longlong
+    place: cython.longlong
+    words: cython.longlong
+    left: cython.longlong
+    size: cython.longlong
+    base: cython.int
+    for line in range(begin.shape[0]):
+        words = 1
+        for place in range(begin[line], end[line]):
+            words += data[place] == SPACE
+        left = decimals - ((words - decimals) & 1)
+        place = begin[line]
+        count[line] = 0
+        while count[line] < words:
+            base = 10 if count[line] < left else HEXADECIMAL
+            size = digits_of(data, place, end[line], base)
+            if size == 0:
+                break
+            values[found + count[line]] = number_at(data, place, size, base)
+            place += size + 1
+            count[line] += 1
+        if count[line] < words or words < left + 2:
+            count[line] = 0
+        found += count[line]
+    return found
 
 
 @cython.ccall
