@@ -26,7 +26,7 @@ MAX_EXPANSION = 32
 # All names of a file together: their ratio is 1.7 in these libraries.
 MAX_MEAN_EXPANSION, LEAST_EXPANSION = 8, 1 << 20
 # Longer names remain mangled; the longest of these libraries has 545 characters.
-MAXMANGLED = 1 << 14
+MAX_MANGLED = 1 << 14
 # A substitution or template parameter repeats at most all that is before it, and so doubles a name at most; a pack
 # expansion repeats its pattern for each argument. A name with few of them is safe in the runtime, unless it is long:
 # then it may be nested too deeply for the stack.

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import check_address, text_argument
 from ...schemas.breakpad import NAMES, File, Func, Inline, InlineOrigin
 from ...schemas.breakpad_files import parse_record
 from ...schemas.section import ParseError
 from ...schemas.text_records import bytes_from
 from ..arrays import group_numbers, ranks, run_starts, starts_of
-from ..debug_info.table import FunctionColumns, FunctionRanges, FunctionTable, InlineColumns, InlineRanges
+from ..debug_info.table import FunctionColumns, FunctionRanges, FunctionTable, InlineColumns, InlineRanges, SkippedUnits
 from ..kernels import engine, views
 from ..kernels.breakpad.protocol import LineKind
+from ..line.ranges import LineRanges
 from .function_text import UNKNOWN_FILE, first_words
-from .line_records import OMITTED, LineRecords, read_line_records
+from .line_records import OMITTED, ReadLines, read_line_records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,25 +32,34 @@ SOURCE = "function records"
 # The name of the function that stands for the others that a FUNC record with `m` shares its instructions with.
 OTHER_NAMES = b"<other names>"
 FUNC_NUMBERS, INLINE_DECIMALS = 3, 4
-LEVEL_LIMIT, LINE_LIMIT = 1 << 16, 1 << 32
+LEVEL_LIMIT, WORD_LIMIT = 1 << 16, 1 << 32
 
 
-def from_function_records(text: bytes | str, load_address: int = 0) -> tuple[FunctionTable, LineRecords]:
+def from_function_records(text: bytes | str, load_address: int = 0) -> tuple[FunctionTable, LineRanges]:
     """The functions and line records of a symbol file, whose addresses are relative to `load_address`.
 
     Names and files are those of the records, in their order; `<name omitted>` and `<unknown>` are none. Other records
     are ignored. Where line records overlap, the one that starts first wins. Raises ParseError whose record names the
     line.
     """
-    data = bytes_from(text) if isinstance(text, str) else text
-    lines, file_number = read_line_records(data, load_address)
+    data = text_argument(text)
+    check_address(load_address, "load_address")
+    records = read_line_records(data, load_address)
+    for index in np.flatnonzero(records.size >= WORD_LIMIT)[:1]:
+        reason = f"it does not fit 32 bits: {int(records.size[index]):#x}"
+        raise ParseError(SOURCE, None, f"line record at {int(records.address[index]):#x}: size", reason)
     funcs = _funcs(data)
     names: dict[bytes, int] = {OMITTED.encode(): -1}
     functions, spans = _functions(data, funcs, load_address, names)
     fields = _inline_fields(data)
-    inlines = _inlines(data, fields, funcs, names, _Files(lines.files, file_number))
+    inlines = _inlines(data, fields, funcs, names, records)
     parts = _inline_ranges(fields, load_address)
-    return FunctionTable(functions, spans, inlines, parts, tuple(names)[1:], lines.files), lines
+    skipped = SkippedUnits.defaults(0)
+    table = FunctionTable(
+        functions, spans, inlines, parts, tuple(names)[1:], tuple(records.files), skipped, "symbol file"
+    )
+    path = records.file.astype(np.uint32)
+    return table, LineRanges(records.address, records.size.astype(np.uint32), records.line, path)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,13 +166,6 @@ class _Fields:
         return np.asarray(self.count % 2 == 0)
 
 
-class _Files(NamedTuple):
-    """The paths of FILE records, and their numbers, ascending."""
-
-    paths: tuple[bytes, ...]
-    number: NDArray[np.uint64]
-
-
 def _inline_fields(data: bytes) -> _Fields:
     """The INLINE lines of a file, whose first words may be parsed by the kernel or by the declared record."""
     prefix = first_words()[2]
@@ -184,15 +188,15 @@ def _inline_fields(data: bytes) -> _Fields:
     return _Fields(lines, np.append(values[:size], np.array(others, np.uint64)), first, count)
 
 
-def _inlines(data: bytes, fields: _Fields, funcs: _Lines, names: dict[bytes, int], files: _Files) -> InlineColumns:
+def _inlines(data: bytes, fields: _Fields, funcs: _Lines, names: dict[bytes, int], found: ReadLines) -> InlineColumns:
     """The inlined functions. New names are added to `names`."""
     lines, first, has_file = fields.lines, fields.first, fields.has_file
     level, call_line, origin = (fields.values[first + at] for at in (0, 1, 2 + has_file))
-    _refuse(lines, call_line >= LINE_LIMIT, "call_site_line", "it does not fit 32 bits")
+    _refuse(lines, call_line >= WORD_LIMIT, "call_site_line", "it does not fit 32 bits")
     function = np.searchsorted(funcs.line, lines.line) - 1
     parent = _parents(lines, function, level)
-    place = _places(lines, files.number, fields.values[first + 2], has_file, "call_site_file_num", NAMES[File])
-    is_known = np.array([*(path != UNKNOWN_FILE for path in files.paths), False])[place]
+    place = _places(lines, found.number, fields.values[first + 2], has_file, "call_site_file_num", NAMES[File])
+    is_known = np.array([*(path != UNKNOWN_FILE for path in found.files), False])[place]
     origin_number, origin_name = _origins(data, names)
     named = _places(lines, origin_number, origin, np.ones(len(lines), np.bool_), "origin_num", NAMES[InlineOrigin])
     return InlineColumns.defaults(

@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import check_address
 from ...schemas.breakpad import NAMES, File, Func, Inline, InlineOrigin, Line
 from ...schemas.breakpad_files import build_lines
 from ...schemas.section import BuildError
 from ...schemas.text_records import HEXADECIMAL, Mark, Maybe, Number, Record, bytes_from, parts_of, text_from
 from ..debug_info.table import FunctionTable
 from ..kernels import engine, views
+from ..line.paths import Paths
+from ..line.ranges import LineRanges
 from .functions import SOURCE, FunctionRecords, function_records
-from .line_records import LineRecords
 from .public import replace_unprintable
+from .source_paths import map_paths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,26 +43,28 @@ FIRST_NAME = 3
 
 def to_function_records(
     table: FunctionTable,
-    lines: LineRecords,
+    lines: LineRanges,
     load_address: int = 0,
     symbols: PublicSymbols | None = None,
     paths: Sequence[PathMap] = (),
 ) -> bytes:
     """The FILE, INLINE_ORIGIN, FUNC, INLINE and line records of a linked file, relative to the load address.
 
-    `lines.files` are the table's. FUNC records are disjoint: an address belongs to the function whose range starts
-    first. Line records outside all of them are left out; `symbols` are functions for code that the table lacks. `paths`
-    change the names of files. Raises BuildError.
+    The paths of `lines` are `table.files`. FUNC records are disjoint: an address belongs to the function whose range
+    starts first. Line records outside all of them are left out; `symbols` are functions for code that the table lacks.
+    `paths` change the names of files. Raises BuildError.
     """
+    check_address(load_address, "load_address")
     records = function_records(table, lines, symbols)
-    return b"".join(map(bytes, lay_out_functions(records, lines, load_address, paths).chunks()))
+    return b"".join(map(bytes, lay_out_functions(records, lines, table.files, load_address, paths).chunks()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionText:
     """The text of function records, not yet written: `files` and `origins`, the FILE and INLINE_ORIGIN records; and
     what FUNC, INLINE and line records are written from. `words` are what lines begin with, and names; word w is from
-    word_start[w] up to word_start[w + 1]. `number` is that of the FILE record of each path."""
+    word_start[w] up to word_start[w + 1]. `number` is that of the FILE record of each path. `starts` are the absolute
+    addresses of FUNC records, ascending; the counts are those of records."""
 
     files: bytes
     origins: bytes
@@ -70,7 +75,7 @@ class FunctionText:
     word_start: NDArray[np.int64]
     number: NDArray[np.int64]
     load_address: int
-    function_count: int
+    starts: NDArray[np.uint64]
     inline_count: int
     line_count: int
 
@@ -88,8 +93,8 @@ class FunctionText:
         yield self.files
         yield self.origins
         out = np.empty(1 << 20, np.uint8)
-        for first in range(0, self.function_count, CHUNK):
-            last = min(first + CHUNK, self.function_count)
+        for first in range(0, len(self.starts), CHUNK):
+            last = min(first + CHUNK, len(self.starts))
             size = self.fill(first, last, out)
             if size > len(out):
                 out = np.empty(2 * size, np.uint8)
@@ -112,16 +117,18 @@ def first_words() -> list[bytes]:
 
 
 def lay_out_functions(
-    records: FunctionRecords, lines: LineRecords, load_address: int = 0, paths: Sequence[PathMap] = ()
+    records: FunctionRecords,
+    lines: LineRanges,
+    files: Sequence[bytes],
+    load_address: int = 0,
+    paths: Sequence[PathMap] = (),
 ) -> FunctionText:
-    """As `to_function_records`, with the records not yet written. `lines.files` are also those of INLINE records."""
-    _check_files(records, lines)
-    path_of, texts = _paths(lines.files, paths)
-    functions, inlines, name, origin = _kernel_records(records, lines, path_of)
-    columns = (lines.address, lines.size, lines.line, lines.filenum, path_of)
-    line_columns = engine.breakpad.function_lines.Lines(*views(*map(np.ascontiguousarray, columns)))
-    number = np.full(len(texts), -1, np.int64)
-    line_count = engine.breakpad.function_lines.number_files(functions, inlines, line_columns, *views(number))
+    """As `to_function_records`, with the records not yet written."""
+    _check_files(records, lines, len(files))
+    functions, inlines, name, origin = _kernel_records(records, lines, len(files))
+    number, _ = _number_files(functions, inlines, lines, np.arange(len(files) + 1))
+    path_of, texts = _paths(files, number, paths)
+    number, line_count = _number_files(functions, inlines, lines, path_of)
     used = np.flatnonzero(number >= 0)
     used = used[np.argsort(number[used])]
     words = [*first_words(), *(bytes_from(f"{records.names[index]}\n") for index in name.tolist())]
@@ -130,12 +137,12 @@ def lay_out_functions(
         origins=_numbered(InlineOrigin, [records.names[index] for index in origin.tolist()]),
         functions=functions,
         inlines=inlines,
-        lines=line_columns,
+        lines=_kernel_lines(lines, path_of),
         words=np.frombuffer(b"".join(words), np.uint8),
         word_start=np.array([0, *accumulate(map(len, words))], np.int64),
         number=number,
         load_address=load_address,
-        function_count=len(records.functions),
+        starts=records.functions.address,
         inline_count=len(records.inlines),
         line_count=line_count,
     )
@@ -146,26 +153,48 @@ def _numbered(cls: type[Record], names: list[str]) -> bytes:
     return build_lines(cls, range(len(names)), names)
 
 
-def _check_files(records: FunctionRecords, lines: LineRecords) -> None:
-    """Raise BuildError for indices that are not those of files."""
-    for what, index, least in (("filenum", lines.filenum, 0), ("call_file", records.inlines.call_file, -1)):
-        if len(index) and not (least <= int(index.min()) and int(index.max()) < len(lines.files)):
-            raise BuildError(SOURCE, None, what, f"an index is not below {len(lines.files)}, the number of files")
+def _check_files(records: FunctionRecords, lines: LineRanges, count: int) -> None:
+    """Raise BuildError for indices that are not those of files, of which there are `count`."""
+    call_file = records.inlines.call_file
+    for what, index in (("path", lines.path), ("call_file", call_file)):
+        if len(index) and (int(index.max()) >= count or int(index.min()) < -1):
+            raise BuildError(SOURCE, None, what, f"an index is not below {count}, the number of files")
 
 
-def _paths(files: Sequence[bytes], maps: Sequence[PathMap]) -> tuple[NDArray[np.int64], list[bytes]]:
-    """The number of the path of each file, and last that of an unknown file; and the distinct paths."""
-    from .source_paths import map_paths
+def _number_files(
+    functions: function_lines.Functions, inlines: function_lines.Inlines, lines: LineRanges, path_of: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], int]:
+    """The number of each path in the order of its first use, -1 for unused ones; and the number of line records."""
+    number = np.full(len(path_of), -1, np.int64)
+    columns = _kernel_lines(lines, path_of)
+    count = engine.breakpad.function_lines.number_files(functions, inlines, columns, *views(number))
+    return number, count
 
+
+def _kernel_lines(lines: LineRanges, path_of: NDArray[np.int64]) -> function_lines.Lines:
+    """The line records as kernels take them."""
+    columns = map(np.ascontiguousarray, (lines.address, lines.size, lines.line, lines.path, path_of))
+    return engine.breakpad.function_lines.Lines(*views(*columns))
+
+
+def _paths(
+    files: Sequence[bytes], number: NDArray[np.int64], maps: Sequence[PathMap]
+) -> tuple[NDArray[np.int64], list[bytes]]:
+    """The number of the path of each file that has a number, the last of which is the unknown file; and the distinct
+    paths. Raises BuildError if they are out of proportion to the input."""
+    used = np.flatnonzero(number[:-1] >= 0)
+    texts = files.select(used).whole(SOURCE) if isinstance(files, Paths) else [files[one] for one in used.tolist()]
     numbers: dict[bytes, int] = {}
-    path_of = [numbers.setdefault(path, len(numbers)) for path in [*map_paths(files, maps), UNKNOWN_FILE]]
-    return np.array(path_of, np.int64), list(numbers)
+    path_of = np.zeros(len(number), np.int64)
+    path_of[used] = [numbers.setdefault(path, len(numbers)) for path in map_paths(texts, maps)]
+    path_of[-1] = numbers.setdefault(UNKNOWN_FILE, len(numbers))
+    return path_of, list(numbers)
 
 
 def _kernel_records(
-    records: FunctionRecords, lines: LineRecords, path_of: NDArray[np.int64]
+    records: FunctionRecords, lines: LineRanges, unknown_file: int
 ) -> tuple[function_lines.Functions, function_lines.Inlines, NDArray[np.int64], NDArray[np.int64]]:
-    """The records as kernels take them; and the names that FUNC records, and those that INLINE records refer to."""
+    """FUNC and INLINE records as kernels take them; and the names of both, as indices in `records.names`."""
     functions, inlines, inline_ranges = records.functions, records.inlines, records.inline_ranges
     name, of_function = _by_first_use(functions.name, len(records.names))
     origin, of_inline = _by_first_use(inlines.name, len(records.names))
@@ -175,7 +204,7 @@ def _kernel_records(
     func = kernel.Functions(
         *views(functions.address, functions.size, functions.m, of_function + FIRST_NAME, first_inline, first_line)
     )
-    call_file = np.where(inlines.call_file < 0, len(path_of) - 1, inlines.call_file)
+    call_file = np.where(inlines.call_file < 0, unknown_file, inlines.call_file)
     first_range = np.searchsorted(inline_ranges.inline, np.arange(len(inlines) + 1))
     columns = (inlines.level, inlines.call_line, call_file, of_inline)
     inline = kernel.Inlines(*views(*columns, first_range, inline_ranges.start, inline_ranges.size))

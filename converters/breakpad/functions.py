@@ -16,10 +16,11 @@ from ...schemas.text_records import text_from
 from ..arrays import group_numbers, range_run_starts, ranges, run_ends, run_starts, values_at
 from ..columns import Columns, column_of, columns
 from ..debug_info.table import FunctionTable
+from ..line.ranges import LineRanges
 from ..table.lookup import range_owners
 from .demangle import MANGLED, demangle_names
 from .inlines import InlineRecordColumns, InlineRecordRanges, inline_records
-from .line_records import OMITTED, LineRecords
+from .line_records import OMITTED
 from .public import PublicSymbols, replace_unprintable
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class FunctionRecords:
 
 
 def function_records(
-    table: FunctionTable, lines: LineRecords | None = None, symbols: PublicSymbols | None = None
+    table: FunctionTable, lines: LineRanges | None = None, symbols: PublicSymbols | None = None
 ) -> FunctionRecords:
     """The FUNC and INLINE records of a table; with `lines` and `symbols` also a FUNC record for each symbol that covers
     line records where the table has no function (code of assemblers).
@@ -129,7 +130,7 @@ def _has_several(start: NDArray[np.uint64], name: NDArray[np.int64]) -> NDArray[
 
 
 def _with_symbols(
-    functions: FuncColumns, lines: LineRecords, symbols: PublicSymbols, names: dict[str, int]
+    functions: FuncColumns, lines: LineRanges, symbols: PublicSymbols, names: dict[str, int]
 ) -> tuple[FuncColumns, NDArray[np.int64]]:
     """The FUNC records and those of symbols with line records between them, ascending; and the new index of each of the
     former. Adds their names to `names`."""
@@ -165,7 +166,7 @@ def _between(
     return start[kept], (stop - start)[kept], symbol[kept]
 
 
-def _have_lines(start: NDArray[np.uint64], end: NDArray[np.uint64], lines: LineRecords) -> NDArray[np.bool_]:
+def _have_lines(start: NDArray[np.uint64], end: NDArray[np.uint64], lines: LineRanges) -> NDArray[np.bool_]:
     """Which of the ranges have a line record."""
     last = np.searchsorted(lines.address, end, side="left") - 1
     return np.asarray(values_at(lines.address + lines.size, last, 0) > start)

@@ -153,17 +153,26 @@ def from_line_records(
     Addresses in the text are relative to `load_address`. One unit of version 5 holds all files; each contiguous range
     is a sequence. Where records overlap, the one that starts first wins. Raises ParseError whose record names the line.
     """
-    records, _ = read_line_records(text, load_address, address_size)
-    end = records.address + records.size
-    columns = _rows(records.address, end, records.line, records.filenum)
-    return _one_unit(columns, list(records.files), byte_order, address_size)
+    found = read_line_records(text, load_address, address_size)
+    columns = _rows(found.address, found.address + found.size, found.line, found.file)
+    return _one_unit(columns, found.files, byte_order, address_size)
 
 
-def read_line_records(
-    text: bytes | str, load_address: int = 0, address_size: int = 8
-) -> tuple[LineRecords, NDArray[np.uint64]]:
-    """As `from_line_records`, as records, whose `files` are those of all FILE records; and the number of each file,
-    ascending."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadLines:
+    """The line records of a symbol file, ascending and disjoint, with absolute addresses: `file` is an index in
+    `files`, which are those of all FILE records, in the order of their `number`."""
+
+    address: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+    line: NDArray[np.uint32]
+    file: NDArray[np.int64]
+    files: list[bytes]
+    number: NDArray[np.uint64]
+
+
+def read_line_records(text: bytes | str, load_address: int = 0, address_size: int = 8) -> ReadLines:
+    """As `from_line_records`, as records."""
     data = text_argument(text)
     check_address(load_address, "load_address")
     if address_size not in (4, 8):
@@ -184,9 +193,9 @@ def read_line_records(
         raise ParseError(SOURCE, None, f"line {number[index]}: line", f"{int(values[index, 2])} does not fit 32 bits")
     owner, begin = range_owners(values[:, 0], values[:, 1])
     end = values[owner, 0] + values[owner, 1]
-    names = tuple(files[one] for one in numbers.tolist())
+    names = [files[one] for one in numbers.tolist()]
     line = values[owner, 2].astype(np.uint32)
-    return LineRecords(begin + np.uint64(load_address), end - begin, line, place[owner], names), numbers
+    return ReadLines(begin + np.uint64(load_address), end - begin, line, place[owner], names, numbers)
 
 
 def _read(data: bytes) -> tuple[NDArray[np.uint64], NDArray[np.int64], dict[int, bytes]]:

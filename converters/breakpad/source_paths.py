@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ...schemas.arguments import encoded_text
 from ...schemas.section import BuildError
-from ...schemas.text_records import bytes_from
 
 SOURCE = "source paths"
 SLASH = b"/"
@@ -30,7 +30,7 @@ def prefix_map(text: str) -> PathMap:
     old, equals, new = text.partition("=")
     if not (old and equals):
         raise BuildError(SOURCE, None, "prefix map", f"found {text!r}, expected OLD=NEW")
-    return PathMap(bytes_from(old), bytes_from(new))
+    return PathMap(encoded_text(old), encoded_text(new))
 
 
 def repository_map(system: Literal["git", "hg"], text: str) -> PathMap:
@@ -46,7 +46,9 @@ def repository_map(system: Literal["git", "hg"], text: str) -> PathMap:
     for name, part in (("repository", repository), ("revision", revision)):
         if ":" in part:
             raise BuildError(SOURCE, None, f"{system} map", f"the {name} {part!r} contains a colon")
-    return PathMap(bytes_from(folder.rstrip("/")) + SLASH, f"{system}:{repository}:".encode(), f":{revision}".encode())
+    return PathMap(
+        encoded_text(folder.rstrip("/")) + SLASH, encoded_text(f"{system}:{repository}:"), encoded_text(f":{revision}")
+    )
 
 
 def map_paths(paths: Iterable[bytes], maps: Sequence[PathMap]) -> list[bytes]:

@@ -1,28 +1,33 @@
-"""A whole Breakpad symbol file from a stripped ELF file: MODULE, INFO CODE_ID, PUBLIC, STACK CFI.
+"""A whole Breakpad symbol file from a linked ELF file: MODULE, INFO CODE_ID, functions and lines, PUBLIC, STACK CFI.
 
 Strategy: everything is read and decided first, so that malformed input is reported before the first byte is written.
-The STACK CFI records, which are large, are formatted in chunks while the file is written.
+The records of functions and STACK CFI, which are large, are formatted in chunks while the file is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.breakpad import Module
 from ...schemas.breakpad_files import build_record
+from ..breakpad.function_text import FunctionText, lay_out_functions
+from ..breakpad.functions import function_records
 from ..breakpad.module import module_of
 from ..breakpad.public import PublicSymbols, public_lines, public_symbols
+from ..breakpad.source_paths import PathMap
 from ..breakpad.stack_cfi.write import StackCfiText, lay_out_text
+from ..debug_info.table import InlineColumns, InlineRanges
 from ..elf.admission import refuse_relocatable
 from ..elf.image import ElfImage
 from ..elf.relocation import lay_out
 from ..refusals import Refusals
 from ..table.cut import trim
 from .code_frames import code_frames, expressed_ranges, ranges_of
+from .functions import source_map
 from .read_elf import DIALECTS
 
 if TYPE_CHECKING:
@@ -52,9 +57,24 @@ class Unwinding:
     written: Ranges = field(default_factory=_no_ranges)
 
 
+@dataclass(frozen=True, slots=True)
+class SymbolChoices:
+    """What a symbol file contains: with `cfi_only` only MODULE, INFO and STACK CFI; otherwise INLINE records if
+    `inlines`, and line records if `lines`. `path_maps` change the names of source files."""
+
+    cfi_only: bool = False
+    inlines: bool = True
+    lines: bool = True
+    path_maps: tuple[PathMap, ...] = ()
+
+
+WHOLE = SymbolChoices()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SymbolFile:
-    """The contents of a symbol file: `header`, the MODULE and INFO records; `publics`, the `public_count` PUBLIC
+    """The contents of a symbol file: `header`, the MODULE and INFO records; `functions`, from FILE to line records,
+    None if they are not wanted; `skipped_units` of `.debug_info` are malformed; `publics`, the `public_count` PUBLIC
     records; and what is known of `unwinding`.
 
     `outside` counts functions and symbols outside every PT_LOAD, which are omitted.
@@ -62,6 +82,8 @@ class SymbolFile:
 
     module: Module
     header: bytes
+    functions: FunctionText | None
+    skipped_units: int
     public_count: int
     publics: bytes
     unwinding: Unwinding
@@ -80,13 +102,15 @@ class SymbolFile:
     def chunks(self) -> Iterator[bytes | memoryview]:
         """The file's bytes; a chunk is valid until the next one is requested."""
         yield self.header
+        if self.functions is not None:
+            yield from self.functions.chunks()
         yield self.publics
         if self.lines is not None:
             yield from self.lines.chunks()
 
 
-def symbol_file(image: ElfImage, cfi_only: bool = False) -> SymbolFile:
-    """The symbol file of a linked ELF file; without PUBLIC records if `cfi_only`. Raises ParseError.
+def symbol_file(image: ElfImage, choices: SymbolChoices = WHOLE) -> SymbolFile:
+    """The symbol file of a linked ELF file. Raises ParseError.
 
     At a PC that both cover, `.eh_frame` wins over `.debug_frame`. Addresses are relative to the first PT_LOAD.
     """
@@ -95,12 +119,28 @@ def symbol_file(image: ElfImage, cfi_only: bool = False) -> SymbolFile:
     header = b"".join(build_record(record) for record in (module, code_id) if record is not None)
     # The table takes most memory: it is freed before the symbols are read.
     unwinding = _stack_cfi(image)
-    symbols = PublicSymbols.empty() if cfi_only else public_symbols(image)
+    if choices.cfi_only:
+        return SymbolFile(module, header, None, 0, 0, b"", unwinding, unwinding.outside)
+    symbols = public_symbols(image)
     is_loaded = _is_loaded(image, symbols.address)
+    functions, skipped_units, outside = _functions(image, choices, symbols.select(is_loaded))
+    outside += unwinding.outside + int((~is_loaded).sum())
+    is_loaded &= ~np.isin(symbols.address, functions.starts)
     publics = public_lines(symbols.select(is_loaded), image.load_address)
-    public_count = int(is_loaded.sum())
-    outside = unwinding.outside + len(is_loaded) - public_count
-    return SymbolFile(module, header, public_count, publics, unwinding, outside)
+    return SymbolFile(module, header, functions, skipped_units, int(is_loaded.sum()), publics, unwinding, outside)
+
+
+def _functions(image: ElfImage, choices: SymbolChoices, symbols: PublicSymbols) -> tuple[FunctionText, int, int]:
+    """The text from FILE to line records; the number of malformed units; and the number of ranges of functions outside
+    every PT_LOAD."""
+    found = source_map(image, choices.lines)
+    is_loaded = _is_loaded(image, found.functions.ranges.start)
+    table = replace(found.functions, ranges=found.functions.ranges.select(is_loaded))
+    if not choices.inlines:
+        table = replace(table, inlines=InlineColumns.defaults(0), inline_ranges=InlineRanges.defaults(0))
+    records = function_records(table, found.lines, symbols)
+    text = lay_out_functions(records, found.lines, table.files, image.load_address, choices.path_maps)
+    return text, len(table.skipped), int((~is_loaded).sum())
 
 
 def _stack_cfi(image: ElfImage) -> Unwinding:

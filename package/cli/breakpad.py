@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..schemas.section import BuildError
 from .common import (
     DIFFERENT,
     DONE,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     command = commands.add_parser(
         "breakpad",
-        help="write the Breakpad symbol file of an ELF file: MODULE, PUBLIC, STACK CFI",
+        help="write the Breakpad symbol file of an ELF file: functions, lines, PUBLIC, STACK CFI",
         description="Write the Breakpad symbol file of a linked ELF file, or add those of several to a symbol store.",
     )
     command.add_argument("files", metavar="FILE", nargs="+", help="an ELF file; with --store also folders")
@@ -45,10 +46,51 @@ def add(commands: Commands) -> None:
     )
     output.add_argument("--store", metavar="DIR", help="write it to DIR/NAME/ID/NAME.sym")
     add_debug_files(command)
-    command.add_argument("--cfi-only", action="store_true", help="no PUBLIC records")
+    _add_contents(command)
     command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="with --store: N files at once")
     add_gates(command)
     command.set_defaults(run=run, command=command)
+
+
+def _add_contents(command: argparse.ArgumentParser) -> None:
+    """The options of what the symbol file contains."""
+    command.add_argument("--cfi-only", action="store_true", help="no functions, lines and PUBLIC records")
+    command.add_argument("--no-inlines", action="store_true", help="no INLINE records")
+    command.add_argument("--no-lines", action="store_true", help="no line records")
+    command.add_argument(
+        "--prefix-map",
+        metavar="OLD=NEW",
+        action="append",
+        default=[],
+        help="replace OLD at the start of the names of source files with NEW (repeatable)",
+    )
+    for system, name in (("git", "Git"), ("hg", "Mercurial")):
+        command.add_argument(
+            f"--{system}",
+            metavar="DIR=REPOSITORY@REVISION",
+            action="append",
+            default=[],
+            help=f"name source files below DIR as files of a {name} repository (repeatable)",
+        )
+
+
+def _contents(options: argparse.Namespace) -> dict[str, Any]:
+    """What the symbol file contains, as arguments of `write_breakpad`."""
+    from ..converters.breakpad.source_paths import prefix_map, repository_map
+
+    try:
+        maps = [prefix_map(text) for text in options.prefix_map]
+        maps += [repository_map("git", text) for text in options.git]
+        maps += [repository_map("hg", text) for text in options.hg]
+    except BuildError as error:
+        options.command.error(f"{error.record}: {error.reason}")
+    return {
+        "cfi_only": options.cfi_only,
+        "inlines": not options.no_inlines,
+        "lines": not options.no_lines,
+        "path_maps": tuple(maps),
+        "debug": debug_files(options),
+    }
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
 
     with input_path(options.file) as path:
         out = sys.stdout.buffer if options.output == STREAM else options.output
-        report = replace(write_breakpad(path, out, options.cfi_only, debug_files(options)), file=options.file)
+        report = replace(write_breakpad(path, out, **_contents(options)), file=options.file)
     print(_text(report), file=sys.stderr)
     return DIFFERENT if _fails(options, report) else DONE
 
@@ -83,9 +125,7 @@ def _into_store(options: argparse.Namespace) -> int:
     paths = linked_files(options.files)
     failed, without, fails = 0, 0, False
     with worker_processes(options.jobs, len(paths)) as executor:
-        outcomes = write_breakpad_many(
-            paths, options.store, executor, cfi_only=options.cfi_only, debug=debug_files(options)
-        )
+        outcomes = write_breakpad_many(paths, options.store, executor, **_contents(options))
         for number, outcome in enumerate(outcomes, 1):
             clear_progress()
             if isinstance(outcome, Failure):
@@ -105,6 +145,11 @@ def _into_store(options: argparse.Namespace) -> int:
 def _text(report: BreakpadReport) -> str:
     name = report.output or report.name
     lines = [f"{name}: {report.id}: {count_text(report.publics, 'public symbol')}, {report.size:,} bytes"]
+    if report.funcs:
+        counts = (report.funcs, "function"), (report.inlines, "inlined call"), (report.lines, "line record")
+        lines.append(f"  {', '.join(count_text(count, what) for count, what in counts)}")
+    if report.skipped_units:
+        lines.append(f"  left out: {count_text(report.skipped_units, 'malformed unit')} of .debug_info")
     if report.functions:
         share = share_text(report.covered_bytes, report.code_bytes)
         about = f"{count_text(report.functions, 'function')} of {report.source}"

@@ -64,7 +64,7 @@ def test_a_file_is_read_into_the_columns_worked_out_by_hand() -> None:
     assert table.inline_ranges.start.tolist() == [0x11000, 0x11008, 0x11001, 0x1100E, 0x12000]
     assert table.inline_ranges.size.tolist() == [4, 4, 1, 1, 8]
     assert (lines.address.tolist(), lines.size.tolist()) == ([0x11000], [8])
-    assert (lines.line.tolist(), lines.filenum.tolist(), lines.files) == ([1], [1], table.files)
+    assert (lines.line.tolist(), lines.path.tolist()) == ([1], [1])
 
 
 FUNC = b"FUNC 1000 10 0 f\n"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from unwindkit import BuildError
 from unwindkit.converters.breakpad.function_text import to_function_records
 from unwindkit.converters.breakpad.functions import function_records
-from unwindkit.converters.breakpad.line_records import LineRecords
 from unwindkit.converters.breakpad.public import PublicSymbols
 from unwindkit.converters.debug_info.table import FunctionTable
+from unwindkit.converters.line.ranges import LineRanges
 from unwindkit.schemas.breakpad_files import parse_record
 from unwindkit.schemas.breakpad_rules import check_records
 
@@ -195,7 +195,7 @@ def test_the_last_byte_of_the_address_space_is_left_out() -> None:
 ONE_INLINE = Drawn(((0, ((0x1000, 8),)),), (DrawnInline(0, -1, 0, 1, 0, 1, frozenset({0x1001})),), {0x1001: (1, 0)})
 
 
-def changed(what: str) -> tuple[FunctionTable, LineRecords]:
+def changed(what: str) -> tuple[FunctionTable, LineRanges]:
     """The table and the lines of ONE_INLINE with an error."""
     table, lines = table_of(ONE_INLINE), line_records_of(ONE_INLINE)
     inlines = table.inlines
@@ -207,8 +207,8 @@ def changed(what: str) -> tuple[FunctionTable, LineRecords]:
             return replace(table, ranges=replace(table.ranges, function=five.astype(np.uint32))), lines
         case "inline_ranges":
             return replace(table, inline_ranges=replace(table.inline_ranges, inline=five.astype(np.uint32))), lines
-        case "filenum":
-            return table, replace(lines, filenum=five)
+        case "path":
+            return table, replace(lines, path=five.astype(np.uint32))
         case "call_file":
             return replace(table, inlines=replace(inlines, call_file=five)), lines
         case "parent":
@@ -219,7 +219,7 @@ def changed(what: str) -> tuple[FunctionTable, LineRecords]:
 
 
 @pytest.mark.parametrize(
-    "what", ["name", "ranges", "inline_ranges", "filenum", "call_file", "parent", "depth", "function"]
+    "what", ["name", "ranges", "inline_ranges", "path", "call_file", "parent", "depth", "function"]
 )
 def test_indices_outside_the_table_are_refused(what: str) -> None:
     with pytest.raises(BuildError):

@@ -12,14 +12,15 @@ from itertools import groupby
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
-from unwindkit.converters.breakpad.line_records import LineRecords
 from unwindkit.converters.debug_info.table import (
     FunctionColumns,
     FunctionRanges,
     FunctionTable,
     InlineColumns,
     InlineRanges,
+    SkippedUnits,
 )
+from unwindkit.converters.line.ranges import LineRanges
 
 BASE, LENGTH = 0x1000, 48
 NAMES = (b"f", b"g", b"h i", b"_ZN1A1fEv")
@@ -113,10 +114,11 @@ def table_of(drawn: Drawn) -> FunctionTable:
         InlineRanges(inline_start.copy(), inline_size.copy(), inline.astype(np.uint32)),
         NAMES,
         FILES,
+        SkippedUnits.defaults(0),
     )
 
 
-def line_records_of(drawn: Drawn, is_whole: bool = True) -> LineRecords:
+def line_records_of(drawn: Drawn, is_whole: bool = True) -> LineRanges:
     """Line records: one per address, or one per run of consecutive addresses with equal lines."""
     records = [(address, 1, *drawn.lines[address]) for address in sorted(drawn.lines)]
     joined: list[tuple[int, int, int, int]] = []
@@ -126,8 +128,8 @@ def line_records_of(drawn: Drawn, is_whole: bool = True) -> LineRecords:
             joined[-1] = (before[0], before[1] + size, line, file)
         else:
             joined.append((address, size, line, file))
-    address, size, line, file = np.array(joined, np.uint64).reshape(-1, 4).T
-    return LineRecords(address.copy(), size.copy(), line.astype(np.uint32), file.astype(np.int64), FILES)
+    address, *others = np.array(joined, np.uint64).reshape(-1, 4).T
+    return LineRanges(address.copy(), *(one.astype(np.uint32) for one in others))
 
 
 def owner_at(drawn: Drawn, pc: int) -> int:

@@ -28,9 +28,9 @@ cdef class Inlines:
 @cython.final
 cdef class Lines:
     cdef ConstU64 address
-    cdef ConstU64 size
+    cdef ConstU32 size
     cdef ConstU32 number
-    cdef ConstI64 file
+    cdef ConstU32 file
     cdef ConstI64 path_of
     cdef long long index
     cdef unsigned long long low

@@ -79,7 +79,7 @@ class Lines:
     """Line records, ascending and disjoint, and the number of the path of each file. `next` finds those of a function:
     `start`, `end`, `line`, `path`."""
 
-    def __init__(self, address: ConstU64, size: ConstU64, number: ConstU32, file: ConstI64, path_of: ConstI64) -> None:
+    def __init__(self, address: ConstU64, size: ConstU32, number: ConstU32, file: ConstU32, path_of: ConstI64) -> None:
         self.address = address
         self.size = size
         self.number = number
