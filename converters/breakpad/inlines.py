@@ -119,23 +119,30 @@ def _cut_to_functions(
 ) -> _Parts:
     """The parts of inlined functions' ranges that are in FUNC records of their functions."""
     found = table.inline_ranges
-    inline = found.inline.astype(np.int64)
     order = np.lexsort((address, function))
     begin, end = address[order], (address + size)[order]
     first_of = np.searchsorted(function[order], np.arange(len(table) + 1))
-    owner = table.inlines.function[inline]
-    low, high = first_of[owner], first_of[owner + 1]
-    start = found.start
-    stop = start + np.minimum(found.size, TOP - start)
-    first = last_at_or_before(end, low, high, start) + 1
-    count = last_at_or_before(begin, low, high, stop - (stop > start)) + 1 - first
-    count = np.where(stop > start, np.maximum(count, 0), 0)
+    # As yet `function` is that of the table.
+    parts = _Parts(
+        table.inlines.function[found.inline].astype(np.int64),
+        found.inline.astype(np.int64),
+        found.start,
+        found.start + np.minimum(found.size, TOP - found.start),
+    )
+    parts = parts.select((parts.end > parts.start) & (np.diff(first_of) > 0)[parts.function])
+    # Nearly all are whole, in the first FUNC record of their function.
+    place = first_of[parts.function]
+    is_whole = (begin[place] <= parts.start) & (parts.end <= end[place])
+    whole, others = parts.select(is_whole), parts.select(~is_whole)
+    low, high = first_of[others.function], first_of[others.function + 1]
+    first = last_at_or_before(end, low, high, others.start) + 1
+    count = np.maximum(last_at_or_before(begin, low, high, others.end - np.uint64(1)) + 1 - first, 0)
     if int(count.sum()) > MAX_PARTS * (len(found) + len(function)):
         raise BuildError(SOURCE, None, "inline_ranges", "they reach past the ranges of their functions")
-    place, piece = ranges(first, count), group_numbers(count)
-    return _Parts(
-        order[place], inline[piece], np.maximum(start[piece], begin[place]), np.minimum(stop[piece], end[place])
-    )
+    at, piece = ranges(first, count), group_numbers(count)
+    start, stop = np.maximum(others.start[piece], begin[at]), np.minimum(others.end[piece], end[at])
+    cut = _Parts(order[at], others.inline[piece], start, stop)
+    return _concatenated([replace(whole, function=order[place[is_whole]]), cut])
 
 
 def _sorted(parts: _Parts, rank: NDArray[np.int64]) -> _Parts:
