@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -32,66 +33,73 @@ from ..support.function_tables import (
     table_of,
     text_of_name,
 )
-from ..support.symbol_readers import Call, ReadFunction, read_functions
+from ..support.symbol_files.lint import lint
+from ..support.symbol_files.records import Frame, Lookup, parse_symbol_file
 
 ALL = range(BASE - 3, BASE + 2 * LENGTH)
 pytestmark = pytest.mark.usefixtures("kernels")
 
 
-def text_of(drawn: Drawn, is_whole: bool = True) -> str:
-    return to_function_records(table_of(drawn), line_records_of(drawn, is_whole)).decode()
+def text_of(drawn: Drawn, is_whole: bool = True) -> bytes:
+    return to_function_records(table_of(drawn), line_records_of(drawn, is_whole))
 
 
-def function_at(functions: list[ReadFunction], pc: int) -> ReadFunction | None:
-    found = [one for one in functions if one.start <= pc < one.start + one.size]
-    assert len(found) < 2
-    return found[0] if found else None
+def frames_at(drawn: Drawn, pc: int) -> tuple[Frame, ...]:
+    """The function and what is inlined at an address, innermost first, each with its line or that of the call in it."""
+    name = name_at(drawn, pc)
+    if name is None:
+        return ()
+    chain = chain_at(drawn, pc)
+    names = [name, *(text_of_name(one.name) for one in chain)]
+    line, file = drawn.lines.get(pc, (0, -1))
+    places = [call_of(one) for one in chain] + [(FILES[file].decode() if line else "", line)]
+    return tuple(Frame(one, *place) for one, place in zip(names, places, strict=True))[::-1]
 
 
-def call_of(one: DrawnInline) -> Call:
-    return text_of_name(one.name), one.call_line, UNKNOWN if one.call_file < 0 else FILES[one.call_file].decode()
+def call_of(one: DrawnInline) -> tuple[str, int]:
+    return UNKNOWN if one.call_file < 0 else FILES[one.call_file].decode(), one.call_line
 
 
 @given(drawn_functions(), st.booleans())
 def test_readers_find_the_function_the_chain_and_the_line_at_every_address(drawn: Drawn, is_whole: bool) -> None:
-    functions = read_functions(text_of(drawn, is_whole))
+    symbols = parse_symbol_file(text_of(drawn, is_whole))
+    lookup = Lookup(symbols)
     for pc in ALL:
-        found = function_at(functions, pc)
-        assert (found.name if found else None) == name_at(drawn, pc)
-        if found is None:
-            continue
-        chain = [call_of(one) for one in chain_at(drawn, pc)]
-        assert found.by_order(pc) == found.by_level(pc) == chain
-        lines = [(line, file) for start, size, line, file in found.lines if start <= pc < start + size]
-        expected = drawn.lines.get(pc)
-        assert lines == ([] if expected is None else [(expected[0], FILES[expected[1]].decode())])
+        assert lookup.frames(pc) == lookup.frames(pc, by_order=True) == frames_at(drawn, pc)
+    assert list(lint(symbols)) == []
 
 
 @given(drawn_functions(siblings_overlap=True))
 def test_both_readers_agree_where_inlined_functions_of_one_level_overlap(drawn: Drawn) -> None:
-    functions = read_functions(text_of(drawn))
+    symbols = parse_symbol_file(text_of(drawn))
+    assert list(lint(symbols)) == []
+    lookup = Lookup(symbols)
     for pc in ALL:
-        found = function_at(functions, pc)
-        if found is None:
-            continue
-        chain = found.by_order(pc)
-        assert chain == found.by_level(pc)
-        # Each is one that the table has at this address, one level below; the chain ends where no other is inside.
-        holding = [(index, one) for index, one in enumerate(drawn.inlines) if pc in one.addresses]
-        open_ends = {-1}
-        for call in chain:
-            open_ends = {
-                index for index, one in holding
-                if one.parent in open_ends and call_of(one) == call and one.function == owner_at(drawn, pc)
-            }  # fmt: skip
-            assert open_ends
-        if not chain:
-            assert not [one for _, one in holding if one.function == owner_at(drawn, pc) and one.parent < 0]
+        frames = lookup.frames(pc)
+        assert frames == lookup.frames(pc, by_order=True)
+        assert (frames[-1].function if frames else None) == name_at(drawn, pc)
+        # Each is one that the table has at this address, one level below; the chain ends where none is inside.
+        holding = [
+            (index, one)
+            for index, one in enumerate(drawn.inlines)
+            if pc in one.addresses and one.function == owner_at(drawn, pc)
+        ]
+        around = {-1}
+        for outer, inner in pairwise(frames[::-1]):
+            found = {
+                index
+                for index, one in holding
+                if one.parent in around and text_of_name(one.name) == inner.function
+                if call_of(one) == (outer.file, outer.line)
+            }
+            assert found
+            around = found
+        assert len(frames) > 1 or not [one for _, one in holding if one.parent < 0]
 
 
 @given(drawn_functions(siblings_overlap=True))
 def test_the_records_follow_the_rules_of_the_document(drawn: Drawn) -> None:
-    lines = enumerate(text_of(drawn).encode().splitlines(keepends=True), 2)
+    lines = enumerate(text_of(drawn).splitlines(keepends=True), 2)
     module = (1, parse_record(b"MODULE Linux x86_64 000000000000000000000000000000000 a\n"))
     assert list(check_records([module, *((number, parse_record(line, number)) for number, line in lines)])) == []
 
@@ -102,9 +110,9 @@ def test_a_function_has_m_where_one_with_another_name_starts(drawn: Drawn) -> No
     for name, spans in drawn.functions:
         for start, _ in spans:
             names.setdefault(start, set()).add(text_of_name(name))
-    for one in read_functions(text_of(drawn)):
-        starts = any(start == one.start for start, _ in drawn.functions[owner_at(drawn, one.start)][1])
-        assert one.m == (starts and len(names[one.start]) > 1)
+    for one in parse_symbol_file(text_of(drawn)).functions:
+        starts = any(start == one.address for start, _ in drawn.functions[owner_at(drawn, one.address)][1])
+        assert one.is_multiple == (starts and len(names[one.address]) > 1)
 
 
 def test_the_text_of_two_functions_is_the_one_worked_out_by_hand() -> None:
@@ -116,7 +124,7 @@ def test_the_text_of_two_functions_is_the_one_worked_out_by_hand() -> None:
         (g, f),
         dict.fromkeys(range(0x1002, 0x1012), (3, 0)) | {0x1013: (3, 2), 0x1021: (4, 3), 0x1030: (9, 1)},
     )
-    assert text_of(drawn).splitlines() == [
+    assert text_of(drawn).decode().splitlines() == [
         "FILE 0 /b b.c",  # of the first call
         "FILE 1 <unknown>",
         "FILE 2 /a.c",
@@ -140,7 +148,7 @@ def test_an_inlined_function_is_repeated_in_each_part_of_its_function() -> None:
     g = DrawnInline(0, -1, 0, 1, 0, 1, frozenset({0x1001, 0x1002, 0x1011, 0x1012}))
     h = DrawnInline(0, 0, 1, 2, 0, 2, frozenset({0x1002, 0x1012}))
     drawn = Drawn(((0, ((0x1000, 4), (0x1010, 4))),), (g, h), {})
-    assert text_of(drawn).splitlines()[3:] == [
+    assert text_of(drawn).decode().splitlines()[3:] == [
         "FUNC 1000 4 0 f",
         "INLINE 0 1 0 0 1001 2",
         "INLINE 1 2 0 1 1002 1",
@@ -156,7 +164,7 @@ def test_inlined_functions_need_not_be_in_preorder() -> None:
     h = DrawnInline(0, -1, 0, 2, 0, 2, frozenset({0x1002}))
     f = DrawnInline(0, 0, 1, 0, 0, 3, frozenset({0x1001}))
     drawn = Drawn(((3, ((0x1000, 4),)),), (g, h, f), {})
-    assert [line for line in text_of(drawn).splitlines() if line.startswith("INLINE ")] == [
+    assert [line for line in text_of(drawn).decode().splitlines() if line.startswith("INLINE ")] == [
         "INLINE 0 1 0 0 1000 2",
         "INLINE 1 3 0 1 1001 1",
         "INLINE 0 2 0 2 1002 1",
