@@ -107,19 +107,17 @@ def wanted(*attributes: Attribute) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedUnits:
-    """The units of a section, as kernels read their entries."""
+    """The units of a section, as kernels read their entries; by unit the number of its `table` of abbreviations."""
 
     section: Section
     units: DebugUnits
     kernel_units: Units
     attributes: Attributes
+    table: NDArray[np.int64]
 
 
-def decode_units(
-    section: Section, debug_abbrev: Section | None, units: DebugUnits, is_left_out: NDArray[np.bool_] | None = None
-) -> DecodedUnits:
-    """Decode the tables of abbreviations of all units whose headers are known; a walk leaves out the units of
-    `is_left_out`. Raises ParseError."""
+def decode_units(section: Section, debug_abbrev: Section | None, units: DebugUnits) -> DecodedUnits:
+    """Decode the tables of abbreviations of all units whose headers are known. Raises ParseError."""
     headers = units.columns
     is_read = headers.root >= 0
     if debug_abbrev is None and is_read.any():
@@ -134,13 +132,23 @@ def decode_units(
     number[is_read] = table.reshape(-1)
     sizes = (np.ascontiguousarray(distinct[:, column]).astype(np.uint8) for column in (1, 2, 3))
     tables = _TableColumns(np.ascontiguousarray(distinct[:, 0]), *sizes)
-    is_walked = is_read if is_left_out is None else is_read & ~is_left_out
-    place = np.where(is_walked, headers.root, headers.offset + headers.size)
     decoded, tags = _decode(debug_abbrev or replace(section, data=memoryview(b"")), tables)
     kernel = engine.dwarf.entries
-    kernel_units = kernel.Units(*views(place, headers.offset + headers.size, number, offset_size))
     attributes = kernel.Attributes(decoded, *views(_roles()[tags], form_storages_of_units()))
-    return DecodedUnits(section, units, kernel_units, attributes)
+    return DecodedUnits(section, units, _kernel_units(units, number, is_read), attributes, number)
+
+
+def walk_only(decoded: DecodedUnits, is_walked: NDArray[np.bool_]) -> DecodedUnits:
+    """The same units; a walk leaves out the others."""
+    is_walked = is_walked & (decoded.units.columns.root >= 0)
+    return replace(decoded, kernel_units=_kernel_units(decoded.units, decoded.table, is_walked))
+
+
+def _kernel_units(units: DebugUnits, table: NDArray[np.int64], is_walked: NDArray[np.bool_]) -> Units:
+    """Units as kernels take them."""
+    headers = units.columns
+    end, offset_size = headers.offset + headers.size, np.where(headers.is_64, 8, 4).astype(np.uint8)
+    return engine.dwarf.entries.Units(*views(np.where(is_walked, headers.root, end), end, table, offset_size))
 
 
 @columns

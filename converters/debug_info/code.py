@@ -67,14 +67,17 @@ class Skeletons(Columns):
     range_lists: NDArray[np.int64] = column_of("section offset", "of the contribution to .debug_rnglists.dwo")
 
 
-UNIT_ATTRIBUTES = (Attribute.LOW_PC, Attribute.ADDR_BASE, Attribute.RNGLISTS_BASE, Attribute.LANGUAGE)
+UNIT_ATTRIBUTES = (
+    *(Attribute.LOW_PC, Attribute.ADDR_BASE, Attribute.RNGLISTS_BASE, Attribute.LANGUAGE),
+    Attribute.DWO_ID,
+)
 
 
 class UnitCode:
     """Addresses and ranges as the entries of each unit give them: relative to the unit's `base` address, and to its
     contributions to `.debug_addr` and `.debug_rnglists`."""
 
-    def __init__(self, decoded: DecodedUnits, sections: CodeSections, skeletons: Skeletons | None = None) -> None:
+    def __init__(self, decoded: DecodedUnits, sections: CodeSections) -> None:
         headers = decoded.units.columns
         self.decoded = decoded
         self.sections = sections
@@ -87,19 +90,20 @@ class UnitCode:
         self.language = np.where(roots.form_of(Attribute.LANGUAGE) > 0, roots.number_of(Attribute.LANGUAGE), 0)
         every = np.arange(len(headers), dtype=np.uint32)
         self.ranges_base = np.zeros(len(headers), np.int64)
-        if skeletons is not None:
-            self._inherit(skeletons)
-        self.base, has_base = self.addresses(roots.form_of(Attribute.LOW_PC), roots.number_of(Attribute.LOW_PC), every)
-        if skeletons is not None:
-            self.base = np.where(has_base, self.base, skeletons.base)
+        self.dwo_id = np.where(roots.form_of(Attribute.DWO_ID) > 0, roots.number_of(Attribute.DWO_ID), np.uint64(0))
+        self.has_dwo_id = roots.form_of(Attribute.DWO_ID) > 0
+        self._low_pc = roots.form_of(Attribute.LOW_PC), roots.number_of(Attribute.LOW_PC), every
+        self.base, _ = self.addresses(*self._low_pc)
 
-    def _inherit(self, skeletons: Skeletons) -> None:
-        """Take bases from skeleton units."""
+    def inherit(self, skeletons: Skeletons) -> None:
+        """Take from skeleton units what these split units do not have themselves."""
         section, is_new = self.sections.range_lists, np.isin(self.version, NEW_VERSIONS)
         self.address_base = skeletons.addresses
         self.ranges_base = np.where(is_new, skeletons.range_lists, skeletons.ranges)
         if section is not None:
             self.lists_base = _after_headers(section, skeletons.range_lists)
+        own, has_base = self.addresses(*self._low_pc)
+        self.base = np.where(has_base, own, skeletons.base)
 
     def _roots(self) -> Rows:
         """The root entries, by unit; one without attributes for a unit that is not read."""

@@ -19,8 +19,8 @@ from ..dwarf.unit_strings import StringSections
 from ..dwarf.units import DebugUnits, units_of_sections
 from ..line.ranges import SourceFiles
 from ..strings import Numbered, Strings
-from .attributes import Attribute, decode_units
-from .code import CodeSections, Ranges, Skeletons, UnitCode, inside
+from .attributes import Attribute, decode_units, walk_only
+from .code import CodeSections, Ranges, UnitCode, inside
 from .entries import NOTHING, EntryWalk, Rows
 from .names import NameReader
 from .places import EntryPlaces, EntrySection
@@ -61,11 +61,8 @@ class Code:
 class DebugSections:
     """The sections that entries and what they refer to are in; None for one that the file does not have."""
 
-    debug_info: Section | None
     debug_abbrev: Section | None
-    ranges: Section | None
-    range_lists: Section | None
-    addresses: Section | None
+    code: CodeSections
     strings: StringSections
     types: Section | None = None
     supplementary: SupplementarySections | None = None
@@ -81,39 +78,49 @@ class SupplementarySections:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """What entries are read from: `units`, those that a walk leaves out, and of split ones what their skeleton units
-    have."""
+class UnitSource:
+    """Units whose functions are read, and the sections that they refer to: those of `unit_code`, of which a walk passes
+    the ones in `is_walked`. `types` are the units of `sections.types`. Of split units `skeleton` is the index of their
+    skeleton unit in `.debug_info`, i64."""
 
-    units: DebugUnits
-    is_left_out: NDArray[np.bool_] | None = None
+    sections: DebugSections
+    unit_code: UnitCode
+    is_walked: NDArray[np.bool_]
     types: DebugUnits | None = None
-    skeletons: Skeletons | None = None
+    skeleton: I64 | None = None
 
 
-def functions_of_sections(
-    sections: DebugSections, found: Found, files: SourceFiles, start: NDArray[np.uint64], end: NDArray[np.uint64]
+def unit_source(sections: DebugSections, debug_info: Section, units: DebugUnits) -> UnitSource:
+    """The units of a file without split ones. Raises ParseError."""
+    types = None
+    if sections.types is not None:
+        types = units_of_sections(sections.types, sections.debug_abbrev)
+    decoded = decode_units(debug_info, sections.debug_abbrev, units)
+    return UnitSource(sections, UnitCode(decoded, sections.code), units.columns.root >= 0, types)
+
+
+def functions_of_units(
+    source: UnitSource, files: SourceFiles, start: NDArray[np.uint64], end: NDArray[np.uint64]
 ) -> FunctionTable:
     """The functions that have code in the sections from `start` up to `end`. Raises ParseError."""
-    if sections.debug_info is None:
-        return table_of_nothing(files)
-    decoded = decode_units(sections.debug_info, sections.debug_abbrev, found.units, found.is_left_out)
+    decoded = walk_only(source.unit_code.decoded, source.is_walked)
     walk = EntryWalk(decoded)
-    places = _places(sections, found, EntrySection(decoded, sections.strings, walk))
-    of_code = CodeSections(sections.ranges, sections.range_lists, sections.addresses)
-    code = read_code(walk, places, UnitCode(decoded, of_code, found.skeletons), start, end)
+    places = _places(source, EntrySection(decoded, source.sections.strings, walk))
+    code = read_code(walk, places, source.unit_code, start, end)
     names = NameReader(places).names_of(code.entries.origin)
-    program = files.programs_at(found.units.columns.line_offset)[code.entries.unit]
+    program = files.programs_at(decoded.units.columns.line_offset)[code.entries.unit]
+    if source.skeleton is not None:
+        code.entries.unit[:] = source.skeleton[code.entries.unit]
     return table_of_code(code, names, files.numbers_of(program, code.entries.call_file), files.paths)
 
 
-def _places(sections: DebugSections, found: Found, first: EntrySection) -> EntryPlaces:
+def _places(source: UnitSource, first: EntrySection) -> EntryPlaces:
     """The sections that entries of the first one lead to. Raises ParseError."""
-    parts, other, number = [first], sections.supplementary, NOTHING
-    if sections.types is not None:
-        types = found.types or units_of_sections(sections.types, sections.debug_abbrev)
-        parts.append(EntrySection(decode_units(sections.types, sections.debug_abbrev, types), sections.strings))
-    if other is not None:
+    sections, parts, number = source.sections, [first], NOTHING
+    if sections.types is not None and source.types is not None:
+        types = decode_units(sections.types, sections.debug_abbrev, source.types)
+        parts.append(EntrySection(types, sections.strings))
+    if (other := sections.supplementary) is not None:
         number = len(parts)
         units = units_of_sections(other.debug_info, other.debug_abbrev)
         parts.append(EntrySection(decode_units(other.debug_info, other.debug_abbrev, units), other.strings))

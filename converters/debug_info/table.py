@@ -7,16 +7,20 @@ several; names and paths are by reference. What linkers discarded is left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arrays import starts_of
 from ..columns import Columns, column_of, columns
 from ..kernels.protocol import Fault
+from ..strings import Numbered, Strings, number_together
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+NOTHING = -1
 
 
 @columns
@@ -87,3 +91,37 @@ class FunctionTable:
     def __len__(self) -> int:
         """The number of functions."""
         return len(self.functions)
+
+
+def concatenate(tables: Sequence[FunctionTable]) -> FunctionTable:
+    """The functions of several tables with the same `files`, in order."""
+    if len(tables) == 1:
+        return tables[0]
+    named = [Numbered(one.functions.name, Strings.of(one.names)) for one in tables]
+    inlined = [Numbered(one.inlines.name, Strings.of(one.names)) for one in tables]
+    names, numbers = number_together(*named, *inlined)
+    first = starts_of(np.array([len(one.functions) for one in tables])).tolist()
+    first_inline = starts_of(np.array([len(one.inlines) for one in tables])).tolist()
+    functions = FunctionColumns.concatenate([one.functions for one in tables])
+    inlines = InlineColumns.concatenate([one.inlines for one in tables])
+    ranges = FunctionRanges.concatenate([one.ranges for one in tables])
+    inline_ranges = InlineRanges.concatenate([one.inline_ranges for one in tables])
+    of_function = np.repeat(first[:-1], [len(one.ranges) for one in tables])
+    of_inline = np.repeat(first_inline[:-1], [len(one.inlines) for one in tables])
+    ranges.function[:] += of_function.astype(np.uint32)
+    inline_ranges.inline[:] += np.repeat(first_inline[:-1], [len(one.inline_ranges) for one in tables]).astype(
+        np.uint32
+    )
+    inlines.function[:] += np.repeat(first[:-1], [len(one.inlines) for one in tables]).astype(np.uint32)
+    inlines.parent[:] = np.where(inlines.parent >= 0, inlines.parent + of_inline, NOTHING)
+    functions.name[:] = np.concatenate(numbers[: len(tables)])
+    inlines.name[:] = np.concatenate(numbers[len(tables) :])
+    return replace(
+        tables[0],
+        functions=functions,
+        ranges=ranges.select(np.argsort(ranges.start, kind="stable")),
+        inlines=inlines,
+        inline_ranges=inline_ranges,
+        names=names,
+        skipped=SkippedUnits.concatenate([one.skipped for one in tables]),
+    )

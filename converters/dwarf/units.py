@@ -33,15 +33,15 @@ from ...schemas.debug_info_roots import (
 )
 from ...schemas.forms import DW_FORM
 from ...schemas.section import ParseError, Section
-from ...schemas.wire import Variable
-from ..arrays import integers_at, run_starts
+from ...schemas.wire import INITIAL_LENGTH_SIZES, DwarfFormat, Variable
+from ..arrays import integers_at, run_starts, values_at
 from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse, storage_of
 from ..kernels.shared.protocol import Storage
 from ..strings import NO_STRINGS, Strings, number_together
 from .contributions import Sets, by_format, row_dtype, rows_at, scan_sets
-from .unit_strings import StringSections, UnitStrings
+from .unit_strings import STRING_OFFSETS_HEADER, StringSections, UnitStrings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,6 +81,24 @@ class UnitColumns(Columns):
     )
     entries_base: NDArray[np.int64] = column_of("section offset", "that DW_FORM_ref_addr is relative to")
     strings_base: NDArray[np.int64] = column_of("section offset", "of its strings, in .debug_str")
+
+
+@columns
+class Contributions(Columns):
+    """What each .dwo file has in the sections of split units: in a package, or as if it were in one. Ascending."""
+
+    start: NDArray[np.int64] = column_of("section offset", "of its units")
+    end: NDArray[np.int64] = column_of("section offset", "of the end of its units (exclusive)")
+    abbreviations: NDArray[np.int64] = column_of("section offset", "in .debug_abbrev.dwo")
+    string_offsets: NDArray[np.int64] = column_of("section offset", "in .debug_str_offsets.dwo")
+    strings: NDArray[np.int64] = column_of("section offset", "in .debug_str.dwo; 0 in a package")
+    range_lists: NDArray[np.int64] = column_of("section offset", "in .debug_rnglists.dwo")
+    file: NDArray[np.int64] = column_of("index", "of the .dwo file; 0 in a package")
+
+    def at(self, units: UnitColumns) -> I64:
+        """The index of the contribution that each unit is in; -1 for none."""
+        index = np.searchsorted(self.start, units.offset, side="right") - 1
+        return np.where(units.offset + units.size <= values_at(self.end, index, 0), index, NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +215,13 @@ class _Values:
 
 
 def units_of_sections(
-    debug_info: Section, debug_abbrev: Section | None, strings: StringSections | None = None
+    debug_info: Section,
+    debug_abbrev: Section | None,
+    strings: StringSections | None = None,
+    contributions: Contributions | None = None,
 ) -> DebugUnits:
     """The units of a `.debug_info`; `strings` are the sections that it refers to, without which strings are not read.
+    Split units are in `contributions`; those that are in none are not read.
 
     The root entries of units of unknown version or type are not read. Raises ParseError."""
     sets = scan_sets(debug_info, "unit")
@@ -207,6 +229,8 @@ def units_of_sections(
         len(sets), offset=sets.offset, size=sets.end - sets.offset, is_64=sets.dwarf_format == 8
     )
     _read_headers(debug_info, sets, found)
+    if contributions is not None:
+        _place_in_contributions(found, contributions)
     values = _read_roots(debug_info, debug_abbrev, sets, found)
     for name, attribute in (
         ("line_offset", _Attribute.LINE),
@@ -216,6 +240,8 @@ def units_of_sections(
     ):
         getattr(found, name)[:] = _offsets(values, attribute)
     found.line_place[:], found.line_size[:] = _places_of_lines(values, sets)
+    if contributions is not None:
+        _find_string_offsets(found, contributions)
     if strings is None:
         return DebugUnits(found, NO_STRINGS)
     resolved = UnitStrings(debug_info, strings, found.is_64, found.string_offsets_base)
@@ -228,6 +254,22 @@ def units_of_sections(
     for name, number in zip(attributes, numbers, strict=True):
         getattr(found, name)[:] = number
     return DebugUnits(found, distinct)
+
+
+def _place_in_contributions(found: UnitColumns, contributions: Contributions) -> None:
+    """Make offsets that are relative to a contribution those of sections."""
+    at = contributions.at(found)
+    found.root[at < 0] = NOTHING
+    found.abbreviations[:] += values_at(contributions.abbreviations, at, 0).astype(np.uint64)
+    found.entries_base[:] = values_at(contributions.start, at, 0)
+    found.strings_base[:] = values_at(contributions.strings, at, 0)
+
+
+def _find_string_offsets(found: UnitColumns, contributions: Contributions) -> None:
+    """Fill in where the string offsets of split units begin: after a header in DWARF 5."""
+    header = np.where(found.is_64, *(INITIAL_LENGTH_SIZES[one] for one in (DwarfFormat.DWARF64, DwarfFormat.DWARF32)))
+    size = np.where(np.isin(found.version, NEW_VERSIONS), header + STRING_OFFSETS_HEADER, 0)
+    found.string_offsets_base[:] = values_at(contributions.string_offsets, contributions.at(found), 0) + size
 
 
 def ids_of_units(section: Section, units: UnitColumns) -> tuple[I64, U64]:

@@ -127,7 +127,7 @@ def _candidates(image: ElfImage, debug: DebugFiles, notes: list[str]) -> Iterato
     if len(identifier) > 1:
         for folder in debug.folders:
             path = by_build_id(folder, identifier)
-            if _is_file(path):
+            if is_file(path):
                 yield path, None
     if link is None or not image.path:
         return
@@ -138,11 +138,11 @@ def _candidates(image: ElfImage, debug: DebugFiles, notes: list[str]) -> Iterato
     places += [Path(f"{os.fspath(one)}{own.parent}") for one in debug.folders]
     for place in places:
         path = place / name
-        if _is_file(path) and os.path.realpath(path) != str(own):
+        if is_file(path) and os.path.realpath(path) != str(own):
             yield path, crc
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
     """Whether it is a regular file that can be looked at: a name in a link may be anything."""
     try:
         return path.is_file()
@@ -260,7 +260,7 @@ def _supplementary_files(name: str, identifier: bytes, beside: str, debug: Debug
         *(Path(folder, DWZ, rest) for folder in debug.folders if dwz),
         *(by_build_id(folder, identifier) for folder in debug.folders if len(identifier) > 1),
     ):
-        if _is_file(path):
+        if is_file(path):
             yield path
 
 

@@ -12,8 +12,15 @@ import numpy as np
 
 from ...schemas.debug_info.range_lists import ADDRESSES, RANGE_LISTS, RANGES
 from ...schemas.debug_info_roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES
-from ..debug_info.functions import DebugSections, Found, SupplementarySections, functions_of_sections
-from ..debug_info.table import FunctionTable
+from ..debug_info.code import CodeSections
+from ..debug_info.functions import (
+    DebugSections,
+    SupplementarySections,
+    functions_of_units,
+    table_of_nothing,
+    unit_source,
+)
+from ..debug_info.table import FunctionTable, concatenate
 from ..dwarf.unit_strings import StringSections
 from ..dwarf.units import NO_UNITS, units_of_sections
 from ..elf.admission import refuse_relocatable
@@ -31,6 +38,7 @@ from ..elf.inputs import Input
 from ..elf.relocation import LaidOut
 from ..line.ranges import NO_FILES, LineRanges, line_programs, line_ranges
 from ..line.read import LINE, string_sections
+from .split_units import with_split_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,49 +46,57 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceMap:
-    """Where the code of a file is from: its `functions`, and its `lines`, whose paths are `functions.files`."""
+    """Where the code of a file is from: its `functions`, and its `lines`, whose paths are `functions.files`.
+    `notes` are sentences about units that are missing."""
 
     functions: FunctionTable
     lines: LineRanges
+    notes: tuple[str, ...] = ()
 
 
 def read_functions(path: Input, debug: DebugFiles = BY_LINKS) -> FunctionTable:
     """The functions with code of a linked ELF file: a path, bytes in memory, or a binary stream.
 
-    `debug` chooses the debug file of a stripped file. Raises OSError, and ParseError if a section is malformed; units
-    with a fault in their entries are skipped, and in the table's `skipped`.
+    `debug` chooses the debug file of a stripped file, and where files of split DWARF are looked up. Raises OSError, and
+    ParseError if a section is malformed; units with a fault in their entries are skipped, and in the table's `skipped`.
     """
-    return source_map(with_debug_file(open_elf(path), debug), has_lines=False).functions
+    return source_map(with_debug_file(open_elf(path), debug), has_lines=False, debug=debug).functions
 
 
 def read_source_map(path: Input, debug: DebugFiles = BY_LINKS) -> SourceMap:
     """As `read_functions`, with the line records of the code."""
-    return source_map(with_debug_file(open_elf(path), debug))
+    return source_map(with_debug_file(open_elf(path), debug), debug=debug)
 
 
-def source_map(image: ElfImage, has_lines: bool = True) -> SourceMap:
-    """The functions and, if `has_lines`, the line records of a linked file. Raises ParseError."""
+def source_map(image: ElfImage, has_lines: bool = True, debug: DebugFiles = BY_LINKS) -> SourceMap:
+    """The functions and, if `has_lines`, the line records of a linked file; `debug` is for files of split DWARF. Raises
+    ParseError."""
     refuse_relocatable(image)
     laid, code = lay_out_debug(image), executable(image)
-    sections = DebugSections(
-        debug_info=debug_section(laid, DEBUG_INFO),
+    debug_info, sections = debug_section(laid, DEBUG_INFO), _sections(laid)
+    units = NO_UNITS
+    if debug_info is not None:
+        units = units_of_sections(debug_info, sections.debug_abbrev, sections.strings)
+    section = debug_section(laid, LINE)
+    programs = None if section is None else line_programs(section, string_sections(laid), units)
+    files = NO_FILES if programs is None else programs.files
+    lines = LineRanges.empty(0) if programs is None or not has_lines else line_ranges(programs, *code)
+    if debug_info is None:
+        return SourceMap(table_of_nothing(files), lines)
+    sources, notes = with_split_units(image, unit_source(sections, debug_info, units), debug)
+    tables = [functions_of_units(one, files, *code) for one in sources]
+    return SourceMap(concatenate(tables), lines, notes)
+
+
+def _sections(laid: LaidOut) -> DebugSections:
+    """The sections that entries and what they refer to are in. Raises ParseError."""
+    return DebugSections(
         debug_abbrev=debug_section(laid, DEBUG_ABBREV),
-        ranges=debug_section(laid, RANGES),
-        range_lists=debug_section(laid, RANGE_LISTS),
-        addresses=debug_section(laid, ADDRESSES),
+        code=CodeSections(*(debug_section(laid, name) for name in (RANGES, RANGE_LISTS, ADDRESSES))),
         strings=debug_strings(laid),
         types=debug_section(laid, DEBUG_TYPES),
         supplementary=_supplementary(laid),
     )
-    units = NO_UNITS
-    if sections.debug_info is not None:
-        units = units_of_sections(sections.debug_info, sections.debug_abbrev, sections.strings)
-    section = debug_section(laid, LINE)
-    if section is None:
-        return SourceMap(functions_of_sections(sections, Found(units), NO_FILES, *code), LineRanges.empty(0))
-    programs = line_programs(section, string_sections(laid), units)
-    functions = functions_of_sections(sections, Found(units), programs.files, *code)
-    return SourceMap(functions, line_ranges(programs, *code) if has_lines else LineRanges.empty(0))
 
 
 def _supplementary(laid: LaidOut) -> SupplementarySections | None:

@@ -1,0 +1,96 @@
+"""Split units of a file: from its package, and those that are not there from .dwo files.
+
+Strategy: a package is read first. The .dwo files that are then needed are read together, as if they were packaged.
+Skeleton units whose split unit is nowhere are counted in a note.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...schemas.section import Section
+from ..debug_info.functions import UnitSource
+from ..debug_info.split import (
+    INDICES,
+    SPLIT_INFO,
+    SPLIT_SECTIONS,
+    SkeletonUnits,
+    of_files,
+    of_package,
+    skeletons_of,
+    split_units,
+)
+from ..elf.debug_files import DebugFiles
+from ..elf.image import ElfImage
+from ..elf.split_files import open_dwo, open_package
+
+NOTHING = -1
+
+
+def with_split_units(
+    image: ElfImage, main: UnitSource, debug: DebugFiles
+) -> tuple[tuple[UnitSource, ...], tuple[str, ...]]:
+    """The units of a file and its split units, and notes about those that are missing. Raises ParseError."""
+    missing = skeletons_of(main.unit_code)
+    if not len(missing.unit):
+        return (main,), ()
+    notes: list[str] = []
+    sources: list[UnitSource] = []
+    is_walked = main.is_walked.copy()
+    for find in (_in_package, _in_files):
+        found = find(image, missing, main, debug, notes) if len(missing.unit) else None
+        if found is None or found.skeleton is None:
+            continue
+        sources.append(found)
+        is_walked[found.skeleton[found.skeleton >= 0]] = False
+        missing = missing.select(np.flatnonzero(is_walked[missing.unit]))
+    if len(missing.unit):
+        units, name = main.unit_code.decoded.units, int(missing.unit[0])
+        first = units[name].dwo_name.decode(errors="replace")
+        count = f"{len(missing.unit)} of {len(skeletons_of(main.unit_code).unit)} split units were not found"
+        notes.append(f"{count}, the first one in {first}")
+    return (replace(main, is_walked=is_walked), *sources), tuple(notes)
+
+
+def _in_package(
+    image: ElfImage, missing: SkeletonUnits, main: UnitSource, debug: DebugFiles, notes: list[str]
+) -> UnitSource | None:
+    """The split units in the package of a file; None if there is none. Raises ParseError."""
+    package = open_package(image, debug, notes)
+    if package is None:
+        return None
+    return split_units(of_package(_sections(package)), replace(missing, file=np.zeros_like(missing.file)), main)
+
+
+def _in_files(
+    image: ElfImage, missing: SkeletonUnits, main: UnitSource, debug: DebugFiles, notes: list[str]
+) -> UnitSource | None:
+    """The split units in .dwo files; None if there is none. Raises ParseError."""
+    if not debug.links:
+        return None
+    units = main.unit_code.decoded.units
+    numbers: dict[tuple[bytes, bytes], int] = {}
+    files: list[dict[str, Section]] = []
+    file = missing.file.copy()
+    for index, unit in enumerate(missing.unit.tolist()):
+        name = units[unit].dwo_name, units[unit].comp_dir
+        if name not in numbers:
+            other = open_dwo(image, *name, debug, notes)
+            sections = {} if other is None else _sections(other)
+            numbers[name] = len(files) if SPLIT_INFO in sections else NOTHING
+            files += [sections] if SPLIT_INFO in sections else []
+        file[index] = numbers[name]
+    return split_units(of_files(files), replace(missing, file=file), main) if files else None
+
+
+def _sections(image: ElfImage) -> dict[str, Section]:
+    """The sections of split units in a file, by name; those of one name follow each other. Raises ParseError."""
+    found: dict[str, Section] = {}
+    for name in (*SPLIT_SECTIONS, *INDICES):
+        parts = [image.contents(one) for one in image.named(name) if one.size and not one.is_nobits]
+        if parts:
+            data = parts[0].data if len(parts) == 1 else memoryview(b"".join(one.data for one in parts))
+            found[name] = replace(parts[0], data=data)
+    return found
