@@ -93,9 +93,12 @@ class NameReader:
         parts: dict[Attribute, list[Strings]] = {one: [NO_STRINGS] for one in found}
         sizes = dict.fromkeys(found, 0)
         tag, last, which, place = np.zeros(count, np.uint16), distinct.copy(), np.arange(count), distinct
+        is_type = np.zeros(count, np.bool_)
         for step in range(MAX_STEPS):
             following = np.full(len(place), NOTHING)
-            last[which] = place
+            # A type unit need not have all scopes that the entry with the signature is in.
+            last[which[~is_type]] = place[~is_type]
+            by_signature = np.zeros(len(place), np.bool_)
             for number, here in self._by_section(place):
                 offset = place[here] - self.places.start[number]
                 rows = read_entries(self._decoded(number), offset, NAME_ATTRIBUTES, "reference", lambda _: None)
@@ -110,9 +113,10 @@ class NameReader:
                 has_name = found[Attribute.NAME][which[here]] >= 0
                 of_type = self.places.references(number, rows, Attribute.SIGNATURE)
                 origin = self.places.origins(number, rows)
-                following[here] = np.where((origin < 0) & ~has_name, of_type, origin)
+                by_signature[here] = (origin < 0) & ~has_name
+                following[here] = np.where(by_signature[here], of_type, origin)
             goes_on = (following >= 0) & (found[Attribute.LINKAGE_NAME][which] < 0)
-            which, place = which[goes_on], following[goes_on]
+            which, place, is_type = which[goes_on], following[goes_on], (is_type | by_signature)[goes_on]
             if not len(which):
                 break
         linkage, short = (Numbered(numbers, concatenate(parts[one])) for one, numbers in found.items())
