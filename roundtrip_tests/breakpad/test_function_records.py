@@ -13,7 +13,7 @@ from unwindkit import BuildError
 from unwindkit.converters.breakpad.function_text import to_function_records
 from unwindkit.converters.breakpad.functions import function_records
 from unwindkit.converters.breakpad.public import PublicSymbols
-from unwindkit.converters.debug_info.table import FunctionTable
+from unwindkit.converters.debug_info.table import FunctionRanges, FunctionTable, InlineRanges
 from unwindkit.converters.line.ranges import LineRanges
 from unwindkit.schemas.breakpad_files import parse_record
 from unwindkit.schemas.breakpad_rules import check_records
@@ -35,6 +35,7 @@ from ..support.function_tables import (
 )
 from ..support.symbol_files.lint import lint
 from ..support.symbol_files.records import Frame, Lookup, parse_symbol_file
+from ..support.work import at_most_calls
 
 ALL = range(BASE - 3, BASE + 2 * LENGTH)
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -244,3 +245,30 @@ def test_inlined_functions_past_their_functions_are_cut_or_refused() -> None:
     all_of_them = table_of(replace(many, inlines=(span,) * count))
     with pytest.raises(BuildError, match="reach past"):
         function_records(all_of_them)
+
+
+def test_records_are_made_without_an_object_for_each() -> None:
+    """20,000 functions of 16 bytes; in each, two overlapping inlined functions, of which the second is cut."""
+    count = 20_000
+    start = 0x1000 + 16 * np.arange(count, dtype=np.uint64)
+    one = table_of(replace(ONE_INLINE, inlines=ONE_INLINE.inlines * 2))
+    function = np.repeat(np.arange(count, dtype=np.uint32), 2)
+    table = replace(
+        one,
+        functions=one.functions.select(np.zeros(count, np.int64)),
+        ranges=FunctionRanges(start, np.full(count, 16, np.uint64), np.arange(count, dtype=np.uint32)),
+        inlines=replace(one.inlines.select(np.zeros(2 * count, np.int64)), function=function),
+        inline_ranges=InlineRanges(
+            (start[:, None] + np.array([2, 4], np.uint64)).reshape(-1),
+            np.full(2 * count, 8, np.uint64),
+            np.arange(2 * count, dtype=np.uint32),
+        ),
+    )
+    function_records(one)  # imports the kernels
+    with at_most_calls(2_000):
+        records = function_records(table)
+    assert (len(records.functions), len(records.inlines)) == (count, 2 * count)
+    assert (records.inline_ranges.start[:2].tolist(), records.inline_ranges.size[:2].tolist()) == (
+        [0x1002, 0x100A],
+        [8, 2],
+    )
