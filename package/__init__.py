@@ -15,7 +15,7 @@ _HOMES = {
         "converters.assembler.write": "function_directives to_directives",
         "converters.breakpad.function_read": "from_function_records",
         "converters.breakpad.function_text": "to_function_records",
-        "converters.breakpad.line_records": "LineRecords from_line_records to_line_records",
+        "converters.breakpad.line_records": "from_line_records to_line_records",
         "converters.breakpad.postfix.evaluate": "evaluate_postfix run_postfix",
         "converters.breakpad.source_paths": "PathMap prefix_map repository_map",
         "converters.breakpad.stack_cfi.evaluate": (
@@ -46,6 +46,7 @@ _HOMES = {
         "converters.findings": "Findings",
         "converters.line.lookup": "LineAt LinesAt find_lines",
         "converters.line.paths": "Paths paths_of",
+        "converters.line.ranges": "LineRanges",
         "converters.line.read": "from_debug_line read_lines",
         "converters.line.table": "LineTable same_lines",
         "converters.line.write": "to_debug_line",
@@ -100,7 +101,6 @@ if TYPE_CHECKING:
     from .converters.assembler.write import to_directives as to_directives
     from .converters.breakpad.function_read import from_function_records as from_function_records
     from .converters.breakpad.function_text import to_function_records as to_function_records
-    from .converters.breakpad.line_records import LineRecords as LineRecords
     from .converters.breakpad.line_records import from_line_records as from_line_records
     from .converters.breakpad.line_records import to_line_records as to_line_records
     from .converters.breakpad.postfix.evaluate import evaluate_postfix as evaluate_postfix
@@ -160,6 +160,7 @@ if TYPE_CHECKING:
     from .converters.line.lookup import find_lines as find_lines
     from .converters.line.paths import Paths as Paths
     from .converters.line.paths import paths_of as paths_of
+    from .converters.line.ranges import LineRanges as LineRanges
     from .converters.line.read import from_debug_line as from_debug_line
     from .converters.line.read import read_lines as read_lines
     from .converters.line.table import LineTable as LineTable
