@@ -47,10 +47,9 @@ def with_split_units(
         is_walked[found.skeleton[found.skeleton >= 0]] = False
         missing = missing.select(np.flatnonzero(is_walked[missing.unit]))
     if len(missing.unit):
-        units, name = main.unit_code.decoded.units, int(missing.unit[0])
-        first = units[name].dwo_name.decode(errors="replace")
-        count = f"{len(missing.unit)} of {len(skeletons_of(main.unit_code).unit)} split units were not found"
-        notes.append(f"{count}, the first one in {first}")
+        first = main.unit_code.decoded.units[int(missing.unit[0])].dwo_name.decode(errors="replace")
+        count = f"{len(missing.unit)} of {len(skeletons_of(main.unit_code).unit)} split units are missing"
+        notes.append(f"{first} has no split unit of this file, or was not found ({count})")
     return (replace(main, is_walked=is_walked), *sources), tuple(notes)
 
 

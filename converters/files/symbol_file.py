@@ -22,12 +22,13 @@ from ..breakpad.source_paths import PathMap
 from ..breakpad.stack_cfi.write import StackCfiText, lay_out_text
 from ..debug_info.table import InlineColumns, InlineRanges
 from ..elf.admission import refuse_relocatable
+from ..elf.debug_files import BY_LINKS, DebugFiles
 from ..elf.image import ElfImage
 from ..elf.relocation import lay_out
 from ..refusals import Refusals
 from ..table.cut import trim
 from .code_frames import code_frames, expressed_ranges, ranges_of
-from .functions import source_map
+from .functions import SourceMap, source_map
 from .read_elf import DIALECTS
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ class SymbolFile:
     None if they are not wanted; `skipped_units` of `.debug_info` are malformed; `publics`, the `public_count` PUBLIC
     records; and what is known of `unwinding`.
 
-    `outside` counts functions and symbols outside every PT_LOAD, which are omitted.
+    `outside` counts functions and symbols outside every PT_LOAD, which are omitted. `notes` are sentences about split
+    units that are missing.
     """
 
     module: Module
@@ -88,6 +90,7 @@ class SymbolFile:
     publics: bytes
     unwinding: Unwinding
     outside: int
+    notes: tuple[str, ...] = ()
 
     @property
     def lines(self) -> StackCfiText | None:
@@ -109,8 +112,8 @@ class SymbolFile:
             yield from self.lines.chunks()
 
 
-def symbol_file(image: ElfImage, choices: SymbolChoices = WHOLE) -> SymbolFile:
-    """The symbol file of a linked ELF file. Raises ParseError.
+def symbol_file(image: ElfImage, choices: SymbolChoices = WHOLE, debug: DebugFiles = BY_LINKS) -> SymbolFile:
+    """The symbol file of a linked ELF file; `debug` is for files of split DWARF. Raises ParseError.
 
     At a PC that both cover, `.eh_frame` wins over `.debug_frame`. Addresses are relative to the first PT_LOAD.
     """
@@ -123,24 +126,26 @@ def symbol_file(image: ElfImage, choices: SymbolChoices = WHOLE) -> SymbolFile:
         return SymbolFile(module, header, None, 0, 0, b"", unwinding, unwinding.outside)
     symbols = public_symbols(image)
     is_loaded = _is_loaded(image, symbols.address)
-    functions, skipped_units, outside = _functions(image, choices, symbols.select(is_loaded))
+    found = source_map(image, choices.lines, debug)
+    functions, outside = _functions(image, choices, symbols.select(is_loaded), found)
     outside += unwinding.outside + int((~is_loaded).sum())
     is_loaded &= ~np.isin(symbols.address, functions.starts)
     publics = public_lines(symbols.select(is_loaded), image.load_address)
-    return SymbolFile(module, header, functions, skipped_units, int(is_loaded.sum()), publics, unwinding, outside)
+    skipped, count = len(found.functions.skipped), int(is_loaded.sum())
+    return SymbolFile(module, header, functions, skipped, count, publics, unwinding, outside, found.notes)
 
 
-def _functions(image: ElfImage, choices: SymbolChoices, symbols: PublicSymbols) -> tuple[FunctionText, int, int]:
-    """The text from FILE to line records; the number of malformed units; and the number of ranges of functions outside
-    every PT_LOAD."""
-    found = source_map(image, choices.lines)
+def _functions(
+    image: ElfImage, choices: SymbolChoices, symbols: PublicSymbols, found: SourceMap
+) -> tuple[FunctionText, int]:
+    """The text from FILE to line records, and the number of ranges of functions outside every PT_LOAD."""
     is_loaded = _is_loaded(image, found.functions.ranges.start)
     table = replace(found.functions, ranges=found.functions.ranges.select(is_loaded))
     if not choices.inlines:
         table = replace(table, inlines=InlineColumns.defaults(0), inline_ranges=InlineRanges.defaults(0))
     records = function_records(table, found.lines, symbols)
     text = lay_out_functions(records, found.lines, table.files, image.load_address, choices.path_maps)
-    return text, len(table.skipped), int((~is_loaded).sum())
+    return text, int((~is_loaded).sum())
 
 
 def _stack_cfi(image: ElfImage) -> Unwinding:

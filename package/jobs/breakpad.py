@@ -69,7 +69,7 @@ def write_breakpad(
     file without call frame information is not an error: `functions` is 0 in the report.
     """
     choices = SymbolChoices(cfi_only, inlines, lines, tuple(path_maps))
-    counted = _Counted(with_debug_file(open_elf(path), debug), choices)
+    counted = _Counted(with_debug_file(open_elf(path), debug), choices, debug)
     if isinstance(out, str | os.PathLike):
         from ..writers.files import write_pieces
 
@@ -98,7 +98,7 @@ def store_breakpad(
     from ..writers.symbol_store import place_in_store, put_into_store
 
     choices = SymbolChoices(cfi_only, inlines, lines, tuple(path_maps))
-    counted = _Counted(with_debug_file(open_elf(path), debug), choices)
+    counted = _Counted(with_debug_file(open_elf(path), debug), choices, debug)
     place = place_in_store(Path(store), counted.found.module.name, counted.found.module.id)
     is_new = put_into_store(place, counted)
     return replace(_report(path, os.fspath(place), counted), is_new=is_new)
@@ -107,9 +107,9 @@ def store_breakpad(
 class _Counted:
     """The pieces of a file's symbol file; `size` is the sum of their bytes, once they have been iterated."""
 
-    def __init__(self, image: ElfImage, choices: SymbolChoices) -> None:
-        self.image = image
-        self.found = symbol_file(image, choices)
+    def __init__(self, image: ElfImage, choices: SymbolChoices, debug: DebugFiles) -> None:
+        self.found = symbol_file(image, choices, debug)
+        self.image = replace(image, notes=(*image.notes, *self.found.notes))
         self.size = 0
 
     def __iter__(self) -> Iterator[bytes | memoryview]:
