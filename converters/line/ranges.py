@@ -58,14 +58,16 @@ class SourceFiles:
 
     def numbers_of(self, program: I64, file: I64) -> I64:
         """The index in `paths` of some files, as their programs number them; -1 for an unknown file, or program -1."""
-        place = self.first[program] + file - self.base[program]
-        is_known = (program >= 0) & (file >= self.base[program]) & (place < self.first[program + 1])
+        base = values_at(self.base, program, 0)
+        place = self.first[program] + file - base
+        is_known = (program >= 0) & (file >= base) & (place < self.first[program + 1])
         return np.where(is_known, values_at(self.path, np.where(is_known, place, NOTHING), NOTHING), NOTHING)
 
     def programs_at(self, line_offset: I64) -> I64:
         """The index of the program at each section offset; -1 for none."""
         place = np.searchsorted(self.offset, line_offset)
-        return np.where(values_at(self.offset, place, NOTHING) == line_offset, place, NOTHING)
+        is_known = (line_offset >= 0) & (values_at(self.offset, place, NOTHING) == line_offset)
+        return np.where(is_known, place, NOTHING)
 
 
 _NOTHING = np.zeros(0, np.int64)
