@@ -113,7 +113,7 @@ class Line(Record):
 
     address: int = part(HEXADECIMAL, "start, from the load address")
     size: int = part(HEXADECIMAL, "size in bytes")
-    line: int = part(DECIMAL, "line, from 1")
+    line: int = part(DECIMAL, "line, from 1; 0 for none")
     filenum: int = part(DECIMAL, "its FILE")
 
 

@@ -128,8 +128,6 @@ def _faults(record: Record, number: int, seen: _Seen) -> Iterator[Fault]:
 def _line_faults(record: Line, number: int, seen: _Seen) -> Iterator[Fault]:
     if not seen.ranges:
         yield "address", "a line record before the first FUNC"
-    if record.line == 0:
-        yield "line", "0, but the first line of a file is line 1"
     if record.filenum not in seen.names[File]:
         yield "filenum", f"no FILE {record.filenum} before this record"
     seen.covered[Line].add(record.address, record.size, number)

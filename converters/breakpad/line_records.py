@@ -58,8 +58,8 @@ class LineRecords:
 def line_records(table: LineTable) -> LineRecords:
     """The line records of a linked file's table.
 
-    An address in several sequences belongs to the one that starts first. Rows of line 0 (no source line) and of a file
-    that the table does not name get no record. Adjacent ranges with the same file and line become one record.
+    An address in several sequences belongs to the one that starts first. Rows of a file that the table does not name
+    get no record. Line 0 is code without a source line. Adjacent ranges with the same file and line become one record.
     """
     start, size = sequence_ranges(table)
     owner, begin = range_owners(start, size)
@@ -70,7 +70,7 @@ def line_records(table: LineTable) -> LineRecords:
     number, paths = paths_of(table)
     file = table.file_numbers()[row]
     path = values_at(number, file, -1)
-    kept = np.flatnonzero((end > address) & (path >= 0) & (table.rows.line[row] > 0))
+    kept = np.flatnonzero((end > address) & (path >= 0))
     address, end, path, line = address[kept], end[kept], path[kept], table.rows.line[row[kept]]
     is_new = range_run_starts(address, end, path, line)
     address, end, path, line = address[is_new], end[run_ends(is_new)], path[is_new], line[is_new]

@@ -41,7 +41,7 @@ class LineRanges(Columns):
 
     address: NDArray[np.uint64] = column_of("address")
     size: NDArray[np.uint32] = column_of("bytes")
-    line: NDArray[np.uint32] = column_of("line", "from 1")
+    line: NDArray[np.uint32] = column_of("line", "from 1; 0 for none")
     path: NDArray[np.uint32] = column_of("index", "of the whole path")
 
 
@@ -98,8 +98,8 @@ def line_programs(section: Section, strings: dict[str, Section], units: DebugUni
 def line_ranges(programs: LinePrograms, start: U64, end: U64) -> LineRanges:
     """The line records of code in the sections from `start` up to `end`, ascending and disjoint.
 
-    Where records overlap, the one that starts last wins; of those that start at one address, the first. Rows of line 0
-    (no source line) and of an unknown file get no record. Raises ParseError.
+    Where records overlap, the one that starts last wins; of those that start at one address, the first. Line 0 is code
+    that the compiler attributes to no line. Rows of an unknown file get no record. Raises ParseError.
     """
     parts = [_records(part, programs, start, end) for part in _parts(programs.headers)]
     found = LineRanges.concatenate(parts) if parts else LineRanges.empty(0)
@@ -140,7 +140,7 @@ def _records(part: _Part, programs: LinePrograms, start: U64, end: U64) -> LineR
     unit = ran.sequence_unit[np.searchsorted(ran.first_row, kept, side="right") - 1].astype(np.int64) + part.first
     path = programs.files.numbers_of(unit, rows.file[kept].astype(np.int64))
     address, stop, line = rows.address[kept], stop[kept], rows.line[kept]
-    is_known = (path >= 0) & (line > 0)
+    is_known = path >= 0
     address, stop, line, path = address[is_known], stop[is_known], line[is_known], path[is_known]
     is_new = range_run_starts(address, stop, line, path)
     size = np.minimum(stop[run_ends(is_new)] - address[is_new], np.uint64(WORD_MAX)).astype(np.uint32)
