@@ -73,7 +73,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("form,value", FORMS, ids=lambda one: f"{one:#x}" if isinstance(one, int) else "")
+@pytest.mark.parametrize(("form", "value"), FORMS, ids=lambda one: f"{one:#x}" if isinstance(one, int) else "")
 def test_the_value_of_an_attribute_that_is_not_read_is_passed_over(form: int, value: str) -> None:
     layout = Layout(5)
     number = bytes([form]) if form < 0x80 else bytes([form & 0x7F | 0x80, form >> 7])
@@ -101,7 +101,7 @@ SCOPES = """
     03 39 01 00 00          # 3: DW_TAG_namespace without a name
     04 13 01 03 08 00 00    # 4: DW_TAG_structure_type: DW_AT_name
     05 2e 00 03 08 00 00    # 5: DW_TAG_subprogram: DW_AT_name
-    06 2e 00                # 6: DW_TAG_subprogram: DW_AT_specification, DW_FORM_ref1; DW_AT_low_pc; DW_AT_high_pc, data1
+    06 2e 00                # 6: DW_TAG_subprogram: DW_AT_specification, ref1; DW_AT_low_pc; DW_AT_high_pc, data1
        47 11 11 01 12 0b 00 00
     07 13 01 69 20 00 00    # 7: DW_TAG_structure_type: DW_AT_signature, DW_FORM_ref_sig8
     08 41 01 00 00          # 8: DW_TAG_type_unit
