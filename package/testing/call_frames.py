@@ -243,19 +243,22 @@ def _write_lsda(layout: _Layout, cie: CieMeaning, function: Function, data: Byte
     data.put_format(0, cie.lsda_encoding)
 
 
-def _meaning_features(functions: Collection[Function], address_size: int) -> set[Feature]:
+def _meaning_features(
+    functions: Collection[Function], cies: Collection[CieMeaning], architecture: Architecture
+) -> set[Feature]:
     """The features of what is described, however it is written."""
-    half = 1 << 8 * address_size - 1
+    half = 1 << 8 * architecture.address_size - 1
     found = {Feature.EMPTY_FUNCTION for one in functions if not one.size}
     found |= {Feature.HIGH_ADDRESS for one in functions if one.start + one.size > half}
     found |= {Feature.NO_CFA for one in functions for row in one.rows if row.cfa.kind is CfaKind.NONE}
-    named = (number for one in functions for row in one.rows for number in _registers(one, row))
-    return found | ({Feature.HIGH_REGISTER} if max(named, default=0) >= min(HIGH_REGISTERS) else set())
+    rows = [*(row for one in functions for row in one.rows), *(cie.row for cie in cies)]
+    named = {number for row in rows for number in _registers(row)} | {cie.return_column for cie in cies}
+    is_high = max(named - {architecture.return_address}, default=0) >= min(HIGH_REGISTERS)
+    return found | ({Feature.HIGH_REGISTER} if is_high else set())
 
 
-def _registers(function: Function, row: Row) -> Iterator[int]:
+def _registers(row: Row) -> Iterator[int]:
     """The registers that a row names."""
-    yield function.return_column
     yield row.cfa.register
     for rule in row.registers:
         yield rule.register
@@ -325,7 +328,7 @@ def draw_call_frames(
         data=bytes(layout.data),
         bases=region.bases,
         functions=functions,
-        features=frozenset(layout.used | _meaning_features(functions, architecture.address_size)),
+        features=frozenset(layout.used | _meaning_features(functions, [cie for cie, _ in layout.cies], architecture)),
     )
 
 

@@ -13,7 +13,7 @@ class Feature(Enum):
     lists those that it contains. The value says what it is."""
 
     DWARF64 = "an entry in 64-bit DWARF"
-    HIGH_REGISTER = "a register or return address column of 100 or more"
+    HIGH_REGISTER = "a register of 65 or more, other than the usual return address"
     VERSION_3 = "a CIE of version 3"
     VERSION_4 = "a CIE of version 4"
     ADDRESS_SIZE = "a CIE of version 4 with an address size other than that of the file"

@@ -21,7 +21,7 @@ from ..support.judges.drawn_frames import (
 )
 from ..support.oracles import OracleError
 
-COUNT, SEED = 300, 18
+COUNT, SEED = 800, 18
 MANUAL = Path(__file__).parents[2] / "docs" / "strategies.md"
 # Of which machine and section, if not x86-64's .eh_frame.
 PLACES = {

@@ -212,7 +212,7 @@ def _readelf_rows(rows: Iterable[tuple[int, Rules]]) -> tuple[tuple[int, Rules],
 # --- pyelftools --------------------------------------------------------------------------------------------
 
 # What it raises for sections that it cannot read.
-PYELFTOOLS_ERRORS = (ELFError, DWARFError, AssertionError, AttributeError, KeyError, TypeError, ValueError)
+PYELFTOOLS_ERRORS = (ELFError, DWARFError, AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
 def pyelftools_differences(drawn: Sequence[CallFrames]) -> Iterator[Difference]:
