@@ -1,14 +1,167 @@
 """Arguments of public functions that no format defines: bytes, text, paths and addresses of callers.
 
 Strategy: they are checked where they enter, before anything is read. A value of a wrong type raises TypeError, one that
-cannot be meant raises ValueError; FormatError is for what a file or a table contains.
+cannot be meant raises ValueError; FormatError is for what a file or a table contains. `checked` declares the checks of
+a function above it, once per call; functions that read a file themselves call them.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
+from functools import wraps
+from operator import index
+from typing import Any, TypeVar, cast
 
 ADDRESS_LIMIT = 1 << 64
+OFFSET_LIMIT = 1 << 63
+ADDRESS_SIZES = (1, 2, 4, 8)
+SHOWN = 40  # characters of a value in a message
+
+F = TypeVar("F", bound=Callable[..., Any])
+# Takes a value and the name of its parameter.
+Check = Callable[[Any, str], object]
+
+
+def checked(**checks: type | Check) -> Callable[[F], F]:
+    """Check arguments, by parameter, whenever the function is called: a class is for what must be an instance of it.
+    Arguments that are left out are not checked."""
+
+    def decorate(function: F) -> F:
+        code = function.__code__
+        places = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        listed = [(places.index(name), name, _check_of(check)) for name, check in checks.items()]
+
+        @wraps(function)
+        def call(*arguments: Any, **named: Any) -> Any:
+            for place, name, check in listed:
+                if name in named:
+                    check(named[name], name)
+                elif place < len(arguments):
+                    check(arguments[place], name)
+            return function(*arguments, **named)
+
+        return cast("F", call)
+
+    return decorate
+
+
+def _check_of(check: type | Check) -> Check:
+    return instance_of(check) if isinstance(check, type) else check
+
+
+def instance_of(kind: type) -> Check:
+    """The check for instances of a class. It raises TypeError for other objects."""
+
+    def check(value: object, name: str) -> None:
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be {_article(kind.__name__)}, not {_article(type(value).__name__)}")
+
+    return check
+
+
+def _article(word: str) -> str:
+    return word if word == "NoneType" else f"{'an' if word[0] in 'AEIOUaeiou' else 'a'} {word}"
+
+
+def optional(check: type | Check) -> Check:
+    """The same check, but for None."""
+    wanted = _check_of(check)
+
+    def check_unless_none(value: object, name: str) -> None:
+        if value is not None:
+            wanted(value, name)
+
+    return check_unless_none
+
+
+def each(check: type | Check) -> Check:
+    """The check for a sequence, all of whose items pass a check. Text and bytes are not sequences here."""
+    wanted = _check_of(check)
+
+    def check_all(values: object, name: str) -> None:
+        if not isinstance(values, Sequence) or isinstance(values, str | bytes):
+            raise TypeError(f"{name} must be a sequence, not {_article(type(values).__name__)}")
+        for one in values:
+            wanted(one, name)
+
+    return check_all
+
+
+def one_of(*choices: str) -> Check:
+    """The check for one of a few names. It raises TypeError for what is not text, and ValueError for other text."""
+
+    def check(value: object, name: str) -> None:
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be text, not {_article(type(value).__name__)}")
+        if value not in choices:
+            raise ValueError(f"{name} is {value[:SHOWN]!r}, which is not one of {', '.join(choices)}")
+
+    return check
+
+
+check_byte_order = one_of("little", "big")
+
+
+def check_address_size(size: int, name: str) -> None:
+    """Raise TypeError for what is not an integer, and ValueError for a size in bytes that no address has."""
+    check_integer(size, name)
+    if size not in ADDRESS_SIZES:
+        raise ValueError(f"{name} is {size}, which is not one of {', '.join(map(str, ADDRESS_SIZES))}")
+
+
+def check_integer(value: int, name: str) -> None:
+    """Raise TypeError for what is not an integer."""
+    if not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer, not {_article(type(value).__name__)}")
+
+
+def check_callable(value: object, name: str) -> None:
+    """Raise TypeError for what cannot be called."""
+    if not callable(value):
+        raise TypeError(f"{name} must be callable, not {_article(type(value).__name__)}")
+
+
+def check_executor(value: object, name: str) -> None:
+    """Raise TypeError for what calls cannot be submitted to (concurrent.futures.Executor)."""
+    if not callable(getattr(value, "submit", None)):
+        raise TypeError(f"{name} must be an executor, not {_article(type(value).__name__)}")
+
+
+def check_index(value: int, count: int, name: str) -> int:
+    """The index. Raises TypeError for what is not an integer, and IndexError unless it is below `count`; no index
+    counts from the end."""
+    found = index(value)
+    if not 0 <= found < count:
+        raise IndexError(f"{name} is {found}, which is not an index of {count}")
+    return found
+
+
+def check_integers(values: object, name: str) -> None:
+    """Raise TypeError for an array of other numbers than integers, and ValueError for one of several dimensions, or
+    with a number outside 64 bits."""
+    import numpy as np
+
+    try:
+        found = np.asarray(values)
+    except OverflowError as error:
+        raise ValueError(f"{name} has a number outside 64 bits") from error
+    if found.ndim > 1:
+        raise ValueError(f"{name} must have one dimension, not {found.ndim}")
+    if found.dtype == object and all(isinstance(one, int) for one in found.reshape(-1).tolist()):
+        raise ValueError(f"{name} has a number outside 64 bits")
+    if found.size and found.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, not {found.dtype}")
+
+
+def check_offsets(values: object, name: str) -> None:
+    """Raise as `check_integers`, and ValueError for an offset that is negative or 2^63 or more."""
+    import numpy as np
+
+    check_integers(values, name)
+    found = np.asarray(values).reshape(-1)
+    for wrong in found[(found < 0) | (found >= np.uint64(OFFSET_LIMIT))][:1].tolist():
+        raise ValueError(f"{name} is {wrong:#x}, which is not an offset of 63 bits")
 
 
 def flat_bytes(data: bytes | bytearray | memoryview) -> memoryview:
@@ -23,11 +176,19 @@ def flat_bytes(data: bytes | bytearray | memoryview) -> memoryview:
 
 def check_address(address: int, name: str) -> int:
     """The address. Raises TypeError for what is not an integer, and ValueError for one outside 64 bits."""
-    if not isinstance(address, int):
-        raise TypeError(f"{name} must be an integer, not {type(address).__name__}")
+    check_integer(address, name)
     if not 0 <= address < ADDRESS_LIMIT:
         raise ValueError(f"{name} is {address:#x}, which is not a 64-bit address")
     return address
+
+
+def check_place(place: int | str, name: str) -> None:
+    """Raise TypeError for what is neither an address nor the name of a function, and ValueError for what is outside 64
+    bits or has no encoding."""
+    if isinstance(place, str):
+        encoded_text(place)
+    else:
+        check_address(place, name)
 
 
 def encoded_text(text: str) -> bytes:
@@ -47,10 +208,10 @@ def text_argument(text: bytes | str) -> bytes:
     return text if isinstance(text, bytes) else bytes(flat_bytes(text))
 
 
-def check_path(path: str | os.PathLike[str]) -> None:
+def check_path(path: str | os.PathLike[str], name: str = "a path") -> None:
     """Raise TypeError for what is not a path of text, and ValueError for one that no file can have."""
     text = os.fspath(path)
     if not isinstance(text, str):
-        raise TypeError(f"a path must be text, not {type(text).__name__}")
+        raise TypeError(f"{name} must be text, not {type(text).__name__}")
     if b"\0" in encoded_text(text):
         raise ValueError(f"the path {text[:40]!r} has a NUL")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .arguments import flat_bytes
+from .arguments import check_address, check_address_size, check_byte_order, flat_bytes
 
 ByteOrder = Literal["little", "big"]
 
@@ -37,7 +37,12 @@ class Section:
     stored_name: str = ""
 
     def __post_init__(self) -> None:
-        """Raises ValueError if the bytes are not contiguous, or not in one dimension."""
+        """Raises TypeError and ValueError for arguments that no section can have."""
+        if not isinstance(self.name, str):
+            raise TypeError(f"name must be text, not {type(self.name).__name__}")
+        check_address(self.address, "address")
+        check_byte_order(self.byte_order, "byte_order")
+        check_address_size(self.address_size, "address_size")
         object.__setattr__(self, "data", flat_bytes(self.data))
 
     @classmethod

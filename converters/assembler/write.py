@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import checked
 from ...schemas.cfi import DW_CFA, Instruction
 from ..arrays import ranges
 from ..bulk_text import Pool
@@ -46,6 +47,7 @@ _FILE = _Form("\t.skip %d\n", from_start=False, has_sections=True)
 _FUNCTION = _Form("\t/* +%#x */\n", from_start=True, has_sections=False)
 
 
+@checked(table=UnwindTable)
 def to_directives(table: UnwindTable) -> tuple[bytes, Refusals]:
     """The table as source for GNU as of its architecture, and the PC ranges that directives cannot express.
 
@@ -57,6 +59,7 @@ def to_directives(table: UnwindTable) -> tuple[bytes, Refusals]:
     return _text(table, _FILE)
 
 
+@checked(table=UnwindTable)
 def function_directives(table: UnwindTable, function: int) -> tuple[bytes, Refusals]:
     """The directives of the function with this index, for use between its instructions; empty, with the reason, if
     directives cannot express it. A comment before each row has its offset in bytes from the function's start."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.arguments import check_address
+from ...schemas.arguments import check_address, checked, each, optional
 from ...schemas.breakpad import NAMES, File, Func, Inline, InlineOrigin, Line
 from ...schemas.breakpad_files import build_lines
 from ...schemas.section import BuildError
@@ -25,15 +25,13 @@ from ..kernels import engine, views
 from ..line.paths import Paths
 from ..line.ranges import LineRanges
 from .functions import SOURCE, FunctionRecords, function_records
-from .public import replace_unprintable
-from .source_paths import map_paths
+from .public import PublicSymbols, replace_unprintable
+from .source_paths import PathMap, map_paths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..kernels.breakpad import function_lines
-    from .public import PublicSymbols
-    from .source_paths import PathMap
 
 # The name of the FILE record that INLINE records refer to if the file of their call is unknown; readers need one.
 UNKNOWN_FILE = b"<unknown>"
@@ -41,6 +39,7 @@ CHUNK = 1024  # functions
 FIRST_NAME = 3
 
 
+@checked(table=FunctionTable, lines=LineRanges, symbols=optional(PublicSymbols), paths=each(PathMap))
 def to_function_records(
     table: FunctionTable,
     lines: LineRanges,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.arguments import check_address, text_argument
+from ...schemas.arguments import check_address, check_byte_order, check_integers, checked, optional, text_argument
 from ...schemas.breakpad import File, Func, Line
 from ...schemas.breakpad_files import build_lines, parse_record
 from ...schemas.line import DW_LNCT, STANDARD_OPCODE_LENGTHS, RowFlag
@@ -78,6 +78,7 @@ def line_records(table: LineTable) -> LineRecords:
     return LineRecords(address, end - address, line, filenum, paths.select(used))
 
 
+@checked(table=LineTable, start=optional(check_integers), size=optional(check_integers), load_address=check_address)
 def to_line_records(
     table: LineTable,
     start: ArrayLike | None = None,
@@ -145,6 +146,7 @@ def _build_text(functions: bytes, begin: NDArray[np.uint64], columns: NDArray[np
     return text + functions[places[-1] :]
 
 
+@checked(byte_order=check_byte_order)
 def from_line_records(
     text: bytes | str, load_address: int = 0, byte_order: ByteOrder = "little", address_size: int = 8
 ) -> LineTable:

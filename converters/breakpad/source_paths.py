@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ...schemas.arguments import encoded_text
+from ...schemas.arguments import checked, encoded_text, one_of
 from ...schemas.section import BuildError
 
 SOURCE = "source paths"
@@ -25,6 +25,7 @@ class PathMap:
     suffix: bytes = b""
 
 
+@checked(text=str)
 def prefix_map(text: str) -> PathMap:
     """The map OLD=NEW, as of gcc's -ffile-prefix-map: any path that begins with the text OLD. Raises BuildError."""
     old, equals, new = text.partition("=")
@@ -33,6 +34,7 @@ def prefix_map(text: str) -> PathMap:
     return PathMap(encoded_text(old), encoded_text(new))
 
 
+@checked(system=one_of("git", "hg"), text=str)
 def repository_map(system: Literal["git", "hg"], text: str) -> PathMap:
     """The map DIR=REPOSITORY@REVISION: files below a folder are in a repository, at a revision. Raises BuildError.
 

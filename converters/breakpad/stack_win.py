@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ...schemas.arguments import check_address, check_callable, checked, each
 from ...schemas.breakpad import Func, Public, StackWin
 from ...schemas.breakpad_values import FrameType
 from ...schemas.section import ParseError
@@ -28,19 +29,26 @@ WITH_BASE_POINTER = (
 WITHOUT_BASE_POINTER = "$eip .raSearchStart ^ = $ebp $ebp = $esp .raSearchStart 4 + ="
 
 
+_check_records = each(StackWin)
+
+
+@checked(address=check_address)
 def stack_win_at(records: Iterable[StackWin], address: int) -> StackWin | None:
     """The record for an address, which is relative to the load address.
 
     FrameTypeFrameData wins over FrameTypeFPO, then the smaller range, then the first record. Other types are ignored.
     """
+    listed = list(records)
+    _check_records(listed, "records")
     found = [
         record
-        for record in records
+        for record in listed
         if record.type in EVALUATED and record.rva <= address < record.rva + record.code_size
     ]
     return min(found, key=lambda record: (-record.type, record.code_size), default=None)
 
 
+@checked(address=check_address)
 def parameter_size_at(records: Iterable[Record], address: int) -> int | None:
     """The parameter size of the function at an address, which is relative to the load address; None if no record gives
     it. This is `next_parameter_size` for the frame that called the function.
@@ -97,6 +105,7 @@ def frame_size(record: StackWin, next_parameter_size: int) -> int:
     return record.local_size + record.saved_register_size + next_parameter_size
 
 
+@checked(record=StackWin, registers=Mapping, memory=check_callable, next_parameter_size=check_address)
 def caller_by_stack_win(
     record: StackWin, registers: Mapping[str, int], memory: ReadMemory, next_parameter_size: int = 0
 ) -> dict[str, int]:

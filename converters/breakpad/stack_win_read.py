@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.arguments import check_address, text_argument
+from ...schemas.arguments import check_address, checked, optional, text_argument
 from ...schemas.breakpad import StackWin
 from ...schemas.breakpad_files import parse_record
 from ...schemas.section import ParseError
@@ -49,6 +49,7 @@ _NO_ROW = -1
 _OTHER_SIZE = 4
 
 
+@checked(next_parameter_size=optional(check_address))
 def from_stack_win(
     text: bytes | str, load_address: int = 0, next_parameter_size: int | None = None
 ) -> tuple[UnwindTable, RefusedRecords]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ...schemas import engine
+from ...schemas.arguments import checked, instance_of
 from ...schemas.derive import dtype_of
 from ...schemas.eh_frame_hdr import POINTER_OFFSET, VERSION, EhFrameHdr, EhFrameHdrHead, EhFrameHdrPrefix
 from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES, is_known, value_format
@@ -265,12 +266,16 @@ class HdrFindings:
         return tuple(found)
 
 
+@checked(section=Section)
 def check_eh_frame_hdr(section: Section, frames: Sequence[tuple[Section, UnwindTable]]) -> HdrFindings:
     """Compare an `.eh_frame_hdr` with the file's `.eh_frame` sections and the tables read from them.
 
     FDEs with the same start need only one row, as lld writes it, and functions without bytes none. Raises ParseError if
     the header cannot be read or has an encoding that no search can use.
     """
+    for frame, table in frames:
+        instance_of(Section)(frame, "frames")
+        instance_of(UnwindTable)(table, "frames")
     return check_eh_frame_hdr_columns(section, read_eh_frame_hdr(section), frames)
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...schemas.arguments import check_byte_order, checked, optional
 from ...schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from ...schemas.pointers import NO_BASES, PointerBases
 from ...schemas.section import BuildError, ByteOrder, Section
@@ -22,6 +23,7 @@ from .interpreter import InstructionRanges, RowBuilder, separate_absolute
 from .records import Records, read_records
 
 
+@checked(section_address=int, byte_order=optional(check_byte_order))
 def from_eh_frame(
     data: bytes | memoryview, section_address: int, arch: str, byte_order: ByteOrder | None = None
 ) -> UnwindTable:
@@ -33,6 +35,7 @@ def from_eh_frame(
     return _table_of_bytes(data, section_address, arch, byte_order, EH_FRAME)
 
 
+@checked(byte_order=optional(check_byte_order))
 def from_debug_frame(data: bytes | memoryview, arch: str, byte_order: ByteOrder | None = None) -> UnwindTable:
     """Read the bytes of a `.debug_frame` section, which has absolute addresses. Raises as `from_eh_frame`."""
     return _table_of_bytes(data, 0, arch, byte_order, DEBUG_FRAME)

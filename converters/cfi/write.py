@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import checked
 from ...schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from ...schemas.section import BuildError, ByteOrder
 from ..refusals import Reason, Refusals
@@ -57,6 +58,7 @@ class EncodedFrames:
         return data.tobytes()
 
 
+@checked(table=UnwindTable, section_address=int)
 def to_eh_frame(table: UnwindTable, section_address: int = 0) -> tuple[bytes, Refusals]:
     """Encode the table as an `.eh_frame` section for the virtual address `section_address`. Returns also refusals.
 
@@ -85,6 +87,7 @@ def to_eh_frame_hdr(eh_frame: bytes, section_address: int, address: int, arch: s
     return build_eh_frame_hdr(fdes, table.byte_order, table.address_size, section_address, address)
 
 
+@checked(table=UnwindTable)
 def to_debug_frame(table: UnwindTable) -> tuple[bytes, Refusals]:
     """Encode the table as a `.debug_frame` section. Returns also refusals. Raises as `to_eh_frame`."""
     encoded, refusals = frames_from_table(table, DEBUG_FRAME)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...schemas.arguments import checked
 from ...schemas.debug_info_roots import DEBUG_ABBREV, DEBUG_INFO
 from ...schemas.section import ParseError, Section
 from ..dwarf.unit_strings import LINE_STR, STR, STR_OFFSETS, StringSections
@@ -20,6 +21,7 @@ from .relocation import LaidOut, lay_out, relocate
 GROUPED = (DEBUG_INFO, ".debug_macro")
 
 
+@checked(debug=DebugFiles)
 def read_units(path: Input, debug: DebugFiles = BY_LINKS) -> DebugUnits:
     """The units of the `.debug_info` of an ELF file: a path, bytes in memory, or a binary stream.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ...schemas.arguments import text_argument
+from ...schemas.arguments import check_byte_order, checked, optional, text_argument
 from ...schemas.cfi import DEBUG_FRAME
 from ...schemas.section import BuildError, ByteOrder, ParseError
 from ..arch.table import Architecture, architecture_named
@@ -19,6 +19,7 @@ from ..cfi.read import table_from_cfi
 from ..table.model import UnwindTable
 
 
+@checked(address=optional(int), byte_order=optional(check_byte_order))
 def from_directives(
     text: bytes | str, arch: str, address: int | None = None, byte_order: ByteOrder | None = None
 ) -> UnwindTable:

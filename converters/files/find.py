@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...schemas.arguments import check_place, checked, each
 from ...schemas.section import ParseError
 from ..arch.table import Architecture
 from ..arrays import values_at
@@ -58,6 +59,7 @@ class FoundRow:
     file: str = ""
 
 
+@checked(debug=DebugFiles)
 def find_in_file(
     path: Input,
     pcs: Iterable[int | str],
@@ -78,6 +80,7 @@ def find_in_file(
     and for a name that no function has, and BuildError if something is missing or must not be given.
     """
     wanted = list(pcs)
+    each(check_place)(wanted, "pcs")
     found = _Found()
     for part in open_parts(path, Raw(source, address, architecture), debug):
         if part.image is not None:

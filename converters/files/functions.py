@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import checked
 from ...schemas.debug_info.range_lists import ADDRESSES, RANGE_LISTS, RANGES
 from ...schemas.debug_info_roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES
 from ..debug_info.code import CodeSections
@@ -54,6 +55,7 @@ class SourceMap:
     notes: tuple[str, ...] = ()
 
 
+@checked(debug=DebugFiles)
 def read_functions(path: Input, debug: DebugFiles = BY_LINKS) -> FunctionTable:
     """The functions with code of a linked ELF file: a path, bytes in memory, or a binary stream.
 
@@ -63,6 +65,7 @@ def read_functions(path: Input, debug: DebugFiles = BY_LINKS) -> FunctionTable:
     return source_map(with_debug_file(open_elf(path), debug), has_lines=False, debug=debug).functions
 
 
+@checked(debug=DebugFiles)
 def read_source_map(path: Input, debug: DebugFiles = BY_LINKS) -> SourceMap:
     """As `read_functions`, with the line records of the code."""
     return source_map(with_debug_file(open_elf(path), debug), debug=debug)

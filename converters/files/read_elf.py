@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import checked, optional
 from ...schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from ...schemas.pointers import PointerBases
 from ...schemas.section import ParseError, Section
@@ -33,6 +34,7 @@ ALL = "all"
 TEXTS = STACK_CFI, DIRECTIVES = "STACK CFI", "directives"
 
 
+@checked(section=optional(str), debug=DebugFiles)
 def read_elf(path: Input, section: str | None = None, debug: DebugFiles = BY_LINKS) -> UnwindTable:
     """The unwind table of an ELF file: a path, bytes in memory, or a binary stream.
 

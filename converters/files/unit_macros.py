@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import checked
 from ...schemas.forms import DW_FORM
 from ...schemas.macros import MacroKind, MacroOperand
 from ...schemas.section import ParseError, Section
@@ -122,6 +123,7 @@ class _Source:
     paths: _Paths
 
 
+@checked(debug=DebugFiles)
 def read_unit_macros(path: Input, debug: DebugFiles = BY_LINKS) -> Iterator[UnitMacros]:
     """Yield the macros of each unit of an ELF file that has some, from `.debug_macro` or `.debug_macinfo`.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import checked
 from ..arrays import last_at_or_before, renumbered, values_at
 from ..elf.debug_files import BY_LINKS, DebugFiles
 from ..elf.inputs import Input
@@ -64,6 +65,7 @@ class LinesAt:
         return (self[index] for index in range(len(self)))
 
 
+@checked(debug=DebugFiles)
 def find_lines(source: LineTable | Input, pcs: ArrayLike, debug: DebugFiles = BY_LINKS) -> LinesAt:
     """Whole path, line, column and discriminator of each PC, from a line table or an ELF file (as `read_lines`).
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from ...schemas.arguments import check_integers, checked, optional
 from ...schemas.section import BuildError
 from ..arrays import group_numbers, starts_of, values_at
 from ..distinct import number_distinct
@@ -110,6 +111,7 @@ class Paths(Sequence[bytes]):
         return found
 
 
+@checked(table=LineTable, files=optional(check_integers))
 def paths_of(table: LineTable, files: I64 | None = None) -> tuple[I64, Paths]:
     """The whole path of each of the table's files, or of those of these indices: the number of its path (i64), and the
     distinct paths.

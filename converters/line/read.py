@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...schemas.arguments import check_address_size, check_byte_order, checked
 from ...schemas.forms import DW_FORM, FORM_KINDS
 from ...schemas.line import DW_LNCT, EXTENDED, STANDARD
 from ...schemas.section import ByteOrder, ParseError, Section
@@ -58,6 +59,7 @@ WORD = 8  # the size in bytes of the largest number
 NUMBERS = (DW_LNCT.directory_index, DW_LNCT.timestamp, DW_LNCT.size)
 
 
+@checked(debug=DebugFiles)
 def read_lines(path: Input, debug: DebugFiles = BY_LINKS) -> LineTable:
     """The line table of the `.debug_line` of an ELF file: a path, bytes in memory, or a binary stream.
 
@@ -68,6 +70,7 @@ def read_lines(path: Input, debug: DebugFiles = BY_LINKS) -> LineTable:
     return lines_of_image(with_debug_file(open_elf(path), debug))
 
 
+@checked(byte_order=check_byte_order, address_size=check_address_size)
 def from_debug_line(
     data: bytes | memoryview,
     line_str: bytes | memoryview = b"",

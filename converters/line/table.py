@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...schemas.arguments import checked
 from ...schemas.line import DW_LNCT, RowFlag
 from ...schemas.section import ByteOrder
 from ..arrays import values_at
@@ -228,6 +229,7 @@ OLD_FILE_CONTENTS = sum(
 )
 
 
+@checked(one=LineTable, other=LineTable)
 def same_lines(one: LineTable, other: LineTable) -> bool:
     """Whether two tables are equal, apart from the section offsets of units, the numbering of paths, and what
     `.debug_info` has of a unit."""

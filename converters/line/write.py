@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from ...schemas.arguments import check_integers, checked, optional
 from ...schemas.forms import DW_FORM
 from ...schemas.line import (
     DW_LNCT,
@@ -50,6 +51,7 @@ FORMS = {
 PADDING = DW_LNS.set_basic_block
 
 
+@checked(table=LineTable, line_str=optional(bytes), unit_sizes=optional(check_integers))
 def to_debug_line(
     table: LineTable,
     line_str: bytes | None = b"",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import check_address_size, check_byte_order, check_integers, checked, optional
 from ...schemas.lookup_tables import ARANGES, AddressRange, AddressRangesHeader
 from ...schemas.section import ByteOrder, Section
 from ...schemas.wire import INITIAL_LENGTH_SIZES, DwarfFormat
@@ -89,6 +90,7 @@ def _range_size(address_size: U64, segment_size: U64) -> I64:
     return (2 * address_size + segment_size).astype(np.int64)
 
 
+@checked(section=Section)
 def read_address_ranges(section: Section) -> AddressRanges:
     """Read a `.debug_aranges`. Raises ParseError."""
     sets = scan_sets(section)
@@ -120,6 +122,15 @@ def _by_sizes(header: dict[str, U64], order: ByteOrder) -> list[tuple[I64, np.dt
     ]
 
 
+@checked(
+    debug_info_offset=check_integers,
+    count=check_integers,
+    address=check_integers,
+    length=check_integers,
+    byte_order=check_byte_order,
+    address_size=check_address_size,
+    dwarf_format=DwarfFormat,
+)
 def address_ranges_of_units(
     debug_info_offset: U64,
     count: I64,
@@ -158,6 +169,7 @@ def _layout(header: dict[str, U64], first: I64, dwarf_format: U8) -> tuple[Sets,
     return Sets(offset, offset + length_size, offset + whole), offset + begin
 
 
+@checked(table=AddressRanges)
 def write_address_ranges(table: AddressRanges) -> bytes:
     """The bytes of a `.debug_aranges`; padding is zero. Raises BuildError."""
     header = {name: getattr(table, name) for name in ("version", "debug_info_offset", "address_size", "segment_size")}
@@ -189,6 +201,7 @@ class RangeProblem(Problem):
     SAME_UNIT = 9, "set is for a unit that already has one", "sets are for units that already have one"
 
 
+@checked(section=Section, debug_info=optional(Section))
 def check_address_ranges(section: Section, debug_info: Section | None = None) -> Findings[RangeProblem]:
     """Everything wrong with a readable `.debug_aranges`. Raises ParseError if it, or `debug_info`, cannot be read."""
     table = read_address_ranges(section)

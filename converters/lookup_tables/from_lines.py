@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import check_offsets, checked
 from ...schemas.wire import DwarfFormat
 from ..arrays import range_run_starts, run_ends
 from ..line.lookup import sequence_ranges
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 DWARF32_LIMIT = 1 << 32
 
 
+@checked(table=LineTable, debug_info_offset=check_offsets)
 def to_debug_aranges(
     table: LineTable, debug_info_offset: ArrayLike = 0, sequences: NDArray[np.bool_] | None = None
 ) -> bytes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import checked, optional
 from ...schemas.derive import bit_position
 from ...schemas.lookup_tables import NAME_SECTIONS, NamesHeader, SymbolAttributes
 from ...schemas.section import BuildError, ByteOrder, Section, order_code
@@ -75,6 +76,7 @@ class Names:
         return self.text[start : start + int(self.text_size[index])].tobytes()
 
 
+@checked(section=Section)
 def read_pubnames(section: Section) -> Names:
     """Read a section of NAME_SECTIONS; its name decides whether names have attributes. Raises ParseError."""
     has_attributes = NAME_SECTIONS[section.name]
@@ -112,6 +114,7 @@ def read_pubnames(section: Section) -> Names:
     )
 
 
+@checked(table=Names)
 def write_pubnames(table: Names) -> bytes:
     """The bytes of a section of names; each set is terminated. Raises BuildError."""
     number = table.set
@@ -183,6 +186,7 @@ _LEAST_HEADER = 11
 _KINDS = 4
 
 
+@checked(section=Section, debug_info=optional(Section))
 def check_pubnames(section: Section, debug_info: Section | None = None) -> Findings[NameProblem]:
     """Everything wrong with a readable section of names. Raises ParseError if it, or `debug_info`, cannot be read."""
     table = read_pubnames(section)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import check_address, checked, text_argument
 from ...schemas.lookup_tables import SymbolKind
 from ..arrays import ranges, starts_of, values_at
 from ..columns import Columns, column_of, columns
@@ -70,10 +71,11 @@ class FoundNames:
         return NameAt(self.table.name_of(name), *offsets, known, bool(is_static))
 
 
+@checked(table=Names)
 def find_names(table: Names, wanted: str | bytes | Sequence[str | bytes]) -> FoundNames:
     """Find whole names, in any order, in a table of `read_pubnames`. Text is UTF-8."""
     asked = [wanted] if isinstance(wanted, str | bytes) else wanted
-    texts = [one.encode(errors="surrogateescape") if isinstance(one, str) else one for one in asked]
+    texts = [text_argument(one) for one in asked]
     size = np.array([len(text) for text in texts], np.int64)
     end = len(table.text) + np.cumsum(size)
     begins = np.concatenate([table.text_start, end - size])
@@ -96,6 +98,7 @@ class RangesAt(Columns):
     unit_offset: NDArray[np.int64] = column_of("section offset", "of its unit, in .debug_info, -1 for none")
 
 
+@checked(table=AddressRanges, segment=check_address)
 def find_address_ranges(table: AddressRanges, pcs: ArrayLike, segment: int = 0) -> RangesAt:
     """The range of a table of `read_address_ranges` that covers each address of a segment, and its unit.
 

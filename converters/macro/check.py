@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import checked, optional
 from ...schemas.macros import DW_MACRO, MacroOperand
 from ...schemas.section import Section
 from ..findings import Findings, Problem, findings
@@ -51,6 +52,7 @@ class MacroProblem(Problem):
 Found = list[tuple[MacroProblem, "I64", "U64 | None"]]
 
 
+@checked(section=Section, sources=optional(MacroSources))
 def check_macros(section: Section, sources: MacroSources | None = None) -> Findings[MacroProblem]:
     """Everything wrong with a readable section of macro information; `sources` hold the texts of other sections.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import check_index, checked, optional
 from ...schemas.macros import MACRO_KINDS, MacroKind
 from ...schemas.section import ParseError
 from ..arrays import ranges
@@ -81,6 +82,7 @@ def imports_of(table: Macros) -> Imports:
     return Imports(table, entry.tolist(), target.tolist(), first.tolist())
 
 
+@checked(table=Macros, imports=optional(Imports), max_entries=int)
 def flatten_macros(
     table: Macros, unit: int, imports: Imports | None = None, max_entries: int = MAX_ENTRIES
 ) -> FlatMacros:
@@ -90,6 +92,7 @@ def flatten_macros(
     Raises ParseError for an import that does not refer to a unit, or leads back to its own, and for more than
     `max_entries` entries.
     """
+    check_index(unit, len(table.unit_offset), "unit")
     begin, count = _slices(imports or imports_of(table), unit, max_entries)
     entry = ranges(begin, count)
     kind = kinds_of_entries(table, entry)

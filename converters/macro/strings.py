@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas import engine
+from ...schemas.arguments import checked, optional
 from ...schemas.line_sections import parse_unit
 from ...schemas.section import ParseError, Section, order_code
 from ..dwarf.contributions import scan_sets
@@ -152,6 +153,13 @@ class MacroSources:
         return None if pieces is None else b"".join(names.texts[number] for number in pieces)
 
 
+@checked(
+    strings=optional(Section),
+    line_strings=optional(Section),
+    string_offsets=optional(Section),
+    line=optional(Section),
+    bases=optional(dict),
+)
 def macro_sources(
     strings: Section | None = None,
     line_strings: Section | None = None,

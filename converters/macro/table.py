@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import checked
 from ...schemas.derive import bit_position
 from ...schemas.macros import (
     END,
@@ -137,6 +138,7 @@ def _storage() -> tuple[U8, U8]:
     return operands, form_storages()
 
 
+@checked(section=Section)
 def read_macros(section: Section) -> Macros:
     """Read a section of MACRO_SECTIONS; its name decides whether units have headers. Raises ParseError."""
     kernels = engine.dwarf.macros
@@ -174,6 +176,7 @@ def read_macros(section: Section) -> Macros:
     )
 
 
+@checked(table=Macros)
 def write_macros(table: Macros) -> bytes:
     """The bytes of the section, with LEB128 numbers in their shortest form. Raises BuildError."""
     pool = Pool([b"", b"\0", bytes([END])])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import checked
 from ...schemas.section import ParseError, Section
 from ...schemas.sframe import SFRAME_VERSION
 from ..arrays import values_at
@@ -36,6 +37,7 @@ class FresAt:
     fres: Fres
 
 
+@checked(section_address=int)
 def find_fres(data: bytes | memoryview, pcs: ArrayLike, section_address: int = 0) -> FresAt:
     """The FRE in force at each PC, in an `.sframe` at the virtual address `section_address`. PCs are absolute.
 

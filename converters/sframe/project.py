@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...schemas.arguments import checked
+from ...schemas.section import BuildError
 from ...schemas.sframe import SFRAME_VERSION
 from ..arch.table import unwind_registers
 from ..arrays import starts_of
@@ -16,6 +18,7 @@ from .caller_sp import with_caller_sp
 from .flex import in_forms, outermost_alone
 
 
+@checked(table=UnwindTable, version=int)
 def project_sframe(table: UnwindTable, version: int = 2) -> UnwindTable:
     """The part of a table that SFrame can express: the rules for CFA, RA and FP, and the key that signs RAs.
 
@@ -25,7 +28,10 @@ def project_sframe(table: UnwindTable, version: int = 2) -> UnwindTable:
     Rules for other registers are dropped; "same value" for FP or RA becomes no rule; personality, LSDA, memory tagging
     and args_size are dropped. Only version 3 keeps signal frames, turns expressions into FLEX forms where it has one,
     and reduces a row whose RA is undefined to that rule. Rows that `to_sframe` refuses have no meaningful projection.
+    Raises BuildError for an unknown version.
     """
+    if version not in set(SFRAME_VERSION):
+        raise BuildError(".sframe", None, "version", f"{version} is unknown")
     table = unroll(table)
     if version >= SFRAME_VERSION.V3:
         table = outermost_alone(in_forms(table))

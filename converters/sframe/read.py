@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas import sframe
+from ...schemas.arguments import checked
 from ...schemas.section import ParseError, Section
 from ...schemas.sframe import SFRAME_VERSION
 from ...schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT, SframeAbi
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+@checked(section_address=int)
 def from_sframe(data: bytes | memoryview, section_address: int = 0) -> UnwindTable:
     """The table of an `.sframe` section at the virtual address `section_address`. The header gives the architecture.
 

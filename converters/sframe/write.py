@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ...schemas import sframe
+from ...schemas.arguments import checked, optional
 from ...schemas.derive import bit_position, dtype_of
 from ...schemas.section import BuildError, ByteOrder
 from ...schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION
@@ -107,6 +108,7 @@ class Encoded:
         return header
 
 
+@checked(table=UnwindTable, section_address=int, compact=optional(str))
 def to_sframe(
     table: UnwindTable,
     version: int = 2,

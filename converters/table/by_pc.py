@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...schemas.arguments import checked, optional
 from ...schemas.section import ParseError
 from ..arrays import furthest_before, group_numbers, range_run_starts, ranks, run_ends
 from ..distinct import number_distinct
@@ -73,6 +74,7 @@ class RulesByPc:
         return zip(self.section.tolist(), self.start.tolist(), self.end.tolist(), self.rules.tolist(), strict=True)
 
 
+@checked(table=UnwindTable, without=optional(Refusals))
 def by_pc(table: UnwindTable, without: Refusals | None = None) -> RulesByPc:
     """The rules at each PC of a table, except in the ranges of the refusals `without`, which must be of this table."""
     row_sets, contents = row_contents(table)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.arguments import check_address
+from ...schemas.arguments import check_address, checked
 from ...schemas.section import Section
 from ..arrays import furthest_before, last_at_or_before, values_at
 from ..columns import Columns, column_of, columns
@@ -60,6 +60,7 @@ def addresses(pcs: ArrayLike) -> NDArray[np.uint64]:
         raise ValueError("an address is outside 64 bits") from error
 
 
+@checked(table=UnwindTable)
 def find_rows(table: UnwindTable, pcs: ArrayLike) -> RowsAt:
     """The function and the row in force at each PC, for a table of a linked file. PCs are absolute, in any order.
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...schemas.arguments import check_byte_order, check_index, checked, each, optional
 from ...schemas.pointers import DW_EH_PE
 from ...schemas.section import ByteOrder, Section
 from ..arch.table import Architecture
@@ -203,7 +204,7 @@ class UnwindTable:
 
     def function(self, index: int) -> Function:
         """One function as an object."""
-        return self._function(index, self.run)
+        return self._function(check_index(index, len(self), "index"), self.run)
 
     def _function(self, index: int, rows_of: Callable[[int], tuple[Row, ...]]) -> Function:
         values = self.functions.record(index)
@@ -212,12 +213,14 @@ class UnwindTable:
 
     def run(self, index: int) -> tuple[Row, ...]:
         """The rows of one run as objects."""
+        check_index(index, len(self.run_rows) - 1, "index")
         rules_of = cache(self.rule_slice)
         rows = range(int(self.run_rows[index]), int(self.run_rows[index + 1]))
         return tuple(self._row(row, rules_of) for row in rows)
 
     def row(self, index: int) -> Row:
         """One row as an object."""
+        check_index(index, len(self.rows), "index")
         return self._row(index, self.rule_slice)
 
     def _row(self, index: int, rules_of: Callable[[int, int], tuple[RegisterRule, ...]]) -> Row:
@@ -312,15 +315,21 @@ class _Interned:
         return self.slices[registers]
 
 
+_check_functions = each(Function)
+
+
+@checked(architecture=Architecture, byte_order=optional(check_byte_order), source=str)
 def table_of(
     architecture: Architecture, functions: Iterable[Function], byte_order: ByteOrder | None = None, source: str = ""
 ) -> UnwindTable:
     """Make a table from objects (slow: for tests and handmade tables). Functions with equal rows share a run."""
+    listed = list(functions)
+    _check_functions(listed, "functions")
     kept = _Interned()
     runs: dict[tuple[Row, ...], int] = {}
     names = [one.name for one in FunctionColumns.declared if one.name != "run"]
     records = []
-    for function in functions:
+    for function in listed:
         run = runs.setdefault(function.rows, len(runs))
         records.append({"run": run, **{name: getattr(function, name) for name in names}})
     rows = [

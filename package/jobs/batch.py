@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from ..schemas.archive import ARCHIVE_MAGIC
+from ..schemas.arguments import check_executor, check_path, checked, optional
 from ..schemas.section import FormatError, ParseError
 from . import StrPath
 from .breakpad import BreakpadReport, store_breakpad
@@ -96,6 +97,7 @@ def worker_processes(jobs: int, files: int) -> AbstractContextManager[Executor |
     return ProcessPoolExecutor(min(jobs, files), multiprocessing.get_context("spawn"))
 
 
+@checked(executor=optional(check_executor))
 def write_sframe_many(
     pairs: Sequence[tuple[StrPath, StrPath]], executor: Executor | None = None, **choices: Any
 ) -> Iterator[SframeReport | Failure]:
@@ -106,6 +108,7 @@ def write_sframe_many(
     return _each(write_sframe, pairs, executor, choices)
 
 
+@checked(store=check_path, executor=optional(check_executor))
 def write_breakpad_many(
     paths: Sequence[StrPath], store: StrPath, executor: Executor | None = None, **choices: Any
 ) -> Iterator[BreakpadReport | Failure]:

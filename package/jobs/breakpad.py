@@ -16,6 +16,7 @@ from ..converters.elf.relocation import lay_out
 from ..converters.files.code_frames import section_sizes
 from ..converters.files.symbol_file import SymbolChoices, symbol_file
 from ..converters.refusals import count_reasons, is_lossless
+from ..schemas.arguments import check_path, checked, each
 from . import StrPath
 from .code_coverage import CodeCoverage, code_coverage
 from .report import FileReport, debug_file_of
@@ -51,6 +52,7 @@ class BreakpadReport(CodeCoverage, FileReport):
         return self.functions > 0 and is_lossless(self.refused)
 
 
+@checked(debug=DebugFiles, path_maps=each(PathMap))
 def write_breakpad(
     path: Input,
     out: StrPath | BinaryIO,
@@ -81,6 +83,7 @@ def write_breakpad(
     return _report(path, "", counted)
 
 
+@checked(store=check_path, debug=DebugFiles, path_maps=each(PathMap))
 def store_breakpad(
     path: Input,
     store: StrPath,

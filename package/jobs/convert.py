@@ -28,6 +28,7 @@ from ..converters.refusals import Refusals, count_reasons
 from ..converters.sframe.write import Compact, sframe_from_table
 from ..converters.table.cut import trim
 from ..converters.table.model import UnwindTable
+from ..schemas.arguments import checked
 from ..schemas.section import BuildError
 from ..writers.files import write_bytes
 from . import StrPath
@@ -151,6 +152,7 @@ def convert(
 ) -> LineReport: ...
 
 
+@checked(debug=DebugFiles)
 def convert(
     path: Input,
     out_path: StrPath,

@@ -12,6 +12,7 @@ from ..converters.cfi.write import frames_from_table
 from ..converters.elf.image import open_elf
 from ..converters.refusals import Refusals, count_reasons
 from ..converters.table.model import UnwindTable
+from ..schemas.arguments import checked
 from ..schemas.cfi import EH_FRAME
 from . import StrPath
 from .into_file import table_for
@@ -37,6 +38,7 @@ class EhFrameReport(Placement, Coverage, FileReport):
     outside_code: int
 
 
+@checked(table=UnwindTable)
 def write_eh_frame(
     path: StrPath,
     out_path: StrPath,

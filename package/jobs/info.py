@@ -14,6 +14,7 @@ from ..converters.files.inputs import KINDS, Part, Raw, open_parts
 from ..converters.files.read_elf import DIALECTS, TEXTS, table_of_section
 from ..converters.sframe.section import section_version
 from ..converters.table.model import FunctionFlag, UnwindTable
+from ..schemas.arguments import checked
 from ..schemas.section import ParseError, Section
 
 
@@ -74,6 +75,7 @@ UNWIND_SECTIONS = (".eh_frame", ".eh_frame_hdr", ".debug_frame", ".sframe")
 ARCHIVE = "archive"
 
 
+@checked(debug=DebugFiles)
 def info(
     path: Input,
     *,

@@ -13,6 +13,7 @@ from ..converters.elf.image import ElfSection
 from ..converters.elf.relocation import LaidOut, relocate
 from ..converters.files.read_elf import DIALECTS, DIRECTIVES, STACK_CFI
 from ..converters.table.lookup import ChosenPcs
+from ..schemas.arguments import check_place, each, one_of, optional
 from ..schemas.lookup_tables import ARANGES
 from ..schemas.macros import MACRO_SECTIONS
 from ..schemas.section import Section
@@ -54,6 +55,12 @@ class Request:
     interpreted: bool
     line_views: tuple[LineView, ...]
     at: tuple[int | str, ...]
+
+    def __post_init__(self) -> None:
+        """Raises TypeError and ValueError for what cannot be asked for."""
+        optional(each(str))(self.names, "names")
+        each(one_of("raw", "decoded"))(self.line_views, "line_views")
+        each(check_place)(self.at, "at")
 
 
 @dataclass(slots=True, eq=False)

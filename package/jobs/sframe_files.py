@@ -15,6 +15,7 @@ from ..converters.files.code_frames import code_frames
 from ..converters.plt import with_uncovered_plt
 from ..converters.sframe.fres import abi_of
 from ..converters.sframe.write import Compact, sframe_from_table
+from ..schemas.arguments import checked, optional
 from ..schemas.section import BuildError
 from ..schemas.sframe import PT_GNU_SFRAME
 from ..writers.files import write_bytes
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ..writers.elf.remove import RemoveReport
 
 
+@checked(compact=optional(str), debug=DebugFiles)
 def write_sframe(
     path: StrPath,
     out_path: StrPath,
@@ -107,6 +109,7 @@ def _convert(image: ElfImage, choices: Choices) -> Converted:
     return Converted(laid, frames, table, encoded, refusals)
 
 
+@checked(address=int, compact=optional(str), debug=DebugFiles)
 def write_sframe_section(
     path: StrPath,
     out_path: StrPath,

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from ..converters.arch.table import Architecture, architecture_named
+from ..schemas.arguments import check_address, check_byte_order, checked, each
 from ..schemas.cfi import DEBUG_FRAME, EH_FRAME
 from ..schemas.pointers import DW_EH_PE, PointerBases
 from ..schemas.section import ByteOrder
@@ -47,10 +48,15 @@ class ElfWithFrames:
     has_header: bool
 
 
+@checked(architecture=Architecture, byte_order=check_byte_order, sections=each(ElfSection), page=check_address)
 def build_elf(
     architecture: Architecture, byte_order: ByteOrder, sections: Sequence[ElfSection], *, page: int = PAGE
 ) -> bytes:
-    """A shared object of these sections. Each loaded one gets a segment if `page` is not 1: then there are none."""
+    """A shared object of these sections. Each loaded one gets a segment if `page` is not 1: then there are none.
+
+    Raises ValueError for a page without bytes."""
+    if page < 1:
+        raise ValueError(f"page is {page}, which is not a number of bytes")
     structs = ELFStructs(little_endian=byte_order == "little", elfclass=8 * architecture.address_size)
     structs.create_basic_structs()
     structs.create_advanced_structs("ET_DYN", architecture.machine, "ELFOSABI_SYSV")

@@ -8,10 +8,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 
+from ....schemas.arguments import check_address_size, check_callable, checked
 from ...dwarf.expressions import ReadMemory
 from .machine import Algebra, WordError, postfix_error, run_words, value_of_item
 
 
+@checked(names=Mapping, memory=check_callable, word_size=check_address_size)
 def evaluate_postfix(expression: str, names: Mapping[str, int], memory: ReadMemory, word_size: int = 8) -> int:
     """The one value that an expression leaves on the stack, unsigned.
 
@@ -30,6 +32,7 @@ def evaluate_postfix(expression: str, names: Mapping[str, int], memory: ReadMemo
         raise postfix_error(expression, 0, str(fault)) from None
 
 
+@checked(names=Mapping, memory=check_callable, word_size=check_address_size)
 def run_postfix(program: str, names: Mapping[str, int], memory: ReadMemory, word_size: int = 4) -> dict[str, int]:
     """The variables that a program string assigns, with their final values. Raises as `evaluate_postfix` does."""
     stack, assigned = run_words(program, _truncated(names, word_size), _words(memory, word_size))

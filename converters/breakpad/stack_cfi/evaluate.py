@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from ....schemas.arguments import check_address, check_address_size, check_callable, checked, each
 from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED, StackCfi, StackCfiInit
 from ....schemas.section import ParseError
 from ....schemas.text_records import Record
@@ -48,6 +49,7 @@ class RuleIndex:
 
     def at(self, address: int) -> RuleRow | None:
         """The row in force at an address, which is relative to the load address."""
+        check_address(address, "address")
         place = bisect_right(self.starts, address) - 1
         if place < 0 or address >= self.ranges[place].end:
             return None
@@ -79,6 +81,7 @@ def rule_ranges(records: Iterable[tuple[int, Record]]) -> Iterator[RuleRange]:
         yield RuleRange(init, tuple(deltas))
 
 
+@checked(found=RuleRange)
 def rule_rows(found: RuleRange) -> Iterator[RuleRow]:
     """The rows of a range, ascending. Of records at one address the last wins; those outside the range are ignored."""
     rules = dict(found.init.rules)
@@ -94,10 +97,15 @@ def rule_rows(found: RuleRange) -> Iterator[RuleRow]:
         yield RuleRow(start, found.end, rules)
 
 
+_check_ranges = each(RuleRange)
+
+
 def rule_index(ranges: Iterable[RuleRange]) -> RuleIndex:
     """An index for looking up rules. Of overlapping ranges the one that starts first is kept, then the first read."""
     kept: list[RuleRange] = []
-    for found in sorted(ranges, key=lambda found: found.init.address):
+    listed = list(ranges)
+    _check_ranges(listed, "ranges")
+    for found in sorted(listed, key=lambda found: found.init.address):
         if not kept or found.init.address >= kept[-1].end:
             kept.append(found)
     return RuleIndex(tuple(found.init.address for found in kept), tuple(kept))
@@ -108,6 +116,7 @@ def missing_rules(rules: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in (CFA_NAME, RA_NAME) if rules.get(name, UNDEFINED) == UNDEFINED)
 
 
+@checked(rules=Mapping, registers=Mapping, memory=check_callable, word_size=check_address_size)
 def evaluate_rules(
     rules: Mapping[str, str], registers: Mapping[str, int], memory: ReadMemory, word_size: int = 8
 ) -> CallerRegisters:
@@ -132,6 +141,7 @@ def evaluate_rules(
     return CallerRegisters(values, frozenset(undefined))
 
 
+@checked(rules=Mapping, registers=Mapping, memory=check_callable, word_size=check_address_size, stack_pointer=str)
 def caller_registers(
     rules: Mapping[str, str],
     registers: Mapping[str, int],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ....schemas.arguments import checked
 from ....schemas.breakpad import NAMES, StackCfi, StackCfiInit
 from ....schemas.section import BuildError
 from ...arrays import ranges, starts_of
@@ -33,6 +34,7 @@ INIT, DELTA = (f"{NAMES[record]} ".encode() for record in (StackCfiInit, StackCf
 CHUNK = 4096  # functions
 
 
+@checked(table=UnwindTable)
 def to_stack_cfi(table: UnwindTable) -> tuple[bytes, Refusals]:
     """The table as STACK CFI INIT and STACK CFI records, by ascending address, relative to the load address; and the
     ranges without a record, because their CFA or return address cannot be expressed.

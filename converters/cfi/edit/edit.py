@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ....schemas.arguments import checked, optional
 from ....schemas.cfi import EH_FRAME, Cie, Dialect, FdeFormat
 from ....schemas.pointers import NO_BASES, PointerBases
 from ....schemas.section import BuildError, ByteOrder, Section
@@ -116,6 +117,14 @@ class EditedCfi:
         add_to_fields(self.records, fields, data, moved_by, np.zeros(len(offset), np.int64))
 
 
+@checked(
+    section=Section,
+    architecture=Architecture,
+    replace=optional(UnwindTable),
+    add=optional(UnwindTable),
+    dialect=Dialect,
+    bases=PointerBases,
+)
 def edit_cfi(
     section: Section,
     architecture: Architecture,

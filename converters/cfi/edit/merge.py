@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ....schemas.arguments import check_address, checked, optional
 from ....schemas.cfi import EH_FRAME, Dialect
 from ....schemas.pointers import NO_BASES, PointerBases
 from ....schemas.section import BuildError, Section
@@ -41,6 +42,7 @@ class MergedCfi:
     conflicts: SharedRanges
 
 
+@checked(architecture=Architecture, dialect=Dialect, bases=PointerBases, address=optional(check_address))
 def merge_cfi(
     sections: Sequence[Section],
     architecture: Architecture,
