@@ -44,7 +44,7 @@ def differences(
     for frames in found:
         seen.update(frames.features)
     yield from our_differences(found)
-    for_readelf = drawn(readelf_cannot(section))
+    for_readelf = drawn(readelf_cannot(section, arch))
     yield from our_differences(for_readelf)
     with tempfile.TemporaryDirectory() as folder:
         yield from readelf_differences(for_readelf, Path(folder))

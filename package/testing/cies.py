@@ -134,8 +134,9 @@ def _factors(architecture: Architecture) -> SearchStrategy[tuple[int, int]]:
 
 
 @cache
-def _return_columns(usual: int, *, has_high: bool) -> SearchStrategy[int]:
-    return st.sampled_from([usual] * 6 + [0, 3, *HIGH_REGISTERS * has_high])
+def _return_columns(usual: int, without: frozenset[Feature]) -> SearchStrategy[int]:
+    others = [0, 3, *HIGH_REGISTERS * (Feature.HIGH_REGISTER not in without)]
+    return st.sampled_from([usual] * 6 + others * (Feature.OTHER_RETURN_COLUMN not in without))
 
 
 def _pick(draw: DrawFn, found: Sequence[T]) -> T:
@@ -176,7 +177,7 @@ def draw_cie(draw: DrawFn, setting: Setting) -> CieMeaning:
         segment_size,
         code_factor,
         data_factor,
-        draw(_return_columns(architecture.return_address or 0, has_high=Feature.HIGH_REGISTER not in without)),
+        draw(_return_columns(architecture.return_address or 0, without)),
         address_encoding,
         lsda_encoding,
         personality_encoding,
@@ -209,6 +210,7 @@ def cie_features(setting: Setting, cie: CieMeaning) -> set[Feature]:
     has = {
         Feature.DWARF64: cie.dwarf_format is DwarfFormat.DWARF64,
         Feature.INITIAL_EXPRESSION: cie.row.cfa.kind is CfaKind.EXPRESSION,
+        Feature.OTHER_RETURN_COLUMN: cie.return_column != setting.architecture.return_address,
         Feature.VERSION_3: cie.version == 3,
         Feature.VERSION_4: cie.version == 4,
         Feature.ADDRESS_SIZE: is_other,

@@ -14,6 +14,7 @@ class Feature(Enum):
 
     DWARF64 = "an entry in 64-bit DWARF"
     HIGH_REGISTER = "a register of 65 or more, other than the usual return address"
+    OTHER_RETURN_COLUMN = "a return address column other than the usual one"
     VERSION_3 = "a CIE of version 3"
     VERSION_4 = "a CIE of version 4"
     ADDRESS_SIZE = "a CIE of version 4 with an address size other than that of the file"

@@ -57,9 +57,9 @@ def regions(bits: int, *, is_loaded: bool, has_high: bool) -> SearchStrategy[Reg
 
 @cache
 def _all_encodings() -> tuple[int, ...]:
-    """Every encoding of a direct pointer, plain ones first."""
+    """Every encoding of a direct pointer, plain ones first, DW_EH_PE_aligned as often as another application."""
     found = [form | application for application in APPLICATIONS[:-1] for form in FORMAT_SIZES]
-    return (*found, DW_EH_PE.aligned)
+    return (*found, *[DW_EH_PE.aligned] * 6)
 
 
 @cache

@@ -56,7 +56,7 @@ def test_drawn_rows_are_read(arch: str, order: ByteOrder, section: str, kernels:
 @pytest.mark.oracle
 def test_drawn_rows_are_those_of_readelf(arch: str, order: ByteOrder, section: str, tmp_path: Path) -> None:
     """Without a message of readelf: that is an error."""
-    drawn = draw_many(call_frames(arch, section, order, readelf_cannot(section)), COUNT, SEED)
+    drawn = draw_many(call_frames(arch, section, order, readelf_cannot(section, arch)), COUNT, SEED)
     assert sum(len(frames.functions) for frames in drawn) > COUNT
     assert list(map(str, readelf_differences(drawn, tmp_path))) == []
 

@@ -83,9 +83,11 @@ PYELFTOOLS_CANNOT = frozenset({
 })  # fmt: skip
 
 
-def readelf_cannot(section: str) -> frozenset[Feature]:
+def readelf_cannot(section: str, arch: str = "x86_64") -> frozenset[Feature]:
     """The features that readelf does not know in a section of that name."""
-    return READELF_CANNOT_IN_EH_FRAME if section == EH_FRAME.name else READELF_CANNOT
+    cannot = READELF_CANNOT_IN_EH_FRAME if section == EH_FRAME.name else READELF_CANNOT
+    # The column `ra` is r1 as well as the return address, so that its text is ambiguous if they differ.
+    return cannot | {Feature.OTHER_RETURN_COLUMN} if arch.startswith("riscv") else cannot
 
 
 def draw_many(strategy: SearchStrategy[T], count: int, number: int) -> list[T]:
