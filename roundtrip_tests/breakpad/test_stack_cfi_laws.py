@@ -17,9 +17,10 @@ from unwindkit.converters.breakpad.stack_cfi.read import from_stack_cfi
 from unwindkit.converters.breakpad.stack_cfi.write import lay_out_text, to_stack_cfi
 from unwindkit.converters.rules import CfaKind, RuleKind
 from unwindkit.converters.table.model import CfaRule, Function, RegisterRule, Row, UnwindTable, table_of
+from unwindkit.testing.unwind_tables import OFFSETS
 
 from ..support.real_files import REAL_FILES
-from ..support.tables import OFFSETS, rich_tables, with_sp
+from ..support.tables import rich_tables, with_sp
 
 NAMED = [architecture for architecture in ARCHITECTURES.values() if architecture.breakpad_registers is not None]
 EVERY = pytest.mark.parametrize("architecture", NAMED, ids=lambda one: one.name)

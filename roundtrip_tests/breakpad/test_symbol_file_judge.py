@@ -415,6 +415,7 @@ def test_a_call_site_without_a_line_may_have_any_file() -> None:
     assert kinds((INNER, Frame("main", "/any.c", 1)), first=without, second=without) == ["chain: another call site"]
 
 
+@pytest.mark.oracle
 def test_a_third_referee_is_heard_where_the_first_two_differ(tmp_path: Path) -> None:
     answers = {"first": CHAIN, "second": (INNER,), "third": (INNER,)}
     path = tmp_path / "program"
