@@ -268,7 +268,8 @@ def test_a_symbol_file_has_the_rows_of_its_file(folder: Path, tmp_path: Path) ->
     assert found.records["STACK CFI INIT"] == whole.functions
     assert found.records["STACK CFI"] == stack.count(b"STACK CFI ") - stack.count(b"STACK CFI INIT ")
     assert found.records["INFO CODE_ID"] == found.records["MODULE"] == 1
-    assert "line records" not in found.records
+    assert found.records["FUNC"] == sum(line.startswith(b"FUNC ") for line in lines) > 0
+    assert found.records["line records"] == sum(line[:1] in b"0123456789abcdef" for line in lines) > 0
     assert text(path) == b"Contents of the STACK records:\n\n" + stack + b"\n"
     _, here = find_in_file(path, NAMES)
     _, there = find_in_file(folder / "linked", NAMES, source="eh_frame")
