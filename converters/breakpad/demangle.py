@@ -20,7 +20,7 @@ MANGLED = ("_Z", "_R")
 _SCHEMES = ("itanium", "rust")
 RUNTIMES = ("libstdc++.so.6", "libc++abi.so.1")
 
-# A demangled name has at most so many characters for each of the mangled one. Of 67,000 names of libstdc++, libLLVM and
+# The most characters of a demangled name for each one of the mangled name. Of 67,000 names of libstdc++, libLLVM and
 # libxul the longest has 4,272, and the highest ratio is 16.7.
 MAX_EXPANSION = 32
 # All names of a file together: their ratio is 1.7 in these libraries.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SOURCE = "function records"
-# The name of the function that stands for the others that a FUNC record with `m` shares its instructions with.
+# The name of the function that represents all others at the address of a FUNC record with `m`.
 OTHER_NAMES = b"<other names>"
 FUNC_NUMBERS, INLINE_DECIMALS = 3, 4
 LEVEL_LIMIT, WORD_LIMIT = 1 << 16, 1 << 32

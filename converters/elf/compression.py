@@ -22,7 +22,7 @@ ZDEBUG, DEBUG = ".zdebug_", ".debug_"
 ZDEBUG_MAGIC = b"ZLIB"
 ZDEBUG_HEADER_SIZE = 12
 
-# The content of all compressed sections of a file has at most so many bytes for each byte of the file, and some more.
+# The most bytes of content of all compressed sections for each byte of the file, beside a fixed allowance.
 # zlib's maximum ratio is 1032, zstd's 32,000, for one repeated byte. Of 272 debug files of Debian one has a ratio of
 # 13.4, the others at most 3.2; recompressed with `zstd -19`, 33.8 (1.8 MB) and 4.8. Sections have up to 208 (160 kB).
 MAX_INFLATION, LEAST_INFLATED = 16, 1 << 23

@@ -110,7 +110,7 @@ class _Files:
 
 
 def _text(path: _Path | None, most: int | None = None) -> bytes:
-    """A path, or at most so many bytes of its end."""
+    """A path, or the end of a longer one, of a limited size."""
     if path is None:
         return b"unknown"
     texts, number = path
