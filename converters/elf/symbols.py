@@ -13,7 +13,7 @@ import numpy as np
 from elftools.elf.constants import SHN_INDICES
 from elftools.elf.enums import ENUM_ST_INFO_TYPE
 
-from ...schemas.arguments import checked, encoded_text
+from ...schemas.arguments import checked, each, encoded_text
 from ...schemas.section import ParseError, Section, order_code
 from ..arrays import ranges
 from .image import ElfImage, ElfSection
@@ -72,7 +72,7 @@ def extended_indices(
     return np.frombuffer(section.data, f"{order_code(section.byte_order)}u4")
 
 
-@checked(image=ElfImage)
+@checked(image=ElfImage, names=each(str))
 def addresses_of_names(image: ElfImage, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """The addresses of the functions of each name, ascending, from `.symtab` and `.dynsym`; in a relocatable file the
     offsets in their sections.

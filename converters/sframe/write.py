@@ -144,7 +144,8 @@ def sframe_from_table(
 ) -> tuple[Encoded, Refusals]:
     """As `to_sframe`, without the address."""
     is_foreign = table.byte_order == "big"
-    compact = compact or ("none" if is_foreign else "share")
+    if compact is None:
+        compact = "none" if is_foreign else "share"
     _check_arguments(table, version, compact, max_rows)
     flags = _flags(version, pcrel, frame_pointer)
     options = Options(SFRAME_VERSION(version), compact == "share" or (compact == "merge" and not is_foreign))

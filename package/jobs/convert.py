@@ -28,8 +28,9 @@ from ..converters.refusals import Refusals, count_reasons
 from ..converters.sframe.write import Compact, sframe_from_table
 from ..converters.table.cut import trim
 from ..converters.table.model import UnwindTable
-from ..schemas.arguments import checked
+from ..schemas.arguments import check_integer, checked, optional
 from ..schemas.section import BuildError
+from ..schemas.sframe import SFRAME_VERSION
 from ..writers.files import write_bytes
 from . import StrPath
 from .code_coverage import NO_CODE, CodeCoverage, CodeFigures, code_coverage
@@ -152,7 +153,7 @@ def convert(
 ) -> LineReport: ...
 
 
-@checked(debug=DebugFiles)
+@checked(debug=DebugFiles, version=optional(check_integer), compact=optional(str))
 def convert(
     path: Input,
     out_path: StrPath,
@@ -230,12 +231,12 @@ def convert(
             _refuse_unused(to, file, to_address, section_only, keep=False)
             refuse_description(Raw(source if source != ALL else None, address, architecture))
             chosen = ALL if source == ALL else f".{source or to}"
-            choices = Choices(version or 2, compact, None, chosen, pcrel, frame_pointer)
+            choices = Choices(_version(version), compact, None, chosen, pcrel, frame_pointer)
             report = _in_objects(file, Path(out_path), choices, writer)
         else:
             found, target = _read(file, to, source, Raw(None, address, architecture), section_only, into, debug)
             _refuse_unused(to, target, to_address, section_only, keep)
-            options = version or 2, compact, pcrel, frame_pointer
+            options = _version(version), compact, pcrel, frame_pointer
             request = _Request(file, Path(out_path), found, to, to_address, target, keep, writer, *options)
             report = _WRITERS.get(to, _to_bytes)(request)
             report = replace(report, into=input_name(path)) if target == file else report
@@ -263,6 +264,11 @@ def _read(
     if to != "directives":
         refuse_objects(found)
     return found, target
+
+
+def _version(version: int | None) -> int:
+    """The version of SFrame that is written."""
+    return int(SFRAME_VERSION.V2) if version is None else version
 
 
 def _is_for_linker(path: Path, to: Target) -> bool:

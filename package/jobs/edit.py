@@ -20,6 +20,7 @@ from ..converters.elf.symbols import addresses_asked_for
 from ..converters.files.code_frames import code_frames
 from ..converters.refusals import count_reasons
 from ..converters.table.model import FunctionColumns, UnwindTable
+from ..schemas.arguments import check_place, checked, each
 from ..schemas.cfi import EH_FRAME
 from ..schemas.pointers import PointerBases
 from ..schemas.section import BuildError, ParseError
@@ -48,6 +49,7 @@ class EditReport(Placement, FileReport):
     header_address: int
 
 
+@checked(drop=each(check_place), take=each(check_place))
 def edit_eh_frame(
     path: StrPath,
     out_path: StrPath,

@@ -13,6 +13,7 @@ from ..converters.refusals import count_reasons
 from ..converters.sframe.project import project_sframe
 from ..converters.sframe.write import Compact, sframe_from_table
 from ..converters.table.merge import SharedRange, SharedRanges, merge, refuse_mixture
+from ..schemas.arguments import check_integer, checked, optional
 from ..schemas.section import BuildError, FormatError
 from ..schemas.sframe import SFRAME_VERSION
 from ..writers.files import write_bytes
@@ -43,6 +44,7 @@ class MergeReport(SframeFigures, Report):
     warnings: tuple[str, ...] = ()
 
 
+@checked(version=optional(check_integer), address=check_integer, compact=optional(str))
 def merge_sframe(
     paths: Sequence[StrPath | tuple[StrPath, int]],
     out_path: StrPath,

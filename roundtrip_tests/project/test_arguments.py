@@ -19,6 +19,7 @@ from unwindkit.schemas.breakpad import StackCfiInit, StackWin
 
 from ..support.bad_arguments import INDICES, bad_values, parameters
 from ..support.handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets
+from ..support.linked_elf import linked_elf
 from ..support.tiny_elf import tiny_elf
 
 FRAMES = eh_frame(f"{PLAIN_CIE} {X86_64_START}", Fde(0x1000, 0x40, "41 0e10"))
@@ -35,7 +36,7 @@ PUBNAMES = unwindkit.Section.of(
     ".debug_pubnames", octets("17000000 0200 00000000 30000000 0b000000 6d61696e00 00000000")
 )
 MACRO = unwindkit.Section.of(".debug_macro", octets("0500 00 01 05 582031 00 00"))
-ELF = bytes(tiny_elf())
+ELF = linked_elf()
 IMAGE = unwindkit.open_elf(ELF)
 RANGE = unwindkit.RuleRange(StackCfiInit(0x1000, 0x40, ((".cfa", "$rsp 8 +"), (".ra", ".cfa 8 - ^"))), ())
 FUNCTIONS = unwindkit.from_function_records(b"")
@@ -136,7 +137,7 @@ VALID: dict[str, dict[str, Any]] = {
     "dump_sections": {"path": ELF},
     "dump_sframe": {"path": ELF},
     "edit_eh_frame": {"path": PATH, "out_path": OUT},
-    "write_eh_frame": {"path": PATH, "out_path": OUT, "table": TABLE},
+    "write_eh_frame": {"path": PATH, "out_path": OUT, "table": unwindkit.read_elf(ELF)},
     "info": {"path": ELF},
     "merge_sframe": {"paths": [PATH], "out_path": OUT},
     "remove_sframe": {"path": PATH, "out_path": OUT},
@@ -266,6 +267,20 @@ def placed(value: Any, folder: Path) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(placed(one, folder) for one in value)
     return folder / "in" if value is PATH else folder / "out" if value is OUT else value
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_a_good_call_succeeds(name: str, tmp_path: Path) -> None:
+    """So that a bad argument is the only reason for an error below."""
+    (tmp_path / "in").write_bytes(ELF)
+    arguments = {key: placed(value, tmp_path) for key, value in VALID[name].items()}
+    run(function_of(name), arguments)
+    assert (tmp_path / "out").exists() == (tmp_path / "out" in flat(list(arguments.values())))
+
+
+def flat(values: list[Any]) -> list[Any]:
+    """The values, and the items of those that are lists or tuples."""
+    return [item for one in values for item in (flat(list(one)) if isinstance(one, list | tuple) else [one])]
 
 
 @pytest.mark.parametrize(
