@@ -71,6 +71,8 @@ _HOMES = {
         "converters.table.merge": "SharedRange SharedRanges",
         "converters.table.lookup": "RowsAt find_rows",
         "converters.table.model": "CfaRule Function FunctionFlag RegisterRule Row UnwindTable table_of",
+        "converters.walk.backtrace": "Backtrace WalkedFrame walk_frames",
+        "converters.walk.caller": "Caller Frame WalkEnd caller_frame",
         "jobs.batch": "Failure write_breakpad_many write_sframe_many",
         "jobs.breakpad": "BreakpadReport store_breakpad write_breakpad",
         "jobs.convert": "ConvertReport convert",
@@ -217,6 +219,13 @@ if TYPE_CHECKING:
     from .converters.table.model import Row as Row
     from .converters.table.model import UnwindTable as UnwindTable
     from .converters.table.model import table_of as table_of
+    from .converters.walk.backtrace import Backtrace as Backtrace
+    from .converters.walk.backtrace import WalkedFrame as WalkedFrame
+    from .converters.walk.backtrace import walk_frames as walk_frames
+    from .converters.walk.caller import Caller as Caller
+    from .converters.walk.caller import Frame as Frame
+    from .converters.walk.caller import WalkEnd as WalkEnd
+    from .converters.walk.caller import caller_frame as caller_frame
     from .jobs.batch import Failure as Failure
     from .jobs.batch import write_breakpad_many as write_breakpad_many
     from .jobs.batch import write_sframe_many as write_sframe_many

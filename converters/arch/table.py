@@ -49,9 +49,11 @@ class Architecture:
     `caller_sp_offset`: where a row has no rule for SP, the caller's SP is the CFA plus this many bytes (the psABI's
     definition of the CFA). `needs_sp_rule`: readers of call frame information keep SP's value instead, so that rows
     from other formats get a rule.
-    `program_counter` is the PC's number in expressions (None: it has none). `instruction_unit`: every instruction's
-    size in bytes is a multiple of it. `marks_code`: bit 0 of a function symbol's value marks an instruction set and is
-    not part of the address. `instruction_effects`: effects of call frame instructions that are specific to the machine.
+    `program_counter` is the PC's number in expressions (None: it has none). `callee_saved`: the registers without SP
+    whose values a called function preserves (psABI), which a row without a rule for them leaves unchanged.
+    `instruction_unit`: every instruction's size in bytes is a multiple of it. `marks_code`: bit 0 of a function
+    symbol's value marks an instruction set and is not part of the address. `instruction_effects`: effects of call frame
+    instructions that are specific to the machine.
     `breakpad_module` is the name in MODULE records, `breakpad_registers` are the names in STACK CFI records (None:
     Breakpad has none). `plt_stubs` returns the known entries of PLT sections (None: none are known). `padding_code` is
     the instruction set whose padding the kernels know (None: not known, so no merging).
@@ -70,6 +72,7 @@ class Architecture:
     caller_sp_offset: int
     needs_sp_rule: bool
     program_counter: int | None
+    callee_saved: tuple[int, ...]
     instruction_unit: int
     marks_code: bool
     assembler: AssemblerCfi | None
@@ -95,6 +98,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="x86", machine="EM_386", address_size=4, register_size=4, byte_order="little",
             stack_pointer=4, frame_pointer=5, return_address=8, program_counter=None,
+            callee_saved=(3, 5, 6, 7),
             caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=1, marks_code=False, assembler=AssemblerCfi(1, -4, 4, -4),
             instruction_effects=NO_EFFECTS,
@@ -104,6 +108,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="x86_64", machine="EM_X86_64", address_size=8, register_size=8, byte_order="little",
             stack_pointer=7, frame_pointer=6, return_address=16, program_counter=16,
+            callee_saved=(3, 6, 12, 13, 14, 15),
             caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=1, marks_code=False, assembler=AssemblerCfi(1, -8, 8, -8),
             instruction_effects=NO_EFFECTS,
@@ -114,6 +119,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="x32", machine="EM_X86_64", address_size=4, register_size=8, byte_order="little",
             stack_pointer=7, frame_pointer=6, return_address=16, program_counter=16,
+            callee_saved=(3, 6, 12, 13, 14, 15),
             caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=1, marks_code=False, assembler=AssemblerCfi(1, -8, 8, -8),
             instruction_effects=NO_EFFECTS,
@@ -123,6 +129,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="arm", machine="EM_ARM", address_size=4, register_size=4, byte_order="little",
             stack_pointer=13, frame_pointer=11, return_address=14, program_counter=None,
+            callee_saved=(*range(4, 12), *range(264, 272)),
             caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=2, marks_code=True, assembler=AssemblerCfi(2, -4, comment="@"),
             instruction_effects=NO_EFFECTS,
@@ -132,6 +139,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="aarch64", machine="EM_AARCH64", address_size=8, register_size=8, byte_order="little",
             stack_pointer=31, frame_pointer=29, return_address=30, program_counter=None,
+            callee_saved=(*range(19, 30), *range(72, 80)),
             caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, comment="//"),
             instruction_effects=AARCH64_EFFECTS,
@@ -142,6 +150,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="aarch64_be", machine="EM_AARCH64", address_size=8, register_size=8, byte_order="big",
             stack_pointer=31, frame_pointer=29, return_address=30, program_counter=None,
+            callee_saved=(*range(19, 30), *range(72, 80)),
             caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, comment="//"),
             instruction_effects=AARCH64_EFFECTS,
@@ -152,6 +161,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="mips", machine="EM_MIPS", address_size=4, register_size=4, byte_order="big",
             stack_pointer=29, frame_pointer=30, return_address=31, program_counter=None,
+            callee_saved=(*range(16, 24), 28, 30),
             caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=True, assembler=AssemblerCfi(1, -4, pc_relative=False),
             instruction_effects=NO_EFFECTS,
@@ -161,6 +171,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="mips64", machine="EM_MIPS", address_size=8, register_size=8, byte_order="big",
             stack_pointer=29, frame_pointer=30, return_address=31, program_counter=None,
+            callee_saved=(*range(16, 24), 28, 30, *range(56, 64)),
             caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=True, assembler=AssemblerCfi(1, -4, pc_relative=False),
             instruction_effects=NO_EFFECTS,
@@ -170,6 +181,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="ppc", machine="EM_PPC", address_size=4, register_size=4, byte_order="big",
             stack_pointer=1, frame_pointer=31, return_address=65, program_counter=None,
+            callee_saved=(*range(13, 32), *range(46, 64)),
             caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -4),
             instruction_effects=NO_EFFECTS,
@@ -179,6 +191,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="ppc64", machine="EM_PPC64", address_size=8, register_size=8, byte_order="little",
             stack_pointer=1, frame_pointer=31, return_address=65, program_counter=None,
+            callee_saved=(*range(13, 32), *range(46, 64)),
             caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8),
             instruction_effects=NO_EFFECTS,
@@ -188,6 +201,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="riscv32", machine="EM_RISCV", address_size=4, register_size=4, byte_order="little",
             stack_pointer=2, frame_pointer=8, return_address=1, program_counter=None,
+            callee_saved=(8, 9, *range(18, 28), 40, 41, *range(50, 60)),
             caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -4),
             instruction_effects=NO_EFFECTS,
@@ -197,6 +211,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="riscv64", machine="EM_RISCV", address_size=8, register_size=8, byte_order="little",
             stack_pointer=2, frame_pointer=8, return_address=1, program_counter=None,
+            callee_saved=(8, 9, *range(18, 28), 40, 41, *range(50, 60)),
             caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -4),
             instruction_effects=NO_EFFECTS,
@@ -206,6 +221,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="s390x", machine="EM_S390", address_size=8, register_size=8, byte_order="big",
             stack_pointer=15, frame_pointer=11, return_address=14, program_counter=None,
+            callee_saved=(*range(6, 14), *range(24, 32)),
             caller_sp_offset=SFRAME_S390X_SP_VAL_OFFSET, needs_sp_rule=True,
             instruction_unit=2, marks_code=False, assembler=AssemblerCfi(1, -8, -SFRAME_S390X_SP_VAL_OFFSET),
             instruction_effects=NO_EFFECTS,
@@ -216,6 +232,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="loongarch64", machine="EM_LOONGARCH", address_size=8, register_size=8, byte_order="little",
             stack_pointer=3, frame_pointer=22, return_address=1, program_counter=None,
+            callee_saved=(*range(22, 32), *range(56, 64)),
             caller_sp_offset=0, needs_sp_rule=False,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(1, -8),
             instruction_effects=NO_EFFECTS,
@@ -225,6 +242,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             name="sparc64", machine="EM_SPARCV9", address_size=8, register_size=8, byte_order="big",
             stack_pointer=14, frame_pointer=30, return_address=15, program_counter=None,
+            callee_saved=tuple(range(16, 32)),
             caller_sp_offset=-SPARC_STACK_BIAS, needs_sp_rule=False,
             instruction_unit=4, marks_code=False, assembler=AssemblerCfi(4, -8, SPARC_STACK_BIAS, comment="!"),
             instruction_effects=SPARC_EFFECTS,
@@ -264,6 +282,7 @@ def _other_architecture(machine: str, address_size: int, byte_order: ByteOrder) 
         caller_sp_offset=0,
         needs_sp_rule=False,
         program_counter=None,
+        callee_saved=(),
         instruction_unit=1,
         marks_code=False,
         assembler=None,

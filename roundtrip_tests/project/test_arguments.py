@@ -47,6 +47,7 @@ def memory(_address: int, _size: int) -> int:
     return 0
 
 
+FRAME = unwindkit.Frame(0x1000, {7: 0x8000})
 REGISTERS = {"$esp": 16, "$ebp": 16, "$eip": 1, "$ebx": 0, "$rsp": 16}
 RULES = dict(RANGE.init.rules)
 POSTFIX = {"names": REGISTERS, "memory": memory}
@@ -126,6 +127,8 @@ VALID: dict[str, dict[str, Any]] = {
     "by_pc": {"table": TABLE},
     "find_rows": {"table": TABLE, "pcs": [0x1000]},
     "table_of": {"architecture": X86_64, "functions": list(TABLE)},
+    "walk_frames": {"frame": FRAME, "caller_of": lambda frame: unwindkit.caller_frame(TABLE, frame, memory)},
+    "caller_frame": {"table": TABLE, "frame": FRAME, "memory": memory},
     "write_breakpad_many": {"paths": [PATH], "store": OUT},
     "write_sframe_many": {"pairs": [(PATH, OUT)]},
     "store_breakpad": {"path": PATH, "store": OUT},
@@ -156,8 +159,10 @@ RECORDS = [
     "SourceMap",
     "AddressRanges",
     "Architecture",
+    "Backtrace",
     "BreakpadReport",
     "BuildError",
+    "Caller",
     "CallerRegisters",
     "CfaKind",
     "CfaRule",
@@ -176,6 +181,7 @@ RECORDS = [
     "FormatError",
     "FoundNames",
     "FoundRow",
+    "Frame",
     "FresAt",
     "Function",
     "FunctionFlag",
@@ -219,6 +225,8 @@ RECORDS = [
     "UnitAttributes",
     "UnitMacros",
     "UnwindTable",
+    "WalkedFrame",
+    "WalkEnd",
     "testing.CallFrames",
     "testing.DwarfExpression",
     "testing.ElfSection",

@@ -31,7 +31,7 @@ ROOMS = (
     {"bulk_text"},
     {"arch", "dwarf"},
     {"elf", "table"},
-    FORMATS | {"plt"},
+    FORMATS | {"plt", "walk"},
     {"files"},
 )
 # The lowest layer has no inner order; expression texts name registers. Other folders of one layer do not import each
