@@ -43,7 +43,7 @@ class CodeColumns(Columns):
     unit: NDArray[np.uint32] = column_of("index")
     parent: NDArray[np.int64] = column_of("index", "of the innermost entry that contains an inlined function; -1")
     function: NDArray[np.int64] = column_of("index", "of the outermost one; itself for a function")
-    origin: NDArray[np.int64] = column_of("place", "of the entry that has its name, or leads to it")
+    origin: NDArray[np.int64] = column_of("place", "of an entry that has its name, or leads to it")
     call_file: NDArray[np.int64] = column_of("index", "of the file, as its unit numbers them; -1", fill=NOTHING)
     call_line: NDArray[np.uint32] = column_of("line")
 
@@ -172,7 +172,8 @@ def _columns(places: EntryPlaces, rows: Rows, kept: I64, number: I64) -> CodeCol
         unit=rows.unit[kept],
         parent=np.where(parent >= 0, number[parent], NOTHING),
         function=number[rows.function[kept]],
-        origin=np.where(origin >= 0, origin, rows.offset[kept]),
+        # A definition may have a linkage name that its declaration lacks; an inlined function has none of its own.
+        origin=np.where((parent >= 0) & (origin >= 0), origin, rows.offset[kept]),
         call_file=np.where(has_file, file.astype(np.int64), NOTHING),
         call_line=np.where(has_line, line, 0).astype(np.uint32),
     )

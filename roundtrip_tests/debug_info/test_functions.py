@@ -118,6 +118,17 @@ def test_a_definition_has_the_scopes_of_its_declaration() -> None:
     assert named_ranges(table) == [(b"n::(anonymous namespace)::S::f", layout.text, 8)]
 
 
+def test_a_definition_may_have_the_linkage_name_that_its_declaration_lacks() -> None:
+    # As clang describes a lambda: 6 has DW_AT_linkage_name, DW_FORM_string, before DW_AT_specification.
+    abbreviations = SCOPES.replace("47 11 11 01 12 0b", "6e 08 47 11 11 01 12 0b")
+    layout = Layout(4)
+    before = b"\x01" + b"\x04S\0"
+    declaration = layout.header_size + len(before)
+    definition = b"\x06_ZN1S1fEv\0" + bytes([declaration]) + layout.address(0) + b"\x08"
+    table = layout.functions(layout.unit(before + b"\x05f\0" + b"\0" + definition + b"\0"), abbreviations)
+    assert named_ranges(table) == [(b"_ZN1S1fEv", layout.text, 8)]
+
+
 @pytest.mark.parametrize("version", [4, 5])
 def test_a_scope_that_is_a_signature_has_the_name_in_its_type_unit(version: int) -> None:
     layout = Layout(version)

@@ -7,12 +7,14 @@ and then linked, split, folded, compressed or moved to other files, as distribut
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..oracles import absent, oracle_command
+from .clang import write_scripts
 from .symbol_sources import SOURCES
 
 
@@ -100,7 +102,7 @@ GCC = (
         for version in (4, 5)
     ),
 )
-# clang is not among the programs that .ci/oracles installs: `absent` where it is not.
+# clang is fetched by `.ci/oracles --large` only: `absent` where it is not.
 CLANG = (
     _clang("dwarf2-O0", "-gdwarf-2", "-O0"),
     _clang("dwarf3-O1", "-gdwarf-3", "-O1"),
@@ -212,11 +214,19 @@ def _dwp(work: Path) -> None:
 
 
 _LIMIT = 120  # seconds, for one program
+_SCRIPTS = "scripts"
 _STEPS = {"zstd": _compress, "separate": _separate, "dwz": _dwz, "dwz-multifile": _dwz_multifile, "dwp": _dwp}
 
 
-def _run(folder: Path, *command: str | Path) -> None:
-    if shutil.which(command[0]) is None:
+def _run(work: Path, *command: str | Path) -> None:
+    scripts = work.parent / _SCRIPTS
+    if str(command[0]).startswith("clang") and shutil.which(command[0]) is None and not scripts.exists():
+        write_scripts(scripts)
+    path = f"{scripts}{os.pathsep}{os.environ['PATH']}" if scripts.exists() else os.environ["PATH"]
+    if shutil.which(command[0], path=path) is None:
         absent(f"no {command[0]}")
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=_LIMIT)
+    environment = os.environ | {"PATH": path}
+    done = subprocess.run(
+        command, cwd=work, capture_output=True, text=True, check=False, timeout=_LIMIT, env=environment
+    )
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stderr}"

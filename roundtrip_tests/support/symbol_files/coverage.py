@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
-
 from ..oracles import OracleError, oracle_command
 from .records import SymbolFile
 
@@ -69,19 +67,21 @@ def lost_functions(functions: list[FunctionRange], symbols: SymbolFile, load: in
             yield function
 
 
+_ROW = re.compile(r"^0x([0-9a-f]{16}) .*?( end_sequence)?$", re.MULTILINE)
+
+
 def folded_ranges(path: Path) -> list[tuple[int, int]]:
-    """Code that identical functions share, by pyelftools: two line sequences start there. More than one answer about
-    it is right, and DWARF may name another function than the sequence that a program finds first. Sequences of
+    """Code that identical functions share, by llvm-dwarfdump: two line sequences start there. More than one answer
+    about it is right, and DWARF may name another function than the sequence that a program finds first. Sequences of
     discarded code, at 0, are not among them. For small files."""
+    command = ["nice", *oracle_command("llvm-dwarfdump-22", "sid-llvm"), "--debug-line", path]
+    text = subprocess.run(command, capture_output=True, text=True, check=True, errors="replace").stdout
     by_start: dict[int, list[int]] = {}
-    with path.open("rb") as file:
-        dwarf = ELFFile(file).get_dwarf_info()
-        for unit in dwarf.iter_CUs():
-            program = dwarf.line_program_for_CU(unit)
+    start = -1
+    for row in _ROW.finditer(text):
+        address = int(row[1], 16)
+        start = address if start < 0 else start
+        if row[2]:
+            by_start.setdefault(start, []).append(address)
             start = -1
-            for state in (entry.state for entry in program.get_entries() if entry.state) if program else ():
-                start = state.address if start < 0 else start
-                if state.end_sequence:
-                    by_start.setdefault(start, []).append(state.address)
-                    start = -1
     return [(start, max(ends)) for start, ends in by_start.items() if start and len(ends) > 1]
