@@ -1,24 +1,27 @@
 """Demangling of C++ and Rust symbol names.
 
-Strategy: the C++ runtime's own demangler demangles C++. Rust names are recognised by their form and demangled by a
-library, which also demangles C++ if there is no C++ runtime. A name that neither can demangle is kept.
+Strategy: the C++ runtime's own demangler demangles C++. Rust names are recognised by their form; those of the legacy
+scheme, which is C++'s with escapes, are taken apart here, others by a library, which also demangles C++ if there is no
+C++ runtime. A name that none of them can demangle is kept.
 
-The runtime has no limit, and ten more characters can double what it writes. A name in which substitutions may multiply
-goes to the library instead, which stops at a limit before the text exists. So does one that may be nested deeply.
+The runtime has no limit, and ten more characters can double what it writes. Names in which substitutions may multiply,
+or that may be nested deeply, go to a process with limits if they are many, else to the library, which stops at a limit
+before the text exists.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+
+from .cplusplus import demangle_with_limits, open_runtime
+from .rust import LegacyNames
 
 # Rust's legacy scheme is C++'s with a hash at the end of the name; its v0 scheme has a prefix of its own.
 _RUST = re.compile(r"_R[A-Z0-9]|_ZN.*17h[0-9a-f]{16}E")
 MANGLED = ("_Z", "_R")
 # What the library calls the schemes of these names.
 _SCHEMES = ("itanium", "rust")
-RUNTIMES = ("libstdc++.so.6", "libc++abi.so.1")
 
 # The most characters of a demangled name for each one of the mangled name. Of 67,000 names of libstdc++, libLLVM and
 # libxul the longest has 4,272, and the highest ratio is 16.7.
@@ -29,11 +32,16 @@ MAX_MEAN_EXPANSION, LEAST_EXPANSION = 8, 1 << 20
 MAX_MANGLED = 1 << 14
 # A substitution or template parameter repeats at most all that is before it, and so doubles a name at most; a pack
 # expansion repeats its pattern for each argument. A name with few of them is safe in the runtime, unless it is long:
-# then it may be nested too deeply for the stack.
+# then it may be nested too deeply for the stack, and libstdc++ refuses it.
 _REPEATS = re.compile(r"S[0-9A-Z]*_|T[0-9A-Z]*_")
 _PACKS = ("Dp", "sp")
 _PACK_DOUBLINGS, _MAX_DOUBLINGS = 4, 8
 _MAX_DIRECT = 1024
+# The library takes longer for so many names than a process does to start.
+_MANY = 64
+# Characters that separate names, and unnamed types: the runtime of gcc 12 does not number them among substitutions.
+_UNSENDABLE = re.compile(r"[\n\0]|U[lt]")
+_BYTES = ("utf-8", "surrogateescape")
 
 
 def demangle_names(names: Iterable[str]) -> list[str]:
@@ -41,65 +49,50 @@ def demangle_names(names: Iterable[str]) -> list[str]:
 
     A name remains mangled that would exceed MAX_EXPANSION, or with which all names would exceed MAX_MEAN_EXPANSION.
     """
-    found = []
+    found = [name.partition("@")[0] or name if "@" in name else name for name in names]
+    which = [index for index, name in enumerate(found) if name.startswith(MANGLED) and len(name) <= MAX_MANGLED]
     allowance = LEAST_EXPANSION
-    with _cplusplus() as demangle_cplusplus:
-        for name in names:
-            if "@" in name:
-                name = name.partition("@")[0] or name
-            if name.startswith(MANGLED) and len(name) <= MAX_MANGLED:
-                is_rust = ("17h" in name or name.startswith("_R")) and _RUST.match(name)
-                text = (_demangle_bounded if is_rust or _may_expand(name) else demangle_cplusplus)(name)
-                allowance += MAX_MEAN_EXPANSION * len(name)
-                if len(text) <= min(MAX_EXPANSION * len(name), allowance):
-                    name = text
-                allowance -= len(name)
-            found.append(name)
+    for index, text in zip(which, _demangle([found[index] for index in which]), strict=True):
+        name = found[index]
+        allowance += MAX_MEAN_EXPANSION * len(name)
+        if len(text) <= min(MAX_EXPANSION * len(name), allowance):
+            name = found[index] = text
+        allowance -= len(name)
     return found
+
+
+def _demangle(names: list[str]) -> Iterator[str]:
+    """Mangled names, demangled."""
+    is_rust = [("17h" in name or name.startswith("_R")) and _RUST.match(name) is not None for name in names]
+    is_direct = [not is_one and not _may_expand(name) for name, is_one in zip(names, is_rust, strict=True)]
+    limited = _with_limits([name for name, *is_any in zip(names, is_rust, is_direct, strict=True) if not any(is_any)])
+    legacy = LegacyNames()
+    with open_runtime() as runtime:
+        for name, is_legacy, is_one in zip(names, is_rust, is_direct, strict=True):
+            if is_legacy:
+                yield legacy.path(name) or _demangle_bounded(name)
+            elif is_one and runtime is not None:
+                yield runtime(name.encode(*_BYTES)).decode(*_BYTES) or name
+            else:
+                yield limited.get(name) or _demangle_bounded(name)
 
 
 def _may_expand(name: str) -> bool:
     """Whether the C++ runtime could make a mangled name very long, or recurse deeply."""
-    doublings = len(_REPEATS.findall(name)) + _PACK_DOUBLINGS * sum(map(name.count, _PACKS))
-    return doublings > _MAX_DOUBLINGS or len(name) > _MAX_DIRECT
+    if len(name) > _MAX_DIRECT:
+        return True
+    # Each repetition ends with an underscore.
+    packs = _PACK_DOUBLINGS * sum(map(name.count, _PACKS))
+    return name.count("_") + packs > _MAX_DOUBLINGS and len(_REPEATS.findall(name)) + packs > _MAX_DOUBLINGS
 
 
-@contextmanager
-def _cplusplus() -> Iterator[Callable[[str], str]]:
-    """The demangler of the first C++ runtime found (Itanium C++ ABI, __cxa_demangle).
-
-    All names share one output buffer, from malloc(), which the runtime reallocates when a name needs more.
-    """
-    import ctypes
-
-    libraries = []
-    for name in RUNTIMES:
-        with suppress(OSError):
-            libraries.append(ctypes.CDLL(name))
-    if not libraries:
-        yield _demangle_bounded
-        return
-    demangle, free, buffer = libraries[0]["__cxa_demangle"], ctypes.CDLL(None)["free"], ctypes.c_void_p()
-    demangle.restype, demangle.argtypes = ctypes.c_void_p, [ctypes.c_char_p, *[ctypes.c_void_p] * 3]
-    free.restype, free.argtypes = None, [ctypes.c_void_p]
-    size = ctypes.c_size_t()
-    size_address = ctypes.addressof(size)
-
-    def demangle_cplusplus(name: str) -> str:
-        mangled = name.encode("utf-8", "surrogateescape")
-        found = demangle(mangled, buffer.value, size_address if buffer.value else None, None)
-        if not found:
-            return name
-        text = ctypes.string_at(found)
-        if not buffer.value:
-            size.value = len(text) + 1
-        buffer.value = found
-        return text.decode("utf-8", "surrogateescape")
-
-    try:
-        yield demangle_cplusplus
-    finally:
-        free(buffer)
+def _with_limits(names: list[str]) -> dict[str, str]:
+    """The texts of those names that a process with limits demangles, if they are many."""
+    sent = [name for name in names if len(name) <= _MAX_DIRECT and not _UNSENDABLE.search(name)]
+    if len(sent) < _MANY:
+        return {}
+    answers = demangle_with_limits([name.encode(*_BYTES) for name in sent], MAX_EXPANSION)
+    return {name: text.decode(*_BYTES) for name, text in zip(sent, answers, strict=False) if text}
 
 
 def _demangle_bounded(name: str) -> str:

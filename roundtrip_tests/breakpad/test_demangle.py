@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from string import ascii_lowercase
 
+import demangle
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unwindkit.converters.breakpad import cplusplus
 from unwindkit.converters.breakpad.demangle import (
     LEAST_EXPANSION,
     MAX_EXPANSION,
     MAX_MEAN_EXPANSION,
     demangle_names,
 )
+from unwindkit.converters.breakpad.rust import LegacyNames
 
 from ..support.work import at_most_allocated
 
@@ -90,3 +96,77 @@ def test_all_names_together_are_bounded() -> None:
     assert 0.99 * bound < size < bound
     assert found[0].startswith("aaa(std::pair<")
     assert found[-1] == "g()"
+
+
+def many_names(count: int) -> list[str]:
+    """Names with more substitutions than the runtime gets outside a process with limits."""
+    function = "_Z{0}{1}St4pairIiiE" + "S0_" * 9
+    return [function.format(len(f"f{index}"), f"f{index}") for index in range(count)]
+
+
+def test_many_names_with_substitutions_are_expanded() -> None:
+    pairs = ", ".join(["std::pair<int, int>"] * 10)
+    assert demangle_names(many_names(100)) == [f"f{index}({pairs})" for index in range(100)]
+
+
+def test_names_after_one_that_ends_the_process_are_demangled() -> None:
+    """Each of the hostile names takes the process's memory, or its time."""
+    names = many_names(70)
+    hostile = [doubling_name(count) for count in (30, 34)]
+    found = demangle_names([*names[:35], *hostile, *names[35:]])
+    assert found[35:37] == hostile
+    assert found[:35] + found[37:] == demangle_names(names)
+
+
+def test_the_process_answers_what_fits_its_limits() -> None:
+    names = [b"_Z1fv", b"none", b"_Z1gv"]
+    assert cplusplus.demangle_with_limits(names, MAX_EXPANSION) == [b"f()", b"", b"g()"]
+    assert cplusplus.demangle_with_limits([doubling_name(10).encode()], MAX_EXPANSION) == [b""]
+
+
+def test_names_without_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = demangle_names(many_names(70))
+    monkeypatch.setattr(sys, "executable", "/nonexistent")
+    assert cplusplus.demangle_with_limits([b"_Z1fv"], MAX_EXPANSION) == []
+    assert demangle_names(many_names(70)) == expected
+
+
+# Rust's compiler, legacy symbol names: what stands for characters that assemblers do not take, and parts of these.
+RUST_PIECES = [
+    *"a_$.7",
+    "..",
+    "$LT$",
+    "$GT$",
+    "$u20$",
+    "$u7e$",
+    "$C$",
+    "$RF$",
+    "_$LT$",
+    "core..fmt",
+    "$u7f$",
+    "$zz$",
+    "h12",
+]
+
+
+@given(st.lists(st.lists(st.sampled_from(RUST_PIECES), min_size=1, max_size=5).map("".join), min_size=1, max_size=4))
+def test_legacy_names_of_rust_are_as_by_the_library(components: list[str]) -> None:
+    name = "_ZN" + "".join(f"{len(one)}{one}" for one in components) + "17h0123456789abcdefE"
+    assert LegacyNames().path(name) in (None, demangle.demangle(name, language=["rust"], style="gnu"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
+        ("_ZN4$zz$3fmt17h0123456789abcdefE", None),
+        ("_ZN7a$u7f$b17h0123456789abcdefE", None),
+        ("_ZN38_$LT$T$u20$as$u20$core..fmt..Debug$GT$3fmt17h0123456789abcdefE", "<T as core::fmt::Debug>::fmt"),
+        ("_ZN4core3fmt17h0123456789abcdefE.llvm.1", None),
+        (f"_ZN{'9' * 10_000}core17h0123456789abcdefE", None),
+        ("_ZN17h0123456789abcdefE", None),
+        ("17h0123456789abcdefE", None),
+    ],
+)
+def test_legacy_names_of_rust(name: str, expected: str | None) -> None:
+    assert LegacyNames().path(name) == expected
