@@ -43,6 +43,7 @@ _HOMES = {
         "converters.files.functions": "SourceMap read_functions read_source_map",
         "converters.files.read_elf": "read_elf",
         "converters.files.unit_macros": "Macro UnitMacros read_unit_macros",
+        "converters.files.symbolize": "SourceFrame SourceFrames symbolize",
         "converters.findings": "Findings",
         "converters.line.lookup": "LineAt LinesAt find_lines",
         "converters.line.paths": "Paths paths_of",
@@ -153,6 +154,9 @@ if TYPE_CHECKING:
     from .converters.files.functions import read_functions as read_functions
     from .converters.files.functions import read_source_map as read_source_map
     from .converters.files.read_elf import read_elf as read_elf
+    from .converters.files.symbolize import SourceFrame as SourceFrame
+    from .converters.files.symbolize import SourceFrames as SourceFrames
+    from .converters.files.symbolize import symbolize as symbolize
     from .converters.files.unit_macros import Macro as Macro
     from .converters.files.unit_macros import UnitMacros as UnitMacros
     from .converters.files.unit_macros import read_unit_macros as read_unit_macros
