@@ -6,17 +6,19 @@ Strategy: each address gets one function, the one whose range starts first. Rang
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.section import BuildError
-from ...schemas.text_records import text_from
+from ...schemas.text_records import bytes_from, text_from
 from ..arrays import group_numbers, range_run_starts, ranges, run_ends, run_starts, values_at
 from ..columns import Columns, column_of, columns
 from ..debug_info.table import FunctionTable
 from ..line.ranges import LineRanges
+from ..strings import Strings, concatenate
 from ..table.lookup import range_owners
 from .demangle import MANGLED, demangle_names
 from .inlines import InlineRecordColumns, InlineRecordRanges, inline_records
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 SOURCE = "function records"
 TOP = np.uint64((1 << 64) - 1)
+# What follows a mangled name in a symbol: a version, or a clone's suffix. Rust's legacy names have `..` inside.
+_SUFFIX = re.compile(r"@|(?<!\.)\.(?!\.)")
 
 
 @columns
@@ -57,11 +61,14 @@ def function_records(
     table: FunctionTable, lines: LineRanges | None = None, symbols: PublicSymbols | None = None
 ) -> FunctionRecords:
     """The FUNC and INLINE records of a table; with `lines` and `symbols` also a FUNC record for each symbol that covers
-    line records where the table has no function (code of assemblers).
+    line records where the table has no function (code of assemblers), and functions without a linkage name have that of
+    their symbol.
 
     An address in several ranges belongs to the one that starts first, then to the first function. Raises BuildError for
     a table whose inlined functions are not inside their functions.
     """
+    if symbols is not None:
+        table = _with_symbol_names(table, symbols)
     number, names = _distinct_names(table.names, [table.functions.name, table.inlines.name])
     functions = _func_records(table, number)
     inlines, inline_ranges = inline_records(table, functions.function, functions.address, functions.size)
@@ -70,6 +77,35 @@ def function_records(
         functions, moved = _with_symbols(functions, lines, symbols, names)
         inlines = replace(inlines, function=moved[inlines.function])
     return FunctionRecords(functions, inlines, inline_ranges, list(names))
+
+
+def _with_symbol_names(table: FunctionTable, symbols: PublicSymbols) -> FunctionTable:
+    """The table, where functions without a linkage name have the mangled name of the symbol at one of their starts:
+    GCC gives none to functions with internal linkage, so lambdas would have the name of `operator()`.
+
+    Where several functions start, or functions have the same code, it is not known whose name it is.
+    """
+    found = table.ranges
+    _, number, count = np.unique(found.start, return_inverse=True, return_counts=True)
+    place = np.searchsorted(symbols.address, found.start)
+    is_own = (count[number] == 1) & ~values_at(symbols.has_others, place, True)
+    is_own &= values_at(symbols.address, place, 0) == found.start
+    chosen: dict[int, str] = {}
+    for function, symbol in zip(found.function[is_own].tolist(), place[is_own].tolist(), strict=True):
+        if symbols.name[symbol].startswith(MANGLED) and function < len(table):
+            chosen.setdefault(function, _SUFFIX.split(symbols.name[symbol], maxsplit=1)[0])
+    name, last = table.functions.name.copy(), len(table.names)
+    names = {one: text for one, text in chosen.items() if not _has_linkage_name(table, int(name[one]))}
+    if not names or int(name.max()) >= last:
+        return table
+    name[list(names)] = last + np.arange(len(names))
+    texts = concatenate([Strings.of(table.names), Strings.of(map(bytes_from, names.values()))])
+    return replace(table, functions=replace(table.functions, name=name), names=texts)
+
+
+def _has_linkage_name(table: FunctionTable, name: int) -> bool:
+    """Whether the name of this index is mangled."""
+    return 0 <= name < len(table.names) and text_from(table.names[name]).startswith(MANGLED)
 
 
 def _distinct_names(

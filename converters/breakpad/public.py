@@ -5,6 +5,7 @@ Strategy: symbols stay in columns until one name per address is chosen; only the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 TOP = np.uint64((1 << 64) - 1)
 MAX_NAME_OFFSET = np.uint64(0xFFFFFFFF)
+# Of a constructor or destructor: complete, base, ... (Itanium C++ ABI 5.1.4.3).
+_VARIANT = re.compile(rb"([CD])[0-9](?=[EI])")
 # Characters that a line of text cannot hold.
 _UNPRINTABLE = str.maketrans("\0\r\n", "???")
 
@@ -32,22 +35,24 @@ _UNPRINTABLE = str.maketrans("\0\r\n", "???")
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicSymbols:
     """Functions of a symbol table: `address` u64 ascending, absolute; `size` u64 in bytes, up to the next symbol at
-    most, 0 if it is unknown; `m`: it has several names; `name`, mangled."""
+    most, 0 if it is unknown; `m`: it has several names; `name`, mangled; `has_others`: other functions have the same
+    code, and not only other variants of one constructor or destructor."""
 
     address: NDArray[np.uint64]
     size: NDArray[np.uint64]
     m: NDArray[np.bool_]
     name: list[str]
+    has_others: NDArray[np.bool_]
 
     @classmethod
     def empty(cls) -> PublicSymbols:
         """No symbols."""
-        return cls(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.bool_), [])
+        return cls(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.bool_), [], np.zeros(0, np.bool_))
 
     def select(self, which: NDArray[np.bool_]) -> PublicSymbols:
         """The symbols where `which` is true."""
         names = [name for name, is_wanted in zip(self.name, which.tolist(), strict=True) if is_wanted]
-        return PublicSymbols(self.address[which], self.size[which], self.m[which], names)
+        return PublicSymbols(self.address[which], self.size[which], self.m[which], names, self.has_others[which])
 
 
 def public_symbols(image: ElfImage) -> PublicSymbols:
@@ -102,15 +107,17 @@ def _choose_names(symbols: NDArray[np.void], address: NDArray[np.uint64], string
     def names(which: NDArray[np.int64]) -> list[bytes]:
         return [strings[a:b] for a, b in zip(begin[which].tolist(), end[which].tolist(), strict=True)]
 
-    has_several = np.zeros(len(first), np.bool_)
+    has_several, has_others = np.zeros(len(first), np.bool_), np.zeros(len(first), np.bool_)
     count = np.diff(np.append(first, len(order)))
     for index in np.flatnonzero(count > 1).tolist():
-        has_several[index] = len(set(names(np.arange(first[index], first[index] + count[index])))) > 1
+        distinct = set(names(np.arange(first[index], first[index] + count[index])))
+        has_several[index] = len(distinct) > 1
+        has_others[index] = len({_VARIANT.sub(rb"\1", name) for name in distinct}) > 1
     chosen = [name.decode("utf-8", "surrogateescape") for name in names(first)]
     found = sorted_address[first]
     largest = np.maximum.reduceat(symbols["size"][order].astype(np.uint64), first) if len(first) else found
     size = np.minimum(largest, np.append(found[1:], TOP)[: len(found)] - found)
-    return PublicSymbols(found, size, has_several, chosen)
+    return PublicSymbols(found, size, has_several, chosen, has_others)
 
 
 def replace_unprintable(names: list[str]) -> list[str]:

@@ -56,6 +56,12 @@ def test_few_substitutions_are_expanded() -> None:
     assert demangle_names([rust_doubling_name(1)]) == ["a::b::<(usize, usize), ((usize, usize), (usize, usize))>"]
 
 
+def test_a_conversion_that_the_runtime_of_gcc_12_cannot_demangle() -> None:
+    assert demangle_names(["_ZNK1AcvSbIT_St11char_traitsIS0_ESaIS0_EEIwEEv"]) == [
+        "A::operator std::basic_string<wchar_t, std::char_traits<wchar_t>, std::allocator<wchar_t> ><wchar_t>() const"
+    ]
+
+
 @pytest.mark.parametrize("count", [23, 34])
 @pytest.mark.parametrize("made", [doubling_name, rust_doubling_name])
 def test_a_name_that_would_double_with_each_argument_remains_mangled(made: object, count: int) -> None:

@@ -181,6 +181,7 @@ def test_a_symbol_is_a_function_where_only_lines_are() -> None:
         np.array([4, 12, 4, 0], np.uint64),
         np.array([True, False, False, False]),
         ["memcpy", "_ZN1A1gEv", "nothing", "sizeless"],
+        np.zeros(4, np.bool_),
     )
     text = to_function_records(table_of(drawn), line_records_of(drawn), 0x1000, symbols)
     assert text.decode().splitlines() == [
@@ -191,6 +192,33 @@ def test_a_symbol_is_a_function_where_only_lines_are() -> None:
         "6 1 2 0",
         "FUNC 8 8 0 f",
         "9 1 3 0",
+    ]
+
+
+def test_a_function_without_a_linkage_name_has_that_of_its_symbol() -> None:
+    """In this order: a cold part and its function; a name in C; a linkage name; two functions; a symbol with two names;
+    no name at all; a name of Rust's legacy scheme."""
+    names = (0, 1, 3, 0, 1, 2, -1, 0)
+    starts = [[0x1008, 0x1000], [0x1010], [0x1018], [0x1020], [0x1020], [0x1028], [0x1030], [0x1038]]
+    functions = tuple(zip(names, (tuple((one, 4) for one in some) for some in starts), strict=True))
+    legacy = "_ZN42_$LT$$RF$T$u20$as$u20$core..fmt..Debug$GT$3fmt17h012345678abcdef9E"
+    symbols = PublicSymbols(
+        np.array([0x1000, 0x1008, 0x1010, 0x1018, 0x1020, 0x1028, 0x1030, 0x1038], np.uint64),
+        np.full(8, 4, np.uint64),
+        np.zeros(8, np.bool_),
+        ["_ZL1fi.isra.0.cold", "_ZL1fi.isra.0", "g.part.0", "_ZN1B1gEv", "_Z1qv", "_Z1rv", "_Z1sv@@V_1", legacy],
+        np.array([False, False, False, False, False, True, False, False]),
+    )
+    text = to_function_records(table_of(Drawn(functions, (), {})), line_records_of(Drawn((), (), {})), 0x1000, symbols)
+    assert text.decode().splitlines() == [
+        "FUNC 0 4 0 f(int)",
+        "FUNC 8 4 0 f(int)",
+        "FUNC 10 4 0 g",
+        "FUNC 18 4 0 A::f()",
+        "FUNC m 20 4 0 f",
+        "FUNC 28 4 0 h i",
+        "FUNC 30 4 0 s()",
+        "FUNC 38 4 0 <&T as core::fmt::Debug>::fmt",
     ]
 
 

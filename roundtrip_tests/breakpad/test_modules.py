@@ -172,6 +172,17 @@ def test_a_name_that_others_see_goes_before_a_local_one(tmp_path: Path) -> None:
     assert public_symbols(open_elf(tmp_path / "two")).name == ["longer"]
 
 
+def test_variants_of_one_constructor_are_not_other_functions(tmp_path: Path) -> None:
+    source = tmp_path / "same.s"
+    groups = (("_ZN1AC1Ev", "_ZN1AC2Ev"), ("_ZN1AD0Ev", "_ZN1BD0Ev"), ("_ZN1AD1Ev",))
+    lines = [f".type {name}, @function\n{name}:" for group in groups for name in (*group, "nop")]
+    source.write_text("\n".join(lines).replace(".type nop, @function\nnop:", "nop") + "\n")
+    tool("gcc", "-nostdlib", "-Wl,--entry=0", source, "-o", tmp_path / "same")
+    found = public_symbols(open_elf(tmp_path / "same"))
+    assert found.m.tolist() == [True, True, False]
+    assert found.has_others.tolist() == [False, True, False]
+
+
 def test_names_are_demangled_as_by_the_binutils(tmp_path: Path) -> None:
     path = next(path for path in REAL_FILES if "libstdc++" in path)
     names = sorted({name for name in public_symbols(open_elf(path)).name if name.startswith("_Z")})
