@@ -152,7 +152,8 @@ def _public_records(text: bytes, load_address: int, functions: FunctionRanges) -
     # Each applies up to the next one, or to the function in between.
     starts = np.unique(np.append(functions.start, TOP))
     limit = np.minimum(np.append(address[1:], TOP)[: len(address)], starts[np.searchsorted(starts, address)])
-    return PublicSymbols(address, limit - address, np.zeros(len(names), np.bool_), names)
+    nothing = np.zeros(len(names), np.bool_)
+    return PublicSymbols(address, limit - address, nothing, names, nothing)
 
 
 def find_frames(found: SourceSymbols, pc: NDArray[np.uint64], demangle: bool = True) -> SourceFrames:

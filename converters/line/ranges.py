@@ -98,12 +98,14 @@ def line_programs(section: Section, strings: dict[str, Section], units: DebugUni
 def line_ranges(programs: LinePrograms, start: U64, end: U64) -> LineRanges:
     """The line records of code in the sections from `start` up to `end`, ascending and disjoint.
 
-    Where records overlap, the one that starts last wins; of those that start at one address, the first. Line 0 is code
-    that the compiler attributes to no line. Rows of an unknown file get no record. Raises ParseError.
+    Of sequences for the same code, which units share, the first is used. Where records overlap otherwise, the one that
+    starts last wins; of those that start at one address, the first. Line 0 is code that the compiler attributes to no
+    line. Rows of an unknown file get no record. Raises ParseError.
     """
     parts = [_records(part, programs, start, end) for part in _parts(programs.headers)]
-    found = LineRanges.concatenate(parts) if parts else LineRanges.empty(0)
+    found = LineRanges.concatenate([one for one, _ in parts]) if parts else LineRanges.empty(0)
     if np.any(found.address[1:] < found.address[:-1] + found.size[:-1]):
+        found = _without_copies(found, _Sequences.concatenate([one for _, one in parts]), start, end)
         found = found.select(np.argsort(found.address, kind="stable"))
         found = found.select(run_starts(found.address))
         found.size[:-1] = np.minimum(found.size[:-1], found.address[1:] - found.address[:-1])
@@ -128,8 +130,29 @@ def _parts(headers: LineHeaders) -> Iterator[_Part]:
         offset, begin = int(end[stop - 1]), stop
 
 
-def _records(part: _Part, programs: LinePrograms, start: U64, end: U64) -> LineRanges:
-    """The line records of some programs, in the order of their rows."""
+@columns
+class _Sequences(Columns):
+    """The sequences of some programs."""
+
+    start: NDArray[np.uint64] = column_of("address", "of the first row")
+    end: NDArray[np.uint64] = column_of("address", "of the last row")
+    count: NDArray[np.int64] = column_of("", "of its line records")
+
+
+def _without_copies(found: LineRanges, sequences: _Sequences, start: U64, end: U64) -> LineRanges:
+    """The records without those of a sequence that begins and ends where an earlier one does: code of COMDAT groups, or
+    folded code. Each unit has its own lines for it, which would be mixed."""
+    # Sequences in which discarded code is first have one start.
+    is_code = sequences.start < values_at(end, np.searchsorted(start, sequences.start, side="right") - 1, 0)
+    used = np.flatnonzero(is_code & (sequences.count > 0))
+    order = used[np.lexsort((sequences.end[used], sequences.start[used]))]
+    is_copy = np.zeros(len(sequences), np.bool_)
+    is_copy[order[~run_starts(sequences.start[order], sequences.end[order])]] = True
+    return found.select(np.repeat(~is_copy, sequences.count))
+
+
+def _records(part: _Part, programs: LinePrograms, start: U64, end: U64) -> tuple[LineRanges, _Sequences]:
+    """The line records of some programs, in the order of their rows, and their sequences."""
     ran = run_programs(part.headers)
     rows = ran.rows
     limit = values_at(end, np.searchsorted(start, rows.address, side="right") - 1, 0)
@@ -137,11 +160,15 @@ def _records(part: _Part, programs: LinePrograms, start: U64, end: U64) -> LineR
     is_last[ran.first_row[1:] - 1] = True
     stop = np.minimum(np.append(rows.address[1:], rows.address[-1:]), limit)
     kept = np.flatnonzero(~is_last & (stop > rows.address))
-    unit = ran.sequence_unit[np.searchsorted(ran.first_row, kept, side="right") - 1].astype(np.int64) + part.first
+    sequence = np.searchsorted(ran.first_row, kept, side="right") - 1
+    unit = ran.sequence_unit[sequence].astype(np.int64) + part.first
     path = programs.files.numbers_of(unit, rows.file[kept].astype(np.int64))
     address, stop, line = rows.address[kept], stop[kept], rows.line[kept]
     is_known = path >= 0
     address, stop, line, path = address[is_known], stop[is_known], line[is_known], path[is_known]
+    bounds = rows.address[ran.first_row[:-1]], rows.address[ran.first_row[1:] - 1]
     is_new = range_run_starts(address, stop, line, path)
     size = np.minimum(stop[run_ends(is_new)] - address[is_new], np.uint64(WORD_MAX)).astype(np.uint32)
-    return LineRanges(address[is_new], size, line[is_new], path[is_new].astype(np.uint32))
+    count = np.bincount(sequence[is_known][is_new], minlength=len(ran.first_row) - 1)
+    found = LineRanges(address[is_new], size, line[is_new], path[is_new].astype(np.uint32))
+    return found, _Sequences(*bounds, count)
