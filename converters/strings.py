@@ -250,6 +250,10 @@ class Numbered(NamedTuple):
         which, number[has] = renumbered(number[has])
         return Numbered(number, self.strings.select(which))
 
+    def compact(self) -> Numbered:
+        """The same values, with only the bytes that some string has."""
+        return Numbered(self.number, self.strings.compact())
+
 
 def number_together(*values: Numbered) -> tuple[Strings, list[I64]]:
     """The distinct strings of several columns, and the numbers of each column among them."""

@@ -16,7 +16,7 @@ import numpy as np
 from ...schemas.debug_info.entries import DW_AT, DW_TAG, SCOPES
 from ...schemas.debug_info_roots import OLD_VERSIONS
 from ...schemas.section import ParseError, Section
-from ..arrays import group_numbers
+from ..arrays import group_numbers, starts_of
 from ..columns import Columns, column_of, columns
 from ..dwarf.units import OVERLAPS, DebugUnits, form_storages_of_units
 from ..kernels import engine, views
@@ -75,6 +75,8 @@ _NUMBERS = {
     DW_AT.GNU_ranges_base: Attribute.RNGLISTS_BASE,
     DW_AT.GNU_dwo_id: Attribute.DWO_ID,
 }
+# An entry with code has one of these.
+CODE = (Attribute.LOW_PC, Attribute.HIGH_PC, Attribute.RANGES)
 _ROLES = {
     DW_TAG.subprogram: Role.FUNCTION,
     DW_TAG.inlined_subroutine: Role.INLINED,
@@ -132,9 +134,9 @@ def decode_units(section: Section, debug_abbrev: Section | None, units: DebugUni
     number[is_read] = table.reshape(-1)
     sizes = (np.ascontiguousarray(distinct[:, column]).astype(np.uint8) for column in (1, 2, 3))
     tables = _TableColumns(np.ascontiguousarray(distinct[:, 0]), *sizes)
-    decoded, tags = _decode(debug_abbrev or replace(section, data=memoryview(b"")), tables)
+    decoded, roles = _decode(debug_abbrev or replace(section, data=memoryview(b"")), tables)
     kernel = engine.dwarf.entries
-    attributes = kernel.Attributes(decoded, *views(_roles()[tags], form_storages_of_units()))
+    attributes = kernel.Attributes(decoded, *views(roles, form_storages_of_units()))
     return DecodedUnits(section, units, _kernel_units(units, number, is_read), attributes, number)
 
 
@@ -183,8 +185,8 @@ class _TableColumns(Columns):
     ref_size: NDArray[np.uint8] = column_of("bytes")
 
 
-def _decode(section: Section, tables: _TableColumns) -> tuple[Abbreviations, NDArray[np.uint16]]:
-    """Decode tables; also return the tags of all abbreviations. Raises ParseError."""
+def _decode(section: Section, tables: _TableColumns) -> tuple[Abbreviations, NDArray[np.uint8]]:
+    """Decode tables; also return the roles of all abbreviations. Raises ParseError."""
     kernel, reader, limit = engine.dwarf.abbreviations, reader_of(section), OVERLAPS * len(section)
     first = np.zeros(len(tables) + 1, np.int64)
     firsts: dict[str, Any] = {"first": first.data}
@@ -199,4 +201,15 @@ def _decode(section: Section, tables: _TableColumns) -> tuple[Abbreviations, NDA
     order = np.lexsort((abbreviations.code[: found.count], group_numbers(np.diff(first))))
     abbreviations = abbreviations.select(order)
     attributes = attributes.select(np.arange(found.attribute_count))
-    return kernel.Abbreviations(**firsts, **abbreviations.views(), **attributes.views()), abbreviations.tag
+    roles = _roles_of(abbreviations, attributes)
+    return kernel.Abbreviations(**firsts, **abbreviations.views(), **attributes.views()), roles
+
+
+def _roles_of(abbreviations: AbbreviationColumns, attributes: AttributeColumns) -> NDArray[np.uint8]:
+    """The role of the entries of each abbreviation."""
+    before = starts_of(np.isin(attributes.attribute, CODE))
+    has_code = before[abbreviations.end] > before[abbreviations.begin]
+    roles = _roles()[abbreviations.tag]
+    for with_code, without in ((Role.FUNCTION, Role.DECLARATION), (Role.INLINED, Role.OTHER)):
+        roles[(roles == with_code) & ~has_code] = without
+    return roles

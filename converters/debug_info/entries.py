@@ -64,12 +64,12 @@ class Rows:
             number=np.zeros(shape, np.uint64),
         )
 
-    def kernel(self, code_columns: int = 0) -> Entries:
-        """As a kernel takes them; an entry with code has one of the first `code_columns`."""
+    def kernel(self) -> Entries:
+        """As a kernel takes them."""
         names = (one.name for one in fields(self)[1:])
         arrays: dict[str, Any] = {name: getattr(self, name).data for name in names}
         chosen: dict[str, Any] = {"wanted": wanted(*self.attributes).data}
-        return engine.dwarf.entries.Entries(**arrays, **chosen, code_columns=code_columns)
+        return engine.dwarf.entries.Entries(**arrays, **chosen)
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """The arrays, in order."""
@@ -103,8 +103,6 @@ CODE_ATTRIBUTES = (
     *(Attribute.LOW_PC, Attribute.HIGH_PC, Attribute.RANGES),
     *(Attribute.ABSTRACT_ORIGIN, Attribute.SPECIFICATION, Attribute.CALL_FILE, Attribute.CALL_LINE),
 )
-# Those that an entry with code has one of: DW_AT_high_pc is not enough.
-_CODE_COLUMNS = 3
 
 
 class EntryWalk:
@@ -124,7 +122,7 @@ class EntryWalk:
         kernel = engine.dwarf.entries
         while unit < count:
             found, scopes = Rows.of(CODE_ATTRIBUTES, capacity), ScopeColumns.empty(capacity)
-            entries, kernel_scopes = found.kernel(_CODE_COLUMNS), kernel.Scopes(*views(*scopes.arrays()))
+            entries, kernel_scopes = found.kernel(), kernel.Scopes(*views(*scopes.arrays()))
             parts = self.decoded.kernel_units, self.decoded.attributes, entries, kernel_scopes
             walk = kernel.Walk(*parts, *views(stack))
             first = unit

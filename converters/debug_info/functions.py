@@ -57,6 +57,16 @@ class Code:
     skipped: SkippedUnits
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedCode:
+    """Entries that have code, their names, and by entry the index of `call_file` in the paths of the file, i64, -1 for
+    none. Nothing refers to the sections that these were read from, which may be freed."""
+
+    code: Code
+    names: Numbered
+    call_file: I64
+
+
 @dataclass(frozen=True, slots=True)
 class DebugSections:
     """The sections that entries and what they refer to are in; None for one that the file does not have."""
@@ -99,19 +109,19 @@ def unit_source(sections: DebugSections, debug_info: Section, units: DebugUnits)
     return UnitSource(sections, UnitCode(decoded, sections.code), units.columns.root >= 0, types)
 
 
-def functions_of_units(
+def code_of_units(
     source: UnitSource, files: SourceFiles, start: NDArray[np.uint64], end: NDArray[np.uint64]
-) -> FunctionTable:
-    """The functions that have code in the sections from `start` up to `end`. Raises ParseError."""
+) -> NamedCode:
+    """The entries that have code in the sections from `start` up to `end`. Raises ParseError."""
     decoded = walk_only(source.unit_code.decoded, source.is_walked)
     walk = EntryWalk(decoded)
     places = _places(source, EntrySection(decoded, source.sections.strings, walk))
     code = read_code(walk, places, source.unit_code, start, end)
-    names = NameReader(places).names_of(code.entries.origin)
+    names = NameReader(places).names_of(code.entries.origin).compact()
     program = files.programs_at(decoded.units.columns.line_offset)[code.entries.unit]
     if source.skeleton is not None:
         code.entries.unit[:] = source.skeleton[code.entries.unit]
-    return table_of_code(code, names, files.numbers_of(program, code.entries.call_file), files.paths)
+    return NamedCode(code, names, files.numbers_of(program, code.entries.call_file))
 
 
 def _places(source: UnitSource, first: EntrySection) -> EntryPlaces:
@@ -179,8 +189,9 @@ def _columns(places: EntryPlaces, rows: Rows, kept: I64, number: I64) -> CodeCol
     )
 
 
-def table_of_code(code: Code, named: Numbered, call_file: I64, files: Sequence[bytes]) -> FunctionTable:
-    """The table of entries with code, and their names. `call_file` is by entry an index in `files`, or -1."""
+def table_of_code(found: NamedCode, files: Sequence[bytes]) -> FunctionTable:
+    """The table of entries with code."""
+    code, names, call_file = found.code, found.names, found.call_file
     entries = code.entries
     is_function = entries.parent < 0
     function, inline = np.flatnonzero(is_function), np.flatnonzero(~is_function)
@@ -197,19 +208,19 @@ def table_of_code(code: Code, named: Numbered, call_file: I64, files: Sequence[b
     renumbered[inline] = np.arange(len(inline))
     parent = entries.parent[inline]
     return FunctionTable(
-        FunctionColumns(entries.offset[function], entries.unit[function], named.number[function]),
+        FunctionColumns(entries.offset[function], entries.unit[function], names.number[function]),
         FunctionRanges(outer.start, outer.end - outer.start, number[outer.owner].astype(np.uint32)),
         InlineColumns(
             offset=entries.offset[inline],
             function=number[entries.function[inline]].astype(np.uint32),
             parent=renumbered[parent],
             depth=depth[inline].astype(np.uint16),
-            name=named.number[inline],
+            name=names.number[inline],
             call_file=call_file[inline],
             call_line=entries.call_line[inline],
         ),
         InlineRanges(inner.start, inner.end - inner.start, renumbered[inner.owner].astype(np.uint32)),
-        named.strings,
+        names.strings,
         files,
         code.skipped,
     )

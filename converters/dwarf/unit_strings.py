@@ -43,6 +43,11 @@ class StringSections:
     string_offsets: Section | None = None
     supplementary: Section | None = None
 
+    def by_name(self) -> dict[str, Section]:
+        """Those that the file has, by name."""
+        found = (self.strings, self.line_strings, self.string_offsets, self.supplementary)
+        return {one.name: one for one in found if one is not None}
+
 
 class UnitStrings:
     """Finds the strings of the attributes of `section`. `is_64`; `base`, the DW_AT_str_offsets_base or -1; and

@@ -10,6 +10,7 @@ import sys
 import zlib
 from dataclasses import dataclass
 
+import numpy as np
 from elftools.elf.enums import ENUM_ELFCOMPRESS_TYPE
 
 from ...schemas.section import ByteOrder, ParseError
@@ -23,12 +24,15 @@ ZDEBUG_MAGIC = b"ZLIB"
 ZDEBUG_HEADER_SIZE = 12
 
 # The most bytes of content of all compressed sections for each byte of the file, beside a fixed allowance.
-# zlib's maximum ratio is 1032, zstd's 32,000, for one repeated byte. Of 272 debug files of Debian one has a ratio of
-# 13.4, the others at most 3.2; recompressed with `zstd -19`, 33.8 (1.8 MB) and 4.8. Sections have up to 208 (160 kB).
+# zlib's maximum ratio is 1032 (MAX_ZLIB), zstd's 32,000, for one repeated byte. Of 272 debug files of Debian one has a
+# ratio of 13.4, the others at most 3.2; recompressed with `zstd -19`, 33.8 (1.8 MB) and 4.8. Sections have up to 208
+# (160 kB).
 MAX_INFLATION, LEAST_INFLATED = 16, 1 << 23
 # A zstd decoder allocates a frame's window before it reads the content. All decoders should accept 8 MiB (RFC 8878,
 # 3.1.1.1.2); a larger window than the section itself has no use.
 LEAST_WINDOW_LOG, LARGEST_WINDOW_LOG = 23, 31
+# The most bytes of content for each compressed byte, and compressed bytes that are decompressed at once.
+MAX_ZLIB, PIECE = 1032, 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +105,20 @@ def compress_like(found: CompressedBytes, content: bytes) -> bytes:
     return bytes(header) + bytes(zstd.compress(content))
 
 
-def _zlib(found: CompressedBytes, limit: int) -> bytes:
+def _zlib(found: CompressedBytes, limit: int) -> memoryview:
     """At most `limit` bytes of a zlib stream. Raises ParseError."""
+    # Piece by piece into their place: zlib's own buffer would be copied whole, and take as much memory again.
+    stream, data, size = zlib.decompressobj(), np.empty(min(limit, MAX_ZLIB * len(found.raw)), np.uint8).data, 0
     try:
-        return zlib.decompressobj().decompress(found.raw[found.header_size :], limit)
+        for at in range(found.header_size, len(found.raw), PIECE):
+            piece = stream.decompress(found.raw[at : at + PIECE], len(data) - size)
+            data[size : size + len(piece)] = piece
+            size += len(piece)
+            if stream.eof or size == len(data):
+                break
     except zlib.error as error:
         raise ParseError(found.name, found.header_size, "compressed data", str(error)) from error
+    return data[:size].toreadonly()
 
 
 def _zstd(found: CompressedBytes, limit: int) -> bytes:

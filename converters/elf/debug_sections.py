@@ -28,7 +28,8 @@ def read_units(path: Input, debug: DebugFiles = BY_LINKS) -> DebugUnits:
     `debug` chooses its debug file. Raises OSError, and ParseError if a section is malformed. A file without
     `.debug_info` has no units.
     """
-    return units_of_file(lay_out_debug(with_debug_file(open_elf(path), debug)))
+    laid = lay_out_debug(with_debug_file(open_elf(path), debug))
+    return units_of_file(laid, debug_strings(laid))
 
 
 def lay_out_debug(image: ElfImage) -> LaidOut:
@@ -59,12 +60,12 @@ def debug_section(laid: LaidOut, name: str) -> Section | None:
     return replace(sections[0], data=memoryview(data), file_offset=None)
 
 
-def units_of_file(laid: LaidOut) -> DebugUnits:
-    """As `read_units`, from an open file. Raises ParseError."""
+def units_of_file(laid: LaidOut, strings: StringSections) -> DebugUnits:
+    """As `read_units`, from an open file with these `debug_strings`. Raises ParseError."""
     debug_info = debug_section(laid, DEBUG_INFO)
     if debug_info is None:
         return NO_UNITS
-    return units_of_sections(debug_info, debug_section(laid, DEBUG_ABBREV), debug_strings(laid))
+    return units_of_sections(debug_info, debug_section(laid, DEBUG_ABBREV), strings)
 
 
 def debug_strings(laid: LaidOut) -> StringSections:

@@ -34,7 +34,7 @@ from .compression import (
     decompress,
     plain_name,
 )
-from .inputs import Input, input_name, map_input, mapping_of
+from .inputs import Input, input_name, map_input, mapping_of, release
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -179,6 +179,9 @@ class ElfImage:
         is_here = compressed is None and self.is_elf and self.part_of(header) is None
         offset = header.file_offset if is_here else None
         data = raw if compressed is None else decompress(compressed)
+        if compressed is not None:
+            part = self.part_of(header)
+            release(self.data if part is None else part.data, header.file_offset, header.size)
         order, size = self.byte_order, self.address_size
         return Section(header.name, data, header.address, offset, order, size, header.stored_name)
 

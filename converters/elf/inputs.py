@@ -52,6 +52,16 @@ def mapping_of(data: memoryview) -> mmap.mmap:
     return data.obj
 
 
+def release(data: memoryview, offset: int, size: int) -> None:
+    """Let the system take back the memory of some bytes of a mapped file, which it reads again if they are needed."""
+    # Bytes that were given are in a mapping of their own, the only copy.
+    if data.readonly and isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        first = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
+        last = (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
+        if first < last:
+            data.obj.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+
 def _map_file(path: Path) -> memoryview:
     with path.open("rb") as file:
         about = os.fstat(file.fileno())

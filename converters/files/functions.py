@@ -16,8 +16,10 @@ from ...schemas.debug_info_roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES
 from ..debug_info.code import CodeSections
 from ..debug_info.functions import (
     DebugSections,
+    NamedCode,
     SupplementarySections,
-    functions_of_units,
+    code_of_units,
+    table_of_code,
     table_of_nothing,
     unit_source,
 )
@@ -37,8 +39,8 @@ from ..elf.debug_sections import debug_section, debug_strings, lay_out_debug
 from ..elf.image import ElfImage, open_elf
 from ..elf.inputs import Input
 from ..elf.relocation import LaidOut
-from ..line.ranges import NO_FILES, LineRanges, line_programs, line_ranges
-from ..line.read import LINE, string_sections
+from ..line.ranges import NO_FILES, LineRanges, SourceFiles, line_programs, line_ranges
+from ..line.read import LINE
 from .split_units import with_split_units
 
 if TYPE_CHECKING:
@@ -75,20 +77,38 @@ def source_map(image: ElfImage, has_lines: bool = True, debug: DebugFiles = BY_L
     """The functions and, if `has_lines`, the line records of a linked file; `debug` is for files of split DWARF. Raises
     ParseError."""
     refuse_relocatable(image)
+    # The sections, which take most memory, are freed before the tables are made.
+    read = _read(image, has_lines, debug)
+    if not read.code:
+        return SourceMap(table_of_nothing(read.files), read.lines, read.notes)
+    return SourceMap(concatenate([table_of_code(one, read.files.paths) for one in read.code]), read.lines, read.notes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Read:
+    """What is read of a file: its source files, line records, and the code of its units, of each part of them."""
+
+    files: SourceFiles
+    lines: LineRanges
+    code: tuple[NamedCode, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def _read(image: ElfImage, has_lines: bool, debug: DebugFiles) -> _Read:
+    """Read the debugging sections. Raises ParseError."""
     laid, code = lay_out_debug(image), executable(image)
     debug_info, sections = debug_section(laid, DEBUG_INFO), _sections(laid)
     units = NO_UNITS
     if debug_info is not None:
         units = units_of_sections(debug_info, sections.debug_abbrev, sections.strings)
     section = debug_section(laid, LINE)
-    programs = None if section is None else line_programs(section, string_sections(laid), units)
+    programs = None if section is None else line_programs(section, sections.strings.by_name(), units)
     files = NO_FILES if programs is None else programs.files
     lines = LineRanges.empty(0) if programs is None or not has_lines else line_ranges(programs, *code)
     if debug_info is None:
-        return SourceMap(table_of_nothing(files), lines)
+        return _Read(files, lines)
     sources, notes = with_split_units(image, unit_source(sections, debug_info, units), debug)
-    tables = [functions_of_units(one, files, *code) for one in sources]
-    return SourceMap(concatenate(tables), lines, notes)
+    return _Read(files, lines, tuple(code_of_units(one, files, *code) for one in sources), notes)
 
 
 def _sections(laid: LaidOut) -> DebugSections:

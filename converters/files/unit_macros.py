@@ -130,9 +130,9 @@ def read_unit_macros(path: Input, debug: DebugFiles = BY_LINKS) -> Iterator[Unit
     Imports are followed. Raises OSError, and ParseError if a section is malformed.
     """
     laid = lay_out_debug(with_debug_file(open_elf(path), debug))
-    units = units_of_file(laid)
     strings = debug_strings(laid)
-    lines = lines_of_file(laid, units) if laid.image.named(LINE) else None
+    units = units_of_file(laid, strings)
+    lines = lines_of_file(laid, units, strings) if laid.image.named(LINE) else None
     paths = _Paths(lines, *((np.zeros(0, np.int64), ()) if lines is None else paths_of(lines)))
     sources: dict[str, _Source | None] = {}
     for unit in range(len(units)):

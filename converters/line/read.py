@@ -22,12 +22,12 @@ from ..arrays import group_numbers, ranks, starts_of, starts_of_ends, values_at
 from ..dwarf.unit_strings import (
     LINE_STR,
     STR,
-    STR_OFFSETS,
+    StringSections,
 )
 from ..dwarf.units import DebugUnits
 from ..elf.admission import only_section
 from ..elf.debug_files import BY_LINKS, SUPPLEMENTARY_STRINGS, DebugFiles, with_debug_file
-from ..elf.debug_sections import debug_section, lay_out_debug, units_of_file
+from ..elf.debug_sections import debug_strings, lay_out_debug, units_of_file
 from ..elf.image import ElfImage, open_elf
 from ..elf.inputs import Input
 from ..elf.relocation import LaidOut, relocate
@@ -92,17 +92,15 @@ def from_debug_line(
 def lines_of_image(image: ElfImage) -> LineTable:
     """As `read_lines`, from an open file."""
     laid = lay_out_debug(image)
-    return lines_of_file(laid, units_of_file(laid))
+    strings = debug_strings(laid)
+    return lines_of_file(laid, units_of_file(laid, strings), strings)
 
 
-def lines_of_file(laid: LaidOut, units: DebugUnits) -> LineTable:
+def lines_of_file(laid: LaidOut, units: DebugUnits, strings: StringSections) -> LineTable:
     """As `read_lines`, with the file's units."""
-    section, strings = relocate(laid, only_section(laid.image, LINE)), string_sections(laid)
-    offsets = debug_section(laid, STR_OFFSETS)
-    strings |= {} if offsets is None else {STR_OFFSETS: offsets}
-    headers = read_line_headers(section)
+    headers = read_line_headers(relocate(laid, only_section(laid.image, LINE)))
     base = values_at(units.columns.string_offsets_base, units_of_programs(headers.offset, units), NOTHING)
-    return with_units(table_of_programs(headers, run_programs(headers), strings, base), units)
+    return with_units(table_of_programs(headers, run_programs(headers), strings.by_name(), base), units)
 
 
 def string_sections(laid: LaidOut) -> dict[str, Section]:

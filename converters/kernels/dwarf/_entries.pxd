@@ -21,6 +21,7 @@ cdef class Attributes:
     cdef ConstU8 storages
     cdef unsigned long long form
 
+    cdef long long end_of_values(self, Reader reader, long long abbreviation, long long offset) noexcept
     cdef void skip(self, Reader reader, long long abbreviation, int offset_size) noexcept
     cdef int indirect(self, Reader reader) noexcept
 
@@ -35,12 +36,10 @@ cdef class Entries:
     cdef U32_2D form
     cdef U64_2D number
     cdef ConstU8 wanted
-    cdef int code_columns
     cdef public long long count
     cdef public int is_full
 
     cdef void read(self, Reader reader, Attributes attributes, long long abbreviation, int offset_size) noexcept
-    cdef int has_code(self) noexcept
 
 
 @cython.final
@@ -61,6 +60,7 @@ cdef class Walk:
     cdef long long depth
 
     cdef void unit(self, Reader reader, long long unit) noexcept
+    cdef void others(self, Reader reader, long long table) noexcept
     cdef void entry(self, Reader reader, long long unit, long long start, long long abbreviation, int offset_size) noexcept
     cdef void open(self, Reader reader, long long start, long long kept, int role) noexcept
     cdef void open_functions(self) noexcept

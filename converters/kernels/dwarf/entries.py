@@ -29,14 +29,22 @@ NO_ABBREVIATION = cython.declare(cython.int, int(Fault.NO_ABBREVIATION))
 UNKNOWN_FORM = cython.declare(cython.int, int(Fault.UNKNOWN_FORM))
 TOO_DEEP = cython.declare(cython.int, int(Fault.TOO_DEEP))
 
+IS_OTHER = cython.declare(cython.int, int(Role.OTHER))
 IS_FUNCTION = cython.declare(cython.int, int(Role.FUNCTION))
+IS_DECLARATION = cython.declare(cython.int, int(Role.DECLARATION))
 IS_INLINED = cython.declare(cython.int, int(Role.INLINED))
 IS_SCOPE = cython.declare(cython.int, int(Role.SCOPE))
+IS_ULEB = cython.declare(cython.int, int(Storage.ULEB))
+IS_SLEB = cython.declare(cython.int, int(Storage.SLEB))
+IS_BLOCK = cython.declare(cython.int, int(Storage.BLOCK))
 IS_STRING = cython.declare(cython.int, int(Storage.STRING))
 IS_UNKNOWN = cython.declare(cython.int, int(Storage.UNKNOWN))
 IS_INDIRECT = cython.declare(cython.int, int(Storage.INDIRECT))
 IS_IMPLICIT_CONST = cython.declare(cython.int, int(Storage.IMPLICIT_CONST))
+WORD = cython.declare(cython.int, 8)
 FIXED_MAX = cython.declare(cython.int, 16)
+# A LEB128 of so many bytes fits 64 bits.
+LEB_MAX = cython.declare(cython.int, 9)
 NOTHING = cython.declare(cython.longlong, -1)
 
 
@@ -63,6 +71,35 @@ class Attributes:
         self.abbreviations = abbreviations
         self.role = role
         self.storages = storages
+
+    def end_of_values(self, reader: Reader, abbreviation: cython.longlong, offset: cython.longlong) -> cython.longlong:
+        """The offset after the values of an entry, which begin at `offset`; -1 if it takes `skip` to find it, or there
+        is a fault."""
+        index: cython.longlong
+        start: cython.longlong
+        storage: cython.int
+        for index in range(self.abbreviations.begin[abbreviation], self.abbreviations.end[abbreviation]):
+            storage = self.abbreviations.storage[index]
+            if storage <= FIXED_MAX:
+                offset += storage
+            elif storage == IS_ULEB or storage == IS_SLEB:
+                start = offset
+                while offset < reader.end and reader.data[offset] >= 0x80:
+                    offset += 1
+                offset += 1
+                if offset - start > LEB_MAX:
+                    return NOTHING
+            elif storage == IS_BLOCK and offset < reader.end and reader.data[offset] < 0x80:
+                offset += 1 + reader.data[offset]
+            elif storage == IS_STRING:
+                while offset < reader.end and reader.data[offset]:
+                    offset += 1
+                offset += 1
+            elif storage != IS_IMPLICIT_CONST:
+                return NOTHING
+            if offset > reader.end:
+                return NOTHING
+        return offset
 
     def skip(self, reader: Reader, abbreviation: cython.longlong, offset_size: cython.int) -> None:
         """Pass over the values of an entry."""
@@ -104,7 +141,7 @@ class Entries:
     others; and by column the `form` of an attribute, 0 if it is absent, and its `number`.
 
     `wanted` has for each attribute that is decoded the number of its column plus 1, or 0. The number of a string in the
-    entry itself is its section offset. An entry with code has one of the first `code_columns`.
+    entry itself is its section offset.
     """
 
     def __init__(
@@ -117,7 +154,6 @@ class Entries:
         form: U32_2D,
         number: U64_2D,
         wanted: ConstU8,
-        code_columns: cython.int,
     ) -> None:
         self.offset = offset
         self.tag = tag
@@ -127,7 +163,6 @@ class Entries:
         self.form = form
         self.number = number
         self.wanted = wanted
-        self.code_columns = code_columns
         self.count = 0
         self.is_full = 0
 
@@ -147,6 +182,9 @@ class Entries:
         for index in range(abbreviations.begin[abbreviation], abbreviations.end[abbreviation]):
             column = self.wanted[abbreviations.attribute[index]] - 1
             storage = abbreviations.storage[index]
+            if column < 0 and storage <= reader.end - reader.offset and storage <= FIXED_MAX:
+                reader.offset += storage
+                continue
             form = abbreviations.form[index]
             if storage == IS_INDIRECT:
                 storage = attributes.indirect(reader)
@@ -154,6 +192,8 @@ class Entries:
             start = reader.offset
             if storage == IS_IMPLICIT_CONST:
                 number = abbreviations.implicit[index]
+            elif storage <= WORD:
+                number = reader.fixed(storage)
             else:
                 number = stored_value(reader, storage, offset_size)
             if reader.fault:
@@ -163,14 +203,6 @@ class Entries:
                 if storage == IS_STRING:
                     number = cython.cast(cython.ulonglong, start)
                 self.number[self.count, column] = number
-
-    def has_code(self) -> cython.int:
-        """Whether the entry in row `count` has an attribute that says where its code is."""
-        column: cython.int
-        for column in range(self.code_columns):
-            if self.form[self.count, column]:
-                return 1
-        return 0
 
 
 @cython.final
@@ -212,6 +244,10 @@ class Walk:
         self.depth = 0
         self.stack[0, 0] = self.stack[0, 1] = self.stack[0, 2] = NOTHING
         while reader.offset < reader.end and not reader.fault:
+            if self.depth > 0:
+                self.others(reader, table)
+                if self.depth <= 0 or reader.offset >= reader.end:
+                    break
             start = reader.offset
             code = reader.uleb()
             if reader.fault:
@@ -232,6 +268,55 @@ class Walk:
         while self.depth > 0:
             self.close(reader.end)
 
+    def others(self, reader: Reader, table: cython.longlong) -> None:
+        """Pass over entries that are not kept, up to the first one that `entry` reads: nearly all are such ones, so
+        that this is written for speed. What is unusual, such as a fault, is left to `entry` too."""
+        start: cython.longlong = reader.offset
+        at: cython.longlong
+        index: cython.longlong
+        code: cython.longlong
+        role: cython.int
+        first: cython.longlong = self.attributes.abbreviations.first[table]
+        count: cython.longlong = self.attributes.abbreviations.first[table + 1] - first
+        while start < reader.end and self.depth > 0:
+            at = start + 1
+            code = reader.data[start]
+            if code == 0:
+                self.close(at)
+                start = at
+                continue
+            if code >= 0x80:
+                if at >= reader.end or reader.data[at] >= 0x80:
+                    break
+                code += (cython.cast(cython.longlong, reader.data[at]) << 7) - 0x80
+                at += 1
+            index = first + code - 1
+            # Abbreviations are numbered from 1, mostly.
+            if (
+                code == 0
+                or code > count
+                or self.attributes.abbreviations.code[index] != cython.cast(cython.ulonglong, code)
+            ):
+                break
+            role = self.attributes.role[index]
+            if role != IS_OTHER and role != IS_DECLARATION:
+                break
+            if self.attributes.abbreviations.size[index] >= 0:
+                at += self.attributes.abbreviations.size[index]
+            else:
+                at = self.attributes.end_of_values(reader, index, at)
+            if at < 0 or at > reader.end:
+                break
+            if self.attributes.abbreviations.has_children[index]:
+                if self.depth + 1 >= self.stack.shape[0]:
+                    break
+                self.depth += 1
+                self.stack[self.depth, 0] = self.stack[self.depth - 1, 0] if role == IS_OTHER else NOTHING
+                self.stack[self.depth, 1] = self.stack[self.depth - 1, 1]
+                self.stack[self.depth, 2] = NOTHING if role == IS_OTHER else start
+            start = at
+        reader.offset = start
+
     def entry(
         self,
         reader: Reader,
@@ -251,25 +336,24 @@ class Walk:
             self.entries.read(reader, self.attributes, abbreviation, offset_size)
             if reader.fault:
                 return
-            if self.entries.has_code():
-                self.entries.offset[self.entries.count] = start
-                self.entries.tag[self.entries.count] = self.attributes.abbreviations.tag[abbreviation]
-                self.entries.unit[self.entries.count] = cython.cast(cython.uint, unit)
-                if role == IS_INLINED and kept >= 0:
-                    self.entries.parent[self.entries.count] = kept
-                    self.entries.function[self.entries.count] = self.entries.function[kept]
-                else:
-                    self.entries.parent[self.entries.count] = NOTHING
-                    self.entries.function[self.entries.count] = self.entries.count
-                kept = self.entries.count
-                self.entries.count += 1
-            elif role == IS_FUNCTION:
-                # What a function without code contains has none either.
-                kept = NOTHING
+            self.entries.offset[self.entries.count] = start
+            self.entries.tag[self.entries.count] = self.attributes.abbreviations.tag[abbreviation]
+            self.entries.unit[self.entries.count] = cython.cast(cython.uint, unit)
+            if role == IS_INLINED and kept >= 0:
+                self.entries.parent[self.entries.count] = kept
+                self.entries.function[self.entries.count] = self.entries.function[kept]
+            else:
+                self.entries.parent[self.entries.count] = NOTHING
+                self.entries.function[self.entries.count] = self.entries.count
+            kept = self.entries.count
+            self.entries.count += 1
         else:
             self.attributes.skip(reader, abbreviation, offset_size)
             if reader.fault:
                 return
+            if role == IS_DECLARATION:
+                # What a function without code contains has none either.
+                kept = NOTHING
         if has_children:
             self.open(reader, start, kept, role)
 
@@ -287,7 +371,7 @@ class Walk:
         self.depth += 1
         self.stack[self.depth, 0] = kept
         self.stack[self.depth, 1] = scope
-        self.stack[self.depth, 2] = start if role == IS_FUNCTION else NOTHING
+        self.stack[self.depth, 2] = start if role == IS_FUNCTION or role == IS_DECLARATION else NOTHING
 
     def open_functions(self) -> None:
         """Make scopes of the functions that contain the entry at hand."""

@@ -6,9 +6,10 @@ from enum import IntEnum
 
 
 class Role(IntEnum):
-    """What an entry is for, by the tag in its abbreviation."""
+    """What an entry is for, by its abbreviation: the tag, and whether it has an attribute for code."""
 
     OTHER = 0
     FUNCTION = 1
     INLINED = 2
     SCOPE = 3  # its name qualifies those of the entries that it contains
+    DECLARATION = 4  # a function without code
