@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 
+from ..schemas.arguments import instance_of
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -56,7 +58,8 @@ class Findings(Generic[P]):
         return len(self.problem)
 
     def of(self, problem: P) -> list[int]:
-        """The section offsets of the findings of one kind."""
+        """The section offsets of the findings of one kind. Raises TypeError for one that this section cannot have."""
+        instance_of(self.kinds)(problem, "problem")
         return [int(offset) for offset in self.offset[self.problem == problem]]
 
     def sentences(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..schemas.arguments import check_item
 from .columns import Columns, column_of, columns
 from .findings import Worded
 
@@ -88,6 +89,7 @@ class Refusals(Columns):
 
     def __getitem__(self, index: int) -> Refusal:
         """One refusal as an object."""
+        index = check_item(index, len(self), "index")
         reason = Reason(int(self.reason[index]))
         return Refusal(int(self.function[index]), int(self.start[index]), int(self.end[index]), reason)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
+from ..schemas.arguments import check_index, check_indices, check_integers, check_item, check_selection, check_size
 from .arrays import renumbered, starts_of, values_at
 from .distinct import intern, number_distinct
 from .kernels import engine, views
@@ -53,12 +54,21 @@ class Strings(Sequence[bytes]):
         if isinstance(texts, Strings):
             return texts
         listed = list(texts)
+        for wrong in (one for one in listed if not isinstance(one, bytes)):
+            raise TypeError(f"texts must be bytes, not {type(wrong).__name__}")
         size = np.array([len(text) for text in listed], np.int64)
         return cls.within(np.frombuffer(b"".join(listed), np.uint8), starts_of(size)[:-1], size)
 
     @classmethod
     def within(cls, data: U8, start: NDArray[np.integer[Any]], size: NDArray[np.integer[Any]]) -> Strings:
-        """The strings at these places of one array of bytes."""
+        """The strings at these places of one array of bytes. Raises ValueError for a place outside it."""
+        if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 1:
+            raise TypeError("data must be an array of bytes")
+        check_integers(start, "start")
+        check_integers(size, "size")
+        start, size = np.asarray(start), np.asarray(size)
+        if len(start) and (min(start.min(), size.min()) < 0 or (start + size).max() > len(data)):
+            raise ValueError(f"a string is outside the {len(data)} bytes")
         return cls((data,), np.zeros(len(start), np.int32), start.astype(np.int64), size.astype(np.int64))
 
     def __len__(self) -> int:
@@ -76,7 +86,7 @@ class Strings(Sequence[bytes]):
     def __getitem__(self, index: int | slice) -> bytes | Strings:
         if isinstance(index, slice):
             return self.select(index)
-        return self.first(index, int(self.size[index]))
+        return self._bytes(check_item(index, len(self), "index")).tobytes()
 
     def __iter__(self) -> Iterator[bytes]:
         for part in parts_of(self.size):
@@ -105,11 +115,13 @@ class Strings(Sequence[bytes]):
 
     def first(self, index: int, count: int) -> bytes:
         """At most `count` bytes of a string, from its start."""
-        return self._bytes(index)[:count].tobytes()
+        check_size(count, "count")
+        return self._bytes(check_index(index, len(self), "index"))[:count].tobytes()
 
     def last(self, index: int, count: int) -> bytes:
         """At most `count` bytes of a string, up to its end."""
-        data = self._bytes(index)
+        check_size(count, "count")
+        data = self._bytes(check_index(index, len(self), "index"))
         return data[max(0, len(data) - count) :].tobytes()
 
     @property
@@ -119,10 +131,12 @@ class Strings(Sequence[bytes]):
 
     def select(self, which: NDArray[np.integer[Any]] | NDArray[np.bool_] | slice) -> Strings:
         """Some of the strings, given by indices, a mask or a slice."""
+        which = check_selection(which, len(self), "which")
         return Strings(self.buffers, self.buffer[which], self.start[which], self.size[which])
 
     def join(self, which: I64) -> bytes:
         """The strings of these indices, one after the other."""
+        which = check_indices(which, len(self), "which").astype(np.int64, copy=False)
         size = self.size[which]
         out = np.empty(int(size.sum()), np.uint8)
         if len(self.buffers) == 1:
@@ -137,6 +151,7 @@ class Strings(Sequence[bytes]):
 
     def join_parts(self, which: I64) -> Iterator[bytes]:
         """As `join`, in parts of about PART bytes, so that memory does not depend on how often a string is repeated."""
+        which = check_indices(which, len(self), "which").astype(np.int64, copy=False)
         return (self.join(which[part]) for part in parts_of(self.size[which]))
 
     def compact(self) -> Strings:
@@ -160,6 +175,7 @@ class Strings(Sequence[bytes]):
 
     def limit(self, references: int) -> int:
         """The most bytes that a text may take in which this many references repeat the strings (PROPORTION)."""
+        check_size(references, "references")
         return LEAST + PROPORTION * (sum(map(len, self.buffers)) + REFERENCE_SIZE * references)
 
     @property

@@ -8,7 +8,7 @@ a function above it, once per call; functions that read a file themselves call t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from operator import index
 from typing import Any, TypeVar, cast
@@ -88,6 +88,19 @@ def each(check: type | Check) -> Check:
     return check_all
 
 
+def collection_of(kind: type) -> Check:
+    """The check for a collection, in any order, all of whose items are instances of a class."""
+    wanted = instance_of(kind)
+
+    def check_all(values: object, name: str) -> None:
+        if not isinstance(values, Collection) or isinstance(values, str | bytes):
+            raise TypeError(f"{name} must be a collection, not {_article(type(values).__name__)}")
+        for one in values:
+            wanted(one, name)
+
+    return check_all
+
+
 def one_of(*choices: str) -> Check:
     """The check for one of a few names. It raises TypeError for what is not text, and ValueError for other text."""
 
@@ -134,6 +147,52 @@ def check_index(value: int, count: int, name: str) -> int:
     found = index(value)
     if not 0 <= found < count:
         raise IndexError(f"{name} is {found}, which is not an index of {count}")
+    return found
+
+
+def check_item(value: int, count: int, name: str) -> int:
+    """The index of an item of a sequence, from its start: a negative one counts from the end. Raises as
+    `check_index`."""
+    found = index(value)
+    if not -count <= found < count:
+        raise IndexError(f"{name} is {found}, which is not an index of {count}")
+    return found if found >= 0 else found + count
+
+
+def check_size(value: int, name: str) -> None:
+    """Raise TypeError for what is not an integer, and ValueError for a negative one."""
+    if index(value) < 0:
+        raise ValueError(f"{name} is {value}, which is negative")
+
+
+def check_indices(values: object, count: int, name: str) -> Any:
+    """The indices as an array. Raises as `check_integers`, and IndexError unless all are below `count`; none counts
+    from the end."""
+    import numpy as np
+
+    check_integers(values, name)
+    found = np.asarray(values)
+    if not found.size:
+        return found.astype(np.int64)
+    for wrong in (found.min(), found.max()):
+        check_index(wrong, count, name)
+    return found
+
+
+def check_selection(which: Any, count: int, name: str) -> Any:
+    """A slice, an array of indices or a mask that chooses among `count` items. Raises as `check_indices`, and
+    ValueError for a mask of another length."""
+    import numpy as np
+
+    if isinstance(which, slice):
+        return which
+    if not np.ndim(which):
+        raise TypeError(f"{name} must be indices, a mask or a slice, not {_article(type(which).__name__)}")
+    found = np.asarray(which)
+    if found.dtype != np.bool_:
+        return check_indices(which, count, name)
+    if found.shape != (count,):
+        raise ValueError(f"{name} is a mask of shape {found.shape}, expected one for each of {count} items")
     return found
 
 
@@ -199,6 +258,12 @@ def encoded_text(text: str) -> bytes:
     except UnicodeEncodeError as error:
         place = error.start
     raise ValueError(f"character {place} of {text[:40]!r} is a lone surrogate, which has no encoding")
+
+
+def check_text(text: str, name: str) -> None:
+    """Raise TypeError for what is not text, and ValueError for text that has no encoding."""
+    instance_of(str)(text, name)
+    encoded_text(text)
 
 
 def text_argument(text: bytes | str) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .arguments import check_address, check_address_size, check_byte_order, flat_bytes
+from .arguments import check_address, check_address_size, check_byte_order, check_text, flat_bytes, optional
 
 ByteOrder = Literal["little", "big"]
 
@@ -17,6 +17,9 @@ ByteOrder = Literal["little", "big"]
 def order_code(order: ByteOrder) -> str:
     """What a byte order is called in the type codes of NumPy and of struct."""
     return "<" if order == "little" else ">"
+
+
+_check_file_offset = optional(check_address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,9 @@ class Section:
 
     def __post_init__(self) -> None:
         """Raises TypeError and ValueError for arguments that no section can have."""
-        if not isinstance(self.name, str):
-            raise TypeError(f"name must be text, not {type(self.name).__name__}")
+        check_text(self.name, "name")
+        check_text(self.stored_name, "stored_name")
+        _check_file_offset(self.file_offset, "file_offset")
         check_address(self.address, "address")
         check_byte_order(self.byte_order, "byte_order")
         check_address_size(self.address_size, "address_size")

@@ -318,6 +318,11 @@ def architecture_named(name: str, section: str) -> Architecture:
     return found
 
 
+def check_architecture(name: str, _parameter: str) -> None:
+    """Raise BuildError for what is not the name of an architecture."""
+    architecture_named(name, "")
+
+
 class UnwindRegisters(NamedTuple):
     """The DWARF numbers of the stack pointer, the frame pointer and the return address."""
 

@@ -5,24 +5,35 @@ Strategy: a map has the prefix that a path begins with, and what replaces it; th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ...schemas.arguments import checked, encoded_text, one_of
+from ...schemas.arguments import checked, encoded_text, instance_of, one_of
 from ...schemas.section import BuildError
 
 SOURCE = "source paths"
 SLASH = b"/"
+# What ends a record, or the text of a string.
+_BREAKS = re.compile(rb"[\0\r\n]")
 
 
 @dataclass(frozen=True, slots=True)
 class PathMap:
-    """A path that begins with `old` gets `new` instead of that, and `suffix` at its end."""
+    """A path that begins with `old` gets `new` instead of that, and `suffix` at its end. Raises BuildError for a line
+    break or a NUL in these, which no record holds."""
 
     old: bytes
     new: bytes
     suffix: bytes = b""
+
+    def __post_init__(self) -> None:
+        for name in ("old", "new", "suffix"):
+            text = getattr(self, name)
+            instance_of(bytes)(text, name)
+            if _BREAKS.search(text):
+                raise BuildError(SOURCE, None, name, f"{text!r} contains a line break or a NUL")
 
 
 @checked(text=str)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import check_index, check_integers, check_item
 from ...schemas.debug_info_roots import (
     ADDRESS,
     DEBUG_TYPES,
@@ -132,7 +133,7 @@ class DebugUnits:
 
     def __getitem__(self, unit: int) -> UnitAttributes:
         """The root entry of one unit."""
-        found = self.columns.record(unit)
+        found = self.columns.record(check_item(unit, len(self), "unit"))
         texts = {name: self.text(found[name]) for name in ("name", "comp_dir", "dwo_name")}
         return UnitAttributes(**{name: found[name] for name in UnitAttributes.__slots__} | texts)
 
@@ -142,10 +143,11 @@ class DebugUnits:
 
     def text(self, number: int) -> bytes:
         """A string by its index; b"" for -1."""
-        return self.strings[number] if number >= 0 else b""
+        return b"" if number == NOTHING else self.strings[check_index(number, len(self.strings), "number")]
 
     def at(self, offset: NDArray[np.integer]) -> I64:
         """The index of the unit at each offset of `.debug_info`; -1 if none starts there."""
+        check_integers(offset, "offset")
         wanted, known = np.asarray(offset).astype(np.int64), self.columns.offset
         place = np.searchsorted(known, wanted)
         found = np.append(known, NOTHING)[place] == wanted

@@ -21,6 +21,7 @@ from elftools.elf.constants import SH_FLAGS, SHN_INDICES
 from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_D_TAG
 
+from ...schemas.arguments import check_integer, check_text, checked, flat_bytes
 from ...schemas.section import ByteOrder, ParseError, Section, order_code
 from ..arch.table import Architecture, architecture_of
 from ..arrays import furthest_before
@@ -131,6 +132,7 @@ class ElfImage:
         """The path of the separate debug file; "" if there is none."""
         return next((part.path for part in self.parts if part.is_whole), "")
 
+    @checked(header=ElfSection)
     def part_of(self, header: ElfSection) -> Part | None:
         """The part that a section is in; None for one of the file itself."""
         return next((part for part in reversed(self.parts) if header.index >= part.first_section), None)
@@ -155,6 +157,7 @@ class ElfImage:
         """The address that DW_EH_PE_datarel is relative to, as in gcc's unwinder: DT_PLTGOT, or 0 without one."""
         return self.dynamic_value(ENUM_D_TAG["DT_PLTGOT"]) or 0
 
+    @checked(tag=check_integer)
     def dynamic_value(self, tag: int) -> int | None:
         """The value of the first dynamic entry with this tag; None if there is none. Raises ParseError."""
         header = next((one for one in self.sections if one.type == "SHT_DYNAMIC" and not one.is_nobits), None)
@@ -166,10 +169,12 @@ class ElfImage:
         found = np.flatnonzero(entries[::2] == tag)
         return int(entries[2 * found[0] + 1]) if len(found) else None
 
+    @checked(name=check_text)
     def named(self, name: str) -> tuple[ElfSection, ...]:
         """The sections of that name, in file order."""
         return tuple(section for section in self.sections if section.name == name)
 
+    @checked(header=ElfSection)
     def contents(self, header: ElfSection) -> Section:
         """The bytes of a section, decompressed if necessary. Raises ParseError if the file does not have them."""
         if header.is_nobits:
@@ -185,6 +190,7 @@ class ElfImage:
         order, size = self.byte_order, self.address_size
         return Section(header.name, data, header.address, offset, order, size, header.stored_name)
 
+    @checked(header=ElfSection)
     def content_size(self, header: ElfSection) -> int:
         """The size of a section's content in bytes: of a compressed one the size that it states, without decompressing
         it. Raises ParseError."""
@@ -193,8 +199,10 @@ class ElfImage:
         compressed = self._stored(header)[1]
         return header.size if compressed is None else compressed.size
 
+    @checked(header=ElfSection)
     def stored_like(self, header: ElfSection, content: bytes) -> bytes:
         """Other content as it would be stored in the section: compressed if the section is. Raises ParseError."""
+        flat_bytes(content)
         compressed = self._stored(header)[1]
         return content if compressed is None else compress_like(compressed, content)
 

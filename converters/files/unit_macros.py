@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.arguments import checked
+from ...schemas.arguments import check_item, checked
 from ...schemas.forms import DW_FORM
 from ...schemas.macros import MacroKind, MacroOperand
 from ...schemas.section import ParseError, Section
@@ -81,6 +81,7 @@ class UnitMacros:
 
     def __getitem__(self, index: int) -> Macro:
         """One entry."""
+        index = check_item(index, len(self), "index")
         path, text = int(self.path[index]), int(self.text[index])
         file, said = self.paths[path] if path >= 0 else b"", self.strings[text] if text >= 0 else b""
         return Macro(MacroKind(int(self.kind[index])), file, int(self.line[index]), said)

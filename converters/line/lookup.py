@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.arguments import checked
+from ...schemas.arguments import check_item, checked
 from ..arrays import last_at_or_before, renumbered, values_at
 from ..elf.debug_files import BY_LINKS, DebugFiles
 from ..elf.inputs import Input
@@ -54,6 +54,7 @@ class LinesAt:
 
     def __getitem__(self, index: int) -> LineAt | None:
         """The source position of one PC; None if no row is in force there."""
+        index = check_item(index, len(self), "index")
         if self.row[index] < 0:
             return None
         path = int(self.path[index])

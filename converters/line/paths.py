@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ...schemas.arguments import check_integers, checked, optional
+from ...schemas.arguments import check_integers, check_item, check_selection, checked, instance_of, optional
 from ...schemas.section import BuildError
 from ..arrays import group_numbers, starts_of, values_at
 from ..distinct import number_distinct
@@ -60,6 +60,7 @@ class Paths(Sequence[bytes]):
     def __getitem__(self, index: int | slice) -> bytes | Paths:
         if isinstance(index, slice):
             return self.select(index)
+        index = check_item(index, len(self), "index")
         numbers = (int(column[index]) for column in self._columns())
         return join_path(*(self.strings[number] for number in numbers if number >= 0))
 
@@ -72,7 +73,8 @@ class Paths(Sequence[bytes]):
         return self.base, self.directory, self.file
 
     def select(self, which: NDArray[np.integer[Any]] | slice) -> Paths:
-        """Some of the paths."""
+        """Some of the paths, given by indices, a mask or a slice."""
+        which = check_selection(which, len(self), "which")
         return Paths(self.strings, self.base[which], self.directory[which], self.file[which], self.limit)
 
     def pieces(self) -> tuple[Strings, I64]:
@@ -104,6 +106,7 @@ class Paths(Sequence[bytes]):
 
     def whole(self, source: str) -> Strings:
         """All paths, joined, to be written to `source`. Raises BuildError if they take more than `limit` bytes."""
+        instance_of(str)(source, "source")
         found = self.joined()
         if found is None:
             reason = f"the whole paths take more than {self.limit} bytes, which is out of proportion to the line table"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...schemas.arguments import checked
+from ...schemas.arguments import check_index, check_indices, checked
 from ...schemas.line import DW_LNCT, RowFlag
 from ...schemas.section import ByteOrder
 from ..arrays import values_at
@@ -146,33 +146,37 @@ class LineTable:
 
     def row(self, number: int) -> LineRow:
         """One row."""
-        values = self.rows.record(number)
+        values = self.rows.record(check_index(number, len(self), "number"))
         return LineRow(**values | {"flags": RowFlag(values["flags"])})
 
     def sequence(self, number: int) -> Iterator[LineRow]:
         """The rows of a sequence."""
+        check_index(number, len(self.first_row) - 1, "number")
         return map(self.row, range(int(self.first_row[number]), int(self.first_row[number + 1])))
 
     def comp_dir_of(self, unit: int) -> bytes:
         """The compilation directory of a unit (DW_AT_comp_dir); empty if it is unknown."""
-        return self._text(int(self.units.comp_dir[unit]))
+        return self._text(int(self.units.comp_dir[self._checked(unit)]))
 
     def name_of(self, unit: int) -> bytes:
         """The primary source file of a unit (DW_AT_name); empty if it is unknown."""
-        return self._text(int(self.units.name[unit]))
+        return self._text(int(self.units.name[self._checked(unit)]))
+
+    def _checked(self, unit: int) -> int:
+        return check_index(unit, self.unit_count, "unit")
 
     def _text(self, number: int) -> bytes:
         return self.strings[number] if number >= 0 else b""
 
     def directories_of(self, unit: int) -> tuple[LineFile, ...]:
         """The directories of a unit; directory_index numbers them from 0 (version 5) or 1."""
-        first = self.first_directory
-        return self._paths(self.directories, int(first[unit]), int(first[unit + 1]))
+        first = self.first_directory[self._checked(unit) :]
+        return self._paths(self.directories, int(first[0]), int(first[1]))
 
     def files_of(self, unit: int) -> tuple[LineFile, ...]:
         """The files of a unit; the file register numbers them from 0 (version 5) or 1."""
-        first = self.first_file
-        return self._paths(self.files, int(first[unit]), int(first[unit + 1]))
+        first = self.first_file[self._checked(unit) :]
+        return self._paths(self.files, int(first[0]), int(first[1]))
 
     def _paths(self, columns: PathColumns, begin: int, end: int) -> tuple[LineFile, ...]:
         """Directories or files `begin` to `end`."""
@@ -192,6 +196,7 @@ class LineTable:
         if rows is None:
             unit, file = self.row_units(), self.rows.file
         else:
+            rows = check_indices(rows, len(self), "rows")
             sequence = np.searchsorted(self.first_row, rows, side="right") - 1
             unit, file = self.sequence_unit[sequence].astype(np.int64), self.rows.file[rows]
         first, end = self.first_file[unit], self.first_file[unit + 1]

@@ -5,12 +5,12 @@ Strategy: a kernel finds sets and names. Names are not copied: a column has thei
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.arguments import checked, optional
+from ...schemas.arguments import check_index, checked, instance_of, one_of, optional
 from ...schemas.derive import bit_position
 from ...schemas.lookup_tables import NAME_SECTIONS, NamesHeader, SymbolAttributes
 from ...schemas.section import BuildError, ByteOrder, Section, order_code
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     U8 = NDArray[np.uint8]
     I64 = NDArray[np.int64]
     U64 = NDArray[np.uint64]
+
+_check_field = one_of(*(one.name for one in fields(SymbolAttributes)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,11 +69,14 @@ class Names:
 
     def part(self, field: str, names: slice = slice(None)) -> U8:
         """One field of the attributes of a slice of names."""
+        _check_field(field, "field")
+        instance_of(slice)(names, "names")
         shift, mask = bit_position(SymbolAttributes, field)
         return self.attributes[names] >> np.uint8(shift) & np.uint8(mask)
 
     def name_of(self, index: int) -> bytes:
         """One name."""
+        check_index(index, len(self), "index")
         start = int(self.text_start[index])
         return self.text[start : start + int(self.text_size[index])].tobytes()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.arguments import check_address, checked, text_argument
+from ...schemas.arguments import check_address, check_item, checked, text_argument
 from ...schemas.lookup_tables import SymbolKind
 from ..arrays import ranges, starts_of, values_at
 from ..columns import Columns, column_of, columns
@@ -57,6 +57,7 @@ class FoundNames:
 
     def __getitem__(self, wanted: int) -> tuple[NameAt, ...]:
         """The occurrences of one of the names asked for."""
+        wanted = check_item(wanted, len(self), "wanted")
         return tuple(map(self._at, range(int(self.first[wanted]), int(self.first[wanted + 1]))))
 
     def __iter__(self) -> Iterator[tuple[NameAt, ...]]:

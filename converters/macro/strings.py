@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas import engine
-from ...schemas.arguments import checked, optional
+from ...schemas.arguments import check_integer, checked, optional
 from ...schemas.line_sections import parse_unit
 from ...schemas.section import ParseError, Section, order_code
 from ..dwarf.contributions import scan_sets
@@ -139,6 +139,7 @@ class MacroSources:
 
     def file_names(self, line_offset: int) -> FileNames:
         """The file names of the line number program at `line_offset`; none if there is no such program."""
+        check_integer(line_offset, "line_offset")
         # Only offsets of units are parsed, so that each byte is parsed at most once, whatever macros refer to.
         if self.line is None or line_offset not in self.line_units:
             return NO_NAMES
@@ -148,6 +149,7 @@ class MacroSources:
 
     def file_name(self, line_offset: int, file: int) -> bytes | None:
         """The path of a file of the line number program at `line_offset`; None if it has no such file."""
+        check_integer(file, "file")
         names = self.file_names(line_offset)
         pieces = names.pieces(file)
         return None if pieces is None else b"".join(names.texts[number] for number in pieces)

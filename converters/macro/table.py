@@ -6,13 +6,13 @@ their offsets in the section's bytes. The operands of opcodes that only a unit's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.arguments import checked
+from ...schemas.arguments import check_index, check_indices, checked, instance_of, one_of
 from ...schemas.derive import bit_position
 from ...schemas.macros import (
     END,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _OPCODES = 256
 _MAX_OPERANDS = 2
 _LEB_BYTES = 10
+_check_flag = one_of(*(one.name for one in fields(MacroFlags)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,10 +81,12 @@ class Macros:
 
     def unit_of(self, entries: I64) -> I64:
         """The units of entries."""
+        entries = check_indices(entries, len(self), "entries")
         return np.searchsorted(self.first, entries, side="right") - 1
 
     def flag(self, name: str) -> NDArray[np.bool_]:
         """One flag, by unit."""
+        _check_flag(name, "name")
         shift, mask = bit_position(MacroFlags, name)
         return (self.flags >> np.uint8(shift) & np.uint8(mask)).astype(np.bool_)
 
@@ -94,6 +97,8 @@ class Macros:
 
     def has_operand(self, entries: I64, *operands: MacroOperand) -> NDArray[np.bool_]:
         """Whether entries have one of these operands."""
+        for operand in operands:
+            instance_of(MacroOperand)(operand, "operands")
         has_one = _opcodes_with(self.has_headers, operands)
         return has_one[self.version[self.unit_of(entries)], self.opcode[entries]]
 
@@ -104,6 +109,7 @@ class Macros:
 
     def text_of(self, index: int) -> bytes:
         """The text of one entry."""
+        check_index(index, len(self), "index")
         start = int(self.text_start[index])
         return self.text[start : start + int(self.text_size[index])].tobytes()
 
@@ -125,7 +131,7 @@ def operand_table(has_headers: bool) -> U8:
 def _opcodes_with(has_headers: bool, operands: tuple[MacroOperand, ...]) -> NDArray[np.bool_]:
     """Whether an opcode has one of these operands, by version and opcode."""
     table = operand_table(has_headers)
-    has_one: NDArray[np.bool_] = np.logical_or.reduce([table == operand for operand in operands]).any(axis=2)
+    has_one: NDArray[np.bool_] = np.logical_or.reduce(np.isin(table, operands), axis=2)
     return has_one
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...schemas.arguments import checked, optional
+from ...schemas.arguments import checked, instance_of, optional
 from ...schemas.section import ParseError
 from ..arrays import furthest_before, group_numbers, range_run_starts, ranks, run_ends
 from ..distinct import number_distinct
@@ -61,6 +61,7 @@ class RulesByPc:
 
     def differences(self, other: RulesByPc) -> list[str]:
         """The first ten ranges that are in only one of the two, as sentences."""
+        instance_of(RulesByPc)(other, "other")
         sides = [{(int(s), int(a), int(b), table.sets[r]) for s, a, b, r in table._ranges()} for table in (self, other)]
         return [
             f"{'only the first' if side else 'only the second'}: {start:#x}..{end:#x} {rule_set}"

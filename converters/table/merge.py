@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.arguments import check_item
 from ...schemas.section import BuildError, ParseError
 from ..arrays import group_numbers, run_ends, run_starts, values_at
 from ..columns import Columns, column_of, columns
@@ -50,7 +51,7 @@ class SharedRanges(Columns):
 
     def __getitem__(self, index: int) -> SharedRange:
         """One range as an object. Raises IndexError."""
-        return SharedRange(**self.record(index))
+        return SharedRange(**self.record(check_item(index, len(self), "index")))
 
     @property
     def bytes(self) -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...schemas.arguments import check_byte_order, check_index, checked, each, optional
+from ...schemas.arguments import check_byte_order, check_index, check_selection, check_size, checked, each, optional
 from ...schemas.pointers import DW_EH_PE
 from ...schemas.section import ByteOrder, Section
 from ..arch.table import Architecture
@@ -200,7 +200,7 @@ class UnwindTable:
 
     def select(self, which: Which) -> UnwindTable:
         """The table with some of its functions, given by indices, a mask or a slice."""
-        return replace(self, functions=self.functions.select(which))
+        return replace(self, functions=self.functions.select(check_selection(which, len(self), "which")))
 
     def function(self, index: int) -> Function:
         """One function as an object."""
@@ -233,6 +233,7 @@ class UnwindTable:
     def cfa(self, index: int) -> CfaRule:
         """The CFA rule of a row."""
         rows = self.rows
+        check_index(index, len(rows), "index")
         match kind := CfaKind(rows.cfa_kind[index]):
             case CfaKind.REGISTER:
                 return CfaRule(kind, int(rows.cfa_register[index]), int(rows.cfa_offset[index]))
@@ -243,6 +244,9 @@ class UnwindTable:
 
     def rule_slice(self, first: int, count: int) -> tuple[RegisterRule, ...]:
         """The `count` register rules that start at index `first`."""
+        check_size(count, "count")
+        check_index(first, len(self.rules) + 1, "first")
+        check_index(first + count, len(self.rules) + 1, "the end")
         return tuple(self._rule(rule) for rule in range(first, first + count))
 
     def _rule(self, index: int) -> RegisterRule:

@@ -15,9 +15,10 @@ from typing import Literal
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from ..converters.arch.table import Architecture, architecture_named
+from ..converters.arch.table import Architecture, architecture_named, check_architecture
 from ..converters.rules import CfaKind, RuleKind
 from ..converters.table.model import Function, FunctionFlag, Row, UnwindTable, table_of
+from ..schemas.arguments import check_address, check_byte_order, checked, collection_of, optional
 from ..schemas.cfi import DEBUG_FRAME, EH_FRAME, SPARC_EFFECTS
 from ..schemas.pointers import APPLICATION_MASK, DW_EH_PE, NO_BASES, PointerBases, store
 from ..schemas.section import BuildError, ByteOrder, Section
@@ -67,6 +68,7 @@ class CallFrames:
 
     def function_at(self, pc: int) -> Function | None:
         """The function that covers a PC."""
+        check_address(pc, "pc")
         return next((one for one in self.functions if one.start <= pc < one.start + one.size), None)
 
     def row_at(self, pc: int) -> Row | None:
@@ -282,6 +284,17 @@ def _lacking(architecture: Architecture, section: FrameSection) -> frozenset[Fea
     return frozenset(found)
 
 
+def _check_section(section: str, name: str) -> None:
+    if section not in (EH_FRAME.name, DEBUG_FRAME.name):
+        raise BuildError("", None, name, f"{section!r} is not .eh_frame or .debug_frame")
+
+
+@checked(
+    arch=check_architecture,
+    section=_check_section,
+    byte_order=optional(check_byte_order),
+    without=collection_of(Feature),
+)
 @st.composite
 def call_frames(
     draw: DrawFn,
@@ -306,8 +319,6 @@ def draw_call_frames(
     region: Region | None = None,
 ) -> CallFrames:
     """As `call_frames`, in a given region."""
-    if section not in (EH_FRAME.name, DEBUG_FRAME.name):
-        raise BuildError(section, None, "section", f"{section!r} is not .eh_frame or .debug_frame")
     architecture = architecture_named(arch, section)
     dialect = EH_FRAME if section == EH_FRAME.name else DEBUG_FRAME
     if region is None:

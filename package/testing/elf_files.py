@@ -14,8 +14,8 @@ from elftools.elf.structs import ELFStructs
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from ..converters.arch.table import Architecture, architecture_named
-from ..schemas.arguments import check_address, check_byte_order, checked, each
+from ..converters.arch.table import Architecture, architecture_named, check_architecture
+from ..schemas.arguments import check_address, check_byte_order, checked, collection_of, each, optional
 from ..schemas.cfi import DEBUG_FRAME, EH_FRAME
 from ..schemas.pointers import DW_EH_PE, PointerBases
 from ..schemas.section import ByteOrder
@@ -165,6 +165,7 @@ def frame_region(address: int) -> Region:
     return Region(address, _CODE, _CODE + _HDR + MAX_SECTION, PointerBases(), is_short=True)
 
 
+@checked(arch=check_architecture, byte_order=optional(check_byte_order), without=collection_of(Feature))
 @st.composite
 def elf_files(
     draw: DrawFn, arch: str = "x86_64", byte_order: ByteOrder | None = None, without: Collection[Feature] = ()

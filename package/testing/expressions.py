@@ -13,7 +13,8 @@ from functools import cache
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from ..converters.arch.table import architecture_named
+from ..converters.arch.table import architecture_named, check_architecture
+from ..schemas.arguments import check_byte_order, check_size, checked, optional
 from ..schemas.expressions import FAMILIES, FAMILY_SIZE, OPERATIONS
 from ..schemas.section import ByteOrder
 from ..schemas.wire import I8, I16, I32, I64, SLEB, U8, U16, U32, U64, ULEB, Integer, Kind
@@ -125,6 +126,7 @@ def _draw_operand(draw: DrawFn, stream: ByteStream, name: str, index: int, kind:
             return draw(_VALUES[kind])
 
 
+@checked(arch=check_architecture, byte_order=optional(check_byte_order), initial_depth=check_size)
 @st.composite
 def expressions(
     draw: DrawFn, arch: str = "x86_64", byte_order: ByteOrder | None = None, initial_depth: int = 0

@@ -24,6 +24,7 @@ from ..converters.line.table import (
     contents_bit,
 )
 from ..converters.strings import Strings
+from ..schemas.arguments import check_address_size, check_byte_order, checked
 from ..schemas.line import DW_LNCT, DW_LNS, VERSIONS, RowFlag
 from ..schemas.section import ByteOrder
 
@@ -94,6 +95,7 @@ def _sequence(draw: DrawFn, unit: dict[str, Any]) -> list[tuple[int, ...]]:
     return rows
 
 
+@checked(byte_order=check_byte_order, address_size=check_address_size)
 @st.composite
 def line_tables(draw: DrawFn, byte_order: ByteOrder = "little", address_size: int = 8) -> LineTable:
     """Tables of up to three units of any version, with sequences in the order of their units."""

@@ -13,9 +13,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from ..converters.arch.table import Architecture, architecture_named, unwind_registers
+from ..converters.arch.table import Architecture, architecture_named, check_architecture, unwind_registers
 from ..converters.rules import CfaKind, RaState, RuleKind
 from ..converters.table.model import CfaRule, Function, FunctionFlag, RegisterRule, Row, UnwindTable, table_of
+from ..schemas.arguments import check_byte_order, checked, optional
 from ..schemas.pointers import DW_EH_PE
 from ..schemas.section import ByteOrder
 
@@ -148,6 +149,7 @@ def draw_returning_function(
     )
 
 
+@checked(arch=check_architecture, byte_order=optional(check_byte_order))
 @st.composite
 def unwind_tables(
     draw: DrawFn,

@@ -58,6 +58,14 @@ def test_a_map_that_would_not_be_read_back_is_refused(text: str) -> None:
         repository_map("git", text)
 
 
+@pytest.mark.parametrize("text", ["/a\n=/b", "/a=/b\nFUNC 0 1 0 f", "/a=/b\r", "/a=\0"])
+def test_a_map_with_a_line_break_or_a_nul_is_refused(text: str) -> None:
+    with pytest.raises(BuildError, match="contains a line break or a NUL"):
+        prefix_map(text)
+    with pytest.raises(BuildError, match="suffix: .* contains a line break"):
+        PathMap(b"/a", b"/b", b":1\n")
+
+
 def test_files_that_get_the_same_name_are_one() -> None:
     """/a.c and /b b.c: adjacent lines of equal numbers become one record, too."""
     drawn = Drawn(((0, ((0x1000, 4),)),), (), {0x1000: (7, 0), 0x1001: (7, 1), 0x1002: (7, 3)})

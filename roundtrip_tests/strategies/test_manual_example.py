@@ -28,6 +28,13 @@ def run(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
 
 
+def test_the_reader_has_the_lines_that_the_heading_states(folder: Path) -> None:
+    lines = (folder / "reader.py").read_text(encoding="utf-8").splitlines()
+    stated = re.search(r"^## Example: a reader of (\d+) lines$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert stated is not None
+    assert len([line for line in lines if line.strip()]) == int(stated[1])
+
+
 def test_the_reader_of_the_manual_reads_every_drawn_row(folder: Path) -> None:
     done = run(folder)
     assert done.returncode == 0, done.stdout

@@ -1,5 +1,5 @@
-"""A linked x86-64 file made by hand with all that whole jobs read: code, call frames with their table, SFrame, lines
-and a symbol.
+"""A linked x86-64 file made by hand with all that whole jobs read: code, call frames with their table, SFrame, lines,
+a unit with macros, and a symbol.
 
 Strategy: the code comes first, so that its address does not depend on the rest. Sections that are not loaded follow.
 """
@@ -10,7 +10,7 @@ import struct
 
 import unwindkit
 
-from .handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame
+from .handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets
 from .small_elf import (
     ALLOC,
     BASE,
@@ -30,6 +30,13 @@ CODE = bytes(0x80)
 HEADERS = 64 + 2 * 56  # the file header and two program headers
 START = BASE + HEADERS
 LINES = f"FILE 0 a.c\nFUNC {START:x} 40 0 main\n{START:x} 40 5 0\n".encode()
+# One abbreviation: DW_TAG_compile_unit without children, DW_AT_name (string), DW_AT_stmt_list and DW_AT_macros
+# (sec_offset).
+ABBREVIATIONS = octets("01 11 00  03 08  10 17  79 17  00 00  00")
+# Length, version 5, DW_UT_compile, size of addresses, offset of the abbreviations; its number, the three values.
+UNIT = octets("15000000 0500 01 08 00000000  01 612e6300 00000000 00000000")
+# Version 5, no flags; DW_MACRO_define of line 1: X 1; the end.
+MACROS = octets("0500 00  01 01 58203100  00")
 READ, READ_EXECUTE = 4, 5
 FUNC, GLOBAL = 2, 1
 
@@ -52,7 +59,10 @@ def linked_elf(start: int = START) -> bytes:
         Part(".eh_frame_hdr", PROGBITS, ALLOC, header),
         Part(".sframe", PROGBITS, ALLOC, sframe),
         Part(".debug_line", PROGBITS, 0, lines),
-        Part(".symtab", SYMTAB, 0, bytes(24) + symbol, link=7, info=1, entry_size=24),
+        Part(".debug_info", PROGBITS, 0, UNIT),
+        Part(".debug_abbrev", PROGBITS, 0, ABBREVIATIONS),
+        Part(".debug_macro", PROGBITS, 0, MACROS),
+        Part(".symtab", SYMTAB, 0, bytes(24) + symbol, link=10, info=1, entry_size=24),
         Part(".strtab", STRTAB, 0, b"\0main\0"),
         elf_type=ET_EXEC,
         loads=(

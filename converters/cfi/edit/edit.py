@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....schemas.arguments import checked, optional
+from ....schemas.arguments import check_integer, checked, optional
 from ....schemas.cfi import EH_FRAME, Cie, Dialect, FdeFormat
 from ....schemas.pointers import NO_BASES, PointerBases
 from ....schemas.section import BuildError, ByteOrder, Section
@@ -93,6 +93,7 @@ class EditedCfi:
     def at(self, section_address: int) -> bytes:
         """The section for a virtual address: for an address other than its own, all PC-relative fields are changed.
         Raises BuildError if a value does not fit its field, ParseError for malformed instructions."""
+        check_integer(section_address, "section_address")
         section = self.records.section
         if not 0 <= section_address < 1 << 8 * section.address_size:
             raise BuildError(
