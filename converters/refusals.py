@@ -37,7 +37,10 @@ class Reason(Worded):
     OVERLAP = 13, "these PCs belong to a function that starts earlier"
     REPETITION = 14, "this format cannot express the repeating block as a whole"
     SEGMENT = 15, "the function has a segment selector"
-    RULE_LOST = 16, "a register rule disappears between two rows; no DW_CFA instruction can express that"
+    RULE_LOST = (
+        16,
+        "the CFA rule ends between two rows, or a rule is architectural: no DW_CFA instruction does that",
+    )
     AUGMENTATION = 17, "the CIE's augmentation is unknown: only the function's addresses could be read"
     NO_DIRECTIVE = 18, "no .cfi_ directive of this architecture can express the row"
     UNALIGNED_OFFSET = 19, "a register offset is not a multiple of the assembler's data alignment factor"

@@ -62,7 +62,7 @@ def test_a_map_that_would_not_be_read_back_is_refused(text: str) -> None:
 def test_a_map_with_a_line_break_or_a_nul_is_refused(text: str) -> None:
     with pytest.raises(BuildError, match="contains a line break or a NUL"):
         prefix_map(text)
-    with pytest.raises(BuildError, match="suffix: .* contains a line break"):
+    with pytest.raises(BuildError, match=r"suffix: .* contains a line break"):
         PathMap(b"/a", b"/b", b":1\n")
 
 
