@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.arguments import check_address, checked
+from ...schemas.arguments import check_address, check_item, checked
 from ...schemas.breakpad import Public
 from ...schemas.breakpad_files import parse_record
 from ...schemas.text_records import text_from
@@ -79,6 +79,7 @@ class SourceFrames:
 
     def __getitem__(self, index: int) -> tuple[SourceFrame, ...]:
         """The frames at one address."""
+        index = check_item(index, len(self), "index")
         return tuple(self._frame(at) for at in range(int(self.first[index]), int(self.first[index + 1])))
 
     def __iter__(self) -> Iterator[tuple[SourceFrame, ...]]:

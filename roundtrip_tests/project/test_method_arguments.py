@@ -81,6 +81,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Macros.unit_of": (MACROS, {"entries": np.zeros(1, np.int64)}),
     "Refusals.__getitem__": (REFUSALS, {"index": 0}),
     "SharedRanges.__getitem__": (SHARED, {"index": 0}),
+    "SourceFrames.__getitem__": (unwindkit.symbolize(ELF, [0x1000]), {"index": 0}),
     "Strings.__getitem__": (STRINGS, {"index": 0}),
     "Strings.first": (STRINGS, {"index": 0, "count": 1}),
     "Strings.join": (STRINGS, {"which": np.arange(2)}),
