@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.debug_info.range_lists import ADDRESSES, RANGE_LISTS, RANGES
+from ...schemas.debug_info.range_lists import ADDRESSES
 from ...schemas.debug_info_roots import NEW_VERSIONS, ROOT_FORM
 from ...schemas.section import ParseError, Section
 from ...schemas.wire import INITIAL_LENGTH_SIZES, LENGTH_DWARF64, DwarfFormat
@@ -160,9 +160,9 @@ class UnitCode:
         section = self.sections.range_lists if is_new else self.sections.ranges
         unit = rows.unit[which]
         if section is None:
-            name = RANGE_LISTS if is_new else RANGES
-            reason = f"refers to {name}, which the file does not have"
-            raise ParseError(self.decoded.section, int(rows.offset[which[0]]), "DW_AT_ranges", reason)
+            offset = rows.offset[which].tolist()
+            notes += ((one, at, Fault.NO_RANGE_LISTS) for one, at in zip(unit.tolist(), offset, strict=True))
+            return Ranges.empty(0)
         place = self._places(
             section, rows.form_of(Attribute.RANGES)[which], rows.number_of(Attribute.RANGES)[which], unit
         )

@@ -106,12 +106,13 @@ CODE_ATTRIBUTES = (
 
 
 class EntryWalk:
-    """A walk over the entries of all units; `scopes` and `skipped` are complete when it has ended."""
+    """A walk over the entries of all units; `scopes` and `skipped` are complete when it has ended. `faults` are the
+    unit, the section offset and the fault of what is left out."""
 
     def __init__(self, decoded: DecodedUnits) -> None:
         self.decoded = decoded
         self._scopes: list[ScopeColumns] = []
-        self._skipped: list[tuple[int, int, int]] = []
+        self.faults: list[tuple[int, int, int]] = []
 
     def rows(self) -> Iterator[Rows]:
         """Functions and inlined functions with code, in section order; rows are valid until the next ones are asked
@@ -128,7 +129,7 @@ class EntryWalk:
             first = unit
             unit = kernel.walk(reader, walk, unit, count)
             while reader.fault:
-                self._skipped.append((unit, reader.offset, reader.fault))
+                self.faults.append((unit, reader.offset, reader.fault))
                 reader.fault = 0
                 unit = kernel.walk(reader, walk, unit + 1, count)
             if entries.is_full and unit == first:
@@ -149,8 +150,10 @@ class EntryWalk:
 
     @property
     def skipped(self) -> SkippedUnits:
-        """The units that were skipped."""
-        unit, place, fault = np.array(self._skipped, np.int64).reshape(-1, 3).T
+        """The units with faults; of each unit the first one."""
+        found = np.array(self.faults, np.int64).reshape(-1, 3)
+        unit, first = np.unique(found[:, 0], return_index=True)
+        place, fault = found[first, 1:].T
         return SkippedUnits(self.decoded.units.columns.offset[unit], place, fault.astype(np.uint8))
 
 

@@ -147,10 +147,9 @@ def read_code(
     """The entries that have code in the sections from `start` up to `end`."""
     parts: list[CodeColumns] = []
     found: list[Ranges] = []
-    notes: list[tuple[int, int, int]] = []
     kept_before = 0
     for rows in walk.rows():
-        own = inside(unit_code.ranges_of(rows, notes), start, end)
+        own = inside(unit_code.ranges_of(rows, walk.faults), start, end)
         has_code = np.zeros(len(rows.offset), np.bool_)
         has_code[own.owner] = True
         _drop_orphans(has_code, rows.parent)

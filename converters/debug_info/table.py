@@ -67,17 +67,18 @@ class InlineRanges(Columns):
 
 @columns
 class SkippedUnits(Columns):
-    """Units that are not read because of a fault in their entries."""
+    """Units of which functions are left out because of a fault: in their entries, then all of them; or in a list of
+    address ranges, then those that refer to it."""
 
     offset: NDArray[np.int64] = column_of("section offset", "of the unit, in .debug_info")
-    place: NDArray[np.int64] = column_of("section offset", "of the fault")
+    place: NDArray[np.int64] = column_of("section offset", "of the fault, in .debug_info or the section of the lists")
     fault: NDArray[np.uint8] = column_of(Fault)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionTable:
     """All functions of a file. `names` are linkage names, or qualified names where there is none; `files` are full
-    paths; `skipped` are units that could not be read. `source` is the section's name, for messages."""
+    paths; `skipped` are units that could not be read whole. `source` is the section's name, for messages."""
 
     functions: FunctionColumns
     ranges: FunctionRanges

@@ -62,7 +62,8 @@ def read_functions(path: Input, debug: DebugFiles = BY_LINKS) -> FunctionTable:
     """The functions with code of a linked ELF file: a path, bytes in memory, or a binary stream.
 
     `debug` chooses the debug file of a stripped file, and where files of split DWARF are looked up. Raises OSError, and
-    ParseError if a section is malformed; units with a fault in their entries are skipped, and in the table's `skipped`.
+    ParseError if a section is malformed. Units of which functions are left out, because of a fault in their entries,
+    are in the table's `skipped`.
     """
     return source_map(with_debug_file(open_elf(path), debug), has_lines=False, debug=debug).functions
 

@@ -1,16 +1,18 @@
 """Split units of a file: from its package, and those that are not there from .dwo files.
 
 Strategy: a package is read first. The .dwo files that are then needed are read together, as if they were packaged.
-Skeleton units whose split unit is nowhere are counted in a note.
+Skeleton units whose split unit is nowhere are counted in a note. If the files cannot be read together, the malformed
+ones are found one by one, and left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...schemas.section import Section
+from ...schemas.section import ParseError, Section
 from ..debug_info.functions import UnitSource
 from ..debug_info.split import (
     INDICES,
@@ -60,7 +62,11 @@ def _in_package(
     package = open_package(image, debug, notes)
     if package is None:
         return None
-    return split_units(of_package(_sections(package)), replace(missing, file=np.zeros_like(missing.file)), main)
+    try:
+        return split_units(of_package(_sections(package)), replace(missing, file=np.zeros_like(missing.file)), main)
+    except ParseError as error:
+        notes.append(_not_used(package, error))
+        return None
 
 
 def _in_files(
@@ -71,17 +77,51 @@ def _in_files(
         return None
     units = main.unit_code.decoded.units
     numbers: dict[tuple[bytes, bytes], int] = {}
-    files: list[dict[str, Section]] = []
+    files: list[_DwoFile] = []
     file = missing.file.copy()
     for index, unit in enumerate(missing.unit.tolist()):
         name = units[unit].dwo_name, units[unit].comp_dir
         if name not in numbers:
             other = open_dwo(image, *name, debug, notes)
             sections = {} if other is None else _sections(other)
-            numbers[name] = len(files) if SPLIT_INFO in sections else NOTHING
-            files += [sections] if SPLIT_INFO in sections else []
+            numbers[name] = NOTHING
+            if other is not None and SPLIT_INFO in sections:
+                numbers[name] = len(files)
+                files.append(_DwoFile(other, sections))
         file[index] = numbers[name]
-    return split_units(of_files(files), replace(missing, file=file), main) if files else None
+    return _together(files, replace(missing, file=file), main, notes) if files else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _DwoFile:
+    """A .dwo file, and its sections of split units by name."""
+
+    image: ElfImage
+    sections: dict[str, Section]
+
+
+def _together(
+    files: Sequence[_DwoFile], missing: SkeletonUnits, main: UnitSource, notes: list[str]
+) -> UnitSource | None:
+    """The split units in .dwo files, without those that are malformed. Raises ParseError."""
+    try:
+        return split_units(of_files([one.sections for one in files]), missing, main)
+    except ParseError as error:
+        if len(files) == 1:
+            notes.append(_not_used(files[0].image, error))
+            return None
+    file = np.full(len(missing.file), NOTHING)
+    readable: list[dict[str, Section]] = []
+    for number, one in enumerate(files):
+        own = np.where(missing.file == number, 0, NOTHING)
+        if _together([one], replace(missing, file=own), main, notes) is not None:
+            file[own == 0] = len(readable)
+            readable.append(one.sections)
+    return split_units(of_files(readable), replace(missing, file=file), main) if readable else None
+
+
+def _not_used(image: ElfImage, error: ParseError) -> str:
+    return f"{image.path} cannot be read ({error}): not used"
 
 
 def _sections(image: ElfImage) -> dict[str, Section]:

@@ -54,3 +54,4 @@ class Fault(Worded):
     RANGES_OVERLAP = 65, "lists of address ranges repeat the same bytes too often"
     UNKNOWN_RANGE = 66, "the type of an entry in a range list is not defined"
     NO_ADDRESS = 67, "there is no address of that index in .debug_addr"
+    NO_RANGE_LISTS = 68, "the section of range lists is missing"

@@ -89,6 +89,19 @@ def test_a_range_list_without_an_end_gives_its_function_no_code() -> None:
     unit = LAYOUT.unit(b"\x01" + b"\x05f\0" + LAYOUT.offset(0) + function(0, b"g") + b"\0")
     table = LAYOUT.functions(unit, ABBREVIATIONS, debug_ranges=struct.pack("<QQ", LAYOUT.text, LAYOUT.text + 4) * 3)
     assert (b"g", LAYOUT.text, 16) in named_ranges(table)
+    assert table.skipped.place.tolist() == [48]
+    assert table.skipped.fault.tolist() == [Fault.CUT]
+
+
+@pytest.mark.usefixtures("kernels")
+def test_range_lists_that_are_not_there_give_their_functions_no_code() -> None:
+    unit = LAYOUT.unit(
+        b"\x01" + b"\x05f\0" + LAYOUT.offset(0) + function(0, b"g") + b"\x05h\0" + LAYOUT.offset(0) + b"\0"
+    )
+    table = LAYOUT.functions(unit, ABBREVIATIONS)
+    assert named_ranges(table) == [(b"g", LAYOUT.text, 16)]
+    assert table.skipped.place.tolist() == [LAYOUT.header_size + 1]
+    assert table.skipped.fault.tolist() == [Fault.NO_RANGE_LISTS]
 
 
 @pytest.mark.usefixtures("kernels")

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 from unwindkit import DebugFiles, read_functions, read_source_map
 
 from ..support.made.debug_entries import NO_LINKS, inlined_calls, named_ranges
@@ -159,6 +160,39 @@ def test_a_missing_dwo_file_is_counted_in_a_note(place: Path, version: int) -> N
     names = {name for name, *_ in named_ranges(found.functions)}
     assert b"main" in names
     assert b"_Z5otheri" not in names
+
+
+@VERSIONS
+@pytest.mark.parametrize("name", ["other.dwo", "main.dwo"])
+def test_a_malformed_dwo_file_is_left_out_with_a_note(place: Path, version: int, name: str) -> None:
+    program = build(place, "-O2", f"-gdwarf-{version}", "-gsplit-dwarf")
+    path = program.parent / name
+    data = bytearray(path.read_bytes())
+    with path.open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".debug_info.dwo")
+        data[section["sh_offset"] : section["sh_offset"] + 4] = b"\xf1\xff\xff\xff"
+    path.write_bytes(data)
+    found = read_source_map(program, LINKS)
+    first, second = found.notes
+    assert f"{path} cannot be read (" in first
+    assert first.endswith("): not used")
+    assert "(1 of 2 split units are missing)" in second
+    names = {one for one, *_ in named_ranges(found.functions)}
+    assert (b"_Z5otheri" in names, b"main" in names) == (name == "main.dwo", name == "other.dwo")
+
+
+@pytest.mark.oracle("sid-llvm")
+def test_a_malformed_package_is_left_out_with_a_note(place: Path) -> None:
+    program = build(place, "-O2", "-gdwarf-4", "-gsplit-dwarf")
+    run_oracle("llvm-dwp-22", *sorted(program.parent.glob("*.dwo")), "-o", f"{program}.dwp", suite="sid-llvm")
+    package = Path(f"{program}.dwp")
+    with package.open("rb") as file:
+        offset = ELFFile(file).get_section_by_name(".debug_cu_index")["sh_offset"]
+    package.write_bytes(package.read_bytes()[:offset] + b"\x09" + package.read_bytes()[offset + 1 :])
+    found = read_source_map(program, LINKS)
+    (note,) = found.notes
+    assert f"{package} cannot be read (" in note
+    assert {b"main", b"_Z5otheri"} <= {one for one, *_ in named_ranges(found.functions)}
 
 
 @VERSIONS
