@@ -343,7 +343,9 @@ def texts_of(kind: Kind, values: Sequence[Any]) -> list[str]:
                 raise ValueError("a value is not an unsigned 64-bit integer")
             return [f" {value:x}" for value in values] if base == 16 else [f" {value}" for value in values]
         case Text():
-            _checked_text(" ".join(values), _TEXT)
+            joined = " ".join(values)
+            if any(one in joined for one in "\0\r\n") or text_from(bytes_from(joined)) != joined:
+                raise ValueError(f"{shortened(joined)} is not allowed here")
             return [f" {value}" for value in values]
         case Mark(word):
             return [f" {word}" if value else "" for value in values]

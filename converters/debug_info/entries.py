@@ -121,8 +121,8 @@ class EntryWalk:
         reader = reader_of(self.decoded.section)
         stack = np.zeros((MAX_DEPTH, 3), np.int64)
         kernel = engine.dwarf.entries
+        found, scopes = Rows.of(CODE_ATTRIBUTES, capacity), ScopeColumns.empty(capacity)
         while unit < count:
-            found, scopes = Rows.of(CODE_ATTRIBUTES, capacity), ScopeColumns.empty(capacity)
             entries, kernel_scopes = found.kernel(), kernel.Scopes(*views(*scopes.arrays()))
             parts = self.decoded.kernel_units, self.decoded.attributes, entries, kernel_scopes
             walk = kernel.Walk(*parts, *views(stack))
@@ -134,6 +134,7 @@ class EntryWalk:
                 unit = kernel.walk(reader, walk, unit + 1, count)
             if entries.is_full and unit == first:
                 capacity *= 2
+                found, scopes = Rows.of(CODE_ATTRIBUTES, capacity), ScopeColumns.empty(capacity)
                 continue
             yield found.first(entries.count)
             self._keep_scopes(scopes.select(slice(kernel_scopes.count)))

@@ -6,11 +6,11 @@ by its size, when it is opened. Not by pyelftools, which inflates whatever the s
 
 from __future__ import annotations
 
+import mmap
 import sys
 import zlib
 from dataclasses import dataclass
 
-import numpy as np
 from elftools.elf.enums import ENUM_ELFCOMPRESS_TYPE
 
 from ...schemas.section import ByteOrder, ParseError
@@ -32,7 +32,8 @@ MAX_INFLATION, LEAST_INFLATED = 16, 1 << 23
 # 3.1.1.1.2); a larger window than the section itself has no use.
 LEAST_WINDOW_LOG, LARGEST_WINDOW_LOG = 23, 31
 # The most bytes of content for each compressed byte, and compressed bytes that are decompressed at once.
-MAX_ZLIB, PIECE = 1032, 1 << 18
+MAX_ZLIB, PIECE = 1032, 1 << 15
+LEAST_MAPPED = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def compress_like(found: CompressedBytes, content: bytes) -> bytes:
 def _zlib(found: CompressedBytes, limit: int) -> memoryview:
     """At most `limit` bytes of a zlib stream. Raises ParseError."""
     # Piece by piece into their place: zlib's own buffer would be copied whole, and take as much memory again.
-    stream, data, size = zlib.decompressobj(), np.empty(min(limit, MAX_ZLIB * len(found.raw)), np.uint8).data, 0
+    stream, data, size = zlib.decompressobj(), _memory(min(limit, MAX_ZLIB * len(found.raw))), 0
     try:
         for at in range(found.header_size, len(found.raw), PIECE):
             piece = stream.decompress(found.raw[at : at + PIECE], len(data) - size)
@@ -119,6 +120,14 @@ def _zlib(found: CompressedBytes, limit: int) -> memoryview:
     except zlib.error as error:
         raise ParseError(found.name, found.header_size, "compressed data", str(error)) from error
     return data[:size].toreadonly()
+
+
+def _memory(size: int) -> memoryview:
+    """Some bytes of memory. Many are those of a mapping, which takes a page of memory when it is written, and gives all
+    of them back when it is freed."""
+    if size < LEAST_MAPPED or not hasattr(mmap, "MAP_PRIVATE"):
+        return memoryview(bytearray(size))
+    return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 
 def _zstd(found: CompressedBytes, limit: int) -> bytes:

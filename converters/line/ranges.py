@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     I64 = NDArray[np.int64]
 
 # Bytes of programs that are run at once; one program may be larger.
-PART = 1 << 20
+PART = 1 << 18
 WORD_MAX = (1 << 32) - 1
 
 
