@@ -20,7 +20,7 @@ from ..dwarf.units import DebugUnits, units_of_sections
 from ..line.ranges import SourceFiles
 from ..strings import Numbered, Strings
 from .attributes import Attribute, decode_units, walk_only
-from .code import CodeSections, Ranges, UnitCode, inside
+from .code import CodeSections, Ranges, UnitCode, disjoint, inside
 from .entries import NOTHING, EntryWalk, Rows
 from .names import NameReader
 from .places import EntryPlaces, EntrySection
@@ -149,7 +149,7 @@ def read_code(
     found: list[Ranges] = []
     kept_before = 0
     for rows in walk.rows():
-        own = inside(unit_code.ranges_of(rows, walk.faults), start, end)
+        own = _with_containing(inside(unit_code.ranges_of(rows, walk.faults), start, end), rows.parent)
         has_code = np.zeros(len(rows.offset), np.bool_)
         has_code[own.owner] = True
         _drop_orphans(has_code, rows.parent)
@@ -160,6 +160,23 @@ def read_code(
         kept_before += len(parts[-1])
     entries = CodeColumns.concatenate(parts) if parts else CodeColumns.empty(0)
     return Code(entries, Ranges.concatenate(found) if found else Ranges.empty(0), walk.skipped)
+
+
+def _with_containing(own: Ranges, parent: I64) -> Ranges:
+    """The ranges of entries; inlined functions without any have those of what is inlined into them.
+
+    Where the first range has no bytes and is at the unit's base address, GCC 12 writes a pair of zeros, and that ends
+    the list (DWARF4 2.17.3)."""
+    has_code = np.zeros(len(parent) + 1, np.bool_)
+    has_code[own.owner] = True
+    has_code[np.flatnonzero(parent < 0)] = True
+    parts = [own]
+    while len(parts[-1]):
+        last = parts[-1]
+        above = parent[last.owner]
+        lacking = np.flatnonzero(~has_code[above] & (above >= 0))
+        parts.append(Ranges(above[lacking], last.start[lacking], last.end[lacking]))
+    return disjoint(Ranges.concatenate(parts)) if len(parts) > 2 else own
 
 
 def _drop_orphans(has_code: NDArray[np.bool_], parent: I64) -> None:

@@ -165,6 +165,32 @@ def test_ranges_of_version_4_are_relative_to_the_unit_or_a_base(order: str, addr
     assert named_ranges(table) == [(b"f", layout.text + 0x10, 4), (b"f", layout.text + 0x40, 4)]
 
 
+def test_an_inlined_function_without_code_has_that_of_what_it_contains() -> None:
+    """As GCC 12 writes one whose first range is empty and at the base address of the unit: 0, 0 ends its list."""
+    abbreviations = (
+        RANGES
+        + """
+        03 2e 01 03 08 11 01 12 0b 00 00    # 3: DW_TAG_subprogram, has children: DW_AT_name, low_pc, high_pc
+        04 1d 01 03 08 55 17 00 00          # 4: DW_TAG_inlined_subroutine, has children: DW_AT_name; DW_AT_ranges
+        05 1d 00 03 08 11 01 12 0b 00 00    # 5: DW_TAG_inlined_subroutine: DW_AT_name, DW_AT_low_pc, DW_AT_high_pc
+        00
+    """
+    )
+    layout = Layout(4)
+    abbreviations = abbreviations.replace("       00 00\n    00\n", "       00 00\n", 1)
+    entries = b"\x01" + layout.address(0) + b"\x03f\0" + layout.address(0x10) + b"\x20"
+    entries += b"\x04a\0" + layout.offset(0) + b"\x04b\0" + layout.offset(0)
+    entries += b"\x05c\0" + layout.address(0x14) + b"\x04" + b"\x05d\0" + layout.address(0x1C) + b"\x04"
+    entries += b"\0\0\0\0"
+    lists = b"".join(layout.number(value, 8) for value in (0, 0, 2, 6, 0, 0))
+    table = layout.functions(layout.unit(entries), abbreviations, debug_ranges=lists)
+    assert named_ranges(table) == [(b"f", layout.text + 0x10, 0x20)]
+    assert inlined_calls(table) == [
+        *((layout.text + 0x14, 4, depth, name, None, 0) for depth, name in enumerate((b"a", b"b", b"c"))),
+        *((layout.text + 0x1C, 4, depth, name, None, 0) for depth, name in enumerate((b"a", b"b", b"d"))),
+    ]
+
+
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_every_kind_of_entry_of_a_range_list_of_version_5(order: str) -> None:
     layout = Layout(5, order)
