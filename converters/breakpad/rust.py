@@ -20,7 +20,7 @@ class LegacyNames:
     """Demangles legacy names; remembers the components of their paths."""
 
     def __init__(self) -> None:
-        self._components: dict[str, str | None] = {}
+        self._components: dict[str, str] = {}
 
     def path(self, name: str) -> str | None:
         """The path of a legacy name, without its hash; None for a name of any other form."""
@@ -34,11 +34,12 @@ class LegacyNames:
                 return None
             at = length.end() + int(length[0])
             component = name[length.end() : at]
-            if component not in self._components:
-                self._components[component] = _unescaped(component)
-            text = self._components[component]
+            text = self._components.get(component)
             if text is None:
-                return None
+                text = _unescaped(component)
+                if text is None:
+                    return None
+                self._components[component] = text
             parts.append(text)
         return _SEPARATOR.join(parts) if at == end and parts else None
 
