@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 SOURCE = "function records"
 TOP = np.uint64((1 << 64) - 1)
-# What follows a mangled name in a symbol: a version, or a clone's suffix. Rust's legacy names have `..` inside.
-_SUFFIX = re.compile(r"@|(?<!\.)\.(?!\.)")
+# What follows a mangled name in a symbol: a version, or the suffixes of clones.
+_SUFFIX = re.compile(r"(?:\.(?:cold|part|isra|constprop|lto_priv|llvm)(?:\.\d+)?)*(?:@.*)?$")
+# GCC's symbols that name types without a name (`10._anon_4`) cannot be demangled. Rust's legacy names have `..` inside.
+_UNNAMED = re.compile(r"(?<!\.)\.(?!\.)")
 
 
 @columns
@@ -93,7 +95,9 @@ def _with_symbol_names(table: FunctionTable, symbols: PublicSymbols) -> Function
     chosen: dict[int, str] = {}
     for function, symbol in zip(found.function[is_own].tolist(), place[is_own].tolist(), strict=True):
         if symbols.name[symbol].startswith(MANGLED) and function < len(table):
-            chosen.setdefault(function, _SUFFIX.split(symbols.name[symbol], maxsplit=1)[0])
+            text = _SUFFIX.split(symbols.name[symbol], maxsplit=1)[0]
+            if not _UNNAMED.search(text):
+                chosen.setdefault(function, text)
     name, last = table.functions.name.copy(), len(table.names)
     names = {one: text for one, text in chosen.items() if not _has_linkage_name(table, int(name[one]))}
     if not names or int(name.max()) >= last:

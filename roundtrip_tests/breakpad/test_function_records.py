@@ -197,17 +197,27 @@ def test_a_symbol_is_a_function_where_only_lines_are() -> None:
 
 def test_a_function_without_a_linkage_name_has_that_of_its_symbol() -> None:
     """In this order: a cold part and its function; a name in C; a linkage name; two functions; a symbol with two names;
-    no name at all; a name of Rust's legacy scheme."""
-    names = (0, 1, 3, 0, 1, 2, -1, 0)
-    starts = [[0x1008, 0x1000], [0x1010], [0x1018], [0x1020], [0x1020], [0x1028], [0x1030], [0x1038]]
+    no name at all; a name of Rust's legacy scheme; a template of a type without a name."""
+    names = (0, 1, 3, 0, 1, 2, -1, 0, 0)
+    starts = [[0x1008, 0x1000], [0x1010], [0x1018], [0x1020], [0x1020], [0x1028], [0x1030], [0x1038], [0x1040]]
     functions = tuple(zip(names, (tuple((one, 4) for one in some) for some in starts), strict=True))
     legacy = "_ZN42_$LT$$RF$T$u20$as$u20$core..fmt..Debug$GT$3fmt17h012345678abcdef9E"
     symbols = PublicSymbols(
-        np.array([0x1000, 0x1008, 0x1010, 0x1018, 0x1020, 0x1028, 0x1030, 0x1038], np.uint64),
-        np.full(8, 4, np.uint64),
-        np.zeros(8, np.bool_),
-        ["_ZL1fi.isra.0.cold", "_ZL1fi.isra.0", "g.part.0", "_ZN1B1gEv", "_Z1qv", "_Z1rv", "_Z1sv@@V_1", legacy],
-        np.array([False, False, False, False, False, True, False, False]),
+        np.array([0x1000, 0x1008, 0x1010, 0x1018, 0x1020, 0x1028, 0x1030, 0x1038, 0x1040], np.uint64),
+        np.full(9, 4, np.uint64),
+        np.zeros(9, np.bool_),
+        [
+            "_ZL1fi.isra.0.cold",
+            "_ZL1fi.isra.0",
+            "g.part.0",
+            "_ZN1B1gEv",
+            "_Z1qv",
+            "_Z1rv",
+            "_Z1sv@@V_1",
+            legacy,
+            "_Z1fIJ10._anon_4EEvv.part.0",
+        ],
+        np.array([False, False, False, False, False, True, False, False, False]),
     )
     text = to_function_records(table_of(Drawn(functions, (), {})), line_records_of(Drawn((), (), {})), 0x1000, symbols)
     assert text.decode().splitlines() == [
@@ -219,6 +229,7 @@ def test_a_function_without_a_linkage_name_has_that_of_its_symbol() -> None:
         "FUNC 28 4 0 h i",
         "FUNC 30 4 0 s()",
         "FUNC 38 4 0 <&T as core::fmt::Debug>::fmt",
+        "FUNC 40 4 0 f",
     ]
 
 

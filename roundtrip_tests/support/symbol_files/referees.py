@@ -171,7 +171,8 @@ def load_address(path: Path) -> int:
 def demangle(names: Iterable[str]) -> dict[str, str]:
     """The demangled name of each, by c++filt: C++, Rust and D."""
     wanted = list(dict.fromkeys(names))
-    command = ["nice", *oracle_command("c++filt")]
+    # Names of templates of boost::spirit are nested deeper than c++filt allows.
+    command = ["nice", *oracle_command("c++filt"), "--no-recurse-limit"]
     done = subprocess.run(command, input="\n".join(wanted), capture_output=True, text=True, check=True)
     return dict(zip(wanted, done.stdout.splitlines(), strict=True))
 
