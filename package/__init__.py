@@ -44,6 +44,8 @@ _HOMES = {
         "converters.files.read_elf": "read_elf",
         "converters.files.unit_macros": "Macro UnitMacros read_unit_macros",
         "converters.files.symbolize": "SourceFrame SourceFrames symbolize",
+        "converters.files.core_modules": "Places",
+        "converters.files.walk_core": "CoreFrame CoreTraces ThreadTrace walk_core",
         "converters.findings": "Findings",
         "converters.line.lookup": "LineAt LinesAt find_lines",
         "converters.line.paths": "Paths paths_of",
@@ -147,6 +149,7 @@ if TYPE_CHECKING:
     from .converters.elf.image import ElfSection as ElfSection
     from .converters.elf.image import open_elf as open_elf
     from .converters.elf.symbols import addresses_of_names as addresses_of_names
+    from .converters.files.core_modules import Places as Places
     from .converters.files.directives import from_directives as from_directives
     from .converters.files.find import FoundRow as FoundRow
     from .converters.files.find import find_in_file as find_in_file
@@ -160,6 +163,10 @@ if TYPE_CHECKING:
     from .converters.files.unit_macros import Macro as Macro
     from .converters.files.unit_macros import UnitMacros as UnitMacros
     from .converters.files.unit_macros import read_unit_macros as read_unit_macros
+    from .converters.files.walk_core import CoreFrame as CoreFrame
+    from .converters.files.walk_core import CoreTraces as CoreTraces
+    from .converters.files.walk_core import ThreadTrace as ThreadTrace
+    from .converters.files.walk_core import walk_core as walk_core
     from .converters.findings import Findings as Findings
     from .converters.line.lookup import LineAt as LineAt
     from .converters.line.lookup import LinesAt as LinesAt

@@ -1,17 +1,17 @@
 """What identifies a file to readers of its dumps: the build id and the module name.
 
-Strategy: notes and the string table are walked here, with their bounds checked, not by pyelftools, whose iterators
-follow hostile sizes and links. A file without a SONAME has its base name.
+Strategy: notes and the string table are walked by our own readers, with their bounds checked, not by pyelftools, whose
+iterators follow hostile sizes and links. A file without a SONAME has its base name.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 
 from elftools.elf.enums import ENUM_D_TAG, ENUM_NOTE_N_TYPE
 
-from ...schemas.section import order_code
+from ...schemas.core_files.notes import notes_in
+from ...schemas.section import ByteOrder
 from .image import ElfImage, ElfSection
 
 
@@ -35,23 +35,19 @@ def build_id(image: ElfImage) -> bytes:
 
 
 def _build_id_in(image: ElfImage, header: ElfSection) -> bytes:
-    """The build id in one SHT_NOTE section; empty if there is none.
+    """The build id in one SHT_NOTE section; empty if there is none."""
+    found = build_ids_in(image.contents(header).data, image.byte_order)
+    return found[0] if found else b""
 
-    gABI, Note Section: the sizes of name and description, the type, then name and description, each padded to 4 bytes.
-    """
-    data = image.contents(header).data
-    words = struct.Struct(f"{order_code(image.byte_order)}III")
-    at = 0
-    while at + words.size <= len(data):
-        name_size, size, kind = words.unpack_from(data, at)
-        name = at + words.size
-        description = name + (name_size + 3 & ~3)
-        if description + size > len(data):
-            break
-        if kind == ENUM_NOTE_N_TYPE["NT_GNU_BUILD_ID"] and bytes(data[name : name + name_size]) == b"GNU\0":
-            return bytes(data[description : description + size])
-        at = description + (size + 3 & ~3)
-    return b""
+
+def build_ids_in(data: memoryview, byte_order: ByteOrder) -> list[bytes]:
+    """The build ids among notes."""
+    notes = notes_in(data, byte_order)
+    return [
+        bytes(note.description)
+        for note in notes
+        if note.type == ENUM_NOTE_N_TYPE["NT_GNU_BUILD_ID"] and note.name == b"GNU\0"
+    ]
 
 
 def _soname(image: ElfImage) -> str:

@@ -330,6 +330,44 @@ def _loaded(elf: ELFFile, mapping: mmap.mmap, sections: list[Header]) -> tuple[t
     return tuple((int(one["p_vaddr"]), int(one["p_memsz"])) for one in segments if one["p_type"] == "PT_LOAD")
 
 
+@dataclass(frozen=True, slots=True)
+class ElfSegment:
+    """A program header. `type` is PT_... or the number."""
+
+    type: str | int
+    file_offset: int
+    address: int
+    file_size: int
+    memory_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ElfLayout:
+    """What a loader needs: the address of the first instruction, and the segments."""
+
+    entry: int
+    segments: tuple[ElfSegment, ...]
+
+    def of_type(self, kind: str) -> tuple[ElfSegment, ...]:
+        """The segments of a type."""
+        return tuple(one for one in self.segments if one.type == kind)
+
+
+def layout_of(image: ElfImage) -> ElfLayout:
+    """The entry point and the segments of an ELF file. Raises ParseError."""
+    mapping = mapping_of(image.data)
+    try:
+        elf = ELFFile(mapping)
+        count = elf["e_phnum"]
+        if count == PN_XNUM:
+            count = next(_header_table(elf, mapping, "e_sh", elf.structs.Elf_Shdr, 1))["sh_info"]
+        headers = _header_table(elf, mapping, "e_ph", elf.structs.Elf_Phdr, count)
+        names = ("p_type", "p_offset", "p_vaddr", "p_filesz", "p_memsz")
+        return ElfLayout(int(elf["e_entry"]), tuple(ElfSegment(*(one[name] for name in names)) for one in headers))
+    except _HEADER_ERRORS as error:
+        raise ParseError("", None, "ELF headers", str(error) or type(error).__name__) from error
+
+
 def _sections(elf: ELFFile, mapping: mmap.mmap, headers: list[Header]) -> tuple[ElfSection, ...]:
     """The sections with their names, which are all empty if there is no section name table."""
     names_index = elf["e_shstrndx"]

@@ -21,11 +21,12 @@ from ..breakpad.demangle import MANGLED, demangle_names
 from ..breakpad.function_read import from_function_records
 from ..breakpad.public import PublicSymbols, public_symbols
 from ..columns import Columns, column_of, columns
+from ..debug_info.functions import table_of_nothing
 from ..debug_info.table import FunctionRanges
 from ..elf.debug_files import BY_LINKS, DebugFiles, refuse_debug_file, with_debug_file
 from ..elf.image import ElfImage
 from ..elf.inputs import Input
-from ..line.ranges import LineRanges
+from ..line.ranges import NO_FILES, LineRanges
 from ..table.lookup import NOTHING, addresses, ranges_at
 from .functions import SourceMap, executable, source_map
 from .inputs import BREAKPAD, ELF, Raw, open_image
@@ -123,14 +124,20 @@ def read_symbols(image: ElfImage, debug: DebugFiles = BY_LINKS) -> SourceSymbols
     """The functions, lines and symbols of an image. Raises ParseError."""
     if image.is_elf:
         joined = with_debug_file(image, debug)
-        found = source_map(joined, debug=debug)
-        symbols = _end_in_sections(public_symbols(joined), *executable(joined))
-        return SourceSymbols(replace(found, notes=(*joined.notes, *found.notes)), symbols)
+        found = read_joined(joined, debug)
+        return replace(found, source=replace(found.source, notes=(*joined.notes, *found.source.notes)))
     refuse_debug_file(debug)
     text = bytes(image.data)
     functions, lines = from_function_records(text, image.load_address)
     publics = _public_records(text, image.load_address, functions.ranges)
     return SourceSymbols(SourceMap(functions, lines), publics)
+
+
+def read_joined(joined: ElfImage, debug: DebugFiles = BY_LINKS, has_source: bool = True) -> SourceSymbols:
+    """As `read_symbols`, for a linked file joined with its debug file; without `has_source` the symbols alone."""
+    nothing = SourceMap(table_of_nothing(NO_FILES), LineRanges.empty(0))
+    found = source_map(joined, debug=debug) if has_source else nothing
+    return SourceSymbols(found, _end_in_sections(public_symbols(joined), *executable(joined)))
 
 
 def _end_in_sections(symbols: PublicSymbols, start: U64, end: U64) -> PublicSymbols:

@@ -42,13 +42,14 @@ class Backtrace:
         return f"{self.end.sentence}: {self.detail}" if self.detail else self.end.sentence
 
 
-def _check_limit(limit: int, name: str) -> None:
+def check_limit(limit: int, name: str) -> None:
+    """Raise TypeError for what is not an integer, and ValueError for one below 1."""
     check_integer(limit, name)
     if limit < 1:
         raise ValueError(f"{name} is {limit}, expected at least 1")
 
 
-@checked(frame=Frame, caller_of=check_callable, limit=_check_limit)
+@checked(frame=Frame, caller_of=check_callable, limit=check_limit)
 def walk_frames(frame: Frame, caller_of: Callable[[Frame], Caller], limit: int = MAX_FRAMES) -> Backtrace:
     """The backtrace of a frame, of at most `limit` frames. `caller_of` finds the caller of each, as `caller_frame`."""
     frames: list[WalkedFrame] = []

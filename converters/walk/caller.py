@@ -146,7 +146,10 @@ def caller_by_row(
         cfa = machine.cfa(row.cfa)
         pc = machine.return_address(row, return_column, cfa)
     except _UnrecoverableError as fault:
-        return Caller(cfa, None, fault.end, fault.detail, is_signal_frame)
+        # SFrame marks an outermost frame by a row without any rule but for the return address.
+        is_outermost = RegisterRule(return_column, RuleKind.UNDEFINED) in row.registers
+        end, detail = (WalkEnd.OUTERMOST, "") if is_outermost else (fault.end, fault.detail)
+        return Caller(cfa, None, end, detail, is_signal_frame)
     registers = machine.caller_registers(row, cfa)
     registers[return_column] = pc
     return Caller(cfa, Frame(pc, registers, not is_signal_frame), is_signal_frame=is_signal_frame)

@@ -20,6 +20,7 @@ from unwindkit.schemas.breakpad import StackCfiInit, StackWin
 from ..support.bad_arguments import INDICES, bad_values, parameters
 from ..support.handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets
 from ..support.linked_elf import linked_elf
+from ..support.made.cores import core_of
 from ..support.tiny_elf import tiny_elf
 
 FRAMES = eh_frame(f"{PLAIN_CIE} {X86_64_START}", Fde(0x1000, 0x40, "41 0e10"))
@@ -47,6 +48,8 @@ def memory(_address: int, _size: int) -> int:
     return 0
 
 
+CORE = core_of("x86_64", {16: 0x1000})
+CORE = core_of("x86_64", {16: 0x1000})
 FRAME = unwindkit.Frame(0x1000, {7: 0x8000})
 REGISTERS = {"$esp": 16, "$ebp": 16, "$eip": 1, "$ebx": 0, "$rsp": 16}
 RULES = dict(RANGE.init.rules)
@@ -128,6 +131,7 @@ VALID: dict[str, dict[str, Any]] = {
     "by_pc": {"table": TABLE},
     "find_rows": {"table": TABLE, "pcs": [0x1000]},
     "table_of": {"architecture": X86_64, "functions": list(TABLE)},
+    "walk_core": {"path": CORE},
     "walk_frames": {"frame": FRAME, "caller_of": lambda frame: unwindkit.caller_frame(TABLE, frame, memory)},
     "caller_frame": {"table": TABLE, "frame": FRAME, "memory": memory},
     "write_breakpad_many": {"paths": [PATH], "store": OUT},
@@ -175,6 +179,8 @@ RECORDS = [
     "CfaKind",
     "CfaRule",
     "ConvertReport",
+    "CoreTraces",
+    "CoreFrame",
     "DebugFiles",
     "DebugUnits",
     "EditReport",
@@ -208,6 +214,7 @@ RECORDS = [
     "Names",
     "ParseError",
     "Paths",
+    "Places",
     "RaState",
     "RangesAt",
     "Reason",
@@ -230,6 +237,7 @@ RECORDS = [
     "SharedRange",
     "SharedRanges",
     "Strings",
+    "ThreadTrace",
     "UnitAttributes",
     "UnitMacros",
     "UnwindTable",

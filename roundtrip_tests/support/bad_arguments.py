@@ -85,6 +85,7 @@ BY_ANNOTATION: dict[str, list[Any]] = {
     "DebugFiles": OBJECTS,
     "UnwindTable": OBJECTS,
     "Frame": OBJECTS,
+    "Places": OBJECTS,
     "UnwindTable | None": without_none(OBJECTS),
     "LineTable": OBJECTS,
     "LineTable | Input": [*PATHS, *VIEWS, unwindkit.Refusals],

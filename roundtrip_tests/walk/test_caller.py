@@ -298,6 +298,7 @@ def test_pc_after_a_signal_frame_is_looked_up_as_it_is() -> None:
 RA = [at(RIP, -8)]
 ENDS = [
     (WalkEnd.OUTERMOST, "", [rule(RIP, RuleKind.UNDEFINED)], {}),
+    (WalkEnd.OUTERMOST, "", [rule(RIP, RuleKind.UNDEFINED)], {"cfa": NO_CFA}),
     (WalkEnd.NO_CFA, "", RA, {"cfa": NO_CFA}),
     (WalkEnd.UNKNOWN_REGISTER, "register 13", RA, {"cfa": on(13, 8)}),
     (WalkEnd.UNKNOWN_REGISTER, "register 14", [rule(RIP, RuleKind.REGISTER, 14)], {}),

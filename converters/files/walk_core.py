@@ -1,0 +1,164 @@
+"""The backtraces of all threads of an ELF core file, by the unwind tables of the files that were loaded.
+
+Strategy: the module at a frame's PC gives the table: that of one kind, or the first that has a row. Names come last,
+for all frames of a module together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...schemas.arguments import checked, one_of
+from ...schemas.section import FormatError
+from ..arch.table import Architecture
+from ..elf.core_file import CoreFile, core_file
+from ..elf.debug_files import DebugFiles
+from ..elf.image import open_elf
+from ..elf.inputs import Input
+from ..walk.backtrace import MAX_FRAMES, Backtrace, WalkedFrame, check_limit, walk_frames
+from ..walk.caller import ADDRESS_MASK, SIGNATURE_BITS, Caller, Frame, WalkEnd, caller_frame
+from ..walk.signal_frames import interrupted_frame
+from .core_modules import AUTO, BREAKPAD, SECTIONS, SOURCES, Module, Places, modules_of
+from .symbolize import SourceFrame, find_frames, read_joined
+
+ANYWHERE = Places()
+# A source without a row for the PC is not the end while there is another one.
+_NEXT = (WalkEnd.NO_FUNCTION, WalkEnd.NO_ROW, WalkEnd.NO_CFA)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreFrame:
+    """A frame; `module` is the path of the file at its PC, "" if there is none, and `address` the PC in that file.
+    `names` are the function at the PC and what is inlined there, innermost first."""
+
+    walked: WalkedFrame
+    module: str = ""
+    address: int = 0
+    names: tuple[SourceFrame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTrace:
+    """The frames of a thread, youngest first, and why there are no more."""
+
+    pid: int
+    frames: tuple[CoreFrame, ...]
+    end: WalkEnd
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class CoreTraces:
+    """The backtraces of a core file. `notes` are sentences about files that were not found or not used."""
+
+    architecture: Architecture
+    threads: tuple[ThreadTrace, ...]
+    notes: tuple[str, ...] = ()
+
+
+@checked(source=one_of(*SOURCES), places=Places, limit=check_limit)
+def walk_core(
+    path: Input, source: str = AUTO, places: Places = ANYWHERE, *, lines: bool = False, limit: int = MAX_FRAMES
+) -> CoreTraces:
+    """The backtraces of all threads of a core file of x86-64, AArch64 or s390x; `places`, where files are looked up.
+
+    `source` is what callers are found by: eh_frame, debug_frame, sframe, breakpad, or auto for the first of these that
+    has a row. With `lines`, names are from debugging information, with inlined functions, files and lines; otherwise
+    from symbol tables. Raises OSError, and ParseError for a malformed core file.
+    """
+    core = core_file(open_elf(path))
+    walker = _Walker(core, modules_of(core, places), source, places)
+    traces = [(one.pid, walk_frames(Frame(one.pc, one.registers), walker.caller, limit)) for one in core.threads]
+    named = _Names(walker, [trace for _, trace in traces], lines)
+    threads = tuple(
+        ThreadTrace(pid, tuple(map(named.frame, trace.frames)), trace.end, trace.sentence) for pid, trace in traces
+    )
+    notes = tuple(f"{module.path}: {note}" for module in walker.modules for note in module.notes)
+    return CoreTraces(core.architecture, threads, notes)
+
+
+class _Walker:
+    """The modules, and which source to use."""
+
+    def __init__(self, core: CoreFile, modules: list[Module], source: str, places: Places) -> None:
+        self.core, self.modules, self.places = core, modules, places
+        self.starts = [module.start for module in modules]
+        stores = (BREAKPAD,) if places.stores else ()
+        self.sources = (*SECTIONS, *stores) if source == AUTO else (source,)
+
+    def module_at(self, pc: int) -> Module | None:
+        at = bisect_right(self.starts, pc) - 1
+        return self.modules[at] if at >= 0 and pc < self.modules[at].end else None
+
+    def caller(self, frame: Frame) -> Caller:
+        """The caller of a frame, as `walk_frames` needs it."""
+        module = self.module_at(frame.lookup_pc)
+        result = Caller(end=WalkEnd.NO_FUNCTION, detail=f"{frame.pc:#x} is in no module")
+        for source in self.sources if module is not None else ():
+            found = self._by(module, source, frame)
+            if found is not None:
+                result = found
+                if found.end not in _NEXT:
+                    return found
+        memory = self.core.memory
+        return interrupted_frame(self.core.architecture, frame, memory.bytes_at, memory.read) or result
+
+    def _by(self, module: Module | None, source: str, frame: Frame) -> Caller | None:
+        table = None if module is None else module.table(source, self.places)
+        if module is None or table is None:
+            return Caller(end=WalkEnd.NO_FUNCTION, detail=f"no table of {source}")
+        fp = self.core.architecture.frame_pointer
+        bits = self.core.signature_bits
+        return caller_frame(
+            table,
+            frame,
+            self.core.memory.read,
+            load_bias=module.bias,
+            # SFrame does not describe other registers, which the function may have changed.
+            kept=(fp,) if source == "sframe" and fp is not None else None,
+            signature_bits=SIGNATURE_BITS if bits is None else bits,
+        )
+
+
+class _Names:
+    """The names of all frames, looked up once per module."""
+
+    def __init__(self, walker: _Walker, traces: list[Backtrace], lines: bool) -> None:
+        self.walker = walker
+        self.found: dict[int, tuple[SourceFrame, ...]] = {}
+        asked: dict[int, set[int]] = defaultdict(set)
+        for pc in {_named_pc(one) for trace in traces for one in trace.frames}:
+            if (module := walker.module_at(pc)) is not None:
+                asked[walker.modules.index(module)].add(pc)
+        for index, pcs in asked.items():
+            self.found |= _names_in(walker.modules[index], sorted(pcs), lines, walker.places.debug)
+
+    def frame(self, walked: WalkedFrame) -> CoreFrame:
+        pc = _named_pc(walked)
+        module = self.walker.module_at(pc)
+        if module is None:
+            return CoreFrame(walked)
+        address = (walked.frame.pc - module.bias) & ADDRESS_MASK
+        return CoreFrame(walked, module.path, address, self.found.get(pc, ()))
+
+
+def _named_pc(walked: WalkedFrame) -> int:
+    """The address whose name is the frame's. A signal frame was not called: its PC is the start of its function."""
+    return walked.frame.pc if walked.is_signal_frame else walked.frame.lookup_pc
+
+
+def _names_in(module: Module, pcs: list[int], lines: bool, debug: DebugFiles) -> dict[int, tuple[SourceFrame, ...]]:
+    """The functions at some PCs of one module; none if they cannot be read."""
+    if module.image is None:
+        return {}
+    addresses = np.array([(pc - module.bias) & ADDRESS_MASK for pc in pcs], np.uint64)
+    try:
+        symbols = read_joined(module.image, debug, has_source=lines)
+        return dict(zip(pcs, find_frames(symbols, addresses), strict=True))
+    except FormatError as error:
+        module.notes.append(f"names cannot be read: {error}")
+        return {}

@@ -1,0 +1,147 @@
+"""Core files of programs that crash through libstdc++, libc, a signal handler and alloca, walked as gdb walks them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import unwindkit
+from unwindkit import CoreTraces, DebugFiles, Places, ThreadTrace, WalkEnd
+from unwindkit.converters.files.core_modules import VDSO
+
+from ..support.commands import unwindkit as command
+from ..support.programs.core_programs import COMPARED, ROOTS, S390X, SeenCore, SeenFrame, build, crash
+from ..support.programs.stopped_programs import AMD64, ARM64, Machine
+
+NO_LINKS = DebugFiles(links=False)
+
+
+def crashed(machine: Machine, tmp_path_factory: pytest.TempPathFactory, *flags: str) -> SeenCore:
+    return crash(machine, build(machine, tmp_path_factory.mktemp(machine.name), *flags))
+
+
+@pytest.fixture(scope="session", name="signalled")
+def signalled_fixture(tmp_path_factory: pytest.TempPathFactory) -> SeenCore:
+    """Three threads of x86-64; one crashes in a signal handler."""
+    return crashed(AMD64, tmp_path_factory, "-DSIGNAL", "-pthread")
+
+
+@pytest.fixture(scope="session", name="plain")
+def plain_fixture(tmp_path_factory: pytest.TempPathFactory) -> SeenCore:
+    """The same without a signal, which SFrame 2 cannot describe."""
+    return crashed(AMD64, tmp_path_factory, "-pthread")
+
+
+def compare(thread: ThreadTrace, seen: tuple[SeenFrame, ...], registers: dict[int, str]) -> None:
+    """PC, CFA and registers of each frame are gdb's, as far as it knows them; the walk ends as it should."""
+    assert [frame.walked.frame.pc for frame in thread.frames[: len(seen)]] == [one.pc for one in seen]
+    for frame, one in zip(thread.frames, seen, strict=False):
+        walked = frame.walked
+        assert one.cfa is None or walked.cfa == one.cfa, f"{one.pc:#x}"
+        for number, name in registers.items():
+            if name in one.registers:
+                assert walked.frame.registers[number] == one.registers[name], f"{one.pc:#x}: {name}"
+    assert thread.end is WalkEnd.OUTERMOST
+
+
+def compare_all(found: CoreTraces, seen: SeenCore, registers: dict[int, str]) -> None:
+    assert sorted(thread.pid for thread in found.threads) == sorted(seen.threads)
+    for thread in found.threads:
+        frames = seen.threads[thread.pid]
+        assert len(thread.frames) == len(frames)
+        compare(thread, frames, registers)
+
+
+@pytest.mark.oracle("gdb", "g++")
+def test_threads_of_x86_64(signalled: SeenCore) -> None:
+    found = unwindkit.walk_core(signalled.path, places=Places(debug=NO_LINKS))
+    compare_all(found, signalled, COMPARED["x86_64"])
+    (main,) = (thread for thread in found.threads if len(thread.frames) > 10)
+    names = [frame.names[0].function for frame in main.frames if frame.names]
+    for name in ("leaf", "many_saved", "on_signal", "with_alloca", "compare", "sorting", "printing", "main", "_start"):
+        assert name in names
+    assert [frame.walked.is_signal_frame for frame in main.frames].count(True) == 1
+    assert VDSO not in [frame.module for frame in main.frames]
+
+
+@pytest.mark.oracle("gdb", "g++")
+def test_by_symbol_files(signalled: SeenCore, tmp_path: Path) -> None:
+    """Of every module that is in a frame."""
+    modules = {frame.module for thread in unwindkit.walk_core(signalled.path).threads for frame in thread.frames}
+    for module in modules:
+        unwindkit.store_breakpad(module, tmp_path, cfi_only=True)
+    found = unwindkit.walk_core(signalled.path, "breakpad", Places(debug=NO_LINKS, stores=[tmp_path]))
+    compare_all(found, signalled, COMPARED["x86_64"])
+    assert {frame.walked.source for thread in found.threads for frame in thread.frames} == {"registers", "STACK CFI"}
+    assert unwindkit.walk_core(signalled.path, "breakpad").threads[0].end is WalkEnd.NO_FUNCTION
+
+
+@pytest.mark.oracle("gdb", "g++")
+def test_by_sframe(plain: SeenCore, tmp_path: Path) -> None:
+    """Of copies of all files with an .sframe. FP and SP are known; other registers are not."""
+    modules = {frame.module for thread in unwindkit.walk_core(plain.path).threads for frame in thread.frames}
+    for module in modules:
+        copy = Path(f"{tmp_path}/{module}")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        unwindkit.write_sframe(module, copy, version=3)
+    found = unwindkit.walk_core(plain.path, "sframe", Places(debug=NO_LINKS, roots=[tmp_path]))
+    compare_all(found, plain, {6: "rbp", 7: "rsp"})
+    assert {frame.walked.source for thread in found.threads for frame in thread.frames} == {"registers", ".sframe"}
+    assert set(found.threads[0].frames[1].walked.frame.registers) <= {6, 7, 16}
+
+
+def walked_with_root(machine: Machine, seen: SeenCore) -> ThreadTrace:
+    (thread,) = unwindkit.walk_core(seen.path, places=Places(seen.program, [ROOTS[machine.name]], NO_LINKS)).threads
+    return thread
+
+
+@pytest.mark.parametrize(("machine", "flags"), [(ARM64, ()), (S390X, ("-DSIGNAL",))], ids=["aarch64", "s390x"])
+@pytest.mark.oracle("gdb-multiarch")
+def test_core_files_of_qemu(machine: Machine, flags: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """They have no list of files: libraries are found by the dynamic linker's. gdb refuses AArch64's signal frames."""
+    require(machine)
+    seen = crashed(machine, tmp_path_factory, *flags)
+    thread = walked_with_root(machine, seen)
+    (frames,) = seen.threads.values()
+    assert len(thread.frames) == len(frames) > 15
+    compare(thread, frames, COMPARED[machine.name])
+
+
+@pytest.mark.oracle("gdb-multiarch")
+def test_signed_return_addresses_and_a_signal_on_aarch64(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The frames are those of the source, and what libstdc++, libc and the kernel add."""
+    require(ARM64)
+    seen = crashed(ARM64, tmp_path_factory, "-DSIGNAL", "-mbranch-protection=pac-ret")
+    thread = walked_with_root(ARM64, seen)
+    assert thread.end is WalkEnd.OUTERMOST
+    names = [one.names[0].function for one in thread.frames if one.module == str(seen.program)]
+    assert names == [
+        *("leaf", "many_saved", "on_signal", "signalled", "with_alloca", "compare", "sorting"),
+        *("Sink::overflow(int)", "printing", "main", "_start"),
+    ]
+    assert [frame.walked.is_signal_frame for frame in thread.frames].count(True) == 1
+
+
+def require(machine: Machine) -> None:
+    if shutil.which(machine.compiler) is None or shutil.which(str(machine.emulator)) is None:
+        pytest.skip(f"no {machine.compiler} or {machine.emulator}")
+
+
+@pytest.mark.oracle("gdb", "g++")
+def test_text_and_json_of_the_command(plain: SeenCore) -> None:
+    done = command("walk", plain.path, "--no-debug-links", "--registers")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert sum(line.startswith("thread ") for line in lines) == 3
+    leaf = plain.threads[min(plain.threads)][0]
+    assert f"  #0   {leaf.pc:#018x} leaf in {plain.program}+" in done.stdout
+    assert f"sp={leaf.registers['rsp']:#x}" in done.stdout
+    assert lines[-1] == "  end: the return address is undefined (outermost frame)"
+    said = json.loads(command("walk", plain.path, "--no-debug-links", "--json", "--limit", "2").stdout)
+    assert said["architecture"] == "x86_64"
+    first = next(one for one in said["threads"] if one["pid"] == min(plain.threads))
+    assert (first["end"], len(first["frames"])) == ("LIMIT", 2)
+    assert first["frames"][0]["registers"]["sp"] == leaf.registers["rsp"]
+    assert first["frames"][1]["source"] == ".eh_frame"

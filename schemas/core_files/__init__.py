@@ -1,0 +1,1 @@
+"""ELF core files: the notes of processes and threads, and where their registers are."""
