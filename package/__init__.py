@@ -89,6 +89,7 @@ _HOMES = {
         "jobs.section_dumps": "JsonSection",
         "jobs.sframe_files": "remove_sframe write_sframe write_sframe_section",
         "jobs.sframe_report": "SframeReport",
+        "jobs.verify": "UncoveredCode VerifiedFile VerifiedSource VerifyReport WrongRow verify",
         "schemas.section": "BuildError FormatError ParseError Section",
         "writers.elf.add": "Writer",
         "writers.elf.remove": "RemoveReport",
@@ -266,6 +267,12 @@ if TYPE_CHECKING:
     from .jobs.sframe_files import write_sframe as write_sframe
     from .jobs.sframe_files import write_sframe_section as write_sframe_section
     from .jobs.sframe_report import SframeReport as SframeReport
+    from .jobs.verify import UncoveredCode as UncoveredCode
+    from .jobs.verify import VerifiedFile as VerifiedFile
+    from .jobs.verify import VerifiedSource as VerifiedSource
+    from .jobs.verify import VerifyReport as VerifyReport
+    from .jobs.verify import WrongRow as WrongRow
+    from .jobs.verify import verify as verify
     from .schemas.section import BuildError as BuildError
     from .schemas.section import FormatError as FormatError
     from .schemas.section import ParseError as ParseError

@@ -217,7 +217,7 @@ def _source_text(architecture: Architecture, found: FoundRow) -> str:
     if found.row is None:
         return f"{function} no row"
     block = f" of each {found.repetition} bytes" if found.repetition else ""
-    rules = [f"{name}={rule}" for name, rule in _rules(architecture, found.row).items()]
+    rules = [f"{name}={rule}" for name, rule in row_rules(architecture, found.row).items()]
     return " ".join([f"{function} +{found.row.offset:#x}{block}:", *rules])
 
 
@@ -235,11 +235,11 @@ def found_json(architecture: Architecture, found: FoundRow) -> dict[str, Any]:
         "size": found.size if found.size else None,
         "repetition": found.repetition,
         "offset": None if row is None else row.offset,
-        "rules": None if row is None else _rules(architecture, row),
+        "rules": None if row is None else row_rules(architecture, row),
     }
 
 
-def _rules(architecture: Architecture, row: Row) -> dict[str, str]:
+def row_rules(architecture: Architecture, row: Row) -> dict[str, str]:
     """The rules for the CFA and registers, as in `readelf -wF`; `[s]` marks a signed return address."""
     roles = {architecture.stack_pointer: "sp", architecture.frame_pointer: "fp", architecture.return_address: "ra"}
 

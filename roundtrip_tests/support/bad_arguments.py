@@ -58,6 +58,8 @@ def without_none(values: list[Any]) -> list[Any]:
     return [one for one in values if one is not None]
 
 
+COUNTS_63 = [*COUNTS, 1 << 63, None]
+SECONDS = [-1.0, float("nan"), float("inf"), "x", [1], None]
 CALLBACKS = [5, "x", None]
 MAPPINGS = [5, "x", None, [1]]
 SEQUENCES = [5, None, [5], [None]]
@@ -118,6 +120,8 @@ BY_ANNOTATION: dict[str, list[Any]] = {
     "StackWin": OBJECTS,
     "ReadMemory": CALLBACKS,
     "Callable[[Frame], Caller]": CALLBACKS,
+    "Callable[[int], None] | None": without_none(CALLBACKS),
+    "Iterable[StrPath]": [5, None, *([one] for one in PATHS)],
     "Executor | None": without_none(OBJECTS),
     "Mapping[str, int]": MAPPINGS,
     "Mapping[str, str]": [*MAPPINGS, {5: "x"}, {".cfa": 5, ".ra": 5}],
@@ -180,6 +184,11 @@ BY_NAME: dict[str, list[Any]] = {
     "max_rows": [0, *COUNTS],
     "max_entries": COUNTS,
     "initial_depth": COUNTS,
+    "pid": without_none(COUNTS_63),
+    "steps": without_none(COUNTS_63),
+    "burst": COUNTS_63,
+    "seconds": without_none(SECONDS),
+    "pause": SECONDS,
     "page": [0, *COUNTS],
     "count": COUNTS,
     "references": COUNTS,

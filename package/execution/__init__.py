@@ -1,0 +1,1 @@
+"""Programs run step by step, with every row that is reached held against what the machine did."""

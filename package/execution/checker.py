@@ -1,0 +1,219 @@
+"""One thread, step by step: every claim of the rows in force held against its shadow chain of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..converters.arch.registers import register_text
+from ..converters.walk.caller import Abi, Frame, WalkEnd, caller_by_row
+from .claims import NO_COLUMN, Claim
+from .control import Control
+from .loaded_files import AddressSpace, Spot, Stated
+from .shadow import Call, Registers, Shadow, Stacks, Wrong
+
+ReadRegister = Callable[[int], int | None]
+
+
+@dataclass(slots=True, eq=False)
+class Tally:
+    """What all threads saw: steps; checks of spots in frames whose caller is known; wrong claims by spot and source,
+    and those in frames that did not return, which are unclear; chains of calls that were set aside."""
+
+    steps: int = 0
+    checked: int = 0
+    wrong: dict[tuple[int, int], Wrong] = field(default_factory=dict)
+    unclear: dict[tuple[int, int], Wrong] = field(default_factory=dict)
+    switches: int = 0
+
+
+def _merge(into: dict[tuple[int, int], Wrong], found: dict[tuple[int, int], Wrong]) -> None:
+    for key, one in found.items():
+        if key in into:
+            into[key].count += one.count
+        else:
+            into[key] = one
+
+
+class CheckedThread:
+    """One thread. `other_register` reads registers that are not in a stop, by DWARF number; None for unknown ones."""
+
+    def __init__(
+        self,
+        space: AddressSpace,
+        stacks: Stacks,
+        tally: Tally,
+        other_register: ReadRegister,
+    ) -> None:
+        self.machine = space.library.machine
+        self.space, self.tally, self._other_register = space, tally, other_register
+        self.shadow = Shadow(self.machine, stacks)
+        self.registers: Registers = ()
+        self.spot: Spot | None = None
+        self._spots = space.spots
+        self._pc, self._sp = self.machine.program_counter, self.machine.stack_pointer
+        self._mask = (1 << 8 * self.machine.architecture.address_size) - 1
+
+    def step(self, registers: Registers) -> None:
+        """The registers before the next instruction of this thread."""
+        pc = registers[self._pc]
+        spot = self._spots.get(pc) or self.space.spot(pc)
+        spot.steps += 1
+        last, shadow = self.spot, self.shadow
+        if last is not None and last.instruction.control:
+            self._transfer(last, registers, spot)
+        calls = shadow.calls
+        if calls:
+            call = calls[-1]
+            if registers[self._sp] > call.limit:
+                shadow.set_aside(None if last is None else last.function)
+            else:
+                spot.checked += 1
+                if call.held is spot.stated:
+                    # Memory is read where another row begins and after each call.
+                    for claim, kept in call.fast:
+                        if registers[claim.cfa_column] + claim.cfa_offset != call.cfa or claim.kept(registers) != kept:
+                            self._check_all(spot, call, registers)
+                            break
+                else:
+                    self._check_all(spot, call, registers)
+        self.registers, self.spot = registers, spot
+
+    def _check_all(self, spot: Spot, call: Call, registers: Registers) -> None:
+        for one in spot.stated:
+            if one.claim is not None:
+                self._check(one, one.claim, spot, call, registers)
+        call.held = spot.stated
+        call.fast = [(one.claim, one.claim.kept(call.entry)) for one in spot.stated if one.claim is not None]
+
+    def _transfer(self, last: Spot, registers: Registers, spot: Spot) -> None:
+        shadow = self.shadow
+        shadow.transfer(self.registers, last, registers, spot)
+        if shadow.ended or shadow.left:
+            self.collect()
+        if shadow.calls:
+            shadow.calls[-1].held = None  # memory may have changed in the meantime
+        if last.instruction.control is Control.SYSTEM_CALL:
+            self._forget_unmapped()
+
+    def _forget_unmapped(self) -> None:
+        """Forget the spots of a process whose code may have changed."""
+        calls, before = self.machine.system_calls, self.registers
+        number = before[calls.number]
+        start, size = (before[column] for column in calls.arguments)
+        if number in (calls.mmap, calls.munmap) and self.space.has_code(start, start + size):
+            self.space.forget()
+
+    def interrupt(self, registers: Registers, return_address: int) -> None:
+        """A signal handler was entered with these registers."""
+        function = None if self.spot is None else self.spot.function
+        self.shadow.interrupt(self.registers, registers, return_address, function)
+        self.spot = None
+        self.step(registers)
+
+    def follow(self, parent: CheckedThread, calls: list[Call]) -> None:
+        """Begin as a copy of a thread that has just made this process, with these `calls`."""
+        self.registers, self.spot, self.shadow.calls = parent.registers, parent.spot, calls
+
+    def finish(self) -> None:
+        """The thread ended: judge the calls that did not return."""
+        self.shadow.ended += self.shadow.calls
+        self.shadow.calls = []
+        self.collect()
+        self.tally.switches += self.shadow.switches
+        self.shadow.switches = 0
+
+    def collect(self) -> None:
+        """Add the calls that ended to the tally."""
+        for ended, into in ((self.shadow.ended, self.tally.wrong), (self.shadow.left, self.tally.unclear)):
+            for call in ended:
+                if call.wrong:
+                    _merge(into, call.wrong)
+            ended.clear()
+
+    def _check(self, stated: Stated, claim: Claim, spot: Spot, call: Call, registers: Registers) -> None:
+        if claim.cfa_column != NO_COLUMN:
+            cfa = registers[claim.cfa_column] + claim.cfa_offset & self._mask
+            if cfa != call.cfa:
+                self._note(stated, spot, call, "CFA", cfa, call.cfa)
+                return
+        for column in claim.kept_columns:
+            if registers[column] != call.entry[column]:
+                self._note(stated, spot, call, self._name(column), registers[column], call.entry[column])
+                return
+        signed = claim.signed_column
+        if signed is not None and registers[signed] & self.machine.address_mask != call.return_address:
+            self._note(stated, spot, call, "return address", registers[signed], call.return_address)
+            return
+        if call.held is not spot.stated:
+            self._check_memory(stated, claim, spot, call)
+        if claim.needs_walk:
+            self._check_walk(stated, claim, spot, call, registers)
+
+    def _check_memory(self, stated: Stated, claim: Claim, spot: Spot, call: Call) -> None:
+        for column, offset in claim.saved:
+            value = self._word(call.cfa + offset)
+            if value != call.entry[column]:
+                self._note(stated, spot, call, self._name(column), value, call.entry[column])
+                return
+        # Where a call pushes the return address, the CFA tells that place, too.
+        is_pushed = self.machine.link is None and claim.return_offset == -self.machine.cfa_offset
+        if claim.return_offset is not None and not is_pushed:
+            value = self._word(call.cfa + claim.return_offset)
+            if value is None or value & (self.machine.address_mask if claim.is_signed else _ALL) != call.return_address:
+                self._note(stated, spot, call, "return address", value, call.return_address)
+
+    def _known(self, registers: Registers) -> dict[int, int]:
+        """The values of all registers, by DWARF number."""
+        known = {number: registers[column] for number, column in self.machine.columns.items()}
+        others = {number: self._other_register(number) for number in self.machine.other_registers}
+        return known | {number: value for number, value in others.items() if value is not None}
+
+    def _check_walk(self, stated: Stated, claim: Claim, spot: Spot, call: Call, registers: Registers) -> None:
+        columns = self.machine.columns
+        abi = Abi(self.machine.architecture, self.machine.architecture.byte_order, ())
+        frame = Frame(registers[self._pc], self._known(registers))
+        caller = caller_by_row(abi, claim.row, claim.return_column, frame, self._number)
+        if caller.cfa != call.cfa:
+            self._note(stated, spot, call, "CFA", caller.cfa, call.cfa)
+        elif caller.frame is None:
+            if caller.end is not WalkEnd.OUTERMOST:
+                self._note(stated, spot, call, "return address", None, call.return_address)
+        elif caller.frame.pc != call.return_address:
+            self._note(stated, spot, call, "return address", caller.frame.pc, call.return_address)
+        else:
+            for number in claim.computed:
+                value, true = caller.frame.registers.get(number), call.entry[columns[number]]
+                # A rule may name a register that no stop has.
+                if value is not None and value != true:
+                    self._note(stated, spot, call, self._name(columns[number]), value, true)
+                    return
+
+    def _number(self, address: int, size: int) -> int:
+        """The number in memory at an address. Raises LookupError where there is none."""
+        data = self.space.read(address, size)
+        if len(data) < size:
+            raise LookupError(address)
+        return int.from_bytes(data, self.machine.architecture.byte_order)
+
+    def _word(self, address: int) -> int | None:
+        """The saved register in memory at an address; None if there is none."""
+        try:
+            return self._number(address & self._mask, self.machine.architecture.register_size)
+        except LookupError:
+            return None
+
+    def _name(self, column: int) -> str:
+        number = next(number for number, one in self.machine.columns.items() if one == column)
+        return register_text(self.machine.architecture.machine, number)
+
+    def _note(self, stated: Stated, spot: Spot, call: Call, what: str, value: int | None, true: int) -> None:
+        key = id(spot), id(stated.source)
+        if key in call.wrong:
+            call.wrong[key].count += 1
+        else:
+            found = "not known" if value is None else f"{value:#x}"
+            call.wrong[key] = Wrong(spot, stated, f"{what} {found}, true: {true:#x}")
+
+
+_ALL = (1 << 64) - 1

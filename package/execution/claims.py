@@ -1,0 +1,146 @@
+"""What rows claim: where the CFA, the return address and the registers that calls preserve are found at a PC.
+
+Strategy: a row becomes a claim with indices into a stop's registers, so that one that is met again costs a few
+comparisons; rules of rare kinds are left to the walker. A claim says nothing about what its format leaves out: SFrame
+has no registers but FP.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import itemgetter
+
+from ..converters.rules import CfaKind, RaState, RuleKind
+from ..converters.table.lookup import owners
+from ..converters.table.model import RegisterRule, Row, UnwindTable
+from .machines import Machine
+
+NO_COLUMN = -1
+_KEPT = (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE)
+_COMPUTED = (RuleKind.VAL_OFFSET, RuleKind.REGISTER, RuleKind.EXPRESSION, RuleKind.VAL_EXPRESSION)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The claims of one row of one source.
+
+    The CFA is register `cfa_column` of the stop + `cfa_offset`; it has NO_COLUMN if an expression computes it.
+    `kept_columns`: columns of registers with the caller's value; `kept` takes these values from a stop. `saved`: pairs
+    of such a column and the offset from the CFA of the memory with the caller's value; `return_offset`: that of the
+    return address, None if it is elsewhere. `is_signed`: whether the return address is; `signed_column`: the column of
+    the register that still has it then, else None. `computed`: registers whose rules are of other kinds; `needs_walk`:
+    whether the walker has to apply the row for these, the CFA or the return address.
+    """
+
+    row: Row
+    return_column: int
+    cfa_column: int
+    cfa_offset: int
+    kept_columns: tuple[int, ...]
+    kept: Callable[[tuple[int, ...]], object] = field(repr=False)
+    saved: tuple[tuple[int, int], ...]
+    return_offset: int | None
+    is_signed: bool
+    signed_column: int | None
+    computed: tuple[int, ...]
+    needs_walk: bool
+
+
+def claim_of(row: Row, return_column: int, machine: Machine, claimed: tuple[int, ...]) -> Claim | None:
+    """The claim of a row about the `claimed` registers; None for a row without a CFA."""
+    match row.cfa.kind, row.cfa.value:
+        case CfaKind.REGISTER, int(offset) if row.cfa.register in machine.columns:
+            column = machine.columns[row.cfa.register]
+        case CfaKind.EXPRESSION, _:
+            column, offset = NO_COLUMN, 0
+        case _:
+            return None
+    rules = {rule.register: rule for rule in row.registers}
+    unspecified = RegisterRule(return_column, RuleKind.UNSPECIFIED)
+    kinds = {number: rules.get(number, unspecified).kind for number in claimed}
+    returned, is_signed = rules.get(return_column, unspecified), row.ra_state is not RaState.PLAIN
+    in_register = machine.link is not None and returned.kind in _KEPT and return_column in machine.columns
+    kept = [machine.columns[one] for one, kind in kinds.items() if kind in _KEPT]
+    if in_register and not is_signed:
+        kept.append(machine.columns[return_column])
+    computed = tuple(one for one, kind in kinds.items() if kind in _COMPUTED)
+    return Claim(
+        row=row,
+        return_column=return_column,
+        cfa_column=column,
+        cfa_offset=offset,
+        kept_columns=tuple(kept),
+        kept=itemgetter(*kept) if kept else _nothing,
+        saved=tuple((machine.columns[one], _offset(rules[one])) for one in claimed if kinds[one] is RuleKind.OFFSET),
+        return_offset=_offset(returned) if returned.kind is RuleKind.OFFSET else None,
+        is_signed=is_signed,
+        signed_column=machine.columns[return_column] if in_register and is_signed else None,
+        computed=computed,
+        needs_walk=bool(computed) or column == NO_COLUMN or returned.kind in _COMPUTED,
+    )
+
+
+def _nothing(_: tuple[int, ...]) -> tuple[int, ...]:
+    """The values of no registers."""
+    return ()
+
+
+def _offset(rule: RegisterRule) -> int:
+    assert isinstance(rule.value, int)
+    return rule.value
+
+
+class ClaimSource:
+    """The claims of one source of one file, by address in the file."""
+
+    def __init__(self, name: str, table: UnwindTable, machine: Machine) -> None:
+        self.name, self.table, self.machine = name, table, machine
+        claimed = machine.preserved
+        if name == SFRAME:
+            claimed = tuple(one for one in claimed if one == machine.architecture.frame_pointer)
+        self._claimed = claimed
+        self._claims: dict[tuple[int, int], Claim | None] = {}
+        self._offsets: dict[int, list[int]] = {}
+
+    @cached_property
+    def _owners(self) -> tuple[list[int], list[int]]:
+        """Functions and the first address that each owns, ascending."""
+        function, begin = owners(self.table)
+        return function.tolist(), begin.tolist()
+
+    def _function_at(self, address: int) -> int | None:
+        """The index of the function at an address."""
+        functions, begins = self._owners
+        index = bisect_right(begins, address) - 1
+        if index < 0:
+            return None
+        function, columns = functions[index], self.table.functions
+        return function if address - int(columns.start[function]) < int(columns.size[function]) else None
+
+    def row_at(self, address: int) -> tuple[int, int] | None:
+        """The indices of the function and the row in force at an address."""
+        function = self._function_at(address)
+        if function is None:
+            return None
+        functions = self.table.functions
+        run, block = int(functions.run[function]), int(functions.repetition[function])
+        offset = address - int(functions.start[function])
+        first = int(self.table.run_rows[run])
+        if run not in self._offsets:
+            self._offsets[run] = self.table.rows.offset[first : int(self.table.run_rows[run + 1])].tolist()
+        index = bisect_right(self._offsets[run], offset % block if block else offset) - 1
+        return (function, first + index) if index >= 0 else None
+
+    def claim(self, place: tuple[int, int]) -> Claim | None:
+        """The claim of a row, given as `row_at` returns it."""
+        function, row = place
+        key = row, int(self.table.functions.return_column[function])
+        if key not in self._claims:
+            self._claims[key] = claim_of(self.table.row(row), key[1], self.machine, self._claimed)
+        return self._claims[key]
+
+
+SFRAME = ".sframe"  # it has rules for the CFA, the return address and FP

@@ -1,0 +1,184 @@
+"""The files that are mapped in a process, and what their tables claim at a PC.
+
+Strategy: a file is read once, whatever the number of processes that map it; what is known of a PC is kept for each
+process. A mapping gives the difference between addresses in memory and in the file.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..converters.breakpad.module import module_of
+from ..converters.breakpad.symbols import read_symbols
+from ..converters.elf.image import ElfImage, elf_of_bytes, open_elf
+from ..converters.files.read_elf import DIALECTS, STACK_CFI, table_of_image
+from ..converters.table.model import UnwindTable
+from ..schemas.section import FormatError
+from .claims import SFRAME, Claim, ClaimSource
+from .control import MAX_INSTRUCTION, Instruction
+from .machines import Machine
+
+Function: TypeAlias = tuple[int, int]  # a file, by identity, and the index of the function in its first source
+SECTIONS = (*DIALECTS, SFRAME)
+VDSO = "[vdso]"
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A range of memory. `offset`: that of its first byte in the file `path`; "" for memory without a file."""
+
+    start: int
+    end: int
+    offset: int
+    path: str
+    is_executable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What one source states at a PC: the indices of the function and the row, and the row's claim, None if it has
+    none that can be checked."""
+
+    source: ClaimSource
+    place: tuple[int, int]
+    claim: Claim | None
+
+
+@dataclass(slots=True, eq=False)
+class Spot:
+    """One PC. `address` is that in the file; `code` the bytes from there on; `stated` has an element for each source
+    with a row there. `steps`: how often it was reached; `checked`: how often in a frame whose caller is known."""
+
+    file: LoadedFile
+    address: int
+    instruction: Instruction
+    code: bytes
+    stated: tuple[Stated, ...]
+    function: Function | None
+    steps: int = 0
+    checked: int = 0
+
+
+class LoadedFile:
+    """An ELF file and its sources of unwind information; `image` is None for memory that is none.
+
+    `faults`: the sections that cannot be read, with the reason. `extra`: tables of other origin by name, for all
+    addresses of the file.
+    """
+
+    def __init__(
+        self, path: str, image: ElfImage | None, machine: Machine, extra: dict[str, UnwindTable] | None = None
+    ) -> None:
+        self.path, self.image, self.machine = path, image, machine
+        self.faults: dict[str, str] = {}
+        self.sources = [] if image is None else list(self._sources(image))
+        self.sources += [ClaimSource(name, table, machine) for name, table in (extra or {}).items()]
+        self.spots: dict[int, Spot] = {}
+        self._interned: dict[tuple[tuple[ClaimSource, tuple[int, int]], ...], tuple[Stated, ...]] = {}
+
+    def _sources(self, image: ElfImage) -> Iterator[ClaimSource]:
+        for name in SECTIONS:
+            if any(not one.is_nobits for one in image.named(name)):
+                try:
+                    yield ClaimSource(name, table_of_image(image, name), self.machine)
+                except FormatError as error:
+                    self.faults[name] = str(error)
+
+    def bias(self, mapping: Mapping) -> int:
+        """The number to subtract from addresses in a mapping of the file to get those in the file."""
+        for one in self.image.sections if self.image is not None else ():
+            start = mapping.start + one.file_offset - mapping.offset
+            if one.is_code and not one.is_nobits and mapping.start <= start < mapping.end:
+                return start - one.address
+        return mapping.start - mapping.offset
+
+    def spot(self, address: int, code: bytes) -> Spot:
+        """The spot at an address in the file, with the bytes of its instruction and of those after it."""
+        found = self.spots.get(address)
+        if found is None or not code.startswith(found.code):
+            stated = tuple(self._stated(address))
+            stated = self._interned.setdefault(tuple((one.source, one.place) for one in stated), stated)
+            function = (id(self), stated[0].place[0]) if stated else None
+            found = self.spots[address] = Spot(self, address, self.machine.decode(code), code, stated, function)
+        return found
+
+    def _stated(self, address: int) -> Iterator[Stated]:
+        for source in self.sources:
+            place = source.row_at(address)
+            if place is not None:
+                yield Stated(source, place, source.claim(place))
+
+
+class Library:
+    """The files that programs load, each read once. `symbol_files`: the contents of symbol files, by the module id."""
+
+    def __init__(self, machine: Machine, symbol_files: dict[str, bytes]) -> None:
+        self.machine, self._symbol_files = machine, symbol_files
+        self.files: dict[str, LoadedFile] = {}
+        self.notes: list[str] = []
+
+    def file(self, mapping: Mapping, read: Callable[[int, int], bytes]) -> LoadedFile:
+        """The file of a mapping; `read` reads the process' memory, for the vDSO."""
+        if mapping.path not in self.files:
+            image = None
+            try:
+                if mapping.path == VDSO:
+                    image = elf_of_bytes(VDSO, read(mapping.start, mapping.end - mapping.start))
+                elif mapping.path.startswith("/"):
+                    image = open_elf(mapping.path)
+            except (FormatError, OSError) as error:
+                self.notes.append(f"{mapping.path}: {error}")
+            self.files[mapping.path] = LoadedFile(mapping.path, image, self.machine, self._symbols_of(image))
+        return self.files[mapping.path]
+
+    def _symbols_of(self, image: ElfImage | None) -> dict[str, UnwindTable]:
+        """The table of the symbol file that is for a file."""
+        if image is None or not self._symbol_files or image.architecture.breakpad_module is None:
+            return {}
+        text = self._symbol_files.get(module_of(image)[0].id)
+        return {} if text is None else {STACK_CFI: read_symbols(text, image.architecture, image.load_address).table}
+
+
+class AddressSpace:
+    """The memory of one process: its mappings, and the spots that were reached. `read` gives bytes at an address,
+    fewer if they are not all there; `mappings` lists the current ones."""
+
+    def __init__(
+        self, library: Library, read: Callable[[int, int], bytes], mappings: Callable[[], list[Mapping]]
+    ) -> None:
+        self.library, self.read, self._list = library, read, mappings
+        self.spots: dict[int, Spot] = {}
+        self._mappings: list[Mapping] = []
+
+    def forget(self) -> None:
+        """Mappings have changed."""
+        self.spots.clear()
+        self._mappings = []
+
+    def has_code(self, start: int, end: int) -> bool:
+        """Whether code of a file was mapped in a range when the mappings were listed last."""
+        return any(one.is_executable and one.start < end and start < one.end for one in self._mappings)
+
+    def mapping_at(self, address: int) -> Mapping | None:
+        """The mapping that contains an address."""
+        for is_fresh in (False, True):
+            if is_fresh:
+                self._mappings = sorted(self._list(), key=lambda one: one.start)
+            index = bisect_right(self._mappings, address, key=lambda one: one.start) - 1
+            if index >= 0 and address < self._mappings[index].end:
+                return self._mappings[index]
+        return None
+
+    def spot(self, pc: int) -> Spot:
+        """The spot at a PC that is reached for the first time since `forget`."""
+        mapping = self.mapping_at(pc)
+        mapping = mapping or Mapping(pc, pc + MAX_INSTRUCTION, 0, "", True)
+        file = self.library.file(mapping, self.read)
+        found = file.spot(pc - file.bias(mapping), self.read(pc, MAX_INSTRUCTION))
+        if file.image is not None:
+            # Code elsewhere may be written again and again.
+            self.spots[pc] = found
+        return found
