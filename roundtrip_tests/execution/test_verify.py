@@ -188,7 +188,7 @@ def test_samples_reach_more_of_a_program() -> None:
     """Bursts after the first one are in the program's loop, which single steps from the start do not reach."""
     command = ["sh", "-c", "while :; do test -e /; done"]
     names = [
-        {Path(file.file).name for file in verify(command, steps=8_000, burst=burst, pause=0.05).files}
+        {Path(file.file).name for file in verify(command, steps=8_000, burst=burst, pause=0.3).files}
         for burst in (0, 2_000)
     ]
     assert not any(name.startswith("libc.") for name in names[0])
