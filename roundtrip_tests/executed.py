@@ -51,7 +51,7 @@ PROGRAMS = (
     Program("python", ("/usr/bin/python3", "-c", THREADS)),
     Program("exceptions", source=EXCEPTIONS),
     Program("control", source=CONTROL),
-    Program("openssl", ("openssl", "speed", "-bytes", "64", "-seconds", "1", "sha256", "aes-128-cbc", "chacha20")),
+    Program("openssl", ("openssl", "speed", "-bytes", "64", "-seconds", "1", "sha256", "aes-128-cbc", "sha512")),
     Program("crypto", ("/usr/bin/python3", "-c", CRYPTO)),
     Program("gdb", ("gdb", "-batch", "-nx", "-ex", "info line main")),
     Program("aarch64", source=PLAIN, compiler="aarch64-linux-gnu-gcc"),
