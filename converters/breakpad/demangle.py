@@ -37,7 +37,7 @@ _REPEATS = re.compile(r"S[0-9A-Z]*_|T[0-9A-Z]*_")
 _PACKS = ("Dp", "sp")
 _PACK_DOUBLINGS, _MAX_DOUBLINGS = 4, 8
 _MAX_DIRECT = 1024
-# The library takes longer for so many names than a process does to start.
+# For this many names the library takes longer than a process takes to start.
 _MANY = 64
 # Characters that separate names, and unnamed types: the runtime of gcc 12 does not number them among substitutions.
 _UNSENDABLE = re.compile(r"[\n\0]|U[lt]")

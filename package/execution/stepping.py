@@ -11,8 +11,8 @@ from .checker import Tally
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to stop: after so many steps or seconds; None for no limit. `burst`: single steps in a row, `pause`: seconds
-    of free running between bursts; with a `burst` of 0 every instruction is a single step."""
+    """When to stop: after a number of steps or seconds; None for no limit. `burst`: single steps in a row, `pause`:
+    seconds of free running between bursts; with a `burst` of 0 every instruction is a single step."""
 
     steps: int | None = None
     seconds: float | None = None

@@ -43,7 +43,7 @@ IS_INDIRECT = cython.declare(cython.int, int(Storage.INDIRECT))
 IS_IMPLICIT_CONST = cython.declare(cython.int, int(Storage.IMPLICIT_CONST))
 WORD = cython.declare(cython.int, 8)
 FIXED_MAX = cython.declare(cython.int, 16)
-# A LEB128 of so many bytes fits 64 bits.
+# A LEB128 of this many bytes fits in 64 bits.
 LEB_MAX = cython.declare(cython.int, 9)
 NOTHING = cython.declare(cython.longlong, -1)
 
