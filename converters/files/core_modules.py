@@ -1,4 +1,4 @@
-"""The modules of a process from its core file: their ELF files, where they are loaded, and their unwind tables.
+"""The modules of a process: their ELF files, where they are loaded, and their unwind tables.
 
 Strategy: NT_FILE lists what was mapped. A core file without it (qemu-user's) has the dynamic linker's list of loaded
 libraries in its memory; for that the program itself has to be given. A file is used if its build id is that in memory.
@@ -15,11 +15,11 @@ from elftools.elf.enums import ENUM_D_TAG
 
 from ...schemas.section import FormatError
 from ..breakpad.module import module_of
-from ..elf.core_file import CoreFile
 from ..elf.debug_files import BY_LINKS, DebugFiles, by_build_id, is_file, with_debug_file
 from ..elf.identity import build_id, build_ids_in
 from ..elf.image import ElfImage, ElfLayout, elf_of_bytes, layout_of, open_elf
 from ..elf.inputs import StrPath
+from ..elf.process_state import ProcessState
 from ..elf.relocation import lay_out, relocate
 from ..table.model import UnwindTable, concatenate
 from .inputs import Raw, open_image
@@ -90,26 +90,26 @@ def _symbol_file(image: ElfImage, places: Places) -> UnwindTable | None:
     return None
 
 
-def modules_of(core: CoreFile, places: Places) -> list[Module]:
+def modules_of(state: ProcessState, places: Places) -> list[Module]:
     """The modules, ascending by address. What memory the core file lacks is added to it from their files."""
-    found = list(_mapped(core, places)) if core.mapped else list(_linked(core, places))
+    found = list(_mapped(state, places)) if state.mapped else list(_linked(state, places))
     for module in found:
         if module.image is not None:
             for one in layout_of(module.image).of_type("PT_LOAD"):
                 data = module.image.data[one.file_offset : one.file_offset + one.file_size]
-                core.memory.add((module.bias + one.address) % (1 << 64), data)
-    return sorted([*found, *_vdso(core)], key=lambda module: module.start)
+                state.memory.add((module.bias + one.address) % (1 << 64), data)
+    return sorted([*found, *_vdso(state)], key=lambda module: module.start)
 
 
-def _vdso(core: CoreFile) -> Iterator[Module]:
+def _vdso(state: ProcessState) -> Iterator[Module]:
     """The vDSO, whose only file is memory."""
-    if core.vdso is None:
+    if state.vdso is None:
         return
-    data = core.memory.upto(core.vdso, VDSO_SIZE)
-    module = Module(VDSO, core.vdso, core.vdso + len(data))
+    data = state.memory.upto(state.vdso, VDSO_SIZE)
+    module = Module(VDSO, state.vdso, state.vdso + len(data))
     try:
         module.image = elf_of_bytes(VDSO, data)
-        module.bias = core.vdso - module.image.load_address
+        module.bias = state.vdso - module.image.load_address
     except FormatError as error:
         module.notes.append(str(error))
     if data:
@@ -119,18 +119,18 @@ def _vdso(core: CoreFile) -> Iterator[Module]:
 # --- NT_FILE ----------------------------------------------------------------------------------------------------------
 
 
-def _mapped(core: CoreFile, places: Places) -> Iterator[Module]:
+def _mapped(state: ProcessState, places: Places) -> Iterator[Module]:
     """The modules of NT_FILE: of each path its ranges together."""
     by_path: dict[str, Module] = {}
     first_offset: dict[str, tuple[int, int]] = {}
-    for one in core.mapped:
+    for one in state.mapped:
         module = by_path.setdefault(one.path, Module(one.path, one.start, one.end))
         module.start, module.end = min(module.start, one.start), max(module.end, one.end)
         first_offset[one.path] = min(first_offset.get(one.path, (one.offset, one.start)), (one.offset, one.start))
     for path, module in by_path.items():
         offset, start = first_offset[path]
-        is_program = core.entry is not None and module.start <= core.entry < module.end
-        identifier = _build_id_at(core, start) if offset == 0 else b""
+        is_program = state.entry is not None and module.start <= state.entry < module.end
+        identifier = _build_id_at(state, start) if offset == 0 else b""
         module.image = _find(module, places, places.exe if is_program else None, identifier)
         if module.image is not None:
             module.bias = _bias(layout_of(module.image), offset, start)
@@ -139,13 +139,13 @@ def _mapped(core: CoreFile, places: Places) -> Iterator[Module]:
             yield module
 
 
-def _build_id_at(core: CoreFile, start: int) -> bytes:
+def _build_id_at(state: ProcessState, start: int) -> bytes:
     """The build id in the first page of a module; empty if it is not in memory."""
-    page = core.memory.upto(start, PAGE)
+    page = state.memory.upto(start, PAGE)
     # Notes follow each other: the search begins at each that can be the build id's.
     at = page.find(b"GNU\0")
     while at >= 12:
-        found = build_ids_in(memoryview(page)[at - 12 : at + 64], core.image.byte_order)
+        found = build_ids_in(memoryview(page)[at - 12 : at + 64], state.memory.byte_order)
         if found and 2 <= len(found[0]) <= 32:
             return found[0]
         at = page.find(b"GNU\0", at + 1)
@@ -198,21 +198,21 @@ def _candidates(name: str, places: Places, given: StrPath | None, identifier: by
 # --- the dynamic linker's list ----------------------------------------------------------------------------------------
 
 
-def _linked(core: CoreFile, places: Places) -> Iterator[Module]:
+def _linked(state: ProcessState, places: Places) -> Iterator[Module]:
     """The program, and the libraries in the dynamic linker's list (glibc, elf/link.h: r_debug, link_map)."""
-    if places.exe is None or core.entry is None:
+    if places.exe is None or state.entry is None:
         return
     module = Module(os.fspath(places.exe), 0, 0)
     module.image = _find(module, places, places.exe, b"")
     if module.image is None:
         return
     layout = layout_of(module.image)
-    yield _placed(module, layout, core.entry - layout.entry)
+    yield _placed(module, layout, state.entry - layout.entry)
     try:
-        entry = _first_link(core, layout, module.bias)
+        entry = _first_link(state, layout, module.bias)
         for _ in range(MAX_MODULES if entry else 0):
-            bias, name_at, entry = (core.memory.read(entry + at, WORD) for at in (0, WORD, 3 * WORD))
-            name = core.memory.upto(name_at, MAX_PATH).partition(b"\0")[0].decode("utf-8", "surrogateescape")
+            bias, name_at, entry = (state.memory.read(entry + at, WORD) for at in (0, WORD, 3 * WORD))
+            name = state.memory.upto(name_at, MAX_PATH).partition(b"\0")[0].decode("utf-8", "surrogateescape")
             if "/" in name:
                 library = Module(name, 0, 0)
                 library.image = _find(library, places, None, b"")
@@ -224,13 +224,13 @@ def _linked(core: CoreFile, places: Places) -> Iterator[Module]:
         return
 
 
-def _first_link(core: CoreFile, layout: ElfLayout, bias: int) -> int:
+def _first_link(state: ProcessState, layout: ElfLayout, bias: int) -> int:
     """The address of the first link_map, 0 if there is none. Raises LookupError."""
     for one in layout.of_type("PT_DYNAMIC"):
         for at in range(0, min(one.memory_size, PAGE), 2 * WORD):
-            tag, value = (core.memory.read(bias + one.address + at + more, WORD) for more in (0, WORD))
+            tag, value = (state.memory.read(bias + one.address + at + more, WORD) for more in (0, WORD))
             if tag == ENUM_D_TAG["DT_DEBUG"] and value:
-                return core.memory.read(value + WORD, WORD)
+                return state.memory.read(value + WORD, WORD)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The backtraces of all threads of an ELF core file, by the unwind tables of the files that were loaded.
+"""The backtraces of all threads of a process, by the unwind tables of the files that were loaded.
 
 Strategy: the module at a frame's PC gives the table: that of one kind, or the first that has a row. Names come last,
 for all frames of a module together.
@@ -15,10 +15,11 @@ import numpy as np
 from ...schemas.arguments import checked, one_of
 from ...schemas.section import FormatError
 from ..arch.table import Architecture
-from ..elf.core_file import CoreFile, core_file
+from ..elf.core_file import core_file
 from ..elf.debug_files import DebugFiles
 from ..elf.image import open_elf
 from ..elf.inputs import Input
+from ..elf.process_state import ProcessState
 from ..walk.backtrace import MAX_FRAMES, Backtrace, WalkedFrame, check_limit, walk_frames
 from ..walk.caller import ADDRESS_MASK, SIGNATURE_BITS, Caller, Frame, WalkEnd, caller_frame
 from ..walk.signal_frames import interrupted_frame
@@ -70,22 +71,41 @@ def walk_core(
     has a row. With `lines`, names are from debugging information, with inlined functions, files and lines; otherwise
     from symbol tables. Raises OSError, and ParseError for a malformed core file.
     """
-    core = core_file(open_elf(path))
-    walker = _Walker(core, modules_of(core, places), source, places)
-    traces = [(one.pid, walk_frames(Frame(one.pc, one.registers), walker.caller, limit)) for one in core.threads]
-    named = _Names(walker, [trace for _, trace in traces], lines)
+    return name_frames(walk_threads(core_file(open_elf(path)), source, places, limit), lines=lines)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WalkedProcess:
+    """The backtraces of the threads of a process, by PID, without names; `walker` has its modules."""
+
+    walker: Walker
+    traces: tuple[tuple[int, Backtrace], ...]
+
+
+def walk_threads(state: ProcessState, source: str, places: Places, limit: int = MAX_FRAMES) -> WalkedProcess:
+    """Walk all threads of a process, as `walk_core`."""
+    walker = Walker(state, modules_of(state, places), source, places)
+    traces = [(one.pid, walk_frames(Frame(one.pc, one.registers), walker.caller, limit)) for one in state.threads]
+    return WalkedProcess(walker, tuple(traces))
+
+
+def name_frames(walked: WalkedProcess, *, lines: bool) -> CoreTraces:
+    """The backtraces with the names of their frames, which need the process no more."""
+    walker = walked.walker
+    named = _Names(walker, [trace for _, trace in walked.traces], lines)
     threads = tuple(
-        ThreadTrace(pid, tuple(map(named.frame, trace.frames)), trace.end, trace.sentence) for pid, trace in traces
+        ThreadTrace(pid, tuple(map(named.frame, trace.frames)), trace.end, trace.sentence)
+        for pid, trace in walked.traces
     )
     notes = tuple(f"{module.path}: {note}" for module in walker.modules for note in module.notes)
-    return CoreTraces(core.architecture, threads, notes)
+    return CoreTraces(walker.state.architecture, threads, notes)
 
 
-class _Walker:
+class Walker:
     """The modules, and which source to use."""
 
-    def __init__(self, core: CoreFile, modules: list[Module], source: str, places: Places) -> None:
-        self.core, self.modules, self.places = core, modules, places
+    def __init__(self, state: ProcessState, modules: list[Module], source: str, places: Places) -> None:
+        self.state, self.modules, self.places = state, modules, places
         self.starts = [module.start for module in modules]
         stores = (BREAKPAD,) if places.stores else ()
         self.sources = (*SECTIONS, *stores) if source == AUTO else (source,)
@@ -104,19 +124,19 @@ class _Walker:
                 result = found
                 if found.end not in _NEXT:
                     return found
-        memory = self.core.memory
-        return interrupted_frame(self.core.architecture, frame, memory.bytes_at, memory.read) or result
+        memory = self.state.memory
+        return interrupted_frame(self.state.architecture, frame, memory.bytes_at, memory.read) or result
 
     def _by(self, module: Module | None, source: str, frame: Frame) -> Caller | None:
         table = None if module is None else module.table(source, self.places)
         if module is None or table is None:
             return Caller(end=WalkEnd.NO_FUNCTION, detail=f"no table of {source}")
-        fp = self.core.architecture.frame_pointer
-        bits = self.core.signature_bits
+        fp = self.state.architecture.frame_pointer
+        bits = self.state.signature_bits
         return caller_frame(
             table,
             frame,
-            self.core.memory.read,
+            self.state.memory.read,
             load_bias=module.bias,
             # SFrame does not describe other registers, which the function may have changed.
             kept=(fp,) if source == "sframe" and fp is not None else None,
@@ -127,7 +147,7 @@ class _Walker:
 class _Names:
     """The names of all frames, looked up once per module."""
 
-    def __init__(self, walker: _Walker, traces: list[Backtrace], lines: bool) -> None:
+    def __init__(self, walker: Walker, traces: list[Backtrace], lines: bool) -> None:
         self.walker = walker
         self.found: dict[int, tuple[SourceFrame, ...]] = {}
         asked: dict[int, set[int]] = defaultdict(set)

@@ -1,4 +1,4 @@
-"""The command walk: backtraces of a core file."""
+"""The command walk: backtraces of a core file or of a running process."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from .common import DONE, add_debug_files, debug_files, integer
 
 if TYPE_CHECKING:
     from ..converters.arch.table import Architecture
+    from ..converters.files.core_modules import Places
     from ..converters.files.symbolize import SourceFrame
     from ..converters.files.walk_core import CoreFrame, CoreTraces
     from .common import Commands
 
 # SOURCES of converters/files/core_modules.py, which takes long to import.
 SOURCES = ("auto", "eh_frame", "debug_frame", "sframe", "breakpad")
+PID_LIMIT = 1 << 31  # of package/jobs/walk_process.py
 UNKNOWN = "??"
 IN_A_LINE = 4  # registers
 
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("walk", help="print the backtraces of a core file")
-    command.add_argument("file", metavar="CORE", help="an ELF core file of x86-64, AArch64 or s390x")
+    command = commands.add_parser("walk", help="print the backtraces of a core file or a running process")
+    command.add_argument("file", metavar="CORE", nargs="?", help="an ELF core file of x86-64, AArch64 or s390x")
+    command.add_argument("--pid", type=int, help="a running process, stopped for a moment, instead of a core file")
     command.add_argument("--exe", metavar="FILE", help="the program (default: the path in CORE)")
     command.add_argument(
         "--root",
@@ -46,16 +49,30 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ..converters.files.core_modules import Places
-    from ..converters.files.walk_core import walk_core
 
     if options.limit < 1:
         options.command.error(f"--limit is {options.limit}, expected at least 1")
+    if options.pid is not None and not 0 < options.pid < PID_LIMIT:
+        options.command.error(f"--pid is {options.pid}, which is not the number of a process")
+    if (options.file is None) == (options.pid is None):
+        options.command.error("give a CORE, or --pid")
+    options.file = options.file or f"process {options.pid}"
     places = Places(options.exe, (*options.root, "/"), debug_files(options), tuple(options.symbols))
-    found = walk_core(options.file, options.source, places, lines=options.lines, limit=options.limit)
+    found = _walked(options, places)
     for note in found.notes:
         print(f"unwindkit: {options.file}: {note}", file=sys.stderr)
     print(json.dumps(_json(found), indent=2) if options.json else _text(found, options.registers))
     return DONE
+
+
+def _walked(options: argparse.Namespace, places: Places) -> CoreTraces:
+    if options.pid is not None:
+        from ..jobs.walk_process import walk_process
+
+        return walk_process(options.pid, options.source, places, lines=options.lines, limit=options.limit)
+    from ..converters.files.walk_core import walk_core
+
+    return walk_core(options.file, options.source, places, lines=options.lines, limit=options.limit)
 
 
 def register_name(architecture: Architecture, number: int) -> str:

@@ -6,8 +6,11 @@ the parameter's kind (`support/bad_arguments.py`). A public name in no table, or
 
 from __future__ import annotations
 
+import atexit
 import io
+import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +52,15 @@ def memory(_address: int, _size: int) -> int:
 
 
 CORE = core_of("x86_64", {16: 0x1000})
-CORE = core_of("x86_64", {16: 0x1000})
 FRAME = unwindkit.Frame(0x1000, {7: 0x8000})
 REGISTERS = {"$esp": 16, "$ebp": 16, "$eip": 1, "$ebx": 0, "$rsp": 16}
 RULES = dict(RANGE.init.rules)
 POSTFIX = {"names": REGISTERS, "memory": memory}
 NAMES = unwindkit.read_pubnames(PUBNAMES)
 MACROS = unwindkit.read_macros(MACRO)
-# The other arguments of a call. PATH stands for a file in an empty folder, OUT for one that is not there.
-PATH, OUT = object(), object()
+# The other arguments of a call. PATH stands for a file in an empty folder, OUT for one that is not there, PID for a
+# process that waits.
+PATH, OUT, PID = object(), object(), object()
 VALID: dict[str, dict[str, Any]] = {
     "function_directives": {"table": TABLE, "function": 0},
     "to_directives": {"table": TABLE},
@@ -132,6 +135,7 @@ VALID: dict[str, dict[str, Any]] = {
     "find_rows": {"table": TABLE, "pcs": [0x1000]},
     "table_of": {"architecture": X86_64, "functions": list(TABLE)},
     "walk_core": {"path": CORE},
+    "walk_process": {"pid": PID},
     "walk_frames": {"frame": FRAME, "caller_of": lambda frame: unwindkit.caller_frame(TABLE, frame, memory)},
     "caller_frame": {"table": TABLE, "frame": FRAME, "memory": memory},
     "write_breakpad_many": {"paths": [PATH], "store": OUT},
@@ -288,7 +292,17 @@ def placed(value: Any, folder: Path) -> Any:
     """An argument with paths in place of PATH and OUT."""
     if isinstance(value, list | tuple):
         return type(value)(placed(one, folder) for one in value)
+    if value is PID:
+        return waiting()
     return folder / "in" if value is PATH else folder / "out" if value is OUT else value
+
+
+@cache
+def waiting() -> int:
+    """A process that waits until the tests end."""
+    process = subprocess.Popen(["sleep", "3600"])
+    atexit.register(process.kill)
+    return process.pid
 
 
 @pytest.mark.parametrize("name", VALID)

@@ -117,14 +117,21 @@ def _words(note: Note, byte_order: ByteOrder, record: str) -> tuple[int, ...]:
 
 def parse_prstatus(note: Note, layout: CoreLayout, byte_order: ByteOrder) -> Thread:
     """The registers of a thread. Raises ParseError."""
-    count = max(layout.pc, *layout.general.values()) + 1
-    size = REGISTERS_OFFSET + WORD * count
-    if len(note.description) < size:
-        reason = f"{len(note.description)} bytes, expected at least {size}"
+    if len(note.description) < REGISTERS_OFFSET:
+        reason = f"{len(note.description)} bytes, expected at least {REGISTERS_OFFSET}"
         raise ParseError(_SOURCE, note.offset, "NT_PRSTATUS", reason)
-    order = order_code(byte_order)
-    (pid,) = struct.unpack_from(f"{order}i", note.description, PID_OFFSET)
-    words = struct.unpack_from(f"{order}{count}Q", note.description, REGISTERS_OFFSET)
+    (pid,) = struct.unpack_from(f"{order_code(byte_order)}i", note.description, PID_OFFSET)
+    registers = note._replace(description=note.description[REGISTERS_OFFSET:], offset=note.offset + REGISTERS_OFFSET)
+    return parse_registers(registers, layout, byte_order, pid)
+
+
+def parse_registers(note: Note, layout: CoreLayout, byte_order: ByteOrder, pid: int) -> Thread:
+    """The registers of a thread in `pr_reg`, the contents of a note here. Raises ParseError."""
+    count = max(layout.pc, *layout.general.values()) + 1
+    if len(note.description) < WORD * count:
+        reason = f"{len(note.description)} bytes, expected at least {WORD * count}"
+        raise ParseError(_SOURCE, note.offset, "NT_PRSTATUS.pr_reg", reason)
+    words = struct.unpack_from(f"{order_code(byte_order)}{count}Q", note.description)
     return Thread(pid, words[layout.pc], {number: words[at] for number, at in layout.general.items()})
 
 
