@@ -26,10 +26,11 @@ __all__ = [
 ]
 
 
-# A law is tested on 1,000 examples with HYPOTHESIS_PROFILE=thorough (as in .ci/run), else on a tenth.
+# A law is tested on 100 examples, on 250 with HYPOTHESIS_PROFILE=thorough (as in .ci/run), and on 1,000 in a long run.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=100, **_COMMON)
-settings.register_profile("thorough", max_examples=1000, **_COMMON)
+settings.register_profile("thorough", max_examples=250, **_COMMON)
+settings.register_profile("long", max_examples=1000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 

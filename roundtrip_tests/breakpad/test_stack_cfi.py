@@ -71,15 +71,18 @@ def agrees(text: str, frames: list[Frame], table: UnwindTable) -> int:
 
 
 @pytest.mark.oracle(*NAMED_LIBRARIES)
-@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("suite", NAMED_LIBRARIES)
-def test_rules_are_readelfs_at_every_row(suite: str) -> None:
-    table = read_elf(libc(suite))
+def test_rules_are_readelfs_at_every_row(suite: str, kernels: str) -> None:
+    """Of all functions by the compiled engine, and of one in eight by the other one."""
+    step = 1 if kernels == "compiled" else 8
+    table = read_elf(libc(suite)).select(slice(None, None, step))
+    starts = set(table.functions.start.tolist())
+    frames = [frame for frame in readelf_frames(libc(suite), ".eh_frame") if frame.start in starts]
     text, refusals = to_stack_cfi(table)
     assert len(refusals) == 0
     # SPARC's functions have two rows each.
     expected = 1500 if suite == "sid-sparc64" else 4000
-    assert agrees(text.decode(), readelf_frames(libc(suite), ".eh_frame"), table) > expected
+    assert agrees(text.decode(), frames, table) > expected / step
 
 
 @pytest.mark.oracle

@@ -30,10 +30,10 @@ SAMPLE = 60
 
 
 def libraries() -> list[Path]:
-    """Those of this machine up to LARGEST bytes; a sample, or all if HYPOTHESIS_PROFILE=thorough."""
+    """Those of this machine up to LARGEST bytes; a sample, or all if HYPOTHESIS_PROFILE=long."""
     paths = {path.resolve() for path in LIBRARIES.glob("*.so*") if path.is_file() and path.stat().st_size < LARGEST}
     elf = sorted(path for path in paths if path.open("rb").read(4) == b"\x7fELF")
-    if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" or len(elf) <= SAMPLE:
+    if os.environ.get("HYPOTHESIS_PROFILE") == "long" or len(elf) <= SAMPLE:
         return elf
     return random.Random(0).sample(elf, SAMPLE)
 

@@ -179,10 +179,15 @@ def test_rules_of_every_kind(tmp_path: Path) -> None:
 # --- as in readelf ----------------------------------------------------------------------------------------------
 
 
+PROBES = 10_000
+
+
 def probes(rows: FrameRows | SframeRows) -> Iterable[int]:
-    """The PC of every row and function's end, and its neighbours."""
+    """The PC of every row and function's end, and its neighbours; of large files, as many as PROBES of these, drawn."""
     pcs = np.concatenate([rows.start, rows.end, rows.pc])
-    return np.unique(np.concatenate([pcs - np.uint64(1), pcs, pcs + np.uint64(1)])).tolist()
+    pcs = np.unique(np.concatenate([pcs - np.uint64(1), pcs, pcs + np.uint64(1)]))
+    drawn = np.random.default_rng(len(pcs)).permutation(len(pcs))[:PROBES]
+    return pcs[np.sort(drawn)].tolist()
 
 
 def texts_at(rows: FrameRows | SframeRows, pcs: Iterable[int]) -> list[RowText | SframeText | None]:
@@ -266,7 +271,7 @@ def test_real_files(path: str, tmp_path: Path) -> None:
 )
 def test_binaries_of_other_architectures(suite: str, names: dict[str, str]) -> None:
     path = file_of(suite, "libc6")
-    assert agrees(path, ".eh_frame", frame_rows(path), **names) > 20_000
+    assert agrees(path, ".eh_frame", frame_rows(path), **names) > 0.8 * PROBES
 
 
 @pytest.mark.parametrize("tools", [pytest.param(None, id="ours"), *EVERY_VERSION[:2]])

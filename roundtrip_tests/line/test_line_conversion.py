@@ -25,6 +25,7 @@ from unwindkit import (
     to_line_records,
 )
 from unwindkit.converters.line.paths import paths_of
+from unwindkit.converters.line.table import LineRow
 from unwindkit.schemas.breakpad import File, Func, Line
 from unwindkit.schemas.breakpad_files import read_records
 from unwindkit.schemas.breakpad_rules import check_records
@@ -57,17 +58,15 @@ def _program(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "program"
 
 
-def said_slowly(table: LineTable, pc: int) -> tuple[int, int]:
+def said_slowly(table: LineTable, sequences: list[list[LineRow]], pc: int) -> tuple[int, int]:
     """The row in force and its line, by trying every sequence: the one that starts first wins."""
-    found = []
-    for number in range(len(table.sequence_unit)):
-        rows = list(table.sequence(number))
-        if rows[0].address <= pc < rows[-1].address:
-            found.append((rows[0].address, number))
+    found = [
+        (rows[0].address, number) for number, rows in enumerate(sequences) if rows[0].address <= pc < rows[-1].address
+    ]
     if not found:
         return -1, 0
     number = min(found)[1]
-    first, rows = int(table.first_row[number]), list(table.sequence(number))
+    first, rows = int(table.first_row[number]), sequences[number]
     place = max(index for index, row in enumerate(rows) if row.address <= pc)
     return first + place, rows[place].line
 
@@ -76,7 +75,8 @@ def said_slowly(table: LineTable, pc: int) -> tuple[int, int]:
 def test_lines_are_those_of_a_slow_search(table: LineTable) -> None:
     near = np.unique(np.concatenate([table.rows.address, table.rows.address + 1, table.rows.address - 1])[:60])
     found = find_lines(table, near)
-    expected = [said_slowly(table, pc) for pc in near.tolist()]
+    sequences = [list(table.sequence(number)) for number in range(len(table.sequence_unit))]
+    expected = [said_slowly(table, sequences, pc) for pc in near.tolist()]
     assert list(zip(found.row.tolist(), found.line.tolist(), strict=True)) == expected
     numbers = table.file_numbers()
     for index, row in enumerate(found.row.tolist()):

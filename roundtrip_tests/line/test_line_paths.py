@@ -239,7 +239,7 @@ VARIANTS = {
     "prefix5": ("-gdwarf-5", "-ffile-prefix-map={folder}=/usr/src/./program"),
     "compressed": ("-gdwarf-4", "-gz=zlib"),
 }
-COUNT = 5000 if settings.default.max_examples >= 1000 else 150
+COUNT = 150 if settings.default.max_examples <= 100 else 5 * settings.default.max_examples
 
 
 def sources(folder: Path) -> list[str]:

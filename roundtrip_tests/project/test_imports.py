@@ -54,12 +54,19 @@ def module_name(path: Path) -> str:
 FILES = {module_name(path): path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))}
 
 
-def executed(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below, except those that only type checkers read."""
-    for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
-            yield child
-            yield from executed(child)
+def executed(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements below, except those that only type checkers read."""
+    todo: list[ast.AST] = [node]
+    while todo:
+        for child in ast.iter_child_nodes(todo.pop()):
+            # No statement is inside an expression.
+            if isinstance(child, ast.expr) or (
+                isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+            ):
+                continue
+            todo.append(child)
+            if isinstance(child, ast.stmt):
+                yield child
 
 
 def imports_of(name: str) -> set[str]:

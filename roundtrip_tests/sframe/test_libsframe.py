@@ -1,9 +1,10 @@
 """libsframe (Debian's libsframe3, of binutils 2.47) and our look-ups answer every PC of real libraries alike.
 
-Strategy: a library's call frame information is written as SFrame, and every byte address from below the first function
-to past the last is looked up by libsframe's decoder, by `find_fres`, which reads the same bytes, by `find_rows` in the
-table that `from_sframe` read from them, and in the library's original table, before anything was shared or merged. No
-product code is between libsframe and its answers.
+Strategy: a library's call frame information is written as SFrame, and addresses are looked up by libsframe's decoder,
+by `find_fres`, which reads the same bytes, by `find_rows` in the table that `from_sframe` read from them, and in the
+library's original table, before anything was shared or merged. No product code is between libsframe and its answers.
+The addresses are every byte from below the first function to past the last, in a section of each version; in the
+others, those where an answer may change, their neighbours, and drawn ones.
 """
 
 from __future__ import annotations
@@ -161,13 +162,17 @@ def library_of(place: str, name: str) -> Path:
 
 
 class AtLeast(NamedTuple):
-    """PCs, rounded down, that are looked up, and that are in a function (2026-11)."""
+    """PCs, rounded down, that are looked up, and that are in a function: if all are, and if not (2026-11)."""
 
     asked: int
     found: int
 
 
 FIGURES = {"libc": AtLeast(1_200_000, 1_150_000), "libstdc++": AtLeast(1_000_000, 990_000)}
+CHOSEN_FIGURES = {"libc": AtLeast(60_000, 55_000), "libstdc++": AtLeast(65_000, 60_000)}
+# Sections in which every PC is looked up; drawn ones in others.
+IN_FULL = {("sid-amd64", "libc", 2, "share"), ("sid-amd64", "libc", 3, "merge")}
+DRAWN = 20_000
 # The entries of the lazy PLT, with a CFA 8 higher after byte 11 (`push`): GNU ld's for x86-64.
 PLT_BLOCK, PUSHED = 16, 11
 
@@ -196,9 +201,12 @@ def test_every_pc_is_answered_alike(
     end = int((functions.start + functions.size).max())
     address = end + 0xFFF & -0x1000
     data, refusals = to_sframe(source, version, address, compact)
-    pcs = range(int(functions.start.min()) - BEYOND, end + BEYOND)
+    every = range(int(functions.start.min()) - BEYOND, end + BEYOND)
+    table = from_sframe(data, address)
+    is_full = (place, name, version, compact) in IN_FULL
+    pcs = np.arange(every.start, every.stop) if is_full else chosen_pcs(source, table, every)
 
-    theirs, words = answers_and_words(libsframe, data, range(pcs.start - address, pcs.stop - address))
+    theirs, words = answers_and_words(libsframe, data, (pcs - address).tolist())
     at = find_fres(data, pcs, address)
     assert np.array_equal(words[:, : at.fres.words.shape[1]], at.fres.words)
     # FLEX words are compared as stored; an outermost frame has none. Version 2 has neither.
@@ -206,15 +214,15 @@ def test_every_pc_is_answered_alike(
     said = ~(is_in(flex, pcs) | (theirs.found & (theirs.fields["info"] == 0) & (version == 3)))
     ours = answers_of_fres(at)
     assert ours.differences(theirs, pcs, said) == []
-    table = from_sframe(data, address)
     rows_at = find_rows(table, pcs)
     assert np.array_equal(rows_at.function, at.fde)
     rows_at.row[~said] = -1
     assert answers_of_rows(table, rows_at, ours.fields["info"]).differences(theirs, pcs, said) == []
 
     assert (2 * len(table) < len(functions.start)) == (compact == "merge")
-    assert len(pcs) >= FIGURES[name].asked
-    assert theirs.found.sum() >= FIGURES[name].found
+    figures = (FIGURES if is_full else CHOSEN_FIGURES)[name]
+    assert len(pcs) >= figures.asked
+    assert theirs.found.sum() >= figures.found
     assert not theirs.found[[*range(BEYOND), *range(-BEYOND, 0)]].any()
     assert_the_lazy_plt_is_repetitive(table, theirs, pcs)
     assert_functions_are_answered(
@@ -222,27 +230,45 @@ def test_every_pc_is_answered_alike(
     )
 
 
-def is_in(ranges: Iterable[tuple[int, int]], pcs: range) -> Flags:
-    """Whether each PC is in one of some ranges: start and size."""
+def chosen_pcs(source: UnwindTable, table: UnwindTable, every: range) -> I64:
+    """The PCs where functions and rows of both tables start and end with their neighbours, all of repetitive functions
+    and the bytes beyond functions, and drawn ones."""
+    found = [np.random.default_rng(len(table)).integers(every.start, every.stop, DRAWN)]
+    found += [np.arange(every.start, every.start + BEYOND), np.arange(every.stop - BEYOND, every.stop)]
+    for one in (source, table):
+        functions = one.functions
+        start, size = functions.start.astype(np.int64), functions.size.astype(np.int64)
+        counts = np.diff(one.run_rows)[functions.run]
+        rows = np.repeat(one.run_rows[functions.run] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+        telling = (start, start + size, np.repeat(start, counts) + one.rows.offset[rows].astype(np.int64))
+        found += [places + beside for places in telling for beside in (-1, 0, 1)]
+        for repetitive in np.flatnonzero(functions.repetition):
+            found.append(start[repetitive] + np.arange(size[repetitive]))
+    pcs = np.unique(np.concatenate(found))
+    return pcs[(pcs >= every.start) & (pcs < every.stop)]
+
+
+def is_in(ranges: Iterable[tuple[int, int]], pcs: I64) -> Flags:
+    """Whether each PC is in one of some ranges: start and size. PCs are in order."""
     found = np.zeros(len(pcs), np.bool_)
     for start, size in ranges:
-        found[start - pcs.start : start - pcs.start + size] = True
+        found[slice(*np.searchsorted(pcs, (start, start + size)))] = True
     return found
 
 
-def assert_the_lazy_plt_is_repetitive(table: UnwindTable, theirs: Answers, pcs: range) -> None:
+def assert_the_lazy_plt_is_repetitive(table: UnwindTable, theirs: Answers, pcs: I64) -> None:
     masked = np.flatnonzero(table.functions.repetition)
     assert len(masked) == (table.architecture.name == "x86_64"), "libraries of Debian's have a lazy PLT there"
     for function in masked:
         start, size = int(table.functions.start[function]), int(table.functions.size[function])
         block = np.arange(size) % PLT_BLOCK
-        plt = slice(start - pcs.start, start - pcs.start + size)
+        plt = slice(*np.searchsorted(pcs, (start, start + size)))
         assert theirs.fields["start"][plt].tolist() == np.where(block >= PUSHED, PUSHED, 0).tolist()
         assert theirs.fields["cfa"][plt].tolist() == np.where(block >= PUSHED, 16, 8).tolist()
 
 
 def assert_functions_are_answered(
-    projected: UnwindTable, refusals: Refusals, theirs: Answers, pcs: range, said: Flags, *, is_merged: bool
+    projected: UnwindTable, refusals: Refusals, theirs: Answers, pcs: I64, said: Flags, *, is_merged: bool
 ) -> None:
     """Every PC of the library's own functions that is not refused has an FRE that encodes the library's rows; no other
     PC has one, except in the padding between merged functions."""
@@ -254,7 +280,8 @@ def assert_functions_are_answered(
     assert is_merged or not padding.any()
     assert not (padding & refused).any()
     where = inside & said
-    assert where.sum() > 0.95 * theirs.found.sum()
+    # Of chosen PCs, more are in the padding, which is beside the ends of functions.
+    assert where.sum() > (0.95 if len(pcs) > FIGURES["libstdc++"].asked else 0.8) * theirs.found.sum()
     rows_at.row[~where] = -1
     expected = answers_of_rows(projected, rows_at, theirs.fields["info"])
     # Starts are relative to other functions.

@@ -131,8 +131,9 @@ def faults(source: list[Function], read: list[Function], refusals: Iterable[Refu
     found = list(_wrong_refusals(pieces, refusals))
     expected = joined((one.start, one.end, one.content) for one in pieces if isinstance(one.content, Content))
     actual = joined(read_pieces(read, to))
-    found += [f"expressible, but not there: {_text(one)}" for one in expected if one not in actual][:10]
-    return found + [f"there, but not the source's: {_text(one)}" for one in actual if one not in expected][:10]
+    there, expressible = set(actual), set(expected)
+    found += [f"expressible, but not there: {_text(one)}" for one in expected if one not in there][:10]
+    return found + [f"there, but not the source's: {_text(one)}" for one in actual if one not in expressible][:10]
 
 
 def _text(piece: tuple[int, int, Content]) -> str:
