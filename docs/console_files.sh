@@ -13,6 +13,8 @@ cp /bin/ls broken
 patch_bytes broken 0x1f994 '\x08' # FDE[0].cie_pointer
 cp ls.sframe broken.sframe
 patch_bytes broken.sframe 0x2483c '\x03' # FDE[20].func_info
+cp ls.sframe ls.wrong
+patch_bytes ls.wrong 0x25fa0 '\x18' # the CFA offset of an FRE
 head -c 130000 /bin/ls > truncated
 cp /bin/ls damaged
 "$PYTHON" - <<'END'

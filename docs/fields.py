@@ -2,7 +2,8 @@
 
 A page asks for a table of a record's fields with `<!-- fields: sframe.Header -->`, for one of columns with
 `<!-- columns: table.model.RowColumns -->`, for the architectures with `<!-- architectures -->`, for the reasons of
-refusals with `<!-- reasons -->`; the lines up to the next `<!-- end -->` are replaced.
+refusals with `<!-- reasons -->`, for the codes of findings with `<!-- lint -->`; the lines up to the next
+`<!-- end -->` are replaced.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from pathlib import Path
 
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.columns import Column
+from unwindkit.converters.files.lint import Code
 from unwindkit.converters.refusals import Reason
 from unwindkit.schemas import text_records, wire
 
 ARCHITECTURE_ROWS = re.compile(r"(<!-- architectures -->\n).*?(<!-- end -->)", re.DOTALL)
 REASON_ROWS = re.compile(r"(<!-- reasons -->\n).*?(<!-- end -->)", re.DOTALL)
+LINT_ROWS = re.compile(r"(<!-- lint -->\n).*?(<!-- end -->)", re.DOTALL)
 OPCODES = re.compile(r"(<!-- opcodes: (\w+)\.(\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COLUMNS = re.compile(r"(<!-- columns: ([\w.]+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MARK = re.compile(r"(<!-- fields: (\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -120,10 +123,18 @@ def reason_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def lint_table() -> str:
+    """The codes of findings."""
+    lines = ["| code | | meaning |", "|---|---|---|"]
+    lines += [f"| {one.text} | {'fault' if one.is_fault else 'note'} | {one.meaning} |" for one in Code]
+    return "\n".join(lines) + "\n"
+
+
 def with_tables(text: str) -> str:
     """A page with its tables as the declarations have them."""
     text = ARCHITECTURE_ROWS.sub(lambda found: found[1] + architecture_table() + found[2], text)
     text = REASON_ROWS.sub(lambda found: found[1] + reason_table() + found[2], text)
+    text = LINT_ROWS.sub(lambda found: found[1] + lint_table() + found[2], text)
     text = OPCODES.sub(lambda found: found[1] + opcode_table(*found.groups()[1:4]) + found[5], text)
     text = COLUMNS.sub(lambda found: found[1] + column_table(found[2], found[3]) + found[4], text)
     return MARK.sub(lambda found: found[1] + table(found[2], found[3]) + found[4], text)

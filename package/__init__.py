@@ -41,6 +41,7 @@ _HOMES = {
         "converters.files.directives": "from_directives",
         "converters.files.find": "FoundRow find_in_file",
         "converters.files.functions": "SourceMap read_functions read_source_map",
+        "converters.files.lint": "LintFindings LintedSection",
         "converters.files.read_elf": "read_elf",
         "converters.files.unit_macros": "Macro UnitMacros read_unit_macros",
         "converters.files.symbolize": "SourceFrame SourceFrames symbolize",
@@ -78,6 +79,7 @@ _HOMES = {
         "converters.walk.caller": "Caller Frame WalkEnd caller_frame",
         "jobs.batch": "Failure write_breakpad_many write_sframe_many",
         "jobs.breakpad": "BreakpadReport store_breakpad write_breakpad",
+        "jobs.check": "CheckReport CheckedPair RangeCount RowDifference check",
         "jobs.convert": "ConvertReport convert",
         "jobs.dump": "dump_cfi dump_json dump_lines dump_sections dump_sframe",
         "jobs.edit": "EditReport edit_eh_frame",
@@ -158,6 +160,8 @@ if TYPE_CHECKING:
     from .converters.files.functions import SourceMap as SourceMap
     from .converters.files.functions import read_functions as read_functions
     from .converters.files.functions import read_source_map as read_source_map
+    from .converters.files.lint import LintedSection as LintedSection
+    from .converters.files.lint import LintFindings as LintFindings
     from .converters.files.read_elf import read_elf as read_elf
     from .converters.files.symbolize import SourceFrame as SourceFrame
     from .converters.files.symbolize import SourceFrames as SourceFrames
@@ -245,6 +249,11 @@ if TYPE_CHECKING:
     from .jobs.breakpad import BreakpadReport as BreakpadReport
     from .jobs.breakpad import store_breakpad as store_breakpad
     from .jobs.breakpad import write_breakpad as write_breakpad
+    from .jobs.check import CheckedPair as CheckedPair
+    from .jobs.check import CheckReport as CheckReport
+    from .jobs.check import RangeCount as RangeCount
+    from .jobs.check import RowDifference as RowDifference
+    from .jobs.check import check as check
     from .jobs.convert import ConvertReport as ConvertReport
     from .jobs.convert import convert as convert
     from .jobs.dump import dump_cfi as dump_cfi

@@ -7,6 +7,7 @@ of a function are cut afterwards: such functions get a shorter run with the same
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +19,12 @@ from ..arch.table import Architecture, architecture_named
 from ..arrays import starts_of_ends
 from ..distinct import intern
 from ..table.model import UnwindTable
-from ..table.runs import cut_runs
+from ..table.runs import cut_runs, has_rows_past
 from .interpreter import InstructionRanges, RowBuilder, separate_absolute
 from .records import Records, read_records
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @checked(section_address=int, byte_order=optional(check_byte_order))
@@ -70,6 +74,31 @@ def table_from_cfi(
 
 def table_of_records(records: Records, load_address: int = 0) -> UnwindTable:
     """Interpret the instructions of records into a table. Raises ParseError."""
+    section, functions = records.section, records.functions
+    run, run_rows, builder = _interpret(records)
+    run, run_rows, repeated = cut_runs(section, run, functions.size, run_rows, builder.rows().offset)
+    builder.repeat_rows(repeated)
+    return UnwindTable(
+        architecture=records.architecture,
+        byte_order=section.byte_order,
+        functions=replace(functions, run=run),
+        run_rows=run_rows,
+        rows=builder.rows(),
+        rules=builder.rules(),
+        expressions=builder.expressions(),
+        load_address=load_address,
+        source=section.name,
+    )
+
+
+def has_late_rows(records: Records) -> NDArray[np.bool_]:
+    """Which functions have a row at or past their end, which `table_of_records` leaves out. Raises ParseError."""
+    run, run_rows, builder = _interpret(records)
+    return has_rows_past(run, records.functions.size, run_rows, builder.rows().offset)
+
+
+def _interpret(records: Records) -> tuple[NDArray[np.uint32], NDArray[np.int64], RowBuilder]:
+    """The run of each function, `run_rows`, and the rows of all runs, also those past the end of a function."""
     section, architecture, bases = records.section, records.architecture, records.bases
     fdes, cies, cie = records.fdes, records.cies, records.cie
     functions, instructions = records.functions, records.instructions
@@ -81,16 +110,4 @@ def table_of_records(records: Records, load_address: int = 0) -> UnwindTable:
     run, own = separate_absolute(run, first, is_absolute)
     if len(own):
         run_rows = np.concatenate([run_rows, builder.interpret(streams.select(own))[0]])
-    run, run_rows, repeated = cut_runs(section, run, functions.size, run_rows, builder.rows().offset)
-    builder.repeat_rows(repeated)
-    return UnwindTable(
-        architecture=architecture,
-        byte_order=section.byte_order,
-        functions=replace(functions, run=run),
-        run_rows=run_rows,
-        rows=builder.rows(),
-        rules=builder.rules(),
-        expressions=builder.expressions(),
-        load_address=load_address,
-        source=section.name,
-    )
+    return run, run_rows, builder

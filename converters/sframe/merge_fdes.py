@@ -106,22 +106,24 @@ def _joins(plan: FdePlan, gaps: Gaps) -> NDArray[np.bool_]:
     refused = np.sort(gaps.refused)
     joins[1:] &= np.searchsorted(refused, gap_start) == np.searchsorted(refused, gap_end)
     asked = np.flatnonzero(joins[1:] & (gap_end > gap_start))
-    joins[asked + 1] = _is_padding(gap_start[asked], gap_end[asked], gaps)
+    joins[asked + 1] = is_padding(gap_start[asked], gap_end[asked], gaps.code, gaps.padding)
     return joins
 
 
-def _is_padding(start: NDArray[np.uint64], end: NDArray[np.uint64], gaps: Gaps) -> NDArray[np.bool_]:
+def is_padding(
+    start: NDArray[np.uint64], end: NDArray[np.uint64], code: tuple[Section, ...], padding: PaddingCode
+) -> NDArray[np.bool_]:
     """Whether each range of addresses is inside one of the code sections and has only nops, traps and zeros."""
     found = np.zeros(len(start), np.bool_)
-    for section in gaps.code:
+    for section in code:
         section_start, section_end = np.uint64(section.address), np.uint64(section.address + len(section))
         here = np.flatnonzero((start >= section_start) & (end <= section_end))
         if len(here):
-            is_padding = np.zeros(len(here), np.uint8)
+            marks = np.zeros(len(here), np.uint8)
             first, last = ((one[here] - section_start).astype(np.int64) for one in (start, end))
             data = np.frombuffer(section.data, np.uint8)
-            engine.sframe.merge_fdes.padding(gaps.padding, *views(data, first, last, is_padding))
-            found[here] = is_padding > 0
+            engine.sframe.merge_fdes.padding(padding, *views(data, first, last, marks))
+            found[here] = marks > 0
     return found
 
 

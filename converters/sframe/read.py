@@ -20,7 +20,7 @@ from ..arrays import starts_of, starts_of_ends, values_at
 from ..distinct import number_distinct
 from ..rules import CfaKind, RaState, RuleKind
 from ..table.model import FunctionColumns, FunctionFlag, RowColumns, RuleColumns, UnwindTable
-from ..table.runs import cut_runs
+from ..table.runs import cut_runs, has_rows_past
 from .caller_sp import with_caller_sp
 from .flex import Forms, RuleForms, columns_of_forms
 from .fres import FreBlocks, Fres, Pairs, Slots, abi_of, fres_of_blocks
@@ -44,12 +44,8 @@ def from_sframe(data: bytes | memoryview, section_address: int = 0) -> UnwindTab
 def table_from_sframe(section: Section) -> UnwindTable:
     """As `from_sframe`. The magic number gives the byte order."""
     columns = check_columns(sframe_columns(section))
-    blocks, run = columns.distinct_blocks()
-    is_v3 = columns.version >= SFRAME_VERSION.V3
-    fres = fres_of_blocks(columns.section, columns.fres, columns.fres_offset, blocks, least=int(not is_v3))
-    run_rows, rows, rules, expressions = rows_of_blocks(fres, blocks, columns.architecture, columns.version)
-    reach = np.where(columns.repetition > 0, columns.repetition.astype(np.uint64), columns.size)
-    runs, run_rows, repeated = cut_runs(columns.section, run.astype(np.uint32), reach, run_rows, rows.offset)
+    run, run_rows, rows, rules, expressions = _rows(columns)
+    runs, run_rows, repeated = cut_runs(columns.section, run, _reach(columns), run_rows, rows.offset)
     return UnwindTable(
         architecture=columns.architecture,
         byte_order=columns.section.byte_order,
@@ -60,6 +56,28 @@ def table_from_sframe(section: Section) -> UnwindTable:
         expressions=expressions,
         source=section.name,
     )
+
+
+def has_late_fres(columns: SframeColumns) -> NDArray[np.bool_]:
+    """Which FDEs have an FRE, other than the first, at or past the end of the function or of its repetitive block; the
+    table leaves them out. Raises ParseError."""
+    run, run_rows, rows, _, _ = _rows(columns)
+    return has_rows_past(run, _reach(columns), run_rows, rows.offset)
+
+
+def _rows(
+    columns: SframeColumns,
+) -> tuple[NDArray[np.uint32], NDArray[np.int64], RowColumns, RuleColumns, tuple[bytes, ...]]:
+    """The run of each FDE, and as `rows_of_blocks`."""
+    blocks, run = columns.distinct_blocks()
+    is_v3 = columns.version >= SFRAME_VERSION.V3
+    fres = fres_of_blocks(columns.section, columns.fres, columns.fres_offset, blocks, least=int(not is_v3))
+    return run.astype(np.uint32), *rows_of_blocks(fres, blocks, columns.architecture, columns.version)
+
+
+def _reach(columns: SframeColumns) -> NDArray[np.uint64]:
+    """The end of each FDE's rows, in bytes from the start of the function or block."""
+    return np.where(columns.repetition > 0, columns.repetition.astype(np.uint64), columns.size)
 
 
 def _functions(columns: SframeColumns, runs: NDArray[np.uint32]) -> FunctionColumns:

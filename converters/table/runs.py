@@ -29,9 +29,9 @@ def cut_runs(
     the new `run_rows`, and which rows to append a copy of. Raises ParseError for more than ROWS_PER_BYTE new rows per
     byte of the section.
     """
-    if not len(run):
+    too_long = np.flatnonzero(has_rows_past(run, reach, run_rows, offset))
+    if not len(too_long):
         return run, run_rows, np.zeros(0, np.int64)
-    too_long = np.flatnonzero((offset[run_rows[1:] - 1][run] >= reach) & (np.diff(run_rows)[run] > 1))
     cut: dict[tuple[int, int], int] = {}
     taken: list[NDArray[np.int64]] = []
     left = ROWS_PER_BYTE * len(section)
@@ -48,7 +48,14 @@ def cut_runs(
                 raise ParseError(section, None, f"FDE[{function}]", reason)
             taken.append(np.arange(first, first + kept))
         run[function] = cut[key]
-    if not taken:
-        return run, run_rows, np.zeros(0, np.int64)
     run_rows = np.concatenate([run_rows, run_rows[-1] + np.cumsum([len(rows) for rows in taken])])
     return run, run_rows, np.concatenate(taken)
+
+
+def has_rows_past(
+    run: NDArray[np.uint32], reach: NDArray[np.uint64], run_rows: NDArray[np.int64], offset: NDArray[np.uint64]
+) -> NDArray[np.bool_]:
+    """Which functions have a row, other than the first, at or past `reach`; parameters as of `cut_runs`."""
+    if not len(run):
+        return np.zeros(0, np.bool_)
+    return (offset[run_rows[1:] - 1][run] >= reach) & (np.diff(run_rows)[run] > 1)

@@ -13,7 +13,7 @@ import sys
 
 from .. import __version__
 from ..schemas.section import FormatError
-from . import breakpad, convert, dump, edit, find, info, merge, remove, sframe, symbolize, verify, walk
+from . import breakpad, check, convert, dump, edit, find, info, merge, remove, sframe, symbolize, verify, walk
 from .common import DIFFERENT, WRONG
 
 # When it is loaded, NumPy's linear algebra starts one thread per core; nothing here uses them.
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="unwindkit", description=about)
     parser.add_argument("--version", action="version", version=f"unwindkit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    uses = (info, sframe, breakpad, dump, find, symbolize, walk, verify, remove, edit, convert, merge)
+    uses = (info, sframe, breakpad, dump, find, symbolize, walk, check, verify, remove, edit, convert, merge)
     for command in uses:
         command.add(commands)
     return parser

@@ -9,17 +9,15 @@ import platform
 import shutil
 import sys
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..converters.breakpad.public import PublicSymbols, public_symbols
 from ..converters.breakpad.records import module_record
-from ..converters.elf.image import ElfImage, open_elf
+from ..converters.elf.image import open_elf
+from ..converters.files.code_names import CodeNames
 from ..converters.files.find import row_rules
 from ..converters.files.inputs import naming_file
 from ..execution.loaded_files import Library, LoadedFile, Spot
@@ -255,7 +253,7 @@ def _source(source: ClaimSource, spots: Iterable[Spot], tally: Tally) -> Verifie
 
 def _uncovered(file: LoadedFile, spots: list[Spot]) -> tuple[UncoveredCode, ...]:
     """Instructions without a row by symbol, most steps first."""
-    names = _Names(file.image)
+    names = CodeNames(file.image)
     by_symbol: dict[str, list[Spot]] = {}
     for spot in spots:
         by_symbol.setdefault(names.at(spot.address)[0], []).append(spot)
@@ -273,7 +271,7 @@ def _wrong_rows(found: Iterable[Wrong]) -> tuple[WrongRow, ...]:
         by_file.setdefault(one.spot.file, []).append(one)
     rows = []
     for file, group in by_file.items():
-        names = _Names(file.image)
+        names = CodeNames(file.image)
         rows += [_wrong_row(one, names.text(one.spot.address)) for one in group]
     return tuple(sorted(rows, key=lambda one: (one.file, one.address, one.source)))
 
@@ -294,30 +292,3 @@ def _wrong_row(one: Wrong, symbol: str) -> WrongRow:
         seen=one.text,
         count=one.count,
     )
-
-
-class _Names:
-    """The names of code in a file: function symbols by their ranges, sections elsewhere."""
-
-    def __init__(self, image: ElfImage | None) -> None:
-        self.sections = () if image is None else image.sections
-        self.symbols = PublicSymbols.empty()
-        if image is not None:
-            with suppress(ParseError):
-                self.symbols = public_symbols(image)
-        self.starts = self.symbols.address.tolist()
-
-    def at(self, address: int) -> tuple[str, int]:
-        """The symbol or section that contains an address, "" for none, and the offset in it."""
-        index = bisect_right(self.starts, address) - 1
-        if index >= 0 and address - self.starts[index] < max(int(self.symbols.size[index]), 1):
-            return self.symbols.name[index], address - self.starts[index]
-        for one in self.sections:
-            if one.is_code and one.address <= address < one.address + one.size:
-                return one.name, address - one.address
-        return "", address
-
-    def text(self, address: int) -> str:
-        """As `name+0x10`."""
-        name, offset = self.at(address)
-        return name + (f"+{offset:#x}" if offset and name else "")
