@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
+
+from ..schemas.data_classes import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

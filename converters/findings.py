@@ -6,13 +6,13 @@ Strategy: each kind of finding has its message text; each finding has a section 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 
 from ..schemas.arguments import instance_of
+from ..schemas.data_classes import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,12 +6,12 @@ Strategy: one enumeration of reasons, each with a sentence. A refusal is a funct
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..schemas.arguments import check_item
+from ..schemas.data_classes import dataclass
 from .columns import Columns, column_of, columns
 from .findings import Worded
 

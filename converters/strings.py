@@ -8,12 +8,12 @@ equal strings are found only while the total is in proportion to their number, e
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from ..schemas.arguments import check_index, check_indices, check_integers, check_item, check_selection, check_size
+from ..schemas.data_classes import dataclass
 from .arrays import renumbered, starts_of, values_at
 from .distinct import intern, number_distinct
 from .kernels import engine, views

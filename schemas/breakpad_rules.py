@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from .breakpad import (
 )
 from .breakpad_files import spelling_faults
 from .breakpad_values import Fault, expression_faults, module_faults, stack_win_faults
+from .data_classes import dataclass
 from .section import ParseError
 from .text_records import Record, Rule
 

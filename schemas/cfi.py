@@ -7,10 +7,10 @@ An entry is kept as stored: its instructions as bytes, its addresses as encoded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from .data_classes import dataclass
 from .pointers import DW_EH_PE
 from .wire import (
     SLEB,

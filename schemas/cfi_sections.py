@@ -8,7 +8,6 @@ separately, so that an entry with an unknown opcode can still be read.
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from typing import Any
 
 from . import engine
@@ -31,6 +30,7 @@ from .cfi import (
     Terminator,
     is_readable,
 )
+from .data_classes import dataclass
 from .pointers import DW_EH_PE, is_known
 from .section import BuildError, ByteOrder, ParseError, Section
 from .wire import INITIAL_LENGTH_SIZES, DwarfFormat, LebBlock

@@ -7,10 +7,10 @@ Strategy: one table of operations, by which the reference engine parses and buil
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from functools import cache
 
 from . import engine
+from .data_classes import dataclass
 from .section import BuildError, ParseError, Section
 from .wire import (
     I8,

@@ -7,10 +7,10 @@ tuples of form values, as the header's formats declare; file entries of earlier 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Any
 
+from .data_classes import dataclass
 from .forms import DW_FORM, FORM_KINDS
 from .wire import (
     I8,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 
 from . import engine
+from .data_classes import dataclass
 from .forms import SECTION_OFFSET
 from .section import BuildError, ByteOrder, ParseError, Section
 from .wire import (

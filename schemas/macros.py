@@ -8,12 +8,12 @@ them. A header may describe further opcodes by the forms of their operands.
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import Any
 
 from . import engine
+from .data_classes import dataclass
 from .forms import DW_FORM, FORM_KINDS, SECTION_OFFSET
 from .section import BuildError, ByteOrder, ParseError, Section
 from .wire import (

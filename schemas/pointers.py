@@ -6,8 +6,9 @@ The stored value is kept separate from its meaning: `resolve` and `store` conver
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from .data_classes import dataclass
 
 
 class DW_EH_PE(IntEnum):

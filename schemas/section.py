@@ -6,10 +6,10 @@ being passed along. `FormatError` is the only exception that bad input causes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from .arguments import check_address, check_address_size, check_byte_order, check_text, flat_bytes, optional
+from .data_classes import dataclass
 
 ByteOrder = Literal["little", "big"]
 

@@ -5,9 +5,9 @@ Strategy: one row per ABI; readers and writers depend on these values, never on 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
+from .data_classes import dataclass
 from .section import ByteOrder
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 from .arguments import encoded_text
+from .data_classes import dataclass
 
 T = TypeVar("T")
 Rule = tuple[str, str]

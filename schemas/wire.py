@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
+
+from .data_classes import dataclass
 
 R = TypeVar("R")
 Depends = Callable[[Any], Any]

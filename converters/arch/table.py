@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from elftools.elf.enums import ENUM_E_MACHINE
 
 from ...schemas.cfi import AARCH64_EFFECTS, NO_EFFECTS, SPARC_EFFECTS, Effect, MachineEffects
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError, ByteOrder
 from ...schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS, SFRAME_S390X_SP_VAL_OFFSET, SframeAbi
 from ..kernels.sframe.protocol import PaddingCode

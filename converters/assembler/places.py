@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
 from ...schemas.text_records import shortened
 from .statements import MAX_SIZE, SOURCE, Kind, Statement, StatementError, Statements, number

@@ -6,11 +6,11 @@ numbers. A personality keeps its encoding if GNU as accepts it; the table has no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK
 from ..arch.table import assembler_of
 from ..kernels.calls import pointer_sizes

@@ -7,13 +7,14 @@ them. What this reader cannot measure, such as machine instructions, is refused:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.cfi import DEBUG_FRAME, Cie, Fde, FdeFormat
 from ...schemas.cfi_sections import build_entry
+from ...schemas.data_classes import dataclass
 from ...schemas.pointers import DW_EH_PE, is_known
 from ...schemas.section import ByteOrder, Section
 from ...schemas.text_records import shortened

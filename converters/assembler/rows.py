@@ -7,7 +7,6 @@ each run is chosen so that the CIE never has a rule that the run removes: then `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntFlag
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from ...schemas.cfi import DW_CFA, ROW_VALUES, WINDOW_REGISTERS, Effect, Instruction
 from ...schemas.cfi_sections import build_instructions
+from ...schemas.data_classes import dataclass
 from ...schemas.wire import leb_block, uleb
 from ..arch.table import Architecture, assembler_of, unwind_registers
 from ..arrays import group_numbers, ranges, run_starts

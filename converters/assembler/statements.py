@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
 from ...schemas.text_records import shortened
 from ..arrays import ranges, starts_of

@@ -8,13 +8,14 @@ bytes, and properties of functions. A kernel joins pieces of them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import checked
 from ...schemas.cfi import DW_CFA, Instruction
+from ...schemas.data_classes import dataclass
 from ..arrays import ranges
 from ..bulk_text import Pool
 from ..refusals import Refusals

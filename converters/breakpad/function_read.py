@@ -6,7 +6,6 @@ objects. Each FUNC record is a function with one range. One with `m` is followed
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import numpy as np
 from ...schemas.arguments import check_address, text_argument
 from ...schemas.breakpad import NAMES, File, Func, Inline, InlineOrigin
 from ...schemas.breakpad_files import parse_record
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
 from ...schemas.text_records import bytes_from
 from ..arrays import group_numbers, ranks, run_starts, starts_of

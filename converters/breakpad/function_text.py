@@ -8,7 +8,6 @@ them while it reads these.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ import numpy as np
 from ...schemas.arguments import check_address, checked, each, optional
 from ...schemas.breakpad import NAMES, File, Func, Inline, InlineOrigin, Line
 from ...schemas.breakpad_files import build_lines
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
 from ...schemas.text_records import HEXADECIMAL, Mark, Maybe, Number, Record, bytes_from, parts_of, text_from
 from ..debug_info.table import FunctionTable

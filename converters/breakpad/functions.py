@@ -7,11 +7,12 @@ Strategy: each address gets one function, the one whose range starts first. Rang
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
 from ...schemas.text_records import bytes_from, text_from
 from ..arrays import group_numbers, range_run_starts, ranges, run_ends, run_starts, values_at

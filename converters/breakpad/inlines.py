@@ -7,11 +7,12 @@ parent. Ranges that break this are rare; only their FUNC records are cut level b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
 from ..arrays import group_numbers, last_at_or_before, ranges, run_starts
 from ..columns import Columns, column_of, columns

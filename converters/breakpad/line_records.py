@@ -6,7 +6,6 @@ without an object per record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from ...schemas.arguments import check_address, check_byte_order, check_integers, checked, optional, text_argument
 from ...schemas.breakpad import File, Func, Line
 from ...schemas.breakpad_files import build_lines, parse_record
+from ...schemas.data_classes import dataclass
 from ...schemas.line import DW_LNCT, STANDARD_OPCODE_LENGTHS, RowFlag
 from ...schemas.section import BuildError, ByteOrder, ParseError
 from ...schemas.text_records import Number, bytes_from, parts_of, text_from

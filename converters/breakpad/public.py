@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from elftools.elf.enums import ENUM_ST_INFO_BIND
 
 from ...schemas.breakpad import Public
 from ...schemas.breakpad_files import build_lines
+from ...schemas.data_classes import dataclass
 from ..arrays import run_starts
 from ..elf.image import ElfImage, ElfSection
 from ..elf.symbols import defined_functions, name_ranges, strings_of

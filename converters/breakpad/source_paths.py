@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from ...schemas.arguments import checked, encoded_text, instance_of, one_of
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
 
 SOURCE = "source paths"

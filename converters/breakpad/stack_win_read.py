@@ -6,7 +6,7 @@ once, through STACK CFI rules. Where records overlap, the row of each PC is that
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from ...schemas.arguments import check_address, checked, optional, text_argument
 from ...schemas.breakpad import StackWin
 from ...schemas.breakpad_files import parse_record
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
 from ...schemas.text_records import Number, parts_of
 from ..arch.table import ARCHITECTURES, breakpad_names

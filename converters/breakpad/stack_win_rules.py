@@ -7,11 +7,11 @@ program become one, and an address relative to the CFA shows. `$esp` of the call
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 
 from ...schemas.breakpad import CFA_NAME, RA_NAME, StackWin
 from ...schemas.breakpad_values import LOAD
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
 from ..refusals import Reason
 from .postfix.evaluate import OPERATORS

@@ -5,9 +5,9 @@ Strategy: this is the order in which Breakpad's and Mozilla's stack walkers use 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...schemas.data_classes import dataclass
 from ..refusals import RefusedRecords
 from ..table.cut import overlay
 from ..table.model import UnwindTable

@@ -9,11 +9,12 @@ needs a CIE without that rule.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ..arrays import starts_of
 from ..distinct import number_distinct
 from ..rules import CfaKind, RuleKind

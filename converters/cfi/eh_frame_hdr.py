@@ -8,13 +8,13 @@ between the table and `.eh_frame` are findings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from ...schemas import engine
 from ...schemas.arguments import checked, instance_of
+from ...schemas.data_classes import dataclass
 from ...schemas.derive import dtype_of
 from ...schemas.eh_frame_hdr import POINTER_OFFSET, VERSION, EhFrameHdr, EhFrameHdrHead, EhFrameHdrPrefix
 from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES, is_known, value_format

@@ -8,12 +8,12 @@ address of the section is not known yet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.cfi import EH_FRAME, Cie, Dialect, FdeFormat
+from ...schemas.data_classes import dataclass
 from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, is_signed
 from ...schemas.section import BuildError, ByteOrder, Section
 from ...schemas.wire import LENGTH_RESERVED, DwarfFormat, leb_block, sleb, uleb

@@ -6,12 +6,12 @@ reads all FDEs in the format that their CIEs define. Instructions are not interp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.cfi import Cie, Dialect, OpaqueCie
+from ...schemas.data_classes import dataclass
 from ...schemas.pointers import DW_EH_PE, NO_BASES, PointerBases, resolve
 from ...schemas.section import ParseError, Section
 from ...schemas.wire import DwarfFormat

@@ -7,13 +7,13 @@ address of the section is known; the other bytes do not depend on it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import checked
 from ...schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError, ByteOrder
 from ..refusals import Reason, Refusals
 from ..table.model import FunctionFlag, UnwindTable

@@ -6,7 +6,6 @@ concern the table are made once; it then computes sizes, or writes streams whose
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from ...schemas import cfi
 from ...schemas.cfi import Effect, MachineEffects, Operand
+from ...schemas.data_classes import dataclass
 from ..arrays import group_numbers, starts_of, starts_of_ends
 from ..columns import Columns, column_of, columns
 from ..kernels import engine, views

@@ -6,15 +6,16 @@ numbers the attributes that are read at all; a reader of entries chooses its col
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.entries import DW_AT, DW_TAG, SCOPES
-from ...schemas.debug_info_roots import OLD_VERSIONS
+from ...schemas.debug_info.roots import OLD_VERSIONS
 from ...schemas.section import ParseError, Section
 from ..arrays import group_numbers, starts_of
 from ..columns import Columns, column_of, columns

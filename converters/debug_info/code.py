@@ -6,13 +6,13 @@ linker discarded, and are left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.range_lists import ADDRESSES
-from ...schemas.debug_info_roots import NEW_VERSIONS, ROOT_FORM
+from ...schemas.debug_info.roots import NEW_VERSIONS, ROOT_FORM
 from ...schemas.section import ParseError, Section
 from ...schemas.wire import INITIAL_LENGTH_SIZES, LENGTH_DWARF64, DwarfFormat
 from ..arrays import integers_at, run_starts, values_at

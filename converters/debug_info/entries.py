@@ -7,11 +7,12 @@ that memory depends on what is kept and not on the number of entries. A unit wit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.entries import MAX_DEPTH
 from ...schemas.section import ParseError
 from ..columns import Columns, column_of, columns

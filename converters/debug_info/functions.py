@@ -7,11 +7,11 @@ have code in the file are kept. Names are read at the end, once for each distinc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import Section
 from ..arrays import group_numbers, last_at_or_before, ranges, starts_of
 from ..columns import Columns, column_of, columns

@@ -9,11 +9,11 @@ made.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.entries import DW_TAG
 from ...schemas.forms import DW_FORM
 from ...schemas.section import ParseError

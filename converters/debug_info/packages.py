@@ -7,11 +7,11 @@ sections of several .dwo files are concatenated, so that one walk reads all. Bas
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.packages import (
     DW_SECT,
     GNU_INDEX,

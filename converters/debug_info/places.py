@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.debug_info_roots import ROOT_FORM
+from ...schemas.debug_info.roots import ROOT_FORM
 from ..arrays import values_at
 from ..dwarf.unit_strings import StringSections
 from ..dwarf.units import types_of_units

@@ -7,14 +7,15 @@ skeleton unit has; the skeleton unit itself is then not walked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.packages import CU_INDEX, DW_SECT, DWO, TU_INDEX
 from ...schemas.debug_info.range_lists import RANGE_LISTS
-from ...schemas.debug_info_roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES, DW_UT
+from ...schemas.debug_info.roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES, DW_UT
 from ...schemas.section import Section
 from ..arrays import values_at
 from ..dwarf.unit_strings import LINE_STR, STR, STR_OFFSETS, StringSections

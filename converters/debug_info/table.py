@@ -7,11 +7,12 @@ several; names and paths are by reference. What linkers discarded is left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ..arrays import starts_of
 from ..columns import Columns, column_of, columns
 from ..kernels.protocol import Fault

@@ -8,8 +8,9 @@ expression that branches on an unknown value has no tree.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...schemas.data_classes import dataclass
 from ...schemas.expressions import FAMILIES, FAMILY_SIZE, OPERATIONS, Operation, parse_expression
 from ...schemas.section import ByteOrder, ParseError, Section
 from ...schemas.wire import LebBlock, sleb, uleb

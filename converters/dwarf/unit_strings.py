@@ -5,12 +5,12 @@ Strategy: strings are found form by form, and each distinct offset once; they st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.debug_info_roots import ROOT_FORM
+from ...schemas.data_classes import dataclass
+from ...schemas.debug_info.roots import ROOT_FORM
 from ...schemas.forms import DW_FORM
 from ...schemas.section import ParseError, Section
 from ...schemas.wire import LENGTH_DWARF64, DwarfFormat

@@ -8,7 +8,6 @@ them; equal strings get one number.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.arguments import check_index, check_integers, check_item
-from ...schemas.debug_info_roots import (
+from ...schemas.data_classes import dataclass
+from ...schemas.debug_info.roots import (
     ADDRESS,
     DEBUG_TYPES,
     DW_AT,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import mmap
 import sys
 import zlib
-from dataclasses import dataclass
 
 from elftools.elf.enums import ENUM_ELFCOMPRESS_TYPE
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ByteOrder, ParseError
 
 ELFCOMPRESS_ZLIB: int = ENUM_ELFCOMPRESS_TYPE["ELFCOMPRESS_ZLIB"]

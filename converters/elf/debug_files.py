@@ -12,11 +12,12 @@ import lzma
 import os
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from elftools.elf.constants import SH_FLAGS
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError, FormatError, ParseError, Section
 from .compression import LEAST_INFLATED, MAX_INFLATION
 from .identity import build_id

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...schemas.arguments import checked
-from ...schemas.debug_info_roots import DEBUG_ABBREV, DEBUG_INFO
+from ...schemas.debug_info.roots import DEBUG_ABBREV, DEBUG_INFO
 from ...schemas.section import ParseError, Section
 from ..dwarf.unit_strings import LINE_STR, STR, STR_OFFSETS, StringSections
 from ..dwarf.units import NO_UNITS, DebugUnits, units_of_sections

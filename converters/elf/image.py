@@ -10,7 +10,6 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_D_TAG
 
 from ...schemas.arguments import check_integer, check_text, checked, flat_bytes
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ByteOrder, ParseError, Section, order_code
 from ..arch.table import Architecture, architecture_of
 from ..arrays import furthest_before

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...schemas.core_files.notes import MappedFile, Thread
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ByteOrder
 from ..arch.table import Architecture
 

@@ -7,13 +7,14 @@ section and the offset there. REL and RELA differ in where the addend is, MIPS n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from elftools.elf.constants import SH_FLAGS, SHN_INDICES
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError, Section, order_code
 from ..arch.relocations import Operation, RelocationTypes, has_n64_records, relocation_types
 from ..arrays import integers_at, put_integers, run_starts, sign_extended

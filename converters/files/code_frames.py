@@ -7,13 +7,14 @@ executable sections: linkers leave those of discarded code there, at address 0 o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.cfi import DEBUG_FRAME
+from ...schemas.data_classes import dataclass
 from ..arrays import group_numbers, ranks
 from ..elf.image import ElfImage
 from ..elf.relocation import LaidOut

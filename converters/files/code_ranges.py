@@ -6,12 +6,12 @@ sequence outside the file's code is that of a function that the linker has disca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.debug_info_roots import DEBUG_INFO, DW_TAG
+from ...schemas.data_classes import dataclass
+from ...schemas.debug_info.roots import DEBUG_INFO, DW_TAG
 from ...schemas.section import ParseError
 from ..arrays import run_starts
 from ..elf.image import ElfImage

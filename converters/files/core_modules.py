@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from elftools.elf.enums import ENUM_D_TAG
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import FormatError
 from ..breakpad.module import module_of
 from ..elf.debug_files import BY_LINKS, DebugFiles, by_build_id, is_file, with_debug_file

@@ -7,12 +7,13 @@ then given relative to their sections. An archive is that many files, whose rows
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...schemas.arguments import check_place, checked, each
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
 from ..arch.table import Architecture
 from ..arrays import values_at

@@ -5,14 +5,14 @@ Strategy: each section is decompressed once. Functions and line records refer to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import checked
+from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.range_lists import ADDRESSES, RANGE_LISTS, RANGES
-from ...schemas.debug_info_roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES
+from ...schemas.debug_info.roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES
 from ..debug_info.code import CodeSections
 from ..debug_info.functions import (
     DebugSections,

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ...schemas.archive import Member, is_archive, is_thin, members_of
+from ...schemas.data_classes import dataclass
 from ...schemas.lookup_tables import ARANGES
 from ...schemas.macros import MACRO_SECTIONS
 from ...schemas.section import BuildError, FormatError, ParseError, Section
@@ -57,6 +57,9 @@ class Raw:
     otherwise: str | None = ELF
 
 
+NOT_RAW = Raw()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
     """One image of an input: the input itself, or a `member` of an archive (else ""). `file` names both, as in readelf:
@@ -68,14 +71,14 @@ class Part:
     file: str = ""
 
 
-def open_image(source: Input, raw: Raw = Raw()) -> ElfImage:
+def open_image(source: Input, raw: Raw = NOT_RAW) -> ElfImage:
     """The image of an input that is not an archive. Raises OSError, ParseError for malformed input, and BuildError if
     something has to be given or must not be given."""
     _check(raw)
     return _image(input_name(source), map_input(source), raw)
 
 
-def open_parts(source: Input, raw: Raw = Raw(), debug: DebugFiles | None = None) -> Iterator[Part]:
+def open_parts(source: Input, raw: Raw = NOT_RAW, debug: DebugFiles | None = None) -> Iterator[Part]:
     """The image of an input, or those of an archive's members, in order; that of a linked file is joined with the file
     that `debug` chooses.
 

@@ -7,12 +7,12 @@ fault means that some reader gets a wrong answer or none; a note costs bytes or 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.cfi import EH_FRAME
+from ...schemas.data_classes import dataclass
 from ...schemas.pointers import PointerBases
 from ...schemas.section import ParseError, Section
 from ...schemas.sframe import SFRAME_F

@@ -7,12 +7,13 @@ no FDE spans two of them. Each start then becomes a field with a relocation agai
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas import sframe
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
 from ..arch.relocations import pcrel_type
 from ..elf.image import ElfImage

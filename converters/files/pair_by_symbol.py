@@ -6,11 +6,12 @@ Strategy: both functions of a pair get the same new address, and then the tables
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ..arrays import starts_of, values_at
 from ..breakpad.public import PublicSymbols
 from ..table.lookup import NOTHING

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ..elf.image import SYMBOL_FILE, ElfImage, ElfSection
 from ..elf.relocation import LaidOut, place_addresses
 from ..elf.symbols import find_names, numbers_and_names, refuse_unknown

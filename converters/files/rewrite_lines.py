@@ -7,12 +7,13 @@ another kind of reference to the section is refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.debug_info_roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES
+from ...schemas.data_classes import dataclass
+from ...schemas.debug_info.roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES
 from ...schemas.section import BuildError, ParseError, Section
 from ..arrays import put_integers
 from ..dwarf.unit_strings import LINE_STR, STR, STR_OFFSETS, StringSections

@@ -8,10 +8,11 @@ ones are found one by one, and left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError, Section
 from ..debug_info.functions import UnitSource
 from ..debug_info.split import (

@@ -7,13 +7,14 @@ The records of functions and STACK CFI, which are large, are formatted in chunks
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.breakpad import Module
 from ...schemas.breakpad_files import build_record
+from ...schemas.data_classes import dataclass
 from ..breakpad.function_text import FunctionText, lay_out_functions
 from ..breakpad.functions import function_records
 from ..breakpad.module import module_of

@@ -7,7 +7,7 @@ functions are searched depth by depth: those of one depth in one function are di
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from ...schemas.arguments import check_address, check_item, checked
 from ...schemas.breakpad import Public
 from ...schemas.breakpad_files import parse_record
+from ...schemas.data_classes import dataclass
 from ...schemas.text_records import text_from
 from ..arrays import last_at_or_before, starts_of, values_at
 from ..breakpad.demangle import MANGLED, demangle_names

@@ -7,12 +7,12 @@ gives the names of the files that macro entries start. One unit after the other 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import check_item, checked
+from ...schemas.data_classes import dataclass
 from ...schemas.forms import DW_FORM
 from ...schemas.macros import MacroKind, MacroOperand
 from ...schemas.section import ParseError, Section

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...schemas.arguments import checked, one_of
+from ...schemas.data_classes import dataclass
 from ...schemas.section import FormatError
 from ..arch.table import Architecture
 from ..elf.core_file import core_file

@@ -8,13 +8,13 @@ forms.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ...schemas import engine as reference
+from ...schemas.data_classes import dataclass
 from ...schemas.derive import Place, leading_places
 from ...schemas.forms import DW_FORM, FORM_KINDS
 from ...schemas.line import DW_LNCT, VERSIONS, FileName, LineProgramHeader, LineUnitHead

@@ -7,12 +7,12 @@ PC's sequence are bisected, for all PCs in step. Only the paths of files that ar
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import check_item, checked
+from ...schemas.data_classes import dataclass
 from ..arrays import last_at_or_before, renumbered, values_at
 from ..elf.debug_files import BY_LINKS, DebugFiles
 from ..elf.inputs import Input

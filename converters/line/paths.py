@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ...schemas.arguments import check_integers, check_item, check_selection, checked, instance_of, optional
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
 from ..arrays import group_numbers, starts_of, values_at
 from ..distinct import number_distinct

@@ -8,11 +8,12 @@ the middle of a sequence, so that each row is judged by its own address.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import Section
 from ..arrays import range_run_starts, run_ends, run_starts, values_at
 from ..columns import Columns, column_of, columns

@@ -7,13 +7,13 @@ few bytes that the table keeps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...schemas.arguments import check_address_size, check_byte_order, checked
+from ...schemas.data_classes import dataclass
 from ...schemas.forms import DW_FORM, FORM_KINDS
 from ...schemas.line import DW_LNCT, EXTENDED, STANDARD
 from ...schemas.section import ByteOrder, ParseError, Section

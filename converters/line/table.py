@@ -9,12 +9,13 @@ messages.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...schemas.arguments import check_index, check_indices, checked
+from ...schemas.data_classes import dataclass
 from ...schemas.line import DW_LNCT, RowFlag
 from ...schemas.section import ByteOrder
 from ..arrays import values_at

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.debug_info_roots import DW_TAG
+from ...schemas.debug_info.roots import DW_TAG
 from ..arrays import run_starts, values_at
 from ..dwarf.units import NOTHING, DebugUnits
 from ..strings import Numbered

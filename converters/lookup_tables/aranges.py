@@ -6,13 +6,13 @@ The range of zeros that terminates a set is a row like any other, so that nothin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import check_address_size, check_byte_order, check_integers, checked, optional
+from ...schemas.data_classes import dataclass
 from ...schemas.lookup_tables import ARANGES, AddressRange, AddressRangesHeader
 from ...schemas.section import ByteOrder, Section
 from ...schemas.wire import INITIAL_LENGTH_SIZES, DwarfFormat

@@ -5,12 +5,13 @@ Strategy: a kernel finds sets and names. Names are not copied: a column has thei
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import check_index, checked, instance_of, one_of, optional
+from ...schemas.data_classes import dataclass
 from ...schemas.derive import bit_position
 from ...schemas.lookup_tables import NAME_SECTIONS, NamesHeader, SymbolAttributes
 from ...schemas.section import BuildError, ByteOrder, Section, order_code

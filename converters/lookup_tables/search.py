@@ -7,12 +7,12 @@ equal numbers; address ranges become disjoint and sorted, and are searched once 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import check_address, check_item, checked, text_argument
+from ...schemas.data_classes import dataclass
 from ...schemas.lookup_tables import SymbolKind
 from ..arrays import ranges, starts_of, values_at
 from ..columns import Columns, column_of, columns

@@ -7,12 +7,12 @@ Strategy: a definition's text is a proper name, a parameter list without spaces,
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import checked, optional
+from ...schemas.data_classes import dataclass
 from ...schemas.macros import DW_MACRO, MacroOperand
 from ...schemas.section import Section
 from ..findings import Findings, Problem, findings

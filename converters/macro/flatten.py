@@ -6,13 +6,13 @@ that is open at each entry is found for all entries at once, depth by depth.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import check_index, checked, optional
+from ...schemas.data_classes import dataclass
 from ...schemas.macros import MACRO_KINDS, MacroKind
 from ...schemas.section import ParseError
 from ..arrays import ranges

@@ -7,13 +7,14 @@ The file names of a line number program are parsed once; those of version 5 are 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas import engine
 from ...schemas.arguments import check_integer, checked, optional
+from ...schemas.data_classes import dataclass
 from ...schemas.line_sections import parse_unit
 from ...schemas.section import ParseError, Section, order_code
 from ..dwarf.contributions import scan_sets

@@ -6,13 +6,14 @@ their offsets in the section's bytes. The operands of opcodes that only a unit's
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import check_index, check_indices, checked, instance_of, one_of
+from ...schemas.data_classes import dataclass
 from ...schemas.derive import bit_position
 from ...schemas.macros import (
     END,

@@ -7,12 +7,12 @@ The dump looks up no PC, so it also shows sections that are out of order.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...schemas import sframe
+from ...schemas.data_classes import dataclass
 from ...schemas.section import Section
 from ...schemas.sframe import (
     SFRAME_AARCH64_PAUTH_KEY,

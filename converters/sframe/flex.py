@@ -6,11 +6,12 @@ form; a form becomes the shortest such expression. All other expressions have no
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ByteOrder, ParseError, Section
 from ..arch.table import Architecture
 from ..arrays import starts_of

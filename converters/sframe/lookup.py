@@ -6,12 +6,12 @@ are not decoded. Tests use it as a second reader of the encoder's output.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import checked
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError, Section
 from ...schemas.sframe import SFRAME_VERSION
 from ..arrays import values_at

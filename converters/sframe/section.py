@@ -6,12 +6,13 @@ adds the checks that looking up PCs requires; a dump does without them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas import sframe
+from ...schemas.data_classes import dataclass
 from ...schemas.derive import bit_position, dtype_of
 from ...schemas.section import ByteOrder, ParseError, Section
 from ...schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION

@@ -7,13 +7,14 @@ start widths share one block of FREs. Only the last step, `Encoded.at`, needs th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ...schemas import sframe
 from ...schemas.arguments import checked, optional
+from ...schemas.data_classes import dataclass
 from ...schemas.derive import bit_position, dtype_of
 from ...schemas.section import BuildError, ByteOrder
 from ...schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION

@@ -6,12 +6,13 @@ stored once. In version 3, if one row of a segment needs FLEX words, the whole s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...schemas import sframe
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ByteOrder
 from ...schemas.sframe import SFRAME_VERSION
 from ..arch.table import Architecture, unwind_registers

@@ -7,12 +7,12 @@ cover belongs to the one that starts first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...schemas.arguments import checked, instance_of, optional
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
 from ..arrays import furthest_before, group_numbers, range_run_starts, ranks, run_ends
 from ..distinct import number_distinct

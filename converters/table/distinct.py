@@ -5,12 +5,13 @@ Strategy: hash tables in kernels, with random keys, so that no input can be made
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ..arrays import ranges, starts_of
 from ..distinct import hash_table, number_distinct
 from ..kernels import engine, views

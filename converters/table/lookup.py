@@ -6,13 +6,13 @@ bisected, all runs in step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import index
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import check_address, checked
+from ...schemas.data_classes import dataclass
 from ...schemas.section import Section
 from ..arrays import furthest_before, last_at_or_before, values_at
 from ..columns import Columns, column_of, columns

@@ -7,12 +7,12 @@ set. For each step the first table that covers it is kept; the kept steps become
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schemas.arguments import check_item
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError, ParseError
 from ..arrays import group_numbers, run_ends, run_starts, values_at
 from ..columns import Columns, column_of, columns

@@ -9,7 +9,7 @@ row are a slice of the rule columns; rows with equal rules share a slice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from enum import IntFlag
 from functools import cache
 from itertools import chain
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...schemas.arguments import check_byte_order, check_index, check_selection, check_size, checked, each, optional
+from ...schemas.data_classes import dataclass
 from ...schemas.pointers import DW_EH_PE
 from ...schemas.section import ByteOrder, Section
 from ..arch.table import Architecture

@@ -6,11 +6,12 @@ with a repetition block (PCMASK in SFrame); `unroll` expands the blocks into ord
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import Section
 from ..refusals import Reason
 from ..rules import CfaKind

@@ -7,9 +7,9 @@ whose PC and CFA are those of an earlier one is the end, so that a stack that lo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...schemas.arguments import check_callable, check_integer, checked
+from ...schemas.data_classes import dataclass
 from .caller import Caller, Frame, WalkEnd
 
 MAX_FRAMES = 10_000

@@ -8,9 +8,10 @@ be recovered is left out; only a missing CFA or return address ends a walk, with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...schemas.arguments import check_address, check_callable, check_integer, checked, each, optional
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ByteOrder, ParseError
 from ..arch.table import Architecture
 from ..dwarf.expressions import ExpressionError, ReadMemory, evaluate, parse

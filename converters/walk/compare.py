@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from hashlib import blake2b
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ByteOrder
 from ..arch.table import Architecture, unwind_registers
 from ..arrays import range_run_starts, run_ends, run_starts, values_at

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..converters.arch.registers import register_text
 from ..converters.walk.caller import Abi, Frame, WalkEnd, caller_by_row
+from ..schemas.data_classes import dataclass
 from .claims import NO_COLUMN, Claim
 from .control import Control
 from .loaded_files import AddressSpace, Spot, Stated

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from operator import itemgetter
 
 from ..converters.rules import CfaKind, RaState, RuleKind
 from ..converters.table.lookup import owners
 from ..converters.table.model import RegisterRule, Row, UnwindTable
+from ..schemas.data_classes import dataclass
 from .machines import Machine
 
 NO_COLUMN = -1

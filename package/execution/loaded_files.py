@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..converters.breakpad.module import module_of
@@ -16,6 +15,7 @@ from ..converters.breakpad.symbols import read_symbols
 from ..converters.elf.image import ElfImage, elf_of_bytes, open_elf
 from ..converters.files.read_elf import DIALECTS, STACK_CFI, table_of_image
 from ..converters.table.model import UnwindTable
+from ..schemas.data_classes import dataclass
 from ..schemas.section import FormatError
 from .claims import SFRAME, Claim, ClaimSource
 from .control import MAX_INSTRUCTION, Instruction

@@ -7,11 +7,11 @@ of the source (ptrace's structure, gdb's packet).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ..converters.arch.table import ARCHITECTURES, Architecture, unwind_registers
 from ..schemas.core_files.notes import LAYOUTS, S390X_FIRST_FLOATING, S390X_FLOATING
+from ..schemas.data_classes import dataclass
 from .control import Instruction
 from .fixed_size_control import decode_aarch64, decode_s390x
 from .x86_64_control import decode

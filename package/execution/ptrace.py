@@ -15,9 +15,10 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from ..schemas.data_classes import dataclass
 from .checker import CheckedThread, Tally
 from .loaded_files import AddressSpace, Library
 from .machines import X86_64

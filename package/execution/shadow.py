@@ -7,8 +7,9 @@ branch arrives where one of its functions continues.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..schemas.data_classes import dataclass
 from .claims import Claim
 from .control import Control
 from .loaded_files import Function, Spot, Stated

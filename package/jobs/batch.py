@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from ..schemas.archive import ARCHIVE_MAGIC
 from ..schemas.arguments import check_executor, check_path, checked, optional
+from ..schemas.data_classes import dataclass
 from ..schemas.section import FormatError, ParseError
 from . import StrPath
 from .breakpad import BreakpadReport, store_breakpad

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +17,7 @@ from ..converters.files.code_frames import section_sizes
 from ..converters.files.symbol_file import SymbolChoices, symbol_file
 from ..converters.refusals import count_reasons, is_lossless
 from ..schemas.arguments import check_path, checked, each
+from ..schemas.data_classes import dataclass
 from . import StrPath
 from .code_coverage import CodeCoverage, code_coverage
 from .report import FileReport, debug_file_of

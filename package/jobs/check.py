@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from ..converters.walk.compare import (
     stack_cfi_scope,
 )
 from ..schemas.arguments import checked, each
+from ..schemas.data_classes import dataclass
 from ..schemas.section import BuildError
 from ..schemas.sframe import SFRAME_VERSION
 from . import StrPath

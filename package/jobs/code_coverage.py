@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
@@ -11,6 +10,7 @@ from ..converters.elf.image import covered_bytes
 from ..converters.elf.relocation import LaidOut
 from ..converters.files.code_frames import ranges_of
 from ..converters.files.read_elf import DIALECTS, table_of_laid_out
+from ..schemas.data_classes import dataclass
 from ..schemas.section import ParseError
 
 if TYPE_CHECKING:

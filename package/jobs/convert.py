@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, get_args, overload
 
@@ -29,6 +29,7 @@ from ..converters.sframe.write import Compact, sframe_from_table
 from ..converters.table.cut import trim
 from ..converters.table.model import UnwindTable
 from ..schemas.arguments import check_integer, checked, optional
+from ..schemas.data_classes import dataclass
 from ..schemas.section import BuildError
 from ..schemas.sframe import SFRAME_VERSION
 from ..writers.files import write_bytes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from ..converters.refusals import count_reasons
 from ..converters.table.model import FunctionColumns, UnwindTable
 from ..schemas.arguments import check_place, checked, each
 from ..schemas.cfi import EH_FRAME
+from ..schemas.data_classes import dataclass
 from ..schemas.pointers import PointerBases
 from ..schemas.section import BuildError, ParseError
 from . import StrPath

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from ..converters.refusals import Refusals, count_reasons
 from ..converters.table.model import UnwindTable
 from ..schemas.arguments import checked
 from ..schemas.cfi import EH_FRAME
+from ..schemas.data_classes import dataclass
 from . import StrPath
 from .into_file import table_for
 from .report import Coverage, FileReport, Placement, coverage, has_rest

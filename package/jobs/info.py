@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ..converters.files.read_elf import DIALECTS, TEXTS, table_of_section
 from ..converters.sframe.section import section_version
 from ..converters.table.model import FunctionFlag, UnwindTable
 from ..schemas.arguments import checked
+from ..schemas.data_classes import dataclass
 from ..schemas.section import ParseError, Section
 
 

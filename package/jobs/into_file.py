@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..converters.breakpad.module import module_of
@@ -16,6 +15,7 @@ from ..converters.files.inputs import BREAKPAD, SFRAME_KIND, recognised_kind
 from ..converters.files.read_elf import table_of_image
 from ..converters.table.cut import overlay
 from ..converters.table.model import UnwindTable
+from ..schemas.data_classes import dataclass
 from ..schemas.section import BuildError
 from .file_kinds import is_elf
 from .sources import Source, read_source

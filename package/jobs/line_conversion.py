@@ -7,7 +7,7 @@ sections that are not loaded are written; what refers to them is updated, and ch
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -30,7 +30,8 @@ from ..converters.line.versions import in_version
 from ..converters.line.write import to_debug_line
 from ..converters.lookup_tables.aranges import write_address_ranges
 from ..converters.lookup_tables.from_lines import address_ranges_of_lines
-from ..schemas.debug_info_roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES
+from ..schemas.data_classes import dataclass
+from ..schemas.debug_info.roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES
 from ..schemas.lookup_tables import ARANGES
 from ..schemas.section import BuildError, Section
 from ..writers.files import write_bytes

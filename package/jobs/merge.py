@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from ..converters.sframe.project import project_sframe
 from ..converters.sframe.write import Compact, sframe_from_table
 from ..converters.table.merge import SharedRange, SharedRanges, merge, refuse_mixture
 from ..schemas.arguments import check_integer, checked, optional
+from ..schemas.data_classes import dataclass
 from ..schemas.section import BuildError, FormatError
 from ..schemas.sframe import SFRAME_VERSION
 from ..writers.files import write_bytes

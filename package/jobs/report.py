@@ -6,12 +6,13 @@ combine slotted classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from ..converters.refusals import Refusals, RefusedCount
+from ..schemas.data_classes import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,6 @@ Strategy: one table, SECTIONS, by section name; formats are imported when one of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ..converters.elf.image import ElfSection
@@ -14,6 +13,7 @@ from ..converters.elf.relocation import LaidOut, relocate
 from ..converters.files.read_elf import DIALECTS, DIRECTIVES, STACK_CFI
 from ..converters.table.lookup import ChosenPcs
 from ..schemas.arguments import check_place, each, one_of, optional
+from ..schemas.data_classes import dataclass
 from ..schemas.lookup_tables import ARANGES
 from ..schemas.macros import MACRO_SECTIONS
 from ..schemas.section import Section

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -15,6 +14,7 @@ from ..converters.files.read_elf import ALL
 from ..converters.refusals import Refusals, count_reasons
 from ..converters.sframe.write import Compact, Encoded
 from ..converters.table.model import UnwindTable
+from ..schemas.data_classes import dataclass
 from ..schemas.section import BuildError
 from ..schemas.sframe import PT_GNU_SFRAME, SECTION_ALIGNMENT, SHT_GNU_SFRAME
 from . import StrPath

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from ..converters.elf.admission import refuse_relocatable, section_of_image
@@ -15,6 +15,7 @@ from ..converters.files.read_elf import ALL, STACK_CFI, in_sections, table_of_im
 from ..converters.refusals import RefusedRecords
 from ..converters.sframe.section import section_version
 from ..converters.table.model import UnwindTable
+from ..schemas.data_classes import dataclass
 from ..schemas.section import BuildError, Section
 
 # Section names without the dot, symbol files, and all call frame information of an ELF file.

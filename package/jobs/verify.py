@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from ..execution.loaded_files import Library, LoadedFile, Spot
 from ..execution.machines import MACHINES, X86_64, Machine
 from ..execution.stepping import Limits, Stepper
 from ..schemas.arguments import check_callable, check_integer, check_path, checked, each, optional
+from ..schemas.data_classes import dataclass
 from ..schemas.section import ParseError
 from . import StrPath
 from .file_kinds import ELF_MAGIC, first_bytes

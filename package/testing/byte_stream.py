@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..schemas.data_classes import dataclass
 from ..schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_SIZES, NO_BASES, PointerBases, store, value_format
 from ..schemas.section import ByteOrder
 from ..schemas.wire import Block, Integer, Kind, Leb, Variable

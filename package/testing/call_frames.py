@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Literal
 
@@ -20,6 +20,7 @@ from ..converters.rules import CfaKind, RuleKind
 from ..converters.table.model import Function, FunctionFlag, Row, UnwindTable, table_of
 from ..schemas.arguments import check_address, check_byte_order, checked, collection_of, optional
 from ..schemas.cfi import DEBUG_FRAME, EH_FRAME, SPARC_EFFECTS
+from ..schemas.data_classes import dataclass
 from ..schemas.pointers import APPLICATION_MASK, DW_EH_PE, NO_BASES, PointerBases, store
 from ..schemas.section import BuildError, ByteOrder, Section
 from ..schemas.wire import INITIAL_LENGTH_SIZES, LENGTH_DWARF64, DwarfFormat

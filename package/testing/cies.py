@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ from ..converters.arch.table import Architecture
 from ..converters.rules import CfaKind
 from ..converters.table.model import CfaRule, FunctionFlag, Row
 from ..schemas.cfi import EH_FRAME, Dialect
+from ..schemas.data_classes import dataclass
 from ..schemas.pointers import DW_EH_PE
 from ..schemas.section import ByteOrder
 from ..schemas.wire import DwarfFormat

@@ -7,7 +7,6 @@ addresses modulo the page size, so that a loader could map them.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from elftools.construct.lib import Container
 from elftools.elf.structs import ELFStructs
@@ -17,6 +16,7 @@ from hypothesis.strategies import DrawFn
 from ..converters.arch.table import Architecture, architecture_named, check_architecture
 from ..schemas.arguments import check_address, check_byte_order, checked, collection_of, each, optional
 from ..schemas.cfi import DEBUG_FRAME, EH_FRAME
+from ..schemas.data_classes import dataclass
 from ..schemas.pointers import DW_EH_PE, PointerBases
 from ..schemas.section import ByteOrder
 from .byte_stream import ByteStream

@@ -7,7 +7,6 @@ always a literal other than 0, and branches lead forward.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from ..converters.arch.table import architecture_named, check_architecture
 from ..schemas.arguments import check_byte_order, check_size, checked, optional
+from ..schemas.data_classes import dataclass
 from ..schemas.expressions import FAMILIES, FAMILY_SIZE, OPERATIONS
 from ..schemas.section import ByteOrder
 from ..schemas.wire import I8, I16, I32, I64, SLEB, U8, U16, U32, U64, ULEB, Integer, Kind

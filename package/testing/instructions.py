@@ -8,7 +8,7 @@ effect. `INSTRUCTIONS` says how operands are stored.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
 from hypothesis import strategies as st
@@ -17,6 +17,7 @@ from hypothesis.strategies import DrawFn
 from ..converters.rules import CfaKind, RaState, RuleKind
 from ..converters.table.model import CfaRule, RegisterRule, Row
 from ..schemas.cfi import DW_CFA, INLINE_MASK, INLINE_OPERANDS, INSTRUCTIONS, OPERAND_KINDS, Operand
+from ..schemas.data_classes import dataclass
 from ..schemas.pointers import PointerBases
 from .byte_stream import ByteStream
 from .features import INSTRUCTION_FEATURES, Feature

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from ..schemas.data_classes import dataclass
 from ..schemas.pointers import APPLICATION_MASK, APPLICATIONS, DW_EH_PE, FORMAT_SIZES, PointerBases, store
 from .byte_stream import fits
 from .features import Feature, encoding_features

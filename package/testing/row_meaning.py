@@ -9,7 +9,7 @@ in the CIE always has one, and after the first CFA rule every row has one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from hypothesis import strategies as st
@@ -19,6 +19,7 @@ from ..converters.arch.table import Architecture
 from ..converters.rules import CfaKind, RaState, RuleKind
 from ..converters.table.model import CfaRule, RegisterRule, Row
 from ..schemas.cfi import SPARC_EFFECTS, WINDOW_REGISTERS
+from ..schemas.data_classes import dataclass
 from ..schemas.section import ByteOrder
 from .expressions import draw_expression
 from .features import Feature

@@ -30,7 +30,7 @@ from unwindkit.converters.line.paths import join_path
 from unwindkit.converters.line.table import LineRowColumns, LineUnitColumns, PathColumns
 from unwindkit.converters.line.units import with_units
 from unwindkit.converters.strings import Strings
-from unwindkit.schemas.debug_info_roots import DW_TAG
+from unwindkit.schemas.debug_info.roots import DW_TAG
 
 from ..support.handmade import octets
 from ..support.oracles import oracle_command, oracle_root

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from unwindkit import ParseError, Section, read_units
 from unwindkit.converters.dwarf.unit_strings import StringSections
 from unwindkit.converters.dwarf.units import DebugUnits, units_of_sections
-from unwindkit.schemas import debug_info_roots as roots
 from unwindkit.schemas import engine, strategies
-from unwindkit.schemas.debug_info_roots import DW_AT, DW_TAG, DW_UT, ROOT_FORM, ROOT_KINDS, RootEntry, parse_root
+from unwindkit.schemas.debug_info import roots
+from unwindkit.schemas.debug_info.roots import DW_AT, DW_TAG, DW_UT, ROOT_FORM, ROOT_KINDS, RootEntry, parse_root
 from unwindkit.schemas.section import ByteOrder
 from unwindkit.schemas.wire import DwarfFormat, uleb
 

@@ -1,7 +1,7 @@
 """Debugging information entries that describe functions, and those whose names qualify theirs (DWARF5 3.2, 3.3, 5.7).
 
 Strategy: only tags and attributes that matter for the question which function and which inlined function an address is
-in. How values are stored is the table of forms in `debug_info_roots`.
+in. How values are stored is the table of forms in `roots.py`.
 """
 
 from __future__ import annotations

@@ -7,13 +7,13 @@ Values of rows come from strategies that are created once: creating one takes lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from .. import engine, sframe
+from ..data_classes import dataclass
 from ..sframe import (
     CONTROL_DEREF,
     CONTROL_REG,

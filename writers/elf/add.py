@@ -7,11 +7,12 @@ tried in order; `checks.added` judges each result independently, and only a faul
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
 from ..files import rewriting, size_of, take_owner_and_mode, take_times
 from .checks.added import ExpectedSection, check_added

@@ -9,9 +9,9 @@ unwinders find them. Otherwise they go into a new segment, and the old bytes bec
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError, ParseError
 from .add import Writer, engines_of, write_by_engines
 from .checks.frames import check_frames

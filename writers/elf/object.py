@@ -11,11 +11,12 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 from enum import IntEnum
 from io import BytesIO
 from typing import NamedTuple
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError, ByteOrder, ParseError
 from .tables import (
     ET,

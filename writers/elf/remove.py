@@ -9,10 +9,11 @@ symbols hold section indices. The result is checked before it is renamed into pl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError, ParseError
 from ..files import copy_range, rewriting, size_of, take_owner_and_mode, take_times
 from .checks.removed import check_removed

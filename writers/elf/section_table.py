@@ -7,9 +7,10 @@ classes have the same fields in the same order.
 from __future__ import annotations
 
 import struct
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import BinaryIO
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
 from .tables import (
     BYTE_ORDER,

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 from enum import IntEnum, IntFlag
 from io import BufferedReader
 from typing import Any, BinaryIO
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError, ParseError
 
 

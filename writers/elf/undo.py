@@ -12,10 +12,11 @@ import mmap
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
 from ..files import copy_range, size_of, take_owner_and_mode
 from .add import HEADERS_KEPT, HEADERS_MOVED, LIEF, write_by_engines

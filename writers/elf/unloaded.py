@@ -9,10 +9,11 @@ input before it is renamed into place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BufferedRandom, BufferedReader
 from pathlib import Path
 
+from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
 from ..files import copy_range, rewriting, size_of, take_owner_and_mode, take_times
 from .checks.unloaded import ExpectedUnloaded, check_unloaded

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ....schemas.breakpad_values import ASSIGN, BINARY_OPERATORS, LOAD, postfix_words
+from ....schemas.data_classes import dataclass
 from ....schemas.section import ParseError
 
 V = TypeVar("V")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from ....schemas.arguments import check_address, check_address_size, check_callable, checked, each
 from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED, StackCfi, StackCfiInit
+from ....schemas.data_classes import dataclass
 from ....schemas.section import ParseError
 from ....schemas.text_records import Record
 from ...dwarf.expressions import ReadMemory

@@ -7,7 +7,7 @@ become states, and states become rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from ....schemas.arguments import check_address, text_argument
 from ....schemas.breakpad import StackCfi, StackCfiInit
 from ....schemas.breakpad_files import build_record, parse_record
+from ....schemas.data_classes import dataclass
 from ....schemas.section import ParseError
 from ....schemas.text_records import Number, Record, Rule, parts_of
 from ...arch.table import Architecture, architecture_named, breakpad_names, unwind_registers

@@ -8,10 +8,10 @@ without one its value is the CFA (Breakpad, STACK CFI), which is not the ABI's d
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED
+from ....schemas.data_classes import dataclass
 from ...arch.table import assembler_of, breakpad_names, unwind_registers
 from ...refusals import Reason
 from ...rules import CfaKind, RuleKind

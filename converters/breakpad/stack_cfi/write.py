@@ -8,13 +8,13 @@ starts another, so that no rule stays in force after its end.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....schemas.arguments import checked
 from ....schemas.breakpad import NAMES, StackCfi, StackCfiInit
+from ....schemas.data_classes import dataclass
 from ....schemas.section import BuildError
 from ...arrays import ranges, starts_of
 from ...bulk_text import fill_bytes

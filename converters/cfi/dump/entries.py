@@ -7,13 +7,14 @@ of a CIE itself starts from an empty state: it is interpreted with a twin of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ....schemas.cfi import NO_EFFECTS, Cie, Dialect, Effect
+from ....schemas.data_classes import dataclass
 from ....schemas.section import Section
 from ....schemas.wire import LENGTH_DWARF64, DwarfFormat
 from ...arrays import group_numbers, holds_any

@@ -7,13 +7,13 @@ thousand lines at a time, regardless of where an entry ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....schemas.cfi import Dialect
+from ....schemas.data_classes import dataclass
 from ....schemas.section import Section
 from ...arrays import ranges, renumbered, starts_of, values_at
 from ...bulk_text import MAX_DIGITS, Pool, hexadecimal, lines

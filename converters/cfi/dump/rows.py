@@ -6,12 +6,12 @@ those of its CIE name, whatever the rule. Rows with equal rules and columns are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ....schemas.cfi import DW_CFA, NO_EFFECTS, Effect
+from ....schemas.data_classes import dataclass
 from ....schemas.section import ParseError
 from ...arch.registers import register_name, register_text
 from ...arrays import group_numbers, ranges, run_starts, starts_of, starts_of_ends

@@ -8,13 +8,13 @@ unknown augmentations and padding are preserved. Addresses are filled in last, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....schemas.arguments import check_integer, checked, optional
 from ....schemas.cfi import EH_FRAME, Cie, Dialect, FdeFormat
+from ....schemas.data_classes import dataclass
 from ....schemas.pointers import NO_BASES, PointerBases
 from ....schemas.section import BuildError, ByteOrder, Section
 from ....schemas.wire import DwarfFormat, sleb, uleb

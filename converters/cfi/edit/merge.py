@@ -8,13 +8,14 @@ PCs to an earlier input are removed, and their remaining pieces added again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....schemas.arguments import check_address, checked, optional
 from ....schemas.cfi import EH_FRAME, Dialect
+from ....schemas.data_classes import dataclass
 from ....schemas.pointers import NO_BASES, PointerBases
 from ....schemas.section import BuildError, Section
 from ...arch.table import Architecture

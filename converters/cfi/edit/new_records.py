@@ -7,12 +7,13 @@ added if none fits, or if they save more bytes than they take.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....schemas.cfi import Cie
+from ....schemas.data_classes import dataclass
 from ....schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES, is_signed
 from ....schemas.section import Section
 from ....schemas.wire import DwarfFormat

@@ -7,12 +7,13 @@ subtracted from the stored value. Nothing else changes, so a move by 0 bytes cha
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....schemas.cfi import Effect
+from ....schemas.data_classes import dataclass
 from ....schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES
 from ....schemas.section import BuildError, Section
 from ...arch.table import default_return_column

@@ -12,7 +12,7 @@ try:
 except ImportError:
     from ..cython_shim import cython
 
-from ....schemas import debug_info_roots as roots
+from ....schemas.debug_info import roots
 from ..protocol import Fault
 from ..shared.protocol import Storage
 

@@ -6,11 +6,11 @@ Strategy: instructions are run in chunks, so that a large program is never in me
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ....schemas.data_classes import dataclass
 from ....schemas.line import LineEffect
 from ....schemas.section import Section
 from ...kernels import engine, views

@@ -7,11 +7,11 @@ names are words of the templates: those of a chunk's rows, and the headings wher
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ....schemas.data_classes import dataclass
 from ....schemas.line import DW_LNCT, LineEffect
 from ....schemas.section import Section
 from ...bulk_text import Templates

@@ -11,7 +11,6 @@ of what is not loaded; the bytes of a replaced section.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.constants import P_FLAGS, SH_FLAGS
 from elftools.elf.enums import ENUM_P_TYPE_BASE, ENUM_SH_TYPE_AMD64, ENUM_SH_TYPE_BASE
 
+from ....schemas.data_classes import dataclass
 from .compare import (
     KEPT_HEADER_FIELDS,
     ElfTables,

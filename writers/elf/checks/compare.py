@@ -5,12 +5,13 @@ from __future__ import annotations
 import mmap
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
+
+from ....schemas.data_classes import dataclass
 
 CHUNK = 1 << 20
 KEPT_HEADER_FIELDS = (

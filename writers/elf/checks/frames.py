@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from elftools.common.exceptions import ELFError
 
+from ....schemas.data_classes import dataclass
 from .compare import ElfTables, read_elf_tables
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ section replaces the n-th one of the old.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Literal
 
@@ -17,6 +16,8 @@ from elftools.common.utils import struct_parse
 from elftools.construct import ConstructError
 from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
 from elftools.dwarf.enums import ENUM_DW_FORM
+
+from ....schemas.data_classes import dataclass
 
 TYPES = ".debug_types"
 ENUM_NAMES = {number: name for name, number in ENUM_DW_FORM.items() if isinstance(number, int)}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from elftools.elf.constants import P_FLAGS
 from elftools.elf.enums import ENUM_D_TAG
 
+from ....schemas.data_classes import dataclass
 from .compare import ElfTables, difference, field_faults, is_zero_outside
 
 POINTED_AT = {

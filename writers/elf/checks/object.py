@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
@@ -19,6 +18,7 @@ from elftools.construct import ConstructError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_SH_TYPE_BASE
 
+from ....schemas.data_classes import dataclass
 from .compare import KEPT_HEADER_FIELDS, field_faults, type_name
 
 SHF_ALLOC, SHF_INFO_LINK, SHN_XINDEX = 2, 0x40, 0xFFFF

@@ -8,7 +8,6 @@ sections that are not loaded, e_shoff and e_shnum, and names appended to the sec
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
 
+from ....schemas.data_classes import dataclass
 from .compare import KEPT_HEADER_FIELDS, ElfTables, difference, field_faults, mode_faults, read_elf_tables
 
 KEPT_FIELDS = ("sh_type", "sh_flags", "sh_addr", "sh_link", "sh_info", "sh_addralign", "sh_entsize")

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from io import BufferedReader
 from itertools import takewhile
 
 import numpy as np
 
+from ....schemas.data_classes import dataclass
 from ....schemas.section import BuildError
 from ..tables import (
     DYNAMIC,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ....schemas.data_classes import dataclass
 from ..tables import MAX_PAGE, MIN_PAGE, SectionHeader, Tables
 
 

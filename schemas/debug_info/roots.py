@@ -7,14 +7,15 @@ table of forms from which both engines take how a value is stored.
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Any
 
-from . import engine
-from .forms import FORM_KINDS, SECTION_OFFSET
-from .section import ParseError, Section
-from .wire import (
+from .. import engine
+from ..data_classes import dataclass
+from ..forms import FORM_KINDS, SECTION_OFFSET
+from ..section import ParseError, Section
+from ..wire import (
     SLEB,
     U8,
     U16,
