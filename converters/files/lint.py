@@ -27,7 +27,7 @@ from ..findings import Worded
 from ..rules import CfaKind, RaState, RuleKind
 from ..sframe.merge_fdes import is_padding
 from ..sframe.read import has_late_fres, table_from_sframe
-from ..sframe.section import sframe_columns
+from ..sframe.section import further_words, sframe_columns
 from ..table.lookup import range_owners
 from ..table.model import FunctionFlag, UnwindTable
 from .code_frames import is_code
@@ -65,6 +65,7 @@ class Code(Worded):
     SLOT_BELOW_SP = 16, "slot-below-sp", "a register is saved below SP, where a signal handler overwrites it"
     RA_STAYS_SIGNED = 17, "ra-stays-signed", "the return address is signed, and plain in no later row"
     UNCOVERED = 18, "uncovered", "executable code without rules"
+    FURTHER_OFFSETS = 19, "further-offsets", "an FRE has more offsets than CFA, RA and FP need: no reader uses them"
 
     @property
     def text(self) -> str:
@@ -307,6 +308,8 @@ def _of_sframe(section: Section, table: UnwindTable) -> Iterator[LintFindings]:
     found = sframe_columns(section)
     late = has_late_fres(found)
     yield _of_functions(Code.LATE_ROW, table, late)
+    if further_words(found):
+        yield _one(Code.FURTHER_OFFSETS)
     if not found.header["flags"] & SFRAME_F.FDE_SORTED and len(found) > 1:
         yield _one(Code.UNSORTED)
 

@@ -155,6 +155,13 @@ def test_starts_that_no_flag_promises_to_be_sorted() -> None:
     assert found(content, name=".sframe") == [("unsorted", 0, 0, -1)]
 
 
+@pytest.mark.parametrize(("offsets", "is_further"), [((16, -16), False), ((16, -16, -24), True)])
+def test_offsets_after_those_of_cfa_and_fp(offsets: tuple[int, ...], is_further: bool) -> None:
+    """On AMD64 the RA offset is fixed: an FRE has at most two."""
+    content = sframe_content(relative(TEXT, 0x80, fre(0, 8), fre(4, *offsets)))
+    assert found(content, name=".sframe") == ([("further-offsets", 0, 0, -1)] if is_further else [])
+
+
 # --- .eh_frame_hdr ----------------------------------------------------------------------------------------------------
 
 
