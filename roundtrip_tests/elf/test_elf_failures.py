@@ -164,7 +164,7 @@ def test_killed_at_any_moment_it_leaves_the_old_file_or_the_new_one(built: Built
     program, folder = tmp_path / "folder" / "program", tmp_path / "folder"
     folder.mkdir()
     # Appended bytes take their time to be copied and compared.
-    old = built(DEBUG).read_bytes() + random.Random(2).randbytes(64 * MEGABYTE)
+    old = built(DEBUG).read_bytes() + random.Random(2).randbytes(32 * MEGABYTE)
     program.touch()
     program.chmod(0o755)
     measured = []

@@ -37,7 +37,8 @@ from ..support.judges.drawn_frames import (
     readelf_text,
 )
 
-COUNT, SEED = 30, 18
+# More in a long run.
+COUNT, SEED = min(100, settings.default.max_examples // 8), 18
 
 every_machine = pytest.mark.parametrize(("arch", "order"), MACHINES, ids=[f"{a}-{o}" for a, o in MACHINES])
 every_section = pytest.mark.parametrize("section", [dialect.name for dialect in SECTIONS])
@@ -83,15 +84,16 @@ ELSEWHERE = {
 
 
 @functools.cache
-def some_frames(arch: str, section: str) -> list[CallFrames]:
-    return draw_many(call_frames(arch, section), 400, SEED)
+def some_features(arch: str, section: str, seed: int) -> frozenset[Feature]:
+    drawn = draw_many(call_frames(arch, section), 40, seed)
+    return frozenset[Feature]().union(*(frames.features for frames in drawn))
 
 
 @pytest.mark.parametrize("feature", Feature, ids=lambda feature: feature.name)
 def test_a_feature_is_drawn_unless_it_is_left_out(feature: Feature) -> None:
     arch, section = ELSEWHERE.get(feature, ("x86_64", ".eh_frame"))
-    assert any(feature in frames.features for frames in some_frames(arch, section))
-    without_it = draw_many(call_frames(arch, section, without={feature}), 40, SEED)
+    assert any(feature in some_features(arch, section, seed) for seed in range(10))
+    without_it = draw_many(call_frames(arch, section, without={feature}), 20, SEED)
     assert [frames for frames in without_it if feature in frames.features] == []
 
 
@@ -129,7 +131,7 @@ def test_a_drawn_table_has_the_drawn_functions(frames: CallFrames) -> None:
 
 @every_machine
 def test_drawn_files_are_read(arch: str, order: ByteOrder) -> None:
-    for file in draw_many(elf_files(arch, order), 25, SEED):
+    for file in draw_many(elf_files(arch, order), COUNT, SEED):
         for frames in file.frames:
             (section,) = (one for one in ELFFile(io.BytesIO(file.data)).iter_sections() if one.name == frames.name)
             assert section.data() == frames.data

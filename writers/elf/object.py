@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, replace
+from dataclasses import replace
 from enum import IntEnum
 from io import BytesIO
 from typing import NamedTuple
@@ -331,5 +331,5 @@ def _append_headers(out: bytearray, data: bytes, order: str, headers: list[Secti
     fields[6], fields[12] = len(out), 0 if count >= MAX_SECTIONS else count
     headers[0] = replace(headers[0], size=count if count >= MAX_SECTIONS else 0)
     struct.pack_into(order + HEADER, out, 0, *fields)
-    out += b"".join(struct.pack(order + SECTION, *astuple(one)) for one in headers)
+    out += b"".join(one.packed(order) for one in headers)
     return bytes(out)

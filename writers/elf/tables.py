@@ -148,6 +148,11 @@ class SectionHeader:
         """Whether it is loaded (SHF_ALLOC)."""
         return bool(self.flags & SHF.ALLOC)
 
+    def packed(self, order: str) -> bytes:
+        """The header as stored; `order` is struct's."""
+        place = (self.name_offset, self.type, self.flags, self.address, self.offset, self.size)
+        return struct.pack(order + SECTION, *place, self.link, self.info, self.addralign, self.entsize)
+
 
 NULL_SECTION = SectionHeader(0, SHT.NULL, 0, 0, 0, 0, 0, 0, 0, 0)
 
@@ -284,7 +289,7 @@ def write_tables(source: BufferedReader, out: BinaryIO, tables: Tables) -> None:
     header[10], header[12] = len(tables.segments), len(tables.sections)
     put(out, 0, struct.pack(tables.order + HEADER, *header))
     put(out, tables.phoff, pack_segments(tables))
-    put(out, tables.shoff, b"".join(struct.pack(tables.order + SECTION, *astuple(one)) for one in tables.sections))
+    put(out, tables.shoff, b"".join(one.packed(tables.order) for one in tables.sections))
 
 
 def pack_segments(tables: Tables) -> bytes:
