@@ -47,6 +47,8 @@ def describe(kind: object) -> str:
             return f"{describe(yes)} or {describe(no)}"
         case wire.Many(kind=inner):
             return f"array of {describe(inner)}"
+        case wire.Repeated(kind=inner, length=length):
+            return f"{length} of {describe(inner)}"
         case wire.UntilZero(kind=inner):
             return f"{describe(inner)}, up to a zero byte"
         case wire.Nested(record=record):

@@ -36,6 +36,7 @@ from .wire import (
     Nested,
     NulTerminated,
     Pointer,
+    Repeated,
     Rest,
     Sized,
     SizedBlock,
@@ -248,6 +249,11 @@ def _(kind: Nested, order: ByteOrder) -> construct.Construct:
 def _(kind: Many, order: ByteOrder) -> construct.Construct:
     values = construct.Array(kind.count, _construct_of(kind.kind, order))
     return construct.ExprAdapter(values, lambda items, _: tuple(items), lambda items, _: list(items))
+
+
+@_construct_of.register
+def _(kind: Repeated, order: ByteOrder) -> construct.Construct:
+    return _construct_of(Many(kind.kind, lambda _: kind.length), order)
 
 
 @_construct_of.register

@@ -95,6 +95,13 @@ class Many(NamedTuple):
     count: Depends
 
 
+class Repeated(NamedTuple):
+    """`length` values of one kind, held as a tuple, in records of fixed size."""
+
+    kind: Kind
+    length: int
+
+
 class UntilZero(NamedTuple):
     """Values of one kind up to a zero byte, held as a tuple. No value starts with a zero byte."""
 
@@ -156,6 +163,7 @@ Kind = (
     | Rest
     | Nested
     | Many
+    | Repeated
     | UntilZero
     | Entries
     | When
@@ -255,16 +263,28 @@ def bit_widths(cls: type) -> dict[str, int]:
 
 
 def fixed_size(cls: type) -> int:
-    """Size in bytes of a record that consists of integers, bit fields and other such records."""
+    """Size in bytes of a record that consists of integers, bit fields, other such records and arrays of these."""
+    return sum(_fixed_size(cls, field, field.kind) for field in fields_of(cls))
+
+
+def _fixed_size(cls: type, field: DeclaredField, kind: Kind) -> int:
+    match kind:
+        case Integer(size=width):
+            return width
+        case Bits():
+            return 1
+        case Nested(record=inner):
+            return fixed_size(inner)
+        case Repeated(kind=inner_kind, length=length):
+            return length * _fixed_size(cls, field, inner_kind)
+    raise TypeError(f"{cls.__name__}.{field.name} has no fixed size")
+
+
+def offset_of(cls: type, name: str) -> int:
+    """The offset of a field in bytes from the start of its record; the fields before it have a fixed size."""
     size = 0
     for field in fields_of(cls):
-        match field.kind:
-            case Integer(size=width):
-                size += width
-            case Bits():
-                size += 1
-            case Nested(record=inner):
-                size += fixed_size(inner)
-            case _:
-                raise TypeError(f"{cls.__name__}.{field.name} has no fixed size")
-    return size
+        if field.name == name:
+            return size
+        size += _fixed_size(cls, field, field.kind)
+    raise KeyError(name)

@@ -25,11 +25,16 @@ def module_of(image: ElfImage) -> tuple[Module, InfoCodeId | None]:
     Breakpad has no name for the architecture.
     """
     found = build_id(image)
-    identifier = (found or _code_hash(image))[:GUID_SIZE].ljust(GUID_SIZE, b"\0")
-    first, second, third = struct.unpack("<IHH", identifier[:8])
-    guid = f"{first:08X}{second:04X}{third:04X}{identifier[8:].hex().upper()}"
+    guid = guid_of(found or _code_hash(image))
     module = Module("Linux", _architecture(image), guid + AGE, module_name(image))
     return module, InfoCodeId(found.hex().upper(), None) if found else None
+
+
+def guid_of(identifier: bytes) -> str:
+    """The GUID in a module's id, of a build id."""
+    padded = identifier[:GUID_SIZE].ljust(GUID_SIZE, b"\0")
+    first, second, third = struct.unpack("<IHH", padded[:8])
+    return f"{first:08X}{second:04X}{third:04X}{padded[8:].hex().upper()}"
 
 
 def _architecture(image: ElfImage) -> str:

@@ -69,8 +69,21 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadedModule:
+    """A loaded file, whose first byte is at `start`, with its build id, or else the identifier that symbol stores have
+    for it; both are empty if it has none."""
+
+    path: str
+    start: int
+    size: int
+    build_id: bytes
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessState:
-    """A process. `signature_bits`: the bits of a signed return address that are not part of it, None if they are not
+    """A process. `modules`: its loaded files, where they are listed; otherwise they are found by what is `mapped`.
+    `signature_bits`: the bits of a signed return address that are not part of it, None if they are not
     known. `vdso`, `entry`: the addresses of the vDSO and of the program's first instruction, None if not known."""
 
     architecture: Architecture
@@ -80,3 +93,4 @@ class ProcessState:
     vdso: int | None = None
     entry: int | None = None
     signature_bits: int | None = None
+    modules: tuple[LoadedModule, ...] = ()

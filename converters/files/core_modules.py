@@ -15,12 +15,12 @@ from elftools.elf.enums import ENUM_D_TAG
 
 from ...schemas.data_classes import dataclass
 from ...schemas.section import FormatError
-from ..breakpad.module import module_of
+from ..breakpad.module import AGE, guid_of, module_of
 from ..elf.debug_files import BY_LINKS, DebugFiles, by_build_id, is_file, with_debug_file
 from ..elf.identity import build_id, build_ids_in
 from ..elf.image import ElfImage, ElfLayout, elf_of_bytes, layout_of, open_elf
 from ..elf.inputs import StrPath
-from ..elf.process_state import ProcessState
+from ..elf.process_state import LoadedModule, ProcessState
 from ..elf.relocation import lay_out, relocate
 from ..table.model import UnwindTable, concatenate
 from .inputs import Raw, open_image
@@ -50,14 +50,17 @@ class Places:
 @dataclass(slots=True, eq=False)
 class Module:
     """A loaded file: addresses in the process are `bias` higher than in the file. `image` is None if the file was not
-    found or is another one; `notes` has the reason."""
+    found or is another one; `notes` has the reason. Without it, addresses are those of its symbol file, `symbols`,
+    which is looked up by `identifier`."""
 
     path: str
     start: int
     end: int
     bias: int = 0
     image: ElfImage | None = None
+    identifier: str = ""
     notes: list[str] = field(default_factory=list)
+    symbols: ElfImage | None = None
     tables: dict[str, UnwindTable | None] = field(default_factory=dict)
 
     def table(self, source: str, places: Places) -> UnwindTable | None:
@@ -67,11 +70,14 @@ class Module:
         return self.tables[source]
 
     def _read(self, source: str, places: Places) -> UnwindTable | None:
-        if self.image is None:
-            return None
         try:
             if source == BREAKPAD:
-                return _symbol_file(self.image, places)
+                symbols = self.symbol_file(places)
+                if symbols is None:
+                    return None
+                return table_of_section(symbols, symbols.contents(symbols.named(STACK_CFI)[0]))
+            if self.image is None:
+                return None
             laid = lay_out(self.image)
             found = [one for one in self.image.named(SECTIONS[source]) if not one.is_nobits]
             tables = [table_of_section(self.image, relocate(laid, one)) for one in found]
@@ -80,20 +86,26 @@ class Module:
             self.notes.append(f"{source} cannot be read: {error}")
             return None
 
-
-def _symbol_file(image: ElfImage, places: Places) -> UnwindTable | None:
-    module, _ = module_of(image)
-    for store in places.stores:
-        path = Path(store, module.name, module.id, f"{module.name}.sym")
-        if is_file(path):
-            symbols = open_image(path, Raw(address=image.load_address))
-            return table_of_section(symbols, symbols.contents(symbols.named(STACK_CFI)[0]))
-    return None
+    def symbol_file(self, places: Places) -> ElfImage | None:
+        """The module's file in a symbol store. Raises OSError and ParseError."""
+        if self.symbols is None and places.stores:
+            names, identifier, load_address = [Path(self.path).name], self.identifier, 0
+            if self.image is not None:
+                module, _ = module_of(self.image)
+                names, load_address = [module.name, *names], self.image.load_address
+                identifier = identifier or module.id
+            paths = [Path(store, name, identifier, f"{name}.sym") for store in places.stores for name in names]
+            found = next(filter(is_file, paths), None)
+            self.symbols = None if found is None else open_image(found, Raw(address=load_address))
+        return self.symbols
 
 
 def modules_of(state: ProcessState, places: Places) -> list[Module]:
     """The modules, ascending by address. What memory the core file lacks is added to it from their files."""
-    found = list(_mapped(state, places)) if state.mapped else list(_linked(state, places))
+    if state.modules:
+        found = [_listed(one, places) for one in state.modules]
+    else:
+        found = list(_mapped(state, places)) if state.mapped else list(_linked(state, places))
     for module in found:
         if module.image is not None:
             for one in layout_of(module.image).of_type("PT_LOAD"):
@@ -104,7 +116,7 @@ def modules_of(state: ProcessState, places: Places) -> list[Module]:
 
 def _vdso(state: ProcessState) -> Iterator[Module]:
     """The vDSO, whose only file is memory."""
-    if state.vdso is None:
+    if state.vdso is None or state.modules:  # a list of modules has it
         return
     data = state.memory.upto(state.vdso, VDSO_SIZE)
     module = Module(VDSO, state.vdso, state.vdso + len(data))
@@ -115,6 +127,24 @@ def _vdso(state: ProcessState) -> Iterator[Module]:
         module.notes.append(str(error))
     if data:
         yield module
+
+
+# --- minidumps --------------------------------------------------------------------------------------------------------
+
+
+def _listed(one: LoadedModule, places: Places) -> Module:
+    """A module of a list."""
+    identifier = one.identifier or (guid_of(one.build_id) + AGE if one.build_id else "")
+    module = Module(one.path, one.start, one.start + one.size, one.start, identifier=identifier)
+    module.image = _find(module, places, None, one.build_id)
+    if module.image is not None:
+        own = module_of(module.image)[0].id
+        if identifier and own != identifier:
+            module.notes.append(f"{module.image.path} has the identifier {own}, not {identifier}: not used")
+            module.image = None
+        else:
+            module.bias = one.start - module.image.load_address
+    return module
 
 
 # --- NT_FILE ----------------------------------------------------------------------------------------------------------

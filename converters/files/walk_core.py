@@ -16,15 +16,15 @@ from ...schemas.data_classes import dataclass
 from ...schemas.section import FormatError
 from ..arch.table import Architecture
 from ..elf.core_file import core_file
-from ..elf.debug_files import DebugFiles
-from ..elf.image import open_elf
-from ..elf.inputs import Input
+from ..elf.image import elf_of_mapping
+from ..elf.inputs import Input, input_name, map_input
 from ..elf.process_state import ProcessState
 from ..walk.backtrace import MAX_FRAMES, Backtrace, WalkedFrame, check_limit, walk_frames
 from ..walk.caller import ADDRESS_MASK, SIGNATURE_BITS, Caller, Frame, WalkEnd, caller_frame
+from ..walk.minidump import is_minidump, minidump_state
 from ..walk.signal_frames import interrupted_frame
 from .core_modules import AUTO, BREAKPAD, SECTIONS, SOURCES, Module, Places, modules_of
-from .symbolize import SourceFrame, find_frames, read_joined
+from .symbolize import SourceFrame, find_frames, read_joined, read_symbols
 
 ANYWHERE = Places()
 # A source without a row for the PC is not the end while there is another one.
@@ -71,7 +71,9 @@ def walk_core(
     has a row. With `lines`, names are from debugging information, with inlined functions, files and lines; otherwise
     from symbol tables. Raises OSError, and ParseError for a malformed core file.
     """
-    return name_frames(walk_threads(core_file(open_elf(path)), source, places, limit), lines=lines)
+    data = map_input(path)
+    state = minidump_state(data) if is_minidump(data) else core_file(elf_of_mapping(input_name(path), data))
+    return name_frames(walk_threads(state, source, places, limit), lines=lines)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,8 +119,10 @@ class Walker:
     def caller(self, frame: Frame) -> Caller:
         """The caller of a frame, as `walk_frames` needs it."""
         module = self.module_at(frame.lookup_pc)
-        result = Caller(end=WalkEnd.NO_FUNCTION, detail=f"{frame.pc:#x} is in no module")
-        for source in self.sources if module is not None else ():
+        sources = () if module is None else self.sources
+        reason = f"{frame.pc:#x} is in no module" if module is None else f"no table of {' or '.join(sources)}"
+        result = Caller(end=WalkEnd.NO_FUNCTION, detail=reason)
+        for source in sources:
             found = self._by(module, source, frame)
             if found is not None:
                 result = found
@@ -130,7 +134,7 @@ class Walker:
     def _by(self, module: Module | None, source: str, frame: Frame) -> Caller | None:
         table = None if module is None else module.table(source, self.places)
         if module is None or table is None:
-            return Caller(end=WalkEnd.NO_FUNCTION, detail=f"no table of {source}")
+            return None
         fp = self.state.architecture.frame_pointer
         bits = self.state.signature_bits
         return caller_frame(
@@ -155,7 +159,7 @@ class _Names:
             if (module := walker.module_at(pc)) is not None:
                 asked[walker.modules.index(module)].add(pc)
         for index, pcs in asked.items():
-            self.found |= _names_in(walker.modules[index], sorted(pcs), lines, walker.places.debug)
+            self.found |= _names_in(walker, walker.modules[index], sorted(pcs), lines)
 
     def frame(self, walked: WalkedFrame) -> CoreFrame:
         pc = _named_pc(walked)
@@ -171,14 +175,17 @@ def _named_pc(walked: WalkedFrame) -> int:
     return walked.frame.pc if walked.is_signal_frame else walked.frame.lookup_pc
 
 
-def _names_in(module: Module, pcs: list[int], lines: bool, debug: DebugFiles) -> dict[int, tuple[SourceFrame, ...]]:
+def _names_in(walker: Walker, module: Module, pcs: list[int], lines: bool) -> dict[int, tuple[SourceFrame, ...]]:
     """The functions at some PCs of one module; none if they cannot be read."""
-    if module.image is None:
-        return {}
+    debug = walker.places.debug
     addresses = np.array([(pc - module.bias) & ADDRESS_MASK for pc in pcs], np.uint64)
     try:
-        symbols = read_joined(module.image, debug, has_source=lines)
-        return dict(zip(pcs, find_frames(symbols, addresses), strict=True))
-    except FormatError as error:
+        if module.image is None or walker.sources == (BREAKPAD,):
+            image = module.symbol_file(walker.places)
+            symbols = None if image is None else read_symbols(image)
+        else:
+            symbols = read_joined(module.image, debug, has_source=lines)
+        return {} if symbols is None else dict(zip(pcs, find_frames(symbols, addresses), strict=True))
+    except (FormatError, OSError) as error:
         module.notes.append(f"names cannot be read: {error}")
         return {}

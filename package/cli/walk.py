@@ -25,7 +25,9 @@ IN_A_LINE = 4  # registers
 
 def add(commands: Commands) -> None:
     command = commands.add_parser("walk", help="print the backtraces of a core file or a running process")
-    command.add_argument("file", metavar="CORE", nargs="?", help="an ELF core file of x86-64, AArch64 or s390x")
+    command.add_argument(
+        "file", metavar="CORE", nargs="?", help="an ELF core file of x86-64, AArch64 or s390x, or a minidump"
+    )
     command.add_argument("--pid", type=int, help="a running process, stopped for a moment, instead of a core file")
     command.add_argument("--exe", metavar="FILE", help="the program (default: the path in CORE)")
     command.add_argument(

@@ -1,1 +1,1 @@
-"""ELF core files: the notes of processes and threads, and where their registers are."""
+"""Files with the state of a process: ELF core files and minidumps."""

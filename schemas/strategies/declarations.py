@@ -30,6 +30,7 @@ from ..wire import (
     Nested,
     NulTerminated,
     Pointer,
+    Repeated,
     Rest,
     Sized,
     SizedBlock,
@@ -185,6 +186,11 @@ def _(kind: Nested, this: Any) -> SearchStrategy[Any]:
 def _(kind: Many, this: Any) -> SearchStrategy[tuple[Any, ...]]:
     count = kind.count(this)
     return st.lists(_strategy_of(kind.kind, this), min_size=count, max_size=count).map(tuple)
+
+
+@_strategy_of.register
+def _(kind: Repeated, this: Any) -> SearchStrategy[tuple[Any, ...]]:
+    return st.lists(_strategy_of(kind.kind, this), min_size=kind.length, max_size=kind.length).map(tuple)
 
 
 @_strategy_of.register

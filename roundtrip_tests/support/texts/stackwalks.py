@@ -10,7 +10,7 @@ import io
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from unwindkit import DebugFiles, write_breakpad
@@ -24,12 +24,15 @@ BY_CFI, SCANNING = "call frame info", "stack scanning"
 
 @dataclass(frozen=True, slots=True)
 class WalkedFrame:
-    """`registers` are those that the walker recovered, by gdb's names; `module` is "" if there is none."""
+    """`registers` are those that the walker recovered, by gdb's names; `module` is "" if there is none. The function is
+    "" and the line 0 if they are not known; they are not compared."""
 
     module: str
     pc: int
     registers: Mapping[str, int]
     found_by: str
+    function: str = field(default="", compare=False)
+    line: int = field(default=0, compare=False)
 
 
 def our_symbols(path: Path) -> str:
@@ -76,7 +79,10 @@ def parse_walk(architecture: str, text: str) -> list[WalkedFrame]:
         registers = {names.get(name, name): int(value, 16) for name, value in said}
         how = next(line.partition("Found by: ")[2] for line in lines if "Found by: " in line)
         module = re.match(r"[ \d]+  (?!0x)([^!]+?)(?: \+ 0x\w+)?(?:!|$)", title)
-        found.append(WalkedFrame(module[1] if module else "", registers[CONTEXTS[architecture].pc], registers, how))
+        named = re.search(r"!(.+?)(?: \[.+ : (\d+) \+ 0x\w+\]| \+ 0x\w+)$", title)
+        function, line = (named[1], int(named[2] or 0)) if named else ("", 0)
+        pc = registers[CONTEXTS[architecture].pc]
+        found.append(WalkedFrame(module[1] if module else "", pc, registers, how, function, line))
     return found
 
 
