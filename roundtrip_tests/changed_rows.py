@@ -227,9 +227,8 @@ def outcome(case: Case, table: UnwindTable, original: str, changed: bytes, file:
         text = case.rows(changed)
     except OracleError:
         text = ""  # readelf 2.47 aborts at an FRE past the end of its function
-    if case.name != STACK_CFI and any(
-        Code(code).is_fault for one in lint(open_elf(file)) for code in one.findings.code
-    ):
+    linted = lint(open_image(file, Raw()))
+    if any(Code(code).is_fault for one in linted for code in one.findings.code.tolist()):
         return "fault"
     return "proven unchanged" if text == original else MISSED
 
