@@ -31,6 +31,7 @@ from unwindkit import (
 from unwindkit.converters.arch.table import breakpad_names
 from unwindkit.converters.cfi.records import read_records
 from unwindkit.converters.elf.image import ElfImage
+from unwindkit.converters.files.inputs import Raw, open_image
 from unwindkit.converters.files.lint import Code, lint
 from unwindkit.converters.refusals import Refusals
 from unwindkit.converters.sframe.section import sframe_columns
