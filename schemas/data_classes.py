@@ -36,11 +36,12 @@ class _Signature:
     def __init__(self, complete: Callable[[], type]) -> None:
         self._complete = complete
 
-    def __get__(self, instance: object, owner: type) -> Any:
+    def __get__(self, instance: object, owner: Any) -> Any:
         from inspect import signature
 
         self._complete()
-        return signature(owner)
+        found = signature(owner.__init__)
+        return found.replace(parameters=[*found.parameters.values()][1:])
 
 
 def _frozen(options: dict[str, Any]) -> Callable[[type], type]:
@@ -84,7 +85,6 @@ def _complete_later(made: type, namespace: dict[str, Any], later: list[str], opt
                 dataclasses.dataclass(source, **{**options, "frozen": True, "slots": False})
                 for name in later:
                     setattr(made, name, vars(source)[name])
-                del made.__signature__  # type: ignore[attr-defined]
                 left.clear()
         return made
 
