@@ -1,8 +1,7 @@
 """Demangling of C++ and Rust symbol names.
 
-Strategy: the C++ runtime's own demangler demangles C++. Rust names are recognised by their form; those of the legacy
-scheme, which is C++'s with escapes, are taken apart here, others by a library, which also demangles C++ if there is no
-C++ runtime. A name that none of them can demangle is kept.
+Strategy: the C++ runtime's own demangler demangles C++. Rust names are recognised by their form; a kernel demangles the
+usual ones, a library others, and also C++ if there is no C++ runtime. A name that none of them can demangle is kept.
 
 The runtime has no limit, and ten more characters can double what it writes. Names in which substitutions may multiply,
 or that may be nested deeply, go to a process with limits if they are many, else to the library, which stops at a limit
@@ -15,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from .cplusplus import demangle_with_limits, open_runtime
-from .rust import LegacyNames
+from .rust import demangle_rust
 
 # Rust's legacy scheme is C++'s with a hash at the end of the name; its v0 scheme has a prefix of its own.
 _RUST = re.compile(r"_R[A-Z0-9]|_ZN.*17h[0-9a-f]{16}E")
@@ -66,11 +65,11 @@ def _demangle(names: list[str]) -> Iterator[str]:
     is_rust = [("17h" in name or name.startswith("_R")) and _RUST.match(name) is not None for name in names]
     is_direct = [not is_one and not _may_expand(name) for name, is_one in zip(names, is_rust, strict=True)]
     limited = _with_limits([name for name, *is_any in zip(names, is_rust, is_direct, strict=True) if not any(is_any)])
-    legacy = LegacyNames()
+    rust = iter(demangle_rust([name for name, is_one in zip(names, is_rust, strict=True) if is_one], MAX_EXPANSION))
     with open_runtime() as runtime:
-        for name, is_legacy, is_one in zip(names, is_rust, is_direct, strict=True):
-            if is_legacy:
-                yield legacy.path(name) or _demangle_bounded(name)
+        for name, is_of_rust, is_one in zip(names, is_rust, is_direct, strict=True):
+            if is_of_rust:
+                yield next(rust) or _demangle_bounded(name)
             elif is_one and runtime is not None:
                 # The runtime of GCC 12 cannot demangle all conversion operators of its own library.
                 yield runtime(name.encode(*_BYTES)).decode(*_BYTES) or _demangle_bounded(name)

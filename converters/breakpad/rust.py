@@ -1,72 +1,41 @@
-"""Names of Rust's legacy mangling scheme: C++'s nested names, with escapes for other characters, and a hash at the end.
+"""Names of Rust's two mangling schemes: v0 (RFC 2603), and the legacy one, which is C++'s nested names with escapes for
+other characters, and a hash at the end.
 
-Strategy: of a file that is written in Rust all names are such ones, so the usual form is taken apart here, with each
-distinct component once. Others are left to the library.
+Strategy: of a file that is written in Rust nearly all names are such ones, so a kernel demangles the usual forms, a
+part of the names at a time.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
-_START, _HASH = "_ZN", re.compile(r"17h[0-9a-f]{16}E")
-_HASH_SIZE = 20
-_LENGTH = re.compile(r"[0-9]{1,9}(?![0-9])")
-_ESCAPE = re.compile(r"\.\.|\$([^$]*)\$?")
-_ESCAPED = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(", "RP": ")", "C": ","}
-_SEPARATOR = "::"
+import numpy as np
 
+from ..arrays import starts_of
+from ..kernels import engine, views
 
-class LegacyNames:
-    """Demangles legacy names; remembers the components of their paths."""
-
-    def __init__(self) -> None:
-        self._components: dict[str, str] = {}
-
-    def path(self, name: str) -> str | None:
-        """The path of a legacy name, without its hash; None for a name of any other form."""
-        end = len(name) - _HASH_SIZE
-        if not (name.startswith(_START) and name.isascii() and _HASH.fullmatch(name, max(end, 0))):
-            return None
-        at, parts = len(_START), []
-        while at < end:
-            length = _LENGTH.match(name, at, end)
-            if length is None:
-                return None
-            at = length.end() + int(length[0])
-            component = name[length.end() : at]
-            text = self._components.get(component)
-            if text is None:
-                text = _unescaped(component)
-                if text is None:
-                    return None
-                self._components[component] = text
-            parts.append(text)
-        return _SEPARATOR.join(parts) if at == end and parts else None
+_V0, _LEGACY = re.compile(r"_R[A-Z]"), re.compile(r"_ZN.*17h[0-9a-f]{16}E", re.DOTALL)
+# Bytes of text that a kernel writes at a time, unless one name needs more.
+SPACE = 1 << 18
 
 
-def _unescaped(component: str) -> str | None:
-    """A component without escapes; None if it has an unknown one. Two dots separate components of a path inside it, but
-    not after the last escape unless they follow it."""
-    component = component[1:] if component.startswith("_$") else component
-    end = component.rfind("$") + 1
-    rest = component[end:].lstrip(".")
-    dots = len(component) - end - len(rest)
-    try:
-        return _ESCAPE.sub(_replacement, component[:end]) + _SEPARATOR * (dots // 2) + "." * (dots % 2) + rest
-    except ValueError:
-        return None
-
-
-def _replacement(found: re.Match[str]) -> str:
-    """The text of an escape. Raises ValueError for an unknown one."""
-    code = found[1]
-    if code is None:
-        return _SEPARATOR
-    if code in _ESCAPED:
-        return _ESCAPED[code]
-    if not re.fullmatch("u[0-9a-f]{1,6}", code):
-        raise ValueError(code)
-    text = chr(int(code[1:], 16))
-    if not text.isprintable():
-        raise ValueError(code)
-    return text
+def demangle_rust(names: list[str], expansion: int) -> list[str]:
+    """The text of each name, at most `expansion` times as long; "" for a name of any other form."""
+    is_legacy = np.array([_LEGACY.fullmatch(name) is not None for name in names], np.bool_)
+    usual = [
+        name if name.isascii() and (is_one or _V0.match(name)) else ""
+        for name, is_one in zip(names, is_legacy.tolist(), strict=True)
+    ]
+    start = starts_of(np.array([len(name) for name in usual], np.int64))
+    data = np.frombuffer("".join(usual).encode() or b"\0", np.uint8)
+    out = np.empty(max(SPACE, expansion * int(np.diff(start).max(initial=0))), np.uint8)
+    text, done, found = np.zeros(len(start), np.int64), 0, [""] * len(names)
+    kernel = engine.breakpad.rust_names
+    while done < len(names):
+        named = kernel.Names(*views(data, out))
+        first = done
+        done = kernel.demangle(named, *views(start, is_legacy.astype(np.uint8), text), first, expansion)
+        written, ends = out[: named.size].tobytes().decode(), [0, *text[first + 1 : done + 1].tolist()]
+        found[first:done] = [written[begin:end] for begin, end in pairwise(ends)]
+    return found

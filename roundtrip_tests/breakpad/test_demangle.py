@@ -17,7 +17,7 @@ from unwindkit.converters.breakpad.demangle import (
     MAX_MEAN_EXPANSION,
     demangle_names,
 )
-from unwindkit.converters.breakpad.rust import LegacyNames
+from unwindkit.converters.breakpad.rust import demangle_rust
 
 from ..support.work import at_most_allocated
 
@@ -158,21 +158,104 @@ RUST_PIECES = [
 @given(st.lists(st.lists(st.sampled_from(RUST_PIECES), min_size=1, max_size=5).map("".join), min_size=1, max_size=4))
 def test_legacy_names_of_rust_are_as_by_the_library(components: list[str]) -> None:
     name = "_ZN" + "".join(f"{len(one)}{one}" for one in components) + "17h0123456789abcdefE"
-    assert LegacyNames().path(name) in (None, demangle.demangle(name, language=["rust"], style="gnu"))
+    assert demangle_rust([name], MAX_EXPANSION)[0] in ("", demangle.demangle(name, language=["rust"], style="gnu"))
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
         ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
-        ("_ZN4$zz$3fmt17h0123456789abcdefE", None),
-        ("_ZN7a$u7f$b17h0123456789abcdefE", None),
+        ("_ZN4$zz$3fmt17h0123456789abcdefE", ""),
+        ("_ZN7a$u7f$b17h0123456789abcdefE", ""),
         ("_ZN38_$LT$T$u20$as$u20$core..fmt..Debug$GT$3fmt17h0123456789abcdefE", "<T as core::fmt::Debug>::fmt"),
-        ("_ZN4core3fmt17h0123456789abcdefE.llvm.1", None),
-        (f"_ZN{'9' * 10_000}core17h0123456789abcdefE", None),
-        ("_ZN17h0123456789abcdefE", None),
-        ("17h0123456789abcdefE", None),
+        ("_ZN4core3fmt17h0123456789abcdefE.llvm.1", ""),
+        (f"_ZN{'9' * 10_000}core17h0123456789abcdefE", ""),
+        ("_ZN17h0123456789abcdefE", ""),
+        ("17h0123456789abcdefE", ""),
     ],
 )
-def test_legacy_names_of_rust(name: str, expected: str | None) -> None:
-    assert LegacyNames().path(name) == expected
+def test_legacy_names_of_rust(name: str, expected: str) -> None:
+    assert demangle_rust([name], MAX_EXPANSION) == [expected]
+
+
+# RFC 2603, the grammar of symbol names, with a crate `a` and a function `b`.
+V0_NAMES = [
+    ("_RNvC1a1b", "a::b"),
+    ("_RNvCsgStHSCytQ6I_1a1b", "a::b"),
+    ("_RNvNtC1a1m1b", "a::m::b"),
+    ("_RNCNvC1a1b0", "a::b::{closure#0}"),
+    ("_RNCNvC1a1bs_0", "a::b::{closure#1}"),
+    ("_RNCNvC1a1bs0_1c", "a::b::{closure:c#2}"),
+    ("_RNSNvC1a1b6vtable", "a::b::{shim:vtable#0}"),
+    ("_RNvC1a3__1b", "a::_1b"),
+    ("_RINvC1a1bhE", "a::b::<u8>"),
+    ("_RINvC1a1bhtE", "a::b::<u8, u16>"),
+    ("_RINvC1a1bTEE", "a::b::<()>"),
+    ("_RINvC1a1bThEE", "a::b::<(u8,)>"),
+    ("_RINvC1a1bRhQePtOxE", "a::b::<&u8, &mut str, *const u16, *mut i64>"),
+    ("_RINvC1a1bShAhj4_E", "a::b::<[u8], [u8; 4]>"),
+    ("_RINvC1a1bKj2a_Kin1_Kb1_KpE", "a::b::<42, -1, true, _>"),
+    ("_RINvC1a1bKy0123456789abcdef_E", "a::b::<81985529216486895>"),
+    ("_RINvC1a1bFhEuFEhFUKChEzE", 'a::b::<fn(u8), fn() -> u8, unsafe extern "C" fn(u8) -> !>'),
+    ("_RINvC1a1bFG_RL0_hEuE", "a::b::<for<'a> fn(&'a u8)>"),
+    ("_RINvC1a1bDNtC1a1TEL_E", "a::b::<dyn a::T>"),
+    ("_RINvC1a1bDINtC1a1ThEp1UtNtC1a1VEL_E", "a::b::<dyn a::T<u8, U = u16> + a::V>"),
+    ("_RNvMC1aNtC1a1S1b", "<a::S>::b"),
+    ("_RNvXC1aNtC1a1SNtC1a1T1b", "<a::S as a::T>::b"),
+    ("_RNvYhNtC1a1T1b", "<u8 as a::T>::b"),
+    ("_RINvC1a1bNtB2_1SE", "a::b::<a::S>"),
+    ("_RINvC1a1bNtC1a1SB7_E", "a::b::<a::S, a::S>"),
+    ("_RNvC1a1bC1c", "a::b"),
+]
+
+
+@pytest.mark.parametrize(("name", "expected"), V0_NAMES)
+def test_v0_names_of_rust(name: str, expected: str) -> None:
+    assert demangle_rust([name], MAX_EXPANSION) == [expected]
+    assert demangle.demangle(name, language=["rust"], style="gnu") == expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("_RNvC1a1", "_RNvC1a", "_RNvC_1b", "_RNvC1a1b1c", "_RNvC1a1b.llvm.1", "_RNvB_1a", "_RINvC1a1bBz_E", "_RZ"),
+        *("_RINvC1a1bwhE", "_RINvC1a1bKe61_E", "_RNvC1au5a_gaa", "_RINvC1a1bL0_E", "_RINvC1a1bKj0123456789abcdef0_E"),
+        *("_RNvCsZZZZZZZZZZZ_1a1b", "_RINvC1a1bgE", "_RINvC1a1bDNtC1a1TEE", f"_RINvC1a1b{'T' * 1000}{'E' * 1001}"),
+        "_RMC0FGZZZZ_Eu",
+    ],
+)
+def test_v0_names_of_other_forms_are_left_to_the_library(name: str) -> None:
+    assert demangle_rust([name, "_RNvC1a1b"], MAX_EXPANSION) == ["", "a::b"]
+
+
+V0_PIECES = [
+    "NvC1a1b",
+    "NtC1a1S",
+    "C1a",
+    "I",
+    "E",
+    "h",
+    "R",
+    "L0_",
+    "L_",
+    "B_",
+    "B2_",
+    "B6_",
+    "T",
+    "FG_",
+    "F",
+    "u",
+    "D",
+]
+V0_PIECES += ["Kj2_", "K", "p", "p1U", "X", "M", "Y", "Nv", "NC", "s_", "0", "1x", "A", "S", "_", "G", "UK", "C", "P"]
+
+
+@given(st.lists(st.sampled_from(V0_PIECES), min_size=1, max_size=12).map("".join))
+def test_v0_names_of_rust_are_as_by_the_library(pieces: str) -> None:
+    for name in (f"_R{pieces}", f"_RINvC1a1b{pieces}E"):
+        assert demangle_rust([name], MAX_EXPANSION)[0] in ("", demangle.demangle(name, language=["rust"], style="gnu"))
+
+
+def test_many_names_are_demangled_in_parts() -> None:
+    names = [f"_RNvC1a{len(str(number)) + 1}n{number}" for number in range(3_000)]
+    assert demangle_rust(names * 5, MAX_EXPANSION) == [f"a::n{number}" for number in range(3_000)] * 5
