@@ -11,7 +11,7 @@ from ..schemas.data_classes import dataclass
 from .claims import NO_COLUMN, Claim
 from .control import Control
 from .loaded_files import AddressSpace, Spot, Stated
-from .shadow import Call, Registers, Shadow, Stacks, Wrong
+from .shadow import Call, Registers, Shadow, Stacks, Stop, Wrong
 
 ReadRegister = Callable[[int], int | None]
 
@@ -49,72 +49,94 @@ class CheckedThread:
         self.machine = space.library.machine
         self.space, self.tally, self._other_register = space, tally, other_register
         self.shadow = Shadow(self.machine, stacks)
-        self.registers: Registers = ()
         self.spot: Spot | None = None
+        # The registers before the last instruction if it was a transfer, else None.
+        self._before: Registers | None = None
         self._spots = space.spots
         self._pc, self._sp = self.machine.program_counter, self.machine.stack_pointer
         self._mask = (1 << 8 * self.machine.architecture.address_size) - 1
 
-    def step(self, registers: Registers) -> None:
+    def step(self, registers: Stop) -> None:
         """The registers before the next instruction of this thread."""
         pc = registers[self._pc]
         spot = self._spots.get(pc) or self.space.spot(pc)
-        spot.steps += 1
-        last, shadow = self.spot, self.shadow
-        if last is not None and last.instruction.control:
-            self._transfer(last, registers, spot)
-        calls = shadow.calls
-        if calls:
+        if self._before is not None:
+            self._transfer(self._before, registers, spot)
+        calls = self.shadow.calls
+        if not calls:
+            spot.unchecked += 1
+        elif registers[self._sp] > calls[-1].limit:
+            spot.unchecked += 1
+            self.shadow.set_aside(None if self.spot is None else self.spot.function)
+        else:
+            spot.checked += 1
             call = calls[-1]
-            if registers[self._sp] > call.limit:
-                shadow.set_aside(None if last is None else last.function)
+            if call.held is spot.summary:
+                for column, value, take, kept in call.tests:
+                    if registers[column] != value or take(registers) != kept:  # type: ignore[arg-type]
+                        self._check_all(spot, call, registers)
+                        break
             else:
-                spot.checked += 1
-                if call.held is spot.stated:
-                    # Memory is read where another row begins and after each call.
-                    for claim, kept in call.fast:
-                        if registers[claim.cfa_column] + claim.cfa_offset != call.cfa or claim.kept(registers) != kept:
-                            self._check_all(spot, call, registers)
-                            break
-                else:
-                    self._check_all(spot, call, registers)
-        self.registers, self.spot = registers, spot
+                self._enter_row(spot, call, registers)
+        self.spot = spot
+        if spot.is_transfer:
+            self._before = tuple(registers)
 
-    def _check_all(self, spot: Spot, call: Call, registers: Registers) -> None:
+    def _enter_row(self, spot: Spot, call: Call, registers: Stop) -> None:
+        """The first step with another row in force, or after a call: only now memory is read."""
+        summary, cfa, entry = spot.summary, call.cfa, call.entry
+        tests = [(column, cfa - offset & self._mask, take, take(entry)) for column, offset, take in summary.tests]
+        is_right = summary.is_complete and all(
+            registers[column] == value and take(registers) == kept  # type: ignore[arg-type]
+            for column, value, take, kept in tests
+        )
+        saved = summary.saved
+        if is_right and saved is not None:
+            data = self.space.read(cfa + saved.offset & self._mask, saved.size)
+            is_right = len(data) == saved.size and saved.pick(saved.unpack(data)) == saved.of(entry)
+        if not is_right:
+            self._check_all(spot, call, registers)
+        call.held, call.tests = summary, tests
+
+    def _check_all(self, spot: Spot, call: Call, registers: Stop) -> None:
         for one in spot.stated:
             if one.claim is not None:
                 self._check(one, one.claim, spot, call, registers)
-        call.held = spot.stated
-        call.fast = [(one.claim, one.claim.kept(call.entry)) for one in spot.stated if one.claim is not None]
 
-    def _transfer(self, last: Spot, registers: Registers, spot: Spot) -> None:
-        shadow = self.shadow
-        shadow.transfer(self.registers, last, registers, spot)
+    def _transfer(self, before: Registers, registers: Stop, spot: Spot) -> None:
+        shadow, last = self.shadow, self.spot
+        assert last is not None
+        self._before = None
+        shadow.transfer(before, last, registers, spot)
         if shadow.ended or shadow.left:
             self.collect()
         if shadow.calls:
             shadow.calls[-1].held = None  # memory may have changed in the meantime
         if last.instruction.control is Control.SYSTEM_CALL:
-            self._forget_unmapped()
+            self._forget_unmapped(before)
 
-    def _forget_unmapped(self) -> None:
+    def _forget_unmapped(self, before: Registers) -> None:
         """Forget the spots of a process whose code may have changed."""
-        calls, before = self.machine.system_calls, self.registers
+        calls = self.machine.system_calls
         number = before[calls.number]
         start, size = (before[column] for column in calls.arguments)
         if number in (calls.mmap, calls.munmap) and self.space.has_code(start, start + size):
             self.space.forget()
 
-    def interrupt(self, registers: Registers, return_address: int) -> None:
-        """A signal handler was entered with these registers."""
+    def interrupt(self, before: Registers, registers: Stop, return_address: int) -> None:
+        """A signal handler was entered with these registers; `before` has those that the signal interrupted."""
         function = None if self.spot is None else self.spot.function
-        self.shadow.interrupt(self.registers, registers, return_address, function)
-        self.spot = None
+        self.shadow.interrupt(before, registers, return_address, function)
+        self.forget_position()
         self.step(registers)
+
+    def forget_position(self) -> None:
+        """The next step is not after the last one."""
+        self.spot = self._before = None
 
     def follow(self, parent: CheckedThread, calls: list[Call]) -> None:
         """Begin as a copy of a thread that has just made this process, with these `calls`."""
-        self.registers, self.spot, self.shadow.calls = parent.registers, parent.spot, calls
+        self._before, self.spot, self.shadow.calls = parent._before, parent.spot, calls
 
     def finish(self) -> None:
         """The thread ended: judge the calls that did not return."""
@@ -132,7 +154,7 @@ class CheckedThread:
                     _merge(into, call.wrong)
             ended.clear()
 
-    def _check(self, stated: Stated, claim: Claim, spot: Spot, call: Call, registers: Registers) -> None:
+    def _check(self, stated: Stated, claim: Claim, spot: Spot, call: Call, registers: Stop) -> None:
         if claim.cfa_column != NO_COLUMN:
             cfa = registers[claim.cfa_column] + claim.cfa_offset & self._mask
             if cfa != call.cfa:
@@ -146,7 +168,7 @@ class CheckedThread:
         if signed is not None and registers[signed] & self.machine.address_mask != call.return_address:
             self._note(stated, spot, call, "return address", registers[signed], call.return_address)
             return
-        if call.held is not spot.stated:
+        if call.held is not spot.summary:
             self._check_memory(stated, claim, spot, call)
         if claim.needs_walk:
             self._check_walk(stated, claim, spot, call, registers)
@@ -164,13 +186,13 @@ class CheckedThread:
             if value is None or value & (self.machine.address_mask if claim.is_signed else _ALL) != call.return_address:
                 self._note(stated, spot, call, "return address", value, call.return_address)
 
-    def _known(self, registers: Registers) -> dict[int, int]:
+    def _known(self, registers: Stop) -> dict[int, int]:
         """The values of all registers, by DWARF number."""
         known = {number: registers[column] for number, column in self.machine.columns.items()}
         others = {number: self._other_register(number) for number in self.machine.other_registers}
         return known | {number: value for number, value in others.items() if value is not None}
 
-    def _check_walk(self, stated: Stated, claim: Claim, spot: Spot, call: Call, registers: Registers) -> None:
+    def _check_walk(self, stated: Stated, claim: Claim, spot: Spot, call: Call, registers: Stop) -> None:
         columns = self.machine.columns
         abi = Abi(self.machine.architecture, self.machine.architecture.byte_order, ())
         frame = Frame(registers[self._pc], self._known(registers))

@@ -8,15 +8,17 @@ has no registers but FP.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from functools import cached_property
 from operator import itemgetter
+from struct import Struct
 
 from ..converters.rules import CfaKind, RaState, RuleKind
 from ..converters.table.lookup import owners
 from ..converters.table.model import RegisterRule, Row, UnwindTable
 from ..schemas.data_classes import dataclass
+from ..schemas.section import order_code
 from .machines import Machine
 
 NO_COLUMN = -1
@@ -84,9 +86,59 @@ def claim_of(row: Row, return_column: int, machine: Machine, claimed: tuple[int,
     )
 
 
-def _nothing(_: tuple[int, ...]) -> tuple[int, ...]:
+def _nothing(_: object) -> tuple[int, ...]:
     """The values of no registers."""
     return ()
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRegisters:
+    """The memory of a frame with its caller's registers: `size` bytes from `offset`, relative to the CFA. `pick` takes
+    the values from the integers that `unpack` gives; `of` takes the same registers from a stop."""
+
+    offset: int
+    size: int
+    unpack: Callable[[bytes], tuple[int, ...]]
+    pick: Callable[[tuple[int, ...]], object]
+    of: Callable[[tuple[int, ...]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What all claims at a PC need to be true, if comparisons of registers and one read of memory tell that.
+
+    `tests`: the distinct columns and offsets of the CFA, and what takes the registers with the caller's value from a
+    stop. `saved` is None if no register is saved. `is_complete`: whether there is nothing else to hold.
+    """
+
+    tests: tuple[tuple[int, int, Callable[[tuple[int, ...]], object]], ...]
+    saved: SavedRegisters | None
+    is_complete: bool
+
+
+def summary_of(claims: Iterable[Claim], machine: Machine) -> Summary:
+    """The summary of the claims of all sources at a PC."""
+    claims = tuple(claims)
+    # Where a call pushes the return address, the CFA tells that place, too.
+    pushed = (None,) if machine.link is not None else (None, -machine.cfa_offset)
+    is_complete = not any(
+        one.needs_walk or one.signed_column is not None or one.return_offset not in pushed for one in claims
+    )
+    kept = {(one.cfa_column, one.cfa_offset, one.kept_columns): one.kept for one in claims}
+    tests = tuple((column, offset, take) for (column, offset, _), take in kept.items())
+    pairs = sorted({(offset, column) for one in claims for column, offset in one.saved})
+    size = machine.architecture.register_size
+    if not pairs or any((offset - pairs[0][0]) % size for offset, _ in pairs):
+        return Summary(tests, None, is_complete and not pairs)
+    first, words = pairs[0][0], (pairs[-1][0] - pairs[0][0]) // size + 1
+    layout = Struct(f"{order_code(machine.architecture.byte_order)}{words}Q")
+    pick = itemgetter(*((offset - first) // size for offset, _ in pairs))
+    of = itemgetter(*(column for _, column in pairs))
+    is_complete = is_complete and words <= MAX_SAVED
+    return Summary(tests, SavedRegisters(first, layout.size, layout.unpack, pick, of), is_complete)
+
+
+MAX_SAVED = 64  # words of memory that are read at once
 
 
 def _offset(rule: RegisterRule) -> int:

@@ -17,8 +17,8 @@ from ..converters.files.read_elf import DIALECTS, STACK_CFI, table_of_image
 from ..converters.table.model import UnwindTable
 from ..schemas.data_classes import dataclass
 from ..schemas.section import FormatError
-from .claims import SFRAME, Claim, ClaimSource
-from .control import MAX_INSTRUCTION, Instruction
+from .claims import SFRAME, Claim, ClaimSource, Summary, summary_of
+from .control import MAX_INSTRUCTION, Control, Instruction
 from .machines import Machine
 
 Function: TypeAlias = tuple[int, int]  # a file, by identity, and the index of the function in its first source
@@ -50,16 +50,25 @@ class Stated:
 @dataclass(slots=True, eq=False)
 class Spot:
     """One PC. `address` is that in the file; `code` the bytes from there on; `stated` has an element for each source
-    with a row there. `steps`: how often it was reached; `checked`: how often in a frame whose caller is known."""
+    with a row there, and `summary` what these claim together. `is_transfer`: whether the instruction is one that a
+    shadow stack must know. `checked`: how often the PC was reached in a frame whose caller is known; `unchecked`: how
+    often in another."""
 
     file: LoadedFile
     address: int
     instruction: Instruction
     code: bytes
     stated: tuple[Stated, ...]
+    summary: Summary
     function: Function | None
-    steps: int = 0
+    is_transfer: bool
     checked: int = 0
+    unchecked: int = 0
+
+    @property
+    def steps(self) -> int:
+        """How often the PC was reached."""
+        return self.checked + self.unchecked
 
 
 class LoadedFile:
@@ -77,7 +86,7 @@ class LoadedFile:
         self.sources = [] if image is None else list(self._sources(image))
         self.sources += [ClaimSource(name, table, machine) for name, table in (extra or {}).items()]
         self.spots: dict[int, Spot] = {}
-        self._interned: dict[tuple[tuple[ClaimSource, tuple[int, int]], ...], tuple[Stated, ...]] = {}
+        self._interned: dict[tuple[tuple[ClaimSource, tuple[int, int]], ...], tuple[tuple[Stated, ...], Summary]] = {}
 
     def _sources(self, image: ElfImage) -> Iterator[ClaimSource]:
         for name in SECTIONS:
@@ -99,11 +108,22 @@ class LoadedFile:
         """The spot at an address in the file, with the bytes of its instruction and of those after it."""
         found = self.spots.get(address)
         if found is None or not code.startswith(found.code):
-            stated = tuple(self._stated(address))
-            stated = self._interned.setdefault(tuple((one.source, one.place) for one in stated), stated)
+            stated, summary = self._at(address)
             function = (id(self), stated[0].place[0]) if stated else None
-            found = self.spots[address] = Spot(self, address, self.machine.decode(code), code, stated, function)
+            instruction = self.machine.decode(code)
+            is_transfer = instruction.control is not Control.OTHER
+            found = Spot(self, address, instruction, code, stated, summary, function, is_transfer)
+            self.spots[address] = found
         return found
+
+    def _at(self, address: int) -> tuple[tuple[Stated, ...], Summary]:
+        """What the sources state at an address: the same objects where the same rows are in force."""
+        stated = tuple(self._stated(address))
+        key = tuple((one.source, one.place) for one in stated)
+        if key not in self._interned:
+            claims = (one.claim for one in stated if one.claim is not None)
+            self._interned[key] = stated, summary_of(claims, self.machine)
+        return self._interned[key]
 
     def _stated(self, address: int) -> Iterator[Stated]:
         for source in self.sources:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import struct
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ from .checker import CheckedThread, Tally
 from .loaded_files import AddressSpace, Library
 from .machines import X86_64
 from .process_maps import read_mappings
-from .shadow import Registers, Stacks
+from .shadow import Registers, Stacks, Stop
 from .stepping import Limits
 
 # <sys/ptrace.h>
@@ -38,7 +37,7 @@ _WALL, _WNOTHREAD = 0x40000000, 0x20000000  # <linux/wait.h>
 _WAIT = _WALL | _WNOTHREAD
 _REPORT_EVERY = 4096
 
-_USER_REGS = struct.Struct("27Q")  # struct user_regs_struct
+_USER_REGS = 27  # integers of 64 bits in struct user_regs_struct
 _RDI, _RDX = X86_64.columns[5], X86_64.columns[1]
 _RIP, _SP = X86_64.program_counter, X86_64.stack_pointer
 # ucontext_t (<sys/ucontext.h>): the kernel puts it above the return address of a handler, which gets it in RDX.
@@ -47,6 +46,9 @@ _UCONTEXT, _UCONTEXT_RIP = 8, 40 + 16 * 8
 _ptrace = ctypes.CDLL(None).ptrace
 _ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
 _ptrace.restype = ctypes.c_long
+# For the two requests of each step, which do not block: without conversions, and without releasing Python's lock.
+_ptrace_step = ctypes.PyDLL(None).ptrace
+_ptrace_step.restype = ctypes.c_long
 
 
 class Process:
@@ -70,11 +72,13 @@ class Process:
 
 @dataclass(slots=True, eq=False)
 class _Thread:
-    """A traced thread. `signal` is the one that was delivered at its last stop, 0 for none."""
+    """A traced thread. `signal` is the one that was delivered at its last stop, 0 for none; `interrupted` has the
+    registers at that stop."""
 
     process: Process
     checked: CheckedThread
     signal: int = 0
+    interrupted: Registers = ()
 
 
 class Tracer:
@@ -87,7 +91,11 @@ class Tracer:
         self._threads: dict[int, _Thread] = {}
         self._early: set[int] = set()  # new threads that stopped before they were announced
         self._processes: dict[int, Process] = {}
-        self._buffer = ctypes.create_string_buffer(_USER_REGS.size)
+        buffer = (ctypes.c_uint64 * _USER_REGS)()
+        self._registers, self._buffer = (
+            memoryview(buffer).cast("B").cast("Q"),
+            ctypes.c_void_p(ctypes.addressof(buffer)),
+        )
         self._root = 0
         self._program: subprocess.Popen[bytes] | None = None
         self._is_free = False
@@ -165,8 +173,8 @@ class Tracer:
 
     def _steps(self, count: int) -> None:
         """Handle stops until there were `count` single steps more, or all threads ended."""
-        threads, buffer, unpack = self._threads, self._buffer, _USER_REGS.unpack
-        wait, tally = os.waitpid, self.tally
+        threads, buffer, registers = self._threads, self._buffer, self._registers
+        wait, ptrace, tally = os.waitpid, _ptrace_step, self.tally
         end = tally.steps + count
         while tally.steps < end:
             try:
@@ -179,16 +187,15 @@ class Tracer:
                 self._other_stop(number, status, thread)
                 if self.exit_status is not None and not threads:
                     return
-            elif _ptrace(_GETREGS, number, 0, buffer) == 0:
-                registers = unpack(buffer)
+            elif ptrace(_GETREGS, number, 0, buffer) == 0:
                 if thread.signal:
                     self._after_signal(thread, registers)
                 else:
                     thread.checked.step(registers)
                 tally.steps += 1
-                _ptrace(_SINGLESTEP, number, 0, 0)
+                ptrace(_SINGLESTEP, number, 0, 0)
 
-    def _after_signal(self, thread: _Thread, registers: Registers) -> None:
+    def _after_signal(self, thread: _Thread, registers: Stop) -> None:
         """The stop after a signal was delivered: perhaps at the first instruction of a handler."""
         number, thread.signal = thread.signal, 0
         sp, checked = registers[_SP], thread.checked
@@ -199,9 +206,8 @@ class Tracer:
         return_address = int.from_bytes(read(sp, 8), "little")
         # A system call that is restarted is interrupted before it.
         pc = int.from_bytes(read(sp + _UCONTEXT + _UCONTEXT_RIP, 8), "little")
-        before = checked.registers
-        checked.registers = (*before[:_RIP], pc, *before[_RIP + 1 :])
-        checked.interrupt(registers, return_address)
+        before = thread.interrupted
+        checked.interrupt((*before[:_RIP], pc, *before[_RIP + 1 :]), registers, return_address)
 
     def _other_stop(self, number: int, status: int, thread: _Thread | None) -> None:
         event, stopped_by = status >> 16, status >> 8 & 0xFF
@@ -220,8 +226,8 @@ class Tracer:
         elif event == _STOP:
             self._go_on(number)
         else:
-            if not self._is_free:
-                thread.signal = stopped_by
+            if not self._is_free and _ptrace_step(_GETREGS, number, 0, self._buffer) == 0:
+                thread.signal, thread.interrupted = stopped_by, tuple(self._registers)
             self._go_on(number, stopped_by)
 
     def _go_on(self, number: int, stopped_by: int = 0) -> None:
@@ -284,7 +290,7 @@ class Tracer:
         self._is_free = True
         for thread in self._threads.values():
             thread.checked.finish()
-            thread.checked.spot = None
+            thread.checked.forget_position()
         end = time.monotonic() + seconds
         while time.monotonic() < end and self._threads:
             number, status = os.waitpid(-1, _WAIT | os.WNOHANG)

@@ -7,10 +7,11 @@ branch arrives where one of its functions continues.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import field
 
 from ..schemas.data_classes import dataclass
-from .claims import Claim
+from .claims import Summary
 from .control import Control
 from .loaded_files import Function, Spot, Stated
 from .machines import Machine
@@ -20,6 +21,7 @@ FAR_BELOW = 2048
 MAX_ASIDE = 10_000  # chains; of a program with more stacks the oldest are forgotten
 NO_LIMIT = 1 << 64
 Registers = tuple[int, ...]
+Stop = Sequence[int]  # the registers of a stopped thread, perhaps in memory that the next stop overwrites
 
 
 @dataclass(slots=True, eq=False)
@@ -36,8 +38,9 @@ class Wrong:
 class Call:
     """A call that has not returned. `cfa` and `return_address` are those of the callee, `entry` has the registers at
     its first instruction; for the frame of a signal, those that it interrupted. `caller`: the function of the call.
-    `limit`: the stack pointer is at most this in the callee. `held`: what the sources stated where the memory of the
-    frame was checked last; `fast`: their claims, with the values that they keep. `wrong`: by spot and source.
+    `limit`: the stack pointer is at most this in the callee. `held`: the summary of the rows in force where the memory
+    of the frame was checked last; `tests`: its tests, with the values that this frame has to have. `wrong`: by spot and
+    source.
     """
 
     cfa: int
@@ -45,8 +48,8 @@ class Call:
     entry: Registers
     caller: Function | None
     limit: int
-    held: object = None
-    fast: list[tuple[Claim, object]] = field(default_factory=list)
+    held: Summary | None = None
+    tests: Sequence[tuple[int, int, Callable[[Registers], object], object]] = ()
     wrong: dict[tuple[int, int], Wrong] = field(default_factory=dict)
 
 
@@ -78,7 +81,7 @@ class Shadow:
         self._last: list[Call] = []
         self._function: Function | None = None
 
-    def transfer(self, before: Registers, source: Spot, now: Registers, target: Spot) -> None:
+    def transfer(self, before: Registers, source: Spot, now: Stop, target: Spot) -> None:
         """Follow an instruction at `source` that is not of the kind OTHER."""
         machine = self.machine
         pc, sp = now[machine.program_counter], now[machine.stack_pointer]
@@ -94,12 +97,12 @@ class Shadow:
             case Control.SYSTEM_CALL if sp != before[machine.stack_pointer]:
                 self.set_aside(source.function)  # a new process with a stack of its own
 
-    def _call(self, following: int, source: Spot, now: Registers) -> None:
+    def _call(self, following: int, source: Spot, now: Stop) -> None:
         machine = self.machine
         if now[machine.program_counter] == following:
             return  # how position-independent code gets its address
         cfa = now[machine.stack_pointer] + machine.cfa_offset
-        self.calls.append(Call(cfa, following, now, source.function, cfa))
+        self.calls.append(Call(cfa, following, tuple(now), source.function, cfa))
 
     def _branch(self, before: Registers, pc: int, sp: int, target: Spot) -> None:
         """Follow a branch to an address in memory or a register: perhaps a return."""
@@ -121,13 +124,13 @@ class Shadow:
                 del self.calls[index:]
                 return
 
-    def interrupt(self, before: Registers, now: Registers, return_address: int, function: Function | None) -> None:
+    def interrupt(self, before: Registers, now: Stop, return_address: int, function: Function | None) -> None:
         """A signal handler was entered: the interrupted registers, and those at its first instruction."""
         machine = self.machine
         cfa = before[machine.stack_pointer] - machine.architecture.caller_sp_offset
         self.calls.append(Call(cfa, before[machine.program_counter], before, function, NO_LIMIT))
         cfa = now[machine.stack_pointer] + machine.cfa_offset
-        self.calls.append(Call(cfa, return_address, now, None, cfa))
+        self.calls.append(Call(cfa, return_address, tuple(now), None, cfa))
 
     def set_aside(self, function: Function | None) -> None:
         """The stack pointer left the current frame, which is of `function`, in an unknown way."""
