@@ -52,8 +52,11 @@ class Claim:
     needs_walk: bool
 
 
-def claim_of(row: Row, return_column: int, machine: Machine, claimed: tuple[int, ...]) -> Claim | None:
-    """The claim of a row about the `claimed` registers; None for a row without a CFA."""
+def claim_of(
+    row: Row, return_column: int, machine: Machine, claimed: tuple[int, ...], are_preserved: bool = True
+) -> Claim | None:
+    """The claim of a row about the `claimed` registers; None for a row without a CFA. `are_preserved`: whether these
+    registers have the caller's value where a row has no rule for them."""
     match row.cfa.kind, row.cfa.value:
         case CfaKind.REGISTER, int(offset) if row.cfa.register in machine.columns:
             column = machine.columns[row.cfa.register]
@@ -66,7 +69,8 @@ def claim_of(row: Row, return_column: int, machine: Machine, claimed: tuple[int,
     kinds = {number: rules.get(number, unspecified).kind for number in claimed}
     returned, is_signed = rules.get(return_column, unspecified), row.ra_state is not RaState.PLAIN
     in_register = machine.link is not None and returned.kind in _KEPT and return_column in machine.columns
-    kept = [machine.columns[one] for one, kind in kinds.items() if kind in _KEPT]
+    kept_kinds = _KEPT if are_preserved else (RuleKind.SAME_VALUE,)
+    kept = [machine.columns[one] for one, kind in kinds.items() if kind in kept_kinds]
     if in_register and not is_signed:
         kept.append(machine.columns[return_column])
     computed = tuple(one for one, kind in kinds.items() if kind in _COMPUTED)
@@ -147,10 +151,10 @@ def _offset(rule: RegisterRule) -> int:
 
 
 class ClaimSource:
-    """The claims of one source of one file, by address in the file."""
+    """The claims of one source of one file, by address in the file. `are_preserved` is as for `claim_of`."""
 
-    def __init__(self, name: str, table: UnwindTable, machine: Machine) -> None:
-        self.name, self.table, self.machine = name, table, machine
+    def __init__(self, name: str, table: UnwindTable, machine: Machine, are_preserved: bool = True) -> None:
+        self.name, self.table, self.machine, self._are_preserved = name, table, machine, are_preserved
         claimed = machine.preserved
         if name == SFRAME:
             claimed = tuple(one for one in claimed if one == machine.architecture.frame_pointer)
@@ -192,7 +196,8 @@ class ClaimSource:
         function, row = place
         key = row, int(self.table.functions.return_column[function])
         if key not in self._claims:
-            self._claims[key] = claim_of(self.table.row(row), key[1], self.machine, self._claimed)
+            claimed = self._claimed, self._are_preserved
+            self._claims[key] = claim_of(self.table.row(row), key[1], self.machine, *claimed)
         return self._claims[key]
 
 

@@ -22,7 +22,10 @@ from .control import MAX_INSTRUCTION, Control, Instruction
 from .machines import Machine
 
 Function: TypeAlias = tuple[int, int]  # a file, by identity, and the index of the function in its first source
+EH_FRAME = ".eh_frame"
 SECTIONS = (*DIALECTS, SFRAME)
+# Go's functions preserve no register, whatever the psABI says, and its linker has rows in `.debug_frame` only.
+_GO = (".gopclntab", ".data.rel.ro.gopclntab")
 VDSO = "[vdso]"
 
 
@@ -84,7 +87,7 @@ class LoadedFile:
         self.path, self.image, self.machine = path, image, machine
         self.faults: dict[str, str] = {}
         self.sources = [] if image is None else list(self._sources(image))
-        self.sources += [ClaimSource(name, table, machine) for name, table in (extra or {}).items()]
+        self.sources += [self._source(name, table) for name, table in (extra or {}).items()]
         self.spots: dict[int, Spot] = {}
         self._interned: dict[tuple[tuple[ClaimSource, tuple[int, int]], ...], tuple[tuple[Stated, ...], Summary]] = {}
 
@@ -92,9 +95,13 @@ class LoadedFile:
         for name in SECTIONS:
             if any(not one.is_nobits for one in image.named(name)):
                 try:
-                    yield ClaimSource(name, table_of_image(image, name), self.machine)
+                    yield self._source(name, table_of_image(image, name))
                 except FormatError as error:
                     self.faults[name] = str(error)
+
+    def _source(self, name: str, table: UnwindTable) -> ClaimSource:
+        is_go = self.image is not None and any(self.image.named(one) for one in _GO)
+        return ClaimSource(name, table, self.machine, not is_go or name == EH_FRAME)
 
     def bias(self, mapping: Mapping) -> int:
         """The number to subtract from addresses in a mapping of the file to get those in the file."""

@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -128,16 +129,18 @@ class Tracer:
 
     def run(self) -> Tally:
         """Step until all threads ended, or a limit is reached."""
-        started = time.monotonic()
         limits = self.limits
-        while self._threads or self._early or self.exit_status is None:
+        timer = threading.Timer(limits.seconds or 0.0, self.stop)
+        if limits.seconds is not None:
+            timer.start()
+        while (self._threads or self._early or self.exit_status is None) and not self._is_over:
             self._steps(self._next_count())
             self._progress(self.tally)
-            self._is_over |= limits.seconds is not None and time.monotonic() - started > limits.seconds
-            if self._is_over or (limits.steps is not None and self.tally.steps >= limits.steps):
+            if limits.steps is not None and self.tally.steps >= limits.steps:
                 break
             if limits.burst:
                 self._run_freely(limits.pause)
+        timer.cancel()
         self._end()
         return self.tally
 
@@ -147,27 +150,48 @@ class Tracer:
         return count if self.limits.steps is None else min(count, self.limits.steps - self.tally.steps)
 
     def stop(self) -> None:
-        """End the run soon. For other threads."""
+        """End the run soon, also if the program waits for something. For other threads."""
         self._is_over = True
+        with suppress(ProcessLookupError):
+            os.kill(self._root, signal.SIGKILL if self._program is not None else signal.SIGSTOP)
 
     def _end(self) -> None:
         """Kill what was launched; let go of a process that was attached to."""
-        for number, thread in self._threads.items():
+        for thread in self._threads.values():
             thread.checked.finish()
-            if self._program is None:
-                _ptrace(_INTERRUPT, number, 0, 0)
-                os.waitpid(number, _WAIT)
-                _ptrace(_DETACH, number, 0, 0)
+        if self._program is None:
+            self._let_go()
+        else:
+            self._kill()
+            self._program.returncode = self.exit_status or 0  # it was waited for here
+            if self._is_over:
+                self.exit_status = None  # that of `stop`
         for process in self._processes.values():
             process.close()
-            if self._program is not None:
-                with suppress(ProcessLookupError):
-                    os.kill(process.number, signal.SIGKILL)
         self._threads.clear()
-        if self._program is not None:
-            if self.exit_status is None:
-                self._program.wait()
-            self._program.returncode = self.exit_status or 0  # it was waited for here
+
+    def _let_go(self) -> None:
+        for number in self._threads:
+            _ptrace(_INTERRUPT, number, 0, 0)
+            with suppress(ChildProcessError):
+                status = os.waitpid(number, _WAIT)[1]
+                passed = status >> 8 if os.WIFSTOPPED(status) and status != _STEPPED else 0
+                _ptrace(_DETACH, number, 0, passed if passed < 1 << 8 and passed != signal.SIGSTOP else 0)
+        if self._is_over:
+            with suppress(ProcessLookupError):
+                os.kill(self._root, signal.SIGCONT)  # `stop` may have been too late
+
+    def _kill(self) -> None:
+        """Kill all processes, and wait for each thread: the first thread of a process ends after the others."""
+        for number in self._processes:
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            while True:
+                number, status = os.waitpid(-1, _WAIT)
+                if os.WIFSTOPPED(status):
+                    with suppress(ProcessLookupError):
+                        os.kill(number, signal.SIGKILL)
 
     # --- stops ------------------------------------------------------------------------------------------------
 
@@ -185,7 +209,7 @@ class Tracer:
             thread = threads.get(number)
             if status != _STEPPED or thread is None:
                 self._other_stop(number, status, thread)
-                if self.exit_status is not None and not threads:
+                if self._is_over or (self.exit_status is not None and not threads):
                     return
             elif ptrace(_GETREGS, number, 0, buffer) == 0:
                 if thread.signal:

@@ -27,7 +27,7 @@ from ..support.binutils import SFRAME, V3, chosen, gcc
 from ..support.commands import DIFFERENT, DONE, WRONG
 from ..support.commands import unwindkit as run_command
 from ..support.oracles import absent
-from ..support.programs.executed_programs import CONTROL, EXCEPTIONS, PLAIN, built
+from ..support.programs.executed_programs import CONTROL, EXCEPTIONS, PLAIN, WAITING, built
 from ..support.programs.plt_programs import SOURCE as CALLS
 
 # Functions of glibc and libgcc whose rows describe the registers that they are about to load.
@@ -182,6 +182,19 @@ def test_a_running_process() -> None:
             assert process.poll() is None
         finally:
             process.send_signal(signal.SIGKILL)
+
+
+def test_a_program_that_waits_is_stopped(tmp_path: Path) -> None:
+    """A time limit holds while nothing is stepped, and the end of a program with threads is the end of all of them."""
+    report = verify([str(built(tmp_path, WAITING, "gcc", "-static"))], seconds=1)
+    assert (report.exit_status, report.wrong) == (None, ())
+    with subprocess.Popen(["sleep", "100"]) as process:
+        try:
+            assert verify(pid=process.pid, seconds=0.2).wrong == ()
+            assert process.poll() is None
+            assert "State:\tS" in Path(f"/proc/{process.pid}/status").read_text()
+        finally:
+            process.kill()
 
 
 def test_samples_reach_more_of_a_program() -> None:

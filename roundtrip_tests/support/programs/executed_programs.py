@@ -95,6 +95,16 @@ int main() {
     return caught == 4 && names[0] == "0" ? 0 : 1;
 }
 """
+# It waits for ever, with two threads.
+WAITING = r"""
+#include <pthread.h>
+#include <unistd.h>
+static void *wait(void *argument) { for (;;) pause(); }
+int main(void) {
+    pthread_t thread;
+    return pthread_create(&thread, 0, wait, 0) || pthread_join(thread, 0);
+}
+"""
 # Arithmetic that saves registers, sorts by a function pointer, and formats floating-point numbers.
 PLAIN = r"""
 #include <stdio.h>
