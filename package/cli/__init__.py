@@ -13,7 +13,23 @@ import sys
 
 from .. import __version__
 from ..schemas.section import FormatError
-from . import breakpad, check, convert, dump, edit, find, info, merge, remove, sframe, symbolize, verify, walk
+from . import (
+    breakpad,
+    check,
+    conform,
+    convert,
+    corpus,
+    dump,
+    edit,
+    find,
+    info,
+    merge,
+    remove,
+    sframe,
+    symbolize,
+    verify,
+    walk,
+)
 from .common import DIFFERENT, WRONG
 
 # When it is loaded, NumPy's linear algebra starts one thread per core; nothing here uses them.
@@ -50,7 +66,23 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="unwindkit", description=about)
     parser.add_argument("--version", action="version", version=f"unwindkit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    uses = (info, sframe, breakpad, dump, find, symbolize, walk, check, verify, remove, edit, convert, merge)
+    uses = (
+        info,
+        sframe,
+        breakpad,
+        dump,
+        find,
+        symbolize,
+        walk,
+        check,
+        verify,
+        remove,
+        edit,
+        convert,
+        merge,
+        corpus,
+        conform,
+    )
     for command in uses:
         command.add(commands)
     return parser

@@ -3,10 +3,14 @@
 Those for single records are in `unwindkit.schemas.strategies`.
 """
 
-from .call_frames import CallFrames, call_frames
-from .elf_files import ElfSection, ElfWithFrames, build_elf, elf_files
-from .expressions import DwarfExpression, expressions
-from .features import Feature
+from ..corpus.elf import ElfSection, build_elf
+from ..corpus.frames.call_frames import CallFrames
+from ..corpus.frames.expressions import DwarfExpression
+from ..corpus.frames.features import Feature
+from ..corpus.frames.files import ElfWithFrames
+from .call_frames import call_frames
+from .elf_files import elf_files
+from .expressions import expressions
 from .line_tables import line_tables
 from .unwind_tables import unwind_tables
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ..schemas.cfi import DW_CFA
-from ..schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_SIZES, value_format
+from ...schemas.cfi import DW_CFA
+from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_SIZES, value_format
 
 
 class Feature(Enum):

@@ -11,22 +11,20 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from enum import Enum
 
-from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn
-
-from ..converters.rules import CfaKind, RaState, RuleKind
-from ..converters.table.model import CfaRule, RegisterRule, Row
-from ..schemas.cfi import DW_CFA, INLINE_MASK, INLINE_OPERANDS, INSTRUCTIONS, OPERAND_KINDS, Operand
-from ..schemas.data_classes import dataclass
-from ..schemas.pointers import PointerBases
-from .byte_stream import ByteStream
+from ...converters.rules import CfaKind, RaState, RuleKind
+from ...converters.table.model import CfaRule, RegisterRule, Row
+from ...schemas.cfi import DW_CFA, INLINE_MASK, INLINE_OPERANDS, INSTRUCTIONS, OPERAND_KINDS, Operand
+from ...schemas.data_classes import dataclass
+from ...schemas.pointers import PointerBases
+from ..byte_stream import ByteStream
+from ..choices import Draw, integers, sampled_from
 from .features import INSTRUCTION_FEATURES, Feature
 from .row_meaning import window_rules
 
 Way = tuple[DW_CFA, tuple[int | bytes, ...]]
 
 MAX_WAYS = 12
-_ONE_OF = [st.integers(0, count - 1) for count in range(1, MAX_WAYS + 1)]
+_ONE_OF = [integers(0, count - 1) for count in range(1, MAX_WAYS + 1)]
 
 
 class Habit(Enum):
@@ -42,7 +40,7 @@ class Habit(Enum):
     REPEAT = "an instruction a second time"
 
 
-_HABITS = st.sampled_from([Habit.PLAIN] * 8 + [Habit.REMEMBER] * 2 + [Habit.RESTORE] * 3 + list(Habit)[1:])
+_HABITS = sampled_from([Habit.PLAIN] * 8 + [Habit.REMEMBER] * 2 + [Habit.RESTORE] * 3 + list(Habit)[1:])
 _NEGATIONS = {
     RaState.SIGNED: DW_CFA.AARCH64_negate_ra_state,
     RaState.SIGNED_WITH_PC: DW_CFA.AARCH64_negate_ra_state_with_pc,
@@ -82,7 +80,7 @@ class InstructionWriter:
         if opcode in INSTRUCTION_FEATURES:
             self.used.add(INSTRUCTION_FEATURES[opcode])
 
-    def put_one_of(self, draw: DrawFn, ways: Sequence[Way]) -> None:
+    def put_one_of(self, draw: Draw, ways: Sequence[Way]) -> None:
         """Append one of these instructions that the section may contain."""
         if self.without:
             ways = [way for way in ways if INSTRUCTION_FEATURES.get(way[0]) not in self.without]
@@ -90,7 +88,7 @@ class InstructionWriter:
         self.put(opcode, *operands)
 
 
-def write_rows(draw: DrawFn, writer: InstructionWriter, rows: Sequence[Row], start: int) -> None:
+def write_rows(draw: Draw, writer: InstructionWriter, rows: Sequence[Row], start: int) -> None:
     """Write the instructions of a function at `start` with these rows; the first one is at offset 0."""
     for row in rows:
         habit = draw(_HABITS)
@@ -100,7 +98,7 @@ def write_rows(draw: DrawFn, writer: InstructionWriter, rows: Sequence[Row], sta
         write_changes(draw, writer, row)
 
 
-def write_changes(draw: DrawFn, writer: InstructionWriter, row: Row) -> None:
+def write_changes(draw: Draw, writer: InstructionWriter, row: Row) -> None:
     """Write what changes the rules in force to those of `row`."""
     if row.cfa != writer.row.cfa:
         writer.put_one_of(draw, cfa_ways(writer.row.cfa, row.cfa, writer.data_factor))
@@ -123,7 +121,7 @@ def _negate(writer: InstructionWriter, state: RaState) -> None:
         writer.used.add(Feature.NEGATE_RA_STATE)
 
 
-def _write_rules(draw: DrawFn, writer: InstructionWriter, rules: tuple[RegisterRule, ...]) -> None:
+def _write_rules(draw: Draw, writer: InstructionWriter, rules: tuple[RegisterRule, ...]) -> None:
     """Write what changes the register rules in force to `rules`."""
     old = {rule.register: rule for rule in writer.row.registers}
     new = {rule.register: rule for rule in rules}
@@ -201,7 +199,7 @@ def _ways_to_restore(register: int) -> list[Way]:
     return [*inline, (DW_CFA.restore_extended, (register,))]
 
 
-def _advance(draw: DrawFn, writer: InstructionWriter, offset: int, start: int, habit: Habit) -> None:
+def _advance(draw: Draw, writer: InstructionWriter, offset: int, start: int, habit: Habit) -> None:
     """Advance the location to `offset` bytes after `start`."""
     distance = (offset - writer.row.offset) // writer.code_factor
     if habit is Habit.SPLIT and distance > 1:
@@ -210,7 +208,7 @@ def _advance(draw: DrawFn, writer: InstructionWriter, offset: int, start: int, h
     _advance_by(draw, writer, distance, start)
 
 
-def _advance_by(draw: DrawFn, writer: InstructionWriter, distance: int, start: int) -> None:
+def _advance_by(draw: Draw, writer: InstructionWriter, distance: int, start: int) -> None:
     """Advance the location by `distance` units."""
     offset = writer.row.offset + distance * writer.code_factor
     ways: list[Way] = [(DW_CFA.advance_loc, (distance,))] if distance <= INLINE_MASK else []
@@ -226,7 +224,7 @@ def _advance_by(draw: DrawFn, writer: InstructionWriter, distance: int, start: i
     writer.row = replace(writer.row, offset=offset)
 
 
-def _follow(draw: DrawFn, writer: InstructionWriter, habit: Habit) -> None:
+def _follow(draw: Draw, writer: InstructionWriter, habit: Habit) -> None:
     """Write what a habit adds before the change. Rules in force are replaced only by a remembered state."""
     match habit:
         case Habit.REMEMBER:
@@ -253,7 +251,7 @@ def _follow(draw: DrawFn, writer: InstructionWriter, habit: Habit) -> None:
             pass
 
 
-def _repeat(draw: DrawFn, writer: InstructionWriter) -> None:
+def _repeat(draw: Draw, writer: InstructionWriter) -> None:
     """Write rules that are already in force; two negations of the return address' state."""
     if writer.row.registers:
         writer.put_one_of(draw, rule_ways(writer.row.registers[0], writer.data_factor))

@@ -7,18 +7,16 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
-from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
-
-from ..converters.arch.table import Architecture
-from ..converters.rules import CfaKind
-from ..converters.table.model import CfaRule, FunctionFlag, Row
-from ..schemas.cfi import EH_FRAME, Dialect
-from ..schemas.data_classes import dataclass
-from ..schemas.pointers import DW_EH_PE
-from ..schemas.section import ByteOrder
-from ..schemas.wire import DwarfFormat
-from .byte_stream import ByteStream
+from ...converters.arch.table import Architecture
+from ...converters.rules import CfaKind
+from ...converters.table.model import CfaRule, FunctionFlag, Row
+from ...schemas.cfi import EH_FRAME, Dialect
+from ...schemas.data_classes import dataclass
+from ...schemas.pointers import DW_EH_PE
+from ...schemas.section import ByteOrder
+from ...schemas.wire import DwarfFormat
+from ..byte_stream import ByteStream
+from ..choices import Choice, Draw, integers, sampled_from
 from .features import LETTER_FEATURES, Feature, encoding_features
 from .instructions import InstructionWriter, write_changes
 from .regions import MAX_LSDAS, Region, address_encodings, pointer_encodings
@@ -34,9 +32,9 @@ _LETTER_FLAGS = {
     "B": FunctionFlag.PAUTH_B_KEY,
     "G": FunctionFlag.MEMORY_TAGGING,
 }
-_INDICES = st.integers(0, 255)
-_PADDING = st.sampled_from([0, 0, 0, 0, 0, 1, 3])
-_OFFSETS = st.integers(1, MAX_LSDAS)
+_INDICES = integers(0, 255)
+_PADDING = sampled_from([0, 0, 0, 0, 0, 1, 3])
+_OFFSETS = integers(1, MAX_LSDAS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +83,9 @@ class CieMeaning:
 
 
 @cache
-def _augmentations(is_eh: bool, without: frozenset[Feature]) -> SearchStrategy[str]:
+def _augmentations(is_eh: bool, without: frozenset[Feature]) -> Choice[str]:
     known = _EH_AUGMENTATIONS if is_eh else _DEBUG_AUGMENTATIONS
-    return st.sampled_from([one for one in known if not without & _augmentation_features(one, is_eh)])
+    return sampled_from([one for one in known if not without & _augmentation_features(one, is_eh)])
 
 
 def _augmentation_features(augmentation: str, is_eh: bool) -> set[Feature]:
@@ -111,7 +109,7 @@ class _Header:
 
 
 @cache
-def _headers(without: frozenset[Feature]) -> SearchStrategy[_Header]:
+def _headers(without: frozenset[Feature]) -> Choice[_Header]:
     """Formats and versions, the usual ones more often."""
     found = [_Header(DwarfFormat.DWARF32, 1, False, 0)] * 6
     for dwarf_format in DwarfFormat if Feature.DWARF64 not in without else [DwarfFormat.DWARF32]:
@@ -123,29 +121,29 @@ def _headers(without: frozenset[Feature]) -> SearchStrategy[_Header]:
             others = [False, True] if Feature.ADDRESS_SIZE not in without else [False]
             sizes = [0, 1, 2, 4, 8] if Feature.SEGMENT not in without else [0]
             found += [_Header(dwarf_format, 4, is_other, size) for is_other in others for size in sizes]
-    return st.sampled_from(found)
+    return sampled_from(found)
 
 
 @cache
-def _factors(architecture: Architecture) -> SearchStrategy[tuple[int, int]]:
+def _factors(architecture: Architecture) -> Choice[tuple[int, int]]:
     """Code and data alignment factors: those of the assembler more often."""
     usual = architecture.assembler
     pairs = [] if usual is None else [(usual.code_alignment_factor, usual.data_alignment_factor)] * 6
-    return st.sampled_from([*pairs, (1, -8), (1, -4), (1, 1), (1, -1), (2, -2), (4, 4), (8, 8), (3, -16)])
+    return sampled_from([*pairs, (1, -8), (1, -4), (1, 1), (1, -1), (2, -2), (4, 4), (8, 8), (3, -16)])
 
 
 @cache
-def _return_columns(usual: int, without: frozenset[Feature]) -> SearchStrategy[int]:
+def _return_columns(usual: int, without: frozenset[Feature]) -> Choice[int]:
     others = [0, 3, *HIGH_REGISTERS * (Feature.HIGH_REGISTER not in without)]
-    return st.sampled_from([usual] * 6 + others * (Feature.OTHER_RETURN_COLUMN not in without))
+    return sampled_from([usual] * 6 + others * (Feature.OTHER_RETURN_COLUMN not in without))
 
 
-def _pick(draw: DrawFn, found: Sequence[T]) -> T:
+def _pick(draw: Draw, found: Sequence[T]) -> T:
     """One of many, the first ones more simple."""
     return found[draw(_INDICES) % len(found)]
 
 
-def draw_cie(draw: DrawFn, setting: Setting) -> CieMeaning:
+def draw_cie(draw: Draw, setting: Setting) -> CieMeaning:
     """A CIE that can describe functions in the region."""
     architecture, without, region = setting.architecture, setting.without, setting.region
     is_eh = setting.dialect is EH_FRAME
@@ -223,7 +221,7 @@ def cie_features(setting: Setting, cie: CieMeaning) -> set[Feature]:
     return found | {feature for feature, is_there in has.items() if is_there}
 
 
-def write_cie(draw: DrawFn, setting: Setting, cie: CieMeaning, stream: ByteStream, used: set[Feature]) -> None:
+def write_cie(draw: Draw, setting: Setting, cie: CieMeaning, stream: ByteStream, used: set[Feature]) -> None:
     """Append what follows the id of a CIE."""
     stream.data += bytes([cie.version, *cie.augmentation.encode(), 0])
     if cie.augmentation == "eh":

@@ -12,34 +12,32 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
-
-from ..converters.arch.table import Architecture
-from ..converters.rules import CfaKind, RaState, RuleKind
-from ..converters.table.model import CfaRule, RegisterRule, Row
-from ..schemas.cfi import SPARC_EFFECTS, WINDOW_REGISTERS
-from ..schemas.data_classes import dataclass
-from ..schemas.section import ByteOrder
+from ...converters.arch.table import Architecture
+from ...converters.rules import CfaKind, RaState, RuleKind
+from ...converters.table.model import CfaRule, RegisterRule, Row
+from ...schemas.cfi import SPARC_EFFECTS, WINDOW_REGISTERS
+from ...schemas.data_classes import dataclass
+from ...schemas.section import ByteOrder
+from ..choices import Choice, Draw, integers, one_of, sampled_from
 from .expressions import draw_expression
 from .features import Feature
 
 NO_ROW = Row(0, CfaRule(CfaKind.NONE))
 # In units of the data alignment factor, around the limits of LEB128 numbers of one, two and four bytes.
-_FACTORED = st.one_of(
-    st.integers(-16, 16), st.sampled_from([0, 63, 64, -64, -65, 127, 128, 8191, 8192, -8193, 1 << 20, -(1 << 20)])
+_FACTORED = one_of(
+    integers(-16, 16), sampled_from([0, 63, 64, -64, -65, 127, 128, 8191, 8192, -8193, 1 << 20, -(1 << 20)])
 )
 # CFA offsets are mostly not factored.
-_CFA_OFFSETS = st.one_of(st.integers(0, 40), st.sampled_from([0, 8, 16, 127, 128, 4096, 16384, 1 << 24]))
-_ARGS_SIZES = st.sampled_from([0, 8, 16, 200, 1 << 20])
-_CFA_CHOICES = st.integers(0, 7)
+_CFA_OFFSETS = one_of(integers(0, 40), sampled_from([0, 8, 16, 127, 128, 4096, 16384, 1 << 24]))
+_ARGS_SIZES = sampled_from([0, 8, 16, 200, 1 << 20])
+_CFA_CHOICES = integers(0, 7)
 # Of bits: CFA, a rule, another, another with the return address, the state of it, arguments, an earlier row, windows.
-_CHANGES = st.one_of(st.sampled_from([1, 1, 3, 6, 8, 9, 14, 17, 34, 34, 64, 64, 128]), st.integers(0, 255))
-_INITIAL_CHANGES = st.sampled_from([1, 9, 9, 11, 13, 15, 0, 2, 3, 6, 17, 25, 31, 63, 129])
+_CHANGES = one_of(sampled_from([1, 1, 3, 6, 8, 9, 14, 17, 34, 34, 64, 64, 128]), integers(0, 255))
+_INITIAL_CHANGES = sampled_from([1, 9, 9, 11, 13, 15, 0, 2, 3, 6, 17, 25, 31, 63, 129])
 _CFA, _FIRST, _SECOND, _RETURN, _STATE, _ARGS, _EARLIER, _WINDOWS = (1 << bit for bit in range(8))
 # Distances between rows in units of the code alignment factor: around the limits of each advance.
-_SHORT_STEPS = st.sampled_from([1, 2, 4, 16, 63, 64, 65])
-_ALL_STEPS = st.sampled_from([1, 2, 4, 16, 63, 64, 65, 255, 256, 257, 65535, 65536, 65537, 1 << 20])
+_SHORT_STEPS = sampled_from([1, 2, 4, 16, 63, 64, 65])
+_ALL_STEPS = sampled_from([1, 2, 4, 16, 63, 64, 65, 255, 256, 257, 65535, 65536, 65537, 1 << 20])
 MAX_ROWS = 6
 HIGH_REGISTERS = [65, 72, 127, 128, 200]
 MAX_SHORT_STEP, MAX_STEP = 65, 1 << 20
@@ -50,9 +48,9 @@ class RowChoices:
     """What rows may contain: registers that rules are for, kinds of rules, and optional parts."""
 
     architecture: Architecture
-    registers: SearchStrategy[int]
+    registers: Choice[int]
     usual_registers: tuple[int, int, int]
-    kinds: SearchStrategy[RuleKind]
+    kinds: Choice[RuleKind]
     has_cfa_expressions: bool
     has_args: bool
     has_windows: bool
@@ -80,9 +78,9 @@ def row_choices(architecture: Architecture, without: frozenset[Feature]) -> RowC
     return RowChoices(
         architecture=architecture,
         # 34 is AArch64's RA_SIGN_STATE, whose rules contradict the instructions that sign return addresses.
-        registers=st.sampled_from([first, second, *range(13), *range(28, 34), 63, 64, *high]),
+        registers=sampled_from([first, second, *range(13), *range(28, 34), 63, 64, *high]),
         usual_registers=(first, second, third),
-        kinds=st.sampled_from(kinds),
+        kinds=sampled_from(kinds),
         has_cfa_expressions=Feature.CFA_EXPRESSION not in without,
         has_args=Feature.ARGS_SIZE not in without,
         has_windows=architecture.instruction_effects == SPARC_EFFECTS and Feature.WINDOW_SAVE not in without,
@@ -103,7 +101,7 @@ class RowContext:
     return_column: int
 
 
-def draw_cfa(draw: DrawFn, context: RowContext) -> CfaRule:
+def draw_cfa(draw: Draw, context: RowContext) -> CfaRule:
     """A CFA rule: mostly SP or FP and an offset, which is a multiple of the data alignment factor if negative."""
     choices, how = context.choices, draw(_CFA_CHOICES)
     if how == 7 and choices.has_cfa_expressions:
@@ -114,7 +112,7 @@ def draw_cfa(draw: DrawFn, context: RowContext) -> CfaRule:
     return CfaRule(CfaKind.REGISTER, register, offset if choices.has_negative_cfa else abs(offset))
 
 
-def draw_rule(draw: DrawFn, context: RowContext, register: int) -> RegisterRule:
+def draw_rule(draw: Draw, context: RowContext, register: int) -> RegisterRule:
     """A rule for a register, mostly an offset."""
     kind = draw(context.choices.kinds)
     match kind:
@@ -130,7 +128,7 @@ def draw_rule(draw: DrawFn, context: RowContext, register: int) -> RegisterRule:
 
 
 def draw_change(
-    draw: DrawFn, context: RowContext, row: Row, initial: Row, earlier: Sequence[Row], changes: SearchStrategy[int]
+    draw: Draw, context: RowContext, row: Row, initial: Row, earlier: Sequence[Row], changes: Choice[int]
 ) -> Row:
     """The contents of a row after `row`, whose offset it keeps; `initial` is the row of the CIE."""
     change = draw(changes)
@@ -160,7 +158,7 @@ def draw_change(
     )
 
 
-def draw_initial_row(draw: DrawFn, context: RowContext) -> Row:
+def draw_initial_row(draw: Draw, context: RowContext) -> Row:
     """The row of a CIE: mostly with a CFA and the return address."""
     return draw_change(draw, context, NO_ROW, NO_ROW, (), _INITIAL_CHANGES)
 
@@ -173,11 +171,11 @@ def window_rules(address_size: int) -> tuple[RegisterRule, ...]:
 
 
 @cache
-def _states(states: tuple[RaState, ...]) -> SearchStrategy[RaState]:
-    return st.sampled_from(states)
+def _states(states: tuple[RaState, ...]) -> Choice[RaState]:
+    return sampled_from(states)
 
 
-def draw_rows(draw: DrawFn, context: RowContext, initial: Row, count: int, unit: int, *, is_short: bool) -> list[Row]:
+def draw_rows(draw: Draw, context: RowContext, initial: Row, count: int, unit: int, *, is_short: bool) -> list[Row]:
     """The `count` rows of a function from offset 0 on, at multiples of `unit` bytes; the last one is where it ends."""
     steps = _SHORT_STEPS if is_short else _ALL_STEPS
     row = draw_change(draw, context, initial, initial, (), _CHANGES)

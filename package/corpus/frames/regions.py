@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
-
-from ..schemas.data_classes import dataclass
-from ..schemas.pointers import APPLICATION_MASK, APPLICATIONS, DW_EH_PE, FORMAT_SIZES, PointerBases, store
-from .byte_stream import fits
+from ...schemas.data_classes import dataclass
+from ...schemas.pointers import APPLICATION_MASK, APPLICATIONS, DW_EH_PE, FORMAT_SIZES, PointerBases, store
+from ..byte_stream import fits
+from ..choices import Choice, sampled_from
 from .features import Feature, encoding_features
 
 # More than any drawn section and its functions take, with short steps between rows and with all.
@@ -38,7 +36,7 @@ class Region:
 
 
 @cache
-def regions(bits: int, *, is_loaded: bool, has_high: bool) -> SearchStrategy[Region]:
+def regions(bits: int, *, is_loaded: bool, has_high: bool) -> Choice[Region]:
     """Regions of an address space of 32 or 64 bits. A section that is not loaded is at address 0."""
     top = 1 << bits
     far = 0x7F0000000000 if bits == 64 else 0x08048000
@@ -52,7 +50,7 @@ def regions(bits: int, *, is_loaded: bool, has_high: bool) -> SearchStrategy[Reg
             for section in (near + 0x20, near + 0x24, 0x20200000):
                 bases = PointerBases(text=code & ~0xFFF, data=section + 0x4000)
                 found.append(Region(section * is_loaded, code, section + MAX_SECTION, bases, is_short))
-    return st.sampled_from(found)
+    return sampled_from(found)
 
 
 @cache

@@ -1,0 +1,1 @@
+"""Readers held against sections with known answers."""

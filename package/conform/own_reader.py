@@ -1,0 +1,78 @@
+"""unwindkit's own reader, in the protocol's words: the row at each PC from the bytes of a case.
+
+It is a reader under test like any other. No answer of a corpus comes from here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from io import BytesIO
+
+from ..converters.arch.table import Architecture, unwind_registers
+from ..converters.cfi.read import from_debug_frame, from_eh_frame
+from ..converters.dwarf.expressions import ExpressionError, Memory, Register, parse, register_offset, simplify
+from ..converters.files.find import find_in_file
+from ..converters.table.lookup import find_rows
+from ..corpus.case import ERROR, NONE, Answer, Case
+from ..corpus.rules import row_answer
+from ..schemas.cfi import EH_FRAME
+from ..schemas.section import ByteOrder, FormatError
+
+_EXPRESSION = re.compile(r"(v?)exp\(([0-9a-f]*)\)")
+# In place of a register: the CFA, which is on the stack of a register's expression.
+_CFA = -1
+
+
+def own_answers(case: Case, pcs: Sequence[int]) -> list[Answer]:
+    """What we read in the section at each PC; an error for all, if one is reported."""
+    return answers(case.data, case.section, case.architecture, case.byte_order, case.address, pcs)
+
+
+def answers(
+    data: bytes, section: str, architecture: Architecture, byte_order: ByteOrder, address: int, pcs: Sequence[int]
+) -> list[Answer]:
+    """The answers for a raw section."""
+    try:
+        if section == ".sframe":
+            return _sframe_answers(data, architecture, address, pcs)
+        if section == EH_FRAME.name:
+            table = from_eh_frame(data, address, architecture.name, byte_order)
+        else:
+            table = from_debug_frame(data, architecture.name, byte_order)
+    except FormatError as error:
+        return [(ERROR, str(error).replace("\t", " "))] * len(pcs)
+    fp = unwind_registers(architecture).fp
+    at, columns = find_rows(table, pcs), table.functions
+    return [
+        NONE if row < 0 else row_answer(table.row(row), int(columns.return_column[function]), fp)
+        for function, row in zip(at.function.tolist(), at.row.tolist(), strict=True)
+    ]
+
+
+def _sframe_answers(data: bytes, architecture: Architecture, address: int, pcs: Sequence[int]) -> list[Answer]:
+    _, found = find_in_file(BytesIO(data), pcs, source="sframe", address=address)
+    registers = unwind_registers(architecture)
+    rows = [
+        NONE if one.row is None or not one.size else row_answer(one.row, registers.ra, registers.fp) for one in found
+    ]
+    return [tuple(_plain(rule, is_cfa=index == 0) for index, rule in enumerate(row)) for row in rows]
+
+
+def _plain(rule: str, *, is_cfa: bool) -> str:
+    """The rules of FLEX FDEs, which `find` gives as expressions: these refer to registers alone."""
+    match = _EXPRESSION.match(rule)
+    if match is None:
+        return rule
+    is_value, rest = is_cfa or match[1] == "v", rule[match.end() :]
+    try:
+        node = simplify(parse(bytes.fromhex(match[2])), initial=None if is_cfa else Register(_CFA))
+    except ExpressionError:
+        return rule
+    is_memory = isinstance(node, Memory)
+    place = register_offset(node.address if isinstance(node, Memory) else node, 8)
+    if place is None or (is_memory and not is_value):
+        return rule
+    base, offset = place
+    text = f"c{offset:+d}" if base == _CFA else f"r{base}{offset:+d}"
+    return (f"m({text})" if is_memory or not is_value else text) + rest

@@ -1,0 +1,1 @@
+"""Sections with known answers, for readers of any tool: made from a seed, without hypothesis."""

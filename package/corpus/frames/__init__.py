@@ -1,0 +1,1 @@
+"""Cases of `.eh_frame` and `.debug_frame`: what they mean, and their bytes."""
