@@ -21,6 +21,8 @@ KERNELS = Path("converters/kernels")
 PACKAGE = "unwindkit.converters.kernels"
 # Cython's memoryview code, once instead of in every kernel.
 CYTHON_RUNTIME = f"{PACKAGE}._cyutility"
+# Modules have no state, so that a free-threaded Python keeps its lock off. Constructors set every memoryview.
+DIRECTIVES = {"freethreading_compatible": True, "initializedcheck": False}
 STAGE = Path("build/stage")
 COMPILE = ["-O3", "-g0"] if os.name == "posix" else []
 LINK = ["-Wl,-s"] if sys.platform == "linux" else []  # no symbol table: nobody debugs what is installed
@@ -88,7 +90,11 @@ class Build(build):
 if __name__ == "__main__":
     cores = os.cpu_count() or 1
     extensions = cythonize(
-        stage(), include_path=[str(STAGE)], nthreads=cores, shared_utility_qualified_name=CYTHON_RUNTIME
+        stage(),
+        include_path=[str(STAGE)],
+        nthreads=cores,
+        shared_utility_qualified_name=CYTHON_RUNTIME,
+        compiler_directives=DIRECTIVES,
     )
     for extension in extensions:
         extension.optional = True  # cythonize drops this

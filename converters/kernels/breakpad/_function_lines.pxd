@@ -40,5 +40,5 @@ cdef class Lines:
     cdef unsigned long long line
     cdef long long path
 
-    cdef void begin(self, long long index, unsigned long long low, unsigned long long high) noexcept
-    cdef int next(self) noexcept
+    cdef void begin(self, long long index, unsigned long long low, unsigned long long high) noexcept nogil
+    cdef int next(self) noexcept nogil

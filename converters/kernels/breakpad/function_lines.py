@@ -135,23 +135,24 @@ def number_files(functions: Functions, inlines: Inlines, lines: Lines, number: I
     function: cython.longlong
     record: cython.longlong
     path: cython.longlong
-    for function in range(functions.address.shape[0]):
-        for record in range(functions.first_inline[function], functions.first_inline[function + 1]):
-            path = lines.path_of[inlines.call_file[record]]
-            if number[path] < 0:
-                number[path] = found
-                found += 1
-        lines.begin(
-            functions.first_line[function],
-            functions.address[function],
-            functions.address[function] + functions.size[function],
-        )
-        while lines.next():
-            count += 1
-            if number[lines.path] < 0:
-                number[lines.path] = found
-                found += 1
-    return count
+    with cython.nogil:
+        for function in range(functions.address.shape[0]):
+            for record in range(functions.first_inline[function], functions.first_inline[function + 1]):
+                path = lines.path_of[inlines.call_file[record]]
+                if number[path] < 0:
+                    number[path] = found
+                    found += 1
+            lines.begin(
+                functions.first_line[function],
+                functions.address[function],
+                functions.address[function] + functions.size[function],
+            )
+            while lines.next():
+                count += 1
+                if number[lines.path] < 0:
+                    number[lines.path] = found
+                    found += 1
+        return count
 
 
 @cython.ccall
@@ -170,26 +171,28 @@ def write(
     """Write functions `first` up to `last`. Addresses are relative to `origin`; `number` is that of each path's file;
     `bases` are those of the first numbers of FUNC (three), INLINE (four) and line records (four), and of ranges."""
     function: cython.longlong
-    for function in range(first, last):
-        text.put_word(FUNC_M if functions.m[function] else FUNC)
-        text.put_number(functions.address[function] - origin, bases[0], SPACE)
-        text.put_number(functions.size[function], bases[1], SPACE)
-        text.put_number(0, bases[2], SPACE)
-        text.put_word(functions.name[function])
-        put_inlines(functions, inlines, lines, number, bases, function, origin, text)
-        lines.begin(
-            functions.first_line[function],
-            functions.address[function],
-            functions.address[function] + functions.size[function],
-        )
-        while lines.next():
-            text.put_number(lines.start - origin, bases[7], SPACE)
-            text.put_number(lines.end - lines.start, bases[8], SPACE)
-            text.put_number(lines.line, bases[9], SPACE)
-            text.put_number(number[lines.path], bases[10], NEWLINE)
+    with cython.nogil:
+        for function in range(first, last):
+            text.put_word(FUNC_M if functions.m[function] else FUNC)
+            text.put_number(functions.address[function] - origin, bases[0], SPACE)
+            text.put_number(functions.size[function], bases[1], SPACE)
+            text.put_number(0, bases[2], SPACE)
+            text.put_word(functions.name[function])
+            put_inlines(functions, inlines, lines, number, bases, function, origin, text)
+            lines.begin(
+                functions.first_line[function],
+                functions.address[function],
+                functions.address[function] + functions.size[function],
+            )
+            while lines.next():
+                text.put_number(lines.start - origin, bases[7], SPACE)
+                text.put_number(lines.end - lines.start, bases[8], SPACE)
+                text.put_number(lines.line, bases[9], SPACE)
+                text.put_number(number[lines.path], bases[10], NEWLINE)
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(check=False)
 def put_inlines(
     functions: Functions,

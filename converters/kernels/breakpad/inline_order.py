@@ -20,15 +20,16 @@ def preorder(parent: ConstI64, size: I64, following: I64, rank: I64) -> cython.v
     item: cython.longlong
     above: cython.longlong
     last: cython.longlong = parent.shape[0]
-    for item in range(last - 1, -1, -1):
-        if parent[item] >= 0:
-            size[parent[item]] += size[item]
-    following[last] = 0
-    for item in range(last):
-        above = parent[item] if parent[item] >= 0 else last
-        rank[item] = following[above]
-        following[above] += size[item]
-        following[item] = rank[item] + 1
+    with cython.nogil:
+        for item in range(last - 1, -1, -1):
+            if parent[item] >= 0:
+                size[parent[item]] += size[item]
+        following[last] = 0
+        for item in range(last):
+            above = parent[item] if parent[item] >= 0 else last
+            rank[item] = following[above]
+            following[above] += size[item]
+            following[item] = rank[item] + 1
 
 
 @cython.ccall
@@ -54,19 +55,20 @@ def mark_faults(
     here: cython.longlong
     before: cython.longlong
     above: cython.longlong
-    for index in range(order.shape[0]):
-        place = order[index]
-        here = level[place]
-        before = last_of[here]
-        if before >= 0 and function[before] == function[place] and end[before] > start[place]:
-            faulty[function[place]] = 1
-        if here > 0:
-            above = last_of[here - 1]
-            if (
-                above < 0
-                or function[above] != function[place]
-                or item[above] != parent[place]
-                or end[above] < end[place]
-            ):
+    with cython.nogil:
+        for index in range(order.shape[0]):
+            place = order[index]
+            here = level[place]
+            before = last_of[here]
+            if before >= 0 and function[before] == function[place] and end[before] > start[place]:
                 faulty[function[place]] = 1
-        last_of[here] = place
+            if here > 0:
+                above = last_of[here - 1]
+                if (
+                    above < 0
+                    or function[above] != function[place]
+                    or item[above] != parent[place]
+                    or end[above] < end[place]
+                ):
+                    faulty[function[place]] = 1
+            last_of[here] = place

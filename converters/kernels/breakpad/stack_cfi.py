@@ -22,6 +22,7 @@ IS_INIT = cython.declare(cython.int, int(TextRow.INIT))
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def put_word(
@@ -46,6 +47,7 @@ def put_word(
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def put_hexadecimal(value: cython.ulonglong, digits: cython.longlong, out: U8, at: cython.longlong) -> cython.longlong:
@@ -60,6 +62,7 @@ def put_hexadecimal(value: cython.ulonglong, digits: cython.longlong, out: U8, a
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def digits_of(value: cython.ulonglong, digits: cython.longlong) -> cython.longlong:
@@ -100,28 +103,29 @@ def lines(
     pc: cython.ulonglong
     digits: cython.longlong
     at: cython.longlong = 0
-    for function in range(address.shape[0]):
-        last = job_first[job[function] + 1]
-        digits = 1
-        for row in range(job_first[job[function]], last):
-            step = row_step[row]
-            if step_kind[step] == IS_SKIPPED or step_kind[step] == IS_SAME:
-                continue
-            # Addresses ascend: each has at least as many digits as the one before.
-            pc = address[function] + row_offset[row]
-            digits = digits_of(pc, digits)
-            if step_kind[step] == IS_INIT:
-                other = row + 1
-                while other < last and step_kind[row_step[other]] != IS_SKIPPED:
-                    other += 1
-                end = size[function] if other == last else row_offset[other]
-                at = put_word(words, heads[0], heads[1], out, at)
-                at = put_hexadecimal(pc, digits, out, at)
-                # What they begin with ends in a space.
-                at = put_word(words, heads[0] + heads[1] - 1, 1, out, at)
-                at = put_hexadecimal(end - row_offset[row], digits_of(end - row_offset[row], 1), out, at)
-            else:
-                at = put_word(words, heads[2], heads[3], out, at)
-                at = put_hexadecimal(pc, digits, out, at)
-            at = put_word(words, step_start[step], step_length[step], out, at)
-    return at
+    with cython.nogil:
+        for function in range(address.shape[0]):
+            last = job_first[job[function] + 1]
+            digits = 1
+            for row in range(job_first[job[function]], last):
+                step = row_step[row]
+                if step_kind[step] == IS_SKIPPED or step_kind[step] == IS_SAME:
+                    continue
+                # Addresses ascend: each has at least as many digits as the one before.
+                pc = address[function] + row_offset[row]
+                digits = digits_of(pc, digits)
+                if step_kind[step] == IS_INIT:
+                    other = row + 1
+                    while other < last and step_kind[row_step[other]] != IS_SKIPPED:
+                        other += 1
+                    end = size[function] if other == last else row_offset[other]
+                    at = put_word(words, heads[0], heads[1], out, at)
+                    at = put_hexadecimal(pc, digits, out, at)
+                    # What they begin with ends in a space.
+                    at = put_word(words, heads[0] + heads[1] - 1, 1, out, at)
+                    at = put_hexadecimal(end - row_offset[row], digits_of(end - row_offset[row], 1), out, at)
+                else:
+                    at = put_word(words, heads[2], heads[3], out, at)
+                    at = put_hexadecimal(pc, digits, out, at)
+                at = put_word(words, step_start[step], step_length[step], out, at)
+        return at

@@ -24,6 +24,7 @@ SPACE = cython.declare(cython.int, ord(" "))
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def begins_with(
@@ -42,6 +43,7 @@ def begins_with(
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def digits_of(data: ConstU8, at: cython.longlong, end: cython.longlong, base: cython.int) -> cython.longlong:
@@ -56,6 +58,7 @@ def digits_of(data: ConstU8, at: cython.longlong, end: cython.longlong, base: cy
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def number_at(data: ConstU8, at: cython.longlong, count: cython.longlong, base: cython.int) -> cython.ulonglong:
@@ -94,33 +97,35 @@ def scan(
     size: cython.longlong
     which: cython.int
     column: cython.longlong
-    while at < data.shape[0]:
-        stop = at
-        while stop < data.shape[0] and data[stop] != NEWLINE:
-            stop += 1
-        if begins_with(data, at, stop, shorter):
-            which = 0 if begins_with(data, at, stop, longer) else 1
-            place = at + (longer.shape[0] if which == 0 else shorter.shape[0])
-            line[found] = index
-            begin[found] = at
-            kind[found] = which
-            end[found] = stop
-            for column in range(numbers[which]):
-                size = digits_of(data, place, stop, HEXADECIMAL)
-                # Something follows.
-                if size == 0 or place + size == stop:
-                    kind[found] = IS_ODD
-                    break
-                values[found, column] = number_at(data, place, size, HEXADECIMAL)
-                place += size + 1
-            rest[found] = place
-            found += 1
-        index += 1
-        at = stop + 1
-    return found
+    with cython.nogil:
+        while at < data.shape[0]:
+            stop = at
+            while stop < data.shape[0] and data[stop] != NEWLINE:
+                stop += 1
+            if begins_with(data, at, stop, shorter):
+                which = 0 if begins_with(data, at, stop, longer) else 1
+                place = at + (longer.shape[0] if which == 0 else shorter.shape[0])
+                line[found] = index
+                begin[found] = at
+                kind[found] = which
+                end[found] = stop
+                for column in range(numbers[which]):
+                    size = digits_of(data, place, stop, HEXADECIMAL)
+                    # Something follows.
+                    if size == 0 or place + size == stop:
+                        kind[found] = IS_ODD
+                        break
+                    values[found, column] = number_at(data, place, size, HEXADECIMAL)
+                    place += size + 1
+                rest[found] = place
+                found += 1
+            index += 1
+            at = stop + 1
+        return found
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def may_be_number(data: ConstU8, at: cython.longlong, end: cython.longlong) -> cython.int:
@@ -155,28 +160,29 @@ def records(
     place: cython.longlong
     size: cython.longlong
     column: cython.int
-    while at < data.shape[0]:
-        stop = at
-        while stop < data.shape[0] and data[stop] != NEWLINE:
-            stop += 1
-        index += 1
-        place = at
-        column = 0
-        while column < bases.shape[0]:
-            size = digits_of(data, place, stop, bases[column])
-            if size == 0 or (place + size == stop) != (column + 1 == bases.shape[0]):
-                break
-            values[filled[0], column] = number_at(data, place, size, bases[column])
-            place += size + 1
-            column += 1
-        if column == bases.shape[0]:
-            number[filled[0]] = index
-            filled[0] += 1
-        elif begins_with(data, at, stop, head) or may_be_number(data, at, stop):
-            others[filled[1], 0] = at
-            others[filled[1], 1] = index
-            filled[1] += 1
-        at = stop + 1
+    with cython.nogil:
+        while at < data.shape[0]:
+            stop = at
+            while stop < data.shape[0] and data[stop] != NEWLINE:
+                stop += 1
+            index += 1
+            place = at
+            column = 0
+            while column < bases.shape[0]:
+                size = digits_of(data, place, stop, bases[column])
+                if size == 0 or (place + size == stop) != (column + 1 == bases.shape[0]):
+                    break
+                values[filled[0], column] = number_at(data, place, size, bases[column])
+                place += size + 1
+                column += 1
+            if column == bases.shape[0]:
+                number[filled[0]] = index
+                filled[0] += 1
+            elif begins_with(data, at, stop, head) or may_be_number(data, at, stop):
+                others[filled[1], 0] = at
+                others[filled[1], 1] = index
+                filled[1] += 1
+            at = stop + 1
 
 
 @cython.ccall
@@ -199,25 +205,26 @@ def numbers(
     left: cython.longlong
     size: cython.longlong
     base: cython.int
-    for line in range(begin.shape[0]):
-        words = 1
-        for place in range(begin[line], end[line]):
-            words += data[place] == SPACE
-        left = decimals - ((words - decimals) & 1)
-        place = begin[line]
-        count[line] = 0
-        while count[line] < words:
-            base = 10 if count[line] < left else HEXADECIMAL
-            size = digits_of(data, place, end[line], base)
-            if size == 0:
-                break
-            values[found + count[line]] = number_at(data, place, size, base)
-            place += size + 1
-            count[line] += 1
-        if count[line] < words or words < left + 2:
+    with cython.nogil:
+        for line in range(begin.shape[0]):
+            words = 1
+            for place in range(begin[line], end[line]):
+                words += data[place] == SPACE
+            left = decimals - ((words - decimals) & 1)
+            place = begin[line]
             count[line] = 0
-        found += count[line]
-    return found
+            while count[line] < words:
+                base = 10 if count[line] < left else HEXADECIMAL
+                size = digits_of(data, place, end[line], base)
+                if size == 0:
+                    break
+                values[found + count[line]] = number_at(data, place, size, base)
+                place += size + 1
+                count[line] += 1
+            if count[line] < words or words < left + 2:
+                count[line] = 0
+            found += count[line]
+        return found
 
 
 @cython.ccall
@@ -241,23 +248,24 @@ def write(
     count: cython.longlong
     value: cython.ulonglong
     rest: cython.ulonglong
-    for line in range(values.shape[0]):
-        for place in range(before[line], before[line + 1]):
-            if at < out.shape[0]:
-                out[at] = pool[place]
-            at += 1
-        for column in range(bases.shape[0]):
-            value = values[line, column]
-            count = 1
-            rest = value // bases[column]
-            while rest:
-                count += 1
-                rest = rest // bases[column]
-            if at + count < out.shape[0]:
-                for digit in range(count):
-                    rest = value % bases[column]
-                    out[at + count - 1 - digit] = rest + 48 if rest < 10 else rest + 87
-                    value = value // bases[column]
-                out[at + count] = NEWLINE if column + 1 == bases.shape[0] else SPACE
-            at += count + 1
-    return at
+    with cython.nogil:
+        for line in range(values.shape[0]):
+            for place in range(before[line], before[line + 1]):
+                if at < out.shape[0]:
+                    out[at] = pool[place]
+                at += 1
+            for column in range(bases.shape[0]):
+                value = values[line, column]
+                count = 1
+                rest = value // bases[column]
+                while rest:
+                    count += 1
+                    rest = rest // bases[column]
+                if at + count < out.shape[0]:
+                    for digit in range(count):
+                        rest = value % bases[column]
+                        out[at + count - 1 - digit] = rest + 48 if rest < 10 else rest + 87
+                        value = value // bases[column]
+                    out[at + count] = NEWLINE if column + 1 == bases.shape[0] else SPACE
+                at += count + 1
+        return at

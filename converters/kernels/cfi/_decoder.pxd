@@ -19,4 +19,4 @@ cdef class Instructions:
 
     cdef unsigned long long read(
         self, Reader reader, Cies cies, long long cie, unsigned long long location, unsigned long long pc
-    ) noexcept
+    ) noexcept nogil

@@ -20,7 +20,7 @@ cdef class Dialect:
     cdef unsigned long long cie_id32
     cdef unsigned long long cie_id64
 
-    cdef long long cie_of(self, unsigned long long entry_id, long long offset, long long size, int is64) noexcept
+    cdef long long cie_of(self, unsigned long long entry_id, long long offset, long long size, int is64) noexcept nogil
 
 
 @cython.final
@@ -33,5 +33,5 @@ cdef class Functions:
     cdef I64 data
     cdef I64 instructions
 
-    cdef void read_range(self, Reader reader, Cies cies, long long cie, long long index) noexcept
-    cdef void read_augmentation(self, Reader reader, Cies cies, long long cie, long long index) noexcept
+    cdef void read_range(self, Reader reader, Cies cies, long long cie, long long index) noexcept nogil
+    cdef void read_augmentation(self, Reader reader, Cies cies, long long cie, long long index) noexcept nogil

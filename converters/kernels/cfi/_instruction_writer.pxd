@@ -21,8 +21,8 @@ cdef class InstructionWriter(Writer):
     cdef int is_uneven
     cdef int fault
 
-    cdef long long stored(self, int kind, long long value) noexcept
-    cdef long long operand_size(self, int kind, long long value) noexcept
-    cdef void put_operand(self, int kind, long long value) noexcept
-    cdef int choose(self, int effect, long long first, long long second) noexcept
-    cdef void instruct(self, int effect, long long first, long long second) noexcept
+    cdef long long stored(self, int kind, long long value) noexcept nogil
+    cdef long long operand_size(self, int kind, long long value) noexcept nogil
+    cdef void put_operand(self, int kind, long long value) noexcept nogil
+    cdef int choose(self, int effect, long long first, long long second) noexcept nogil
+    cdef void instruct(self, int effect, long long first, long long second) noexcept nogil

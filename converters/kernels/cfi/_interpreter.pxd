@@ -17,6 +17,6 @@ cdef class Interpreter(RowState):
     cdef long long depth
     cdef int is_absolute
 
-    cdef int apply(self, int effect, long long first, long long second, long long cie) noexcept
-    cdef int interpret_run(self, unsigned long long location, long long cie) noexcept
-    cdef long long set_location(self, unsigned long long location, long long cie) noexcept
+    cdef int apply(self, int effect, long long first, long long second, long long cie) noexcept nogil
+    cdef int interpret_run(self, Reader reader, unsigned long long location, long long cie) noexcept nogil
+    cdef long long set_location(self, unsigned long long location, long long cie) noexcept nogil

@@ -1,3 +1,3 @@
 from ..shared._reads cimport Reader
 
-cdef long long operand(Reader reader, int kind, int byte, long long code_factor, long long data_factor) noexcept
+cdef long long operand(Reader reader, int kind, int byte, long long code_factor, long long data_factor) noexcept nogil

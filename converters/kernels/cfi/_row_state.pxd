@@ -31,11 +31,11 @@ cdef class RowState:
     cdef NewExpressions expressions
     cdef I64_2D remembered
 
-    cdef void set_rule(self, long long register, long long kind, long long value) noexcept
-    cdef int store_rules(self) noexcept
-    cdef void load_values(self, I64_2D saved, long long number) noexcept
-    cdef void load_state(self, I64_2D saved, long long number) noexcept
-    cdef void save_state(self, I64_2D saved, long long number) noexcept
-    cdef void restore_rule(self, I64_2D saved, long long number, long long register) noexcept
-    cdef int store_row(self, long long pc) noexcept
-    cdef long long store_expression(self, long long size) noexcept
+    cdef void set_rule(self, long long register, long long kind, long long value) noexcept nogil
+    cdef int store_rules(self) noexcept nogil
+    cdef void load_values(self, I64_2D saved, long long number) noexcept nogil
+    cdef void load_state(self, I64_2D saved, long long number) noexcept nogil
+    cdef void save_state(self, I64_2D saved, long long number) noexcept nogil
+    cdef void restore_rule(self, I64_2D saved, long long number, long long register) noexcept nogil
+    cdef int store_row(self, long long pc) noexcept nogil
+    cdef long long store_expression(self, long long size) noexcept nogil

@@ -14,11 +14,11 @@ cdef class Brackets:
     cdef I64 following
     cdef I64 saved
 
-    cdef void clear(self, long long row) noexcept
-    cdef long long before(self, long long row) noexcept
-    cdef long long choose_start(self, long long row) noexcept
-    cdef int hides_more(self, long long start, long long row) noexcept
-    cdef void add(self, long long start, long long row) noexcept
+    cdef void clear(self, long long row) noexcept nogil
+    cdef long long before(self, long long row) noexcept nogil
+    cdef long long choose_start(self, long long row) noexcept nogil
+    cdef int hides_more(self, long long start, long long row) noexcept nogil
+    cdef void add(self, long long start, long long row) noexcept nogil
 
 
 @cython.final
@@ -31,16 +31,16 @@ cdef class RowWriter(InstructionWriter):
     cdef ConstU8 value_effects
     cdef ConstI64_2D values
 
-    cdef void change_cfa(self, long long before, long long row) noexcept
-    cdef long long rule_at(self, long long row, long long register) noexcept
-    cdef int is_same_rule(self, long long one, long long other) noexcept
-    cdef void give_rule(self, long long rule, long long initial) noexcept
-    cdef long long window_at(self, long long row) noexcept
-    cdef void change_rules(self, long long before, long long row, long long initial) noexcept
-    cdef void change_ra_state(self, int before, int now) noexcept
-    cdef void change(self, long long before, long long row, long long initial) noexcept
-    cdef void change_values(self, long long before, long long row) noexcept
-    cdef void begin(self, long long row, long long initial) noexcept
-    cdef long long saving(self, long long before, long long row, long long initial) noexcept
-    cdef void plan(self, long long first, long long last, long long initial) noexcept
-    cdef void write_run(self, long long first, long long last, long long initial) noexcept
+    cdef void change_cfa(self, long long before, long long row) noexcept nogil
+    cdef long long rule_at(self, long long row, long long register) noexcept nogil
+    cdef int is_same_rule(self, long long one, long long other) noexcept nogil
+    cdef void give_rule(self, long long rule, long long initial) noexcept nogil
+    cdef long long window_at(self, long long row) noexcept nogil
+    cdef void change_rules(self, long long before, long long row, long long initial) noexcept nogil
+    cdef void change_ra_state(self, int before, int now) noexcept nogil
+    cdef void change(self, long long before, long long row, long long initial) noexcept nogil
+    cdef void change_values(self, long long before, long long row) noexcept nogil
+    cdef void begin(self, long long row, long long initial) noexcept nogil
+    cdef long long saving(self, long long before, long long row, long long initial) noexcept nogil
+    cdef void plan(self, long long first, long long last, long long initial) noexcept nogil
+    cdef void write_run(self, long long first, long long last, long long initial) noexcept nogil

@@ -89,15 +89,16 @@ def decode(reader: Reader, cies: Cies, streams: Streams, last: I64, instructions
     stream: cython.longlong
     at: cython.longlong
     pc: cython.ulonglong
-    for stream in range(streams.start.shape[0]):
-        reader.offset = streams.start[stream]
-        reader.end = streams.end[stream]
-        pc = 0
-        while reader.offset < reader.end:
-            at = reader.offset
-            pc = instructions.read(reader, cies, streams.cie[stream], streams.location[stream], pc)
-            if reader.fault:
-                reader.offset = at
-                return stream
-        last[stream] = instructions.count
-    return streams.start.shape[0]
+    with cython.nogil:
+        for stream in range(streams.start.shape[0]):
+            reader.offset = streams.start[stream]
+            reader.end = streams.end[stream]
+            pc = 0
+            while reader.offset < reader.end:
+                at = reader.offset
+                pc = instructions.read(reader, cies, streams.cie[stream], streams.location[stream], pc)
+                if reader.fault:
+                    reader.offset = at
+                    return stream
+            last[stream] = instructions.count
+        return streams.start.shape[0]

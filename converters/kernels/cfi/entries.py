@@ -94,40 +94,41 @@ def scan(reader: Reader, dialect: Dialect, entries: Entries) -> cython.longlong:
     width: cython.int
     is64: cython.int
     count: cython.longlong = 0
-    while at < size:
-        reader.offset = at
-        length = reader.fixed(4)
-        is64 = length == LENGTH_DWARF64
-        if is64:
-            length = reader.fixed(8)
-        elif length >= LENGTH_RESERVED:
-            reader.fault = RESERVED_LENGTH
-        start = reader.offset
-        if not reader.fault and length > cython.cast(cython.ulonglong, size - start):
-            reader.fault = LENGTH_PAST_END
-        width = dialect.id_size or (8 if is64 else 4)
-        if not reader.fault and length == 0 and not is64:
-            # A megabyte of zeros would be a quarter of a million entries.
-            if count == 0 or entries.cie[count - 1] != IS_TERMINATOR:
-                entries.offset[count] = at
-                entries.cie[count] = IS_TERMINATOR
-                count += 1
-            entries.body[count - 1] = entries.end[count - 1] = start
-            at = start
-            continue
-        if not reader.fault and length < cython.cast(cython.ulonglong, width):
-            reader.fault = ID_PAST_END
-        entry_id = reader.fixed(width) if not reader.fault else 0
-        if reader.fault:
+    with cython.nogil:
+        while at < size:
             reader.offset = at
-            return count
-        entries.offset[count] = at
-        entries.cie[count] = dialect.cie_of(entry_id, start, size, is64)
-        entries.body[count] = start + width
-        at = start + cython.cast(cython.longlong, length)
-        entries.end[count] = at
-        count += 1
-    return count
+            length = reader.fixed(4)
+            is64 = length == LENGTH_DWARF64
+            if is64:
+                length = reader.fixed(8)
+            elif length >= LENGTH_RESERVED:
+                reader.fault = RESERVED_LENGTH
+            start = reader.offset
+            if not reader.fault and length > cython.cast(cython.ulonglong, size - start):
+                reader.fault = LENGTH_PAST_END
+            width = dialect.id_size or (8 if is64 else 4)
+            if not reader.fault and length == 0 and not is64:
+                # A megabyte of zeros would be a quarter of a million entries.
+                if count == 0 or entries.cie[count - 1] != IS_TERMINATOR:
+                    entries.offset[count] = at
+                    entries.cie[count] = IS_TERMINATOR
+                    count += 1
+                entries.body[count - 1] = entries.end[count - 1] = start
+                at = start
+                continue
+            if not reader.fault and length < cython.cast(cython.ulonglong, width):
+                reader.fault = ID_PAST_END
+            entry_id = reader.fixed(width) if not reader.fault else 0
+            if reader.fault:
+                reader.offset = at
+                return count
+            entries.offset[count] = at
+            entries.cie[count] = dialect.cie_of(entry_id, start, size, is64)
+            entries.body[count] = start + width
+            at = start + cython.cast(cython.longlong, length)
+            entries.end[count] = at
+            count += 1
+        return count
 
 
 @cython.final
@@ -184,6 +185,7 @@ class Functions:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def address_mask(size: cython.int) -> cython.ulonglong:
@@ -201,19 +203,20 @@ def read_functions(
     `cie` is the index of each FDE's CIE.
     """
     index: cython.longlong
-    for index in range(body.shape[0]):
-        reader.offset = body[index]
-        reader.end = end[index]
-        functions.read_range(reader, cies, cie[index], index)
-        functions.lsda[index] = 0
-        functions.has_lsda[index] = 0
-        functions.data[index] = reader.offset
-        if cies.is_augmented[cie[index]] and not reader.fault:
-            functions.read_augmentation(reader, cies, cie[index], index)
-        if reader.fault:
-            return index
-        functions.instructions[index] = reader.offset
-    return body.shape[0]
+    with cython.nogil:
+        for index in range(body.shape[0]):
+            reader.offset = body[index]
+            reader.end = end[index]
+            functions.read_range(reader, cies, cie[index], index)
+            functions.lsda[index] = 0
+            functions.has_lsda[index] = 0
+            functions.data[index] = reader.offset
+            if cies.is_augmented[cie[index]] and not reader.fault:
+                functions.read_augmentation(reader, cies, cie[index], index)
+            if reader.fault:
+                return index
+            functions.instructions[index] = reader.offset
+        return body.shape[0]
 
 
 @cython.ccall
@@ -224,9 +227,10 @@ def values(
     """Fill `value` with the values of a DW_EH_PE format from `offset` on, sign-extended; return the offset after them,
     or that of a value with a fault."""
     index: cython.longlong
-    reader.offset = offset
-    for index in range(value.shape[0]):
-        value[index] = reader.pointer(form & FORMAT_MASK, address_size)
-        if reader.fault:
-            break
-    return reader.offset
+    with cython.nogil:
+        reader.offset = offset
+        for index in range(value.shape[0]):
+            value[index] = reader.pointer(form & FORMAT_MASK, address_size)
+            if reader.fault:
+                break
+        return reader.offset

@@ -208,7 +208,7 @@ class Interpreter(RowState):
             self.reader.end = streams.end[run]
             self.depth = 0
             self.is_absolute = 0
-            if not self.interpret_run(streams.location[run], cie):
+            if not self.interpret_run(self.reader, streams.location[run], cie):
                 self.filled[ROWS], self.filled[RULES], self.filled[EXPRESSIONS] = rows, rules, expressions
                 return run
             is_absolute[run] = self.is_absolute
@@ -217,9 +217,8 @@ class Interpreter(RowState):
             last_row[run] = self.filled[ROWS]
         return streams.start.shape[0]
 
-    def interpret_run(self, location: cython.ulonglong, cie: cython.longlong) -> cython.int:
+    def interpret_run(self, reader: Reader, location: cython.ulonglong, cie: cython.longlong) -> cython.int:
         """Interpret the instructions up to the reader's end; return 0 at a fault or if a column is full."""
-        reader: Reader = self.reader
         code_factor: cython.longlong = self.cies.code_factor[cie]
         data_factor: cython.longlong = self.cies.data_factor[cie]
         at: cython.longlong

@@ -42,6 +42,7 @@ REGISTER_TOO_LARGE = cython.declare(cython.int, int(Fault.REGISTER_TOO_LARGE))
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def factored(reader: Reader, value: cython.longlong, factor: cython.longlong) -> cython.longlong:
@@ -62,6 +63,7 @@ def factored(reader: Reader, value: cython.longlong, factor: cython.longlong) ->
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(check=False)
 def operand(
     reader: Reader, kind: cython.int, byte: cython.int, code_factor: cython.longlong, data_factor: cython.longlong

@@ -314,16 +314,15 @@ class RowWriter(InstructionWriter):
         """
         row: cython.longlong
         start: cython.longlong
-        brackets: Brackets = self.brackets
         for row in range(first, last):
-            brackets.clear(row)
-            if brackets.previous[row] != NOT and brackets.previous[row] != row - 1:
-                brackets.saved[row] = self.saving(row - 1, row, initial)
+            self.brackets.clear(row)
+            if self.brackets.previous[row] != NOT and self.brackets.previous[row] != row - 1:
+                self.brackets.saved[row] = self.saving(row - 1, row, initial)
         for row in range(first + 2, last):
-            if brackets.saved[row] > 0:
-                start = brackets.choose_start(row)
+            if self.brackets.saved[row] > 0:
+                start = self.brackets.choose_start(row)
                 if start != NOT:
-                    brackets.add(start, row)
+                    self.brackets.add(start, row)
 
     def write_run(self, first: cython.longlong, last: cython.longlong, initial: cython.longlong) -> cython.void:
         """Write rows first up to last, on top of the row that the CIE begins with (NOT: no row)."""

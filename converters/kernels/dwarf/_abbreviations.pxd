@@ -13,7 +13,7 @@ cdef class Tables:
     cdef ConstU8 storages
     cdef ConstU8 attributes
 
-    cdef int storage_of(self, long long table, unsigned long long form) noexcept
+    cdef int storage_of(self, long long table, unsigned long long form) noexcept nogil
 
 
 @cython.final
@@ -32,6 +32,6 @@ cdef class Abbreviations:
     cdef public long long count
     cdef public long long attribute_count
 
-    cdef long long index_of(self, long long table, unsigned long long code) noexcept
-    cdef void read(self, Reader reader, Tables tables, long long table) noexcept
-    cdef int read_attributes(self, Reader reader, Tables tables, long long table) noexcept
+    cdef long long index_of(self, long long table, unsigned long long code) noexcept nogil
+    cdef void read(self, Reader reader, Tables tables, long long table) noexcept nogil
+    cdef int read_attributes(self, Reader reader, Tables tables, long long table) noexcept nogil

@@ -22,4 +22,4 @@ cdef class Names:
     cdef I64 size
     cdef public long long count
 
-    cdef void read(self, Reader reader, unsigned long long offset, int has_attributes) noexcept
+    cdef void read(self, Reader reader, unsigned long long offset, int has_attributes) noexcept nogil

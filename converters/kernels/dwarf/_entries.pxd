@@ -21,9 +21,9 @@ cdef class Attributes:
     cdef ConstU8 storages
     cdef unsigned long long form
 
-    cdef long long end_of_values(self, Reader reader, long long abbreviation, long long offset) noexcept
-    cdef void skip(self, Reader reader, long long abbreviation, int offset_size) noexcept
-    cdef int indirect(self, Reader reader) noexcept
+    cdef long long end_of_values(self, Reader reader, long long abbreviation, long long offset) noexcept nogil
+    cdef void skip(self, Reader reader, long long abbreviation, int offset_size) noexcept nogil
+    cdef int indirect(self, Reader reader) noexcept nogil
 
 
 @cython.final
@@ -39,7 +39,7 @@ cdef class Entries:
     cdef public long long count
     cdef public int is_full
 
-    cdef void read(self, Reader reader, Attributes attributes, long long abbreviation, int offset_size) noexcept
+    cdef void read(self, Reader reader, Attributes attributes, long long abbreviation, int offset_size) noexcept nogil
 
 
 @cython.final
@@ -59,10 +59,10 @@ cdef class Walk:
     cdef I64_2D stack
     cdef long long depth
 
-    cdef void unit(self, Reader reader, long long unit) noexcept
-    cdef void others(self, Reader reader, long long table) noexcept
-    cdef void entry(self, Reader reader, long long unit, long long start, long long abbreviation, int offset_size) noexcept
-    cdef void open(self, Reader reader, long long start, long long kept, int role) noexcept
-    cdef void open_functions(self) noexcept
-    cdef long long add_scope(self, long long start, long long parent) noexcept
-    cdef void close(self, long long end) noexcept
+    cdef void unit(self, Reader reader, long long unit) noexcept nogil
+    cdef void others(self, Reader reader, long long table) noexcept nogil
+    cdef void entry(self, Reader reader, long long unit, long long start, long long abbreviation, int offset_size) noexcept nogil
+    cdef void open(self, Reader reader, long long start, long long kept, int role) noexcept nogil
+    cdef void open_functions(self) noexcept nogil
+    cdef long long add_scope(self, long long start, long long parent) noexcept nogil
+    cdef void close(self, long long end) noexcept nogil

@@ -12,8 +12,8 @@ cdef class Operands:
     cdef ConstU8 forms
     cdef I64_2D described
 
-    cdef void describe(self, Reader reader, long long unit) noexcept
-    cdef void skip(self, Reader reader, int opcode, int offset_size) noexcept
+    cdef void describe(self, Reader reader, long long unit) noexcept nogil
+    cdef void skip(self, Reader reader, int opcode, int offset_size) noexcept nogil
 
 
 @cython.final
@@ -29,7 +29,7 @@ cdef class Units:
     cdef public long long begun_at
     cdef int offset_size
 
-    cdef void read_header(self, Reader reader, Operands operands, long long entries) noexcept
+    cdef void read_header(self, Reader reader, Operands operands, long long entries) noexcept nogil
 
 
 @cython.final
@@ -46,5 +46,5 @@ cdef class Entries:
     cdef long long found_start
     cdef long long found_size
 
-    cdef void read_operands(self, Reader reader, Operands operands, Units units, int opcode) noexcept
-    cdef void put(self, long long offset, int opcode) noexcept
+    cdef void read_operands(self, Reader reader, Operands operands, Units units, int opcode) noexcept nogil
+    cdef void put(self, long long offset, int opcode) noexcept nogil

@@ -21,7 +21,7 @@ cdef class Ranges:
     cdef long long limit
     cdef public long long count
 
-    cdef void put(self, Reader reader, long long owner, unsigned long long start, unsigned long long end, unsigned long long top) noexcept
-    cdef unsigned long long address(self, Reader reader, Reader addresses, Lists lists, long long owner) noexcept
-    cdef void read_old(self, Reader reader, Lists lists, long long owner, unsigned long long top) noexcept
-    cdef void read_new(self, Reader reader, Reader addresses, Lists lists, long long owner, unsigned long long top) noexcept
+    cdef void put(self, Reader reader, long long owner, unsigned long long start, unsigned long long end, unsigned long long top) noexcept nogil
+    cdef unsigned long long address(self, Reader reader, Reader addresses, Lists lists, long long owner) noexcept nogil
+    cdef void read_old(self, Reader reader, Lists lists, long long owner, unsigned long long top) noexcept nogil
+    cdef void read_new(self, Reader reader, Reader addresses, Lists lists, long long owner, unsigned long long top) noexcept nogil

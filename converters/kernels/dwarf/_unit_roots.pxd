@@ -12,8 +12,8 @@ cdef class Wanted:
     cdef U64 tag
     cdef I64 attributes
 
-    cdef long long index_of(self, long long table, unsigned long long code) noexcept
-    cdef void find(self, Reader reader, long long table, long long budget) noexcept
+    cdef long long index_of(self, long long table, unsigned long long code) noexcept nogil
+    cdef void find(self, Reader reader, long long table, long long budget) noexcept nogil
 
 
 @cython.final
@@ -34,5 +34,5 @@ cdef class Values:
     cdef U64_2D number
     cdef I64_2D start
 
-    cdef int storage_of(self, unsigned long long form) noexcept
-    cdef void read(self, Reader info, Reader abbreviation, Roots roots, long long unit) noexcept
+    cdef int storage_of(self, unsigned long long form) noexcept nogil
+    cdef void read(self, Reader info, Reader abbreviation, Roots roots, long long unit) noexcept nogil

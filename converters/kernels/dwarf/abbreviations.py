@@ -31,6 +31,7 @@ IS_IMPLICIT_CONST = cython.declare(cython.int, int(Storage.IMPLICIT_CONST))
 FIXED_MAX = cython.declare(cython.int, 16)
 TAG_MAX = cython.declare(cython.ulonglong, 0xFFFF)
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+WORD_MASK = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 NOT_FIXED = cython.declare(cython.int, -1)
 # Far above any entry; a table with more bytes of fixed size is hostile.
 FIXED_LIMIT = cython.declare(cython.int, 1 << 24)
@@ -165,7 +166,9 @@ class Abbreviations:
         while not reader.fault:
             name = reader.uleb()
             form = reader.uleb()
-            implicit = cython.cast(cython.ulonglong, reader.sleb() & ALL_ONES) if form == IMPLICIT_CONST else 0
+            implicit = 0
+            if form == IMPLICIT_CONST:
+                implicit = cython.cast(cython.ulonglong, reader.sleb() & ALL_ONES)
             if reader.fault or (name == 0 and form == 0):
                 return size
             if self.attribute_count >= self.attribute.shape[0]:
@@ -181,7 +184,7 @@ class Abbreviations:
             self.attribute[self.attribute_count] = 0
             if name < cython.cast(cython.ulonglong, tables.attributes.shape[0]):
                 self.attribute[self.attribute_count] = tables.attributes[cython.cast(cython.longlong, name)]
-            self.form[self.attribute_count] = cython.cast(cython.uint, form & 0xFFFFFFFF)
+            self.form[self.attribute_count] = cython.cast(cython.uint, form & WORD_MASK)
             self.storage[self.attribute_count] = cython.cast(cython.uchar, storage)
             self.implicit[self.attribute_count] = implicit
             self.attribute_count += 1
@@ -193,11 +196,12 @@ class Abbreviations:
 def decode(reader: Reader, tables: Tables, found: Abbreviations) -> cython.longlong:
     """Decode the tables at some offsets; return how many were decoded: all, unless there is a fault in the next one."""
     table: cython.longlong
-    for table in range(tables.offset.shape[0]):
-        reader.offset = tables.offset[table]
-        found.first[table] = found.count
-        found.read(reader, tables, table)
-        found.first[table + 1] = found.count
-        if reader.fault:
-            return table
-    return tables.offset.shape[0]
+    with cython.nogil:
+        for table in range(tables.offset.shape[0]):
+            reader.offset = tables.offset[table]
+            found.first[table] = found.count
+            found.read(reader, tables, table)
+            found.first[table + 1] = found.count
+            if reader.fault:
+                return table
+        return tables.offset.shape[0]

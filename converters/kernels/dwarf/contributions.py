@@ -48,28 +48,29 @@ def scan(
     start: cython.longlong
     length: cython.ulonglong
     count: cython.longlong = 0
-    while at < padding:
-        reader.offset = at
-        length = reader.fixed(4)
-        if length == LENGTH_DWARF64:
-            length = reader.fixed(8)
-        elif length >= LENGTH_RESERVED:
-            reader.fault = RESERVED_LENGTH
-        elif length == 0 and not reader.fault:
-            reader.fault = CUT
-        start = reader.offset
-        if not reader.fault and length > cython.cast(cython.ulonglong, size - start):
-            reader.fault = LENGTH_PAST_END
-        if reader.fault:
+    with cython.nogil:
+        while at < padding:
             reader.offset = at
-            return count
-        if count < offset.shape[0]:
-            offset[count] = at
-            body[count] = start
-            end[count] = start + cython.cast(cython.longlong, length)
-        at = start + cython.cast(cython.longlong, length)
-        count += 1
-    return count
+            length = reader.fixed(4)
+            if length == LENGTH_DWARF64:
+                length = reader.fixed(8)
+            elif length >= LENGTH_RESERVED:
+                reader.fault = RESERVED_LENGTH
+            elif length == 0 and not reader.fault:
+                reader.fault = CUT
+            start = reader.offset
+            if not reader.fault and length > cython.cast(cython.ulonglong, size - start):
+                reader.fault = LENGTH_PAST_END
+            if reader.fault:
+                reader.offset = at
+                return count
+            if count < offset.shape[0]:
+                offset[count] = at
+                body[count] = start
+                end[count] = start + cython.cast(cython.longlong, length)
+            at = start + cython.cast(cython.longlong, length)
+            count += 1
+        return count
 
 
 @cython.final
@@ -127,19 +128,20 @@ def read_names(reader: Reader, has_attributes: cython.int, sets: Sets, names: Na
     """Read the names of all sets; return how many sets were read: all, unless there is a fault in the next one."""
     index: cython.longlong
     offset: cython.ulonglong
-    for index in range(sets.body.shape[0]):
-        reader.offset = sets.body[index]
-        reader.end = sets.end[index]
-        sets.first[index] = names.count
-        sets.is_terminated[index] = 0
-        while reader.offset < reader.end:
-            offset = reader.fixed(sets.offset_size[index])
-            if offset == 0 and not reader.fault:
-                sets.is_terminated[index] = 1
-                break
-            names.read(reader, offset, has_attributes)
-            if reader.fault:
-                return index
-        sets.names_end[index] = reader.offset
-    sets.first[sets.body.shape[0]] = names.count
-    return sets.body.shape[0]
+    with cython.nogil:
+        for index in range(sets.body.shape[0]):
+            reader.offset = sets.body[index]
+            reader.end = sets.end[index]
+            sets.first[index] = names.count
+            sets.is_terminated[index] = 0
+            while reader.offset < reader.end:
+                offset = reader.fixed(sets.offset_size[index])
+                if offset == 0 and not reader.fault:
+                    sets.is_terminated[index] = 1
+                    break
+                names.read(reader, offset, has_attributes)
+                if reader.fault:
+                    return index
+            sets.names_end[index] = reader.offset
+        sets.first[sets.body.shape[0]] = names.count
+        return sets.body.shape[0]

@@ -46,6 +46,7 @@ FIXED_MAX = cython.declare(cython.int, 16)
 # A LEB128 of this many bytes fits in 64 bits.
 LEB_MAX = cython.declare(cython.int, 9)
 NOTHING = cython.declare(cython.longlong, -1)
+WORD_MASK = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 
 
 @cython.final
@@ -170,7 +171,6 @@ class Entries:
         self, reader: Reader, attributes: Attributes, abbreviation: cython.longlong, offset_size: cython.int
     ) -> None:
         """Read the values of an entry into row `count`."""
-        abbreviations: Abbreviations = attributes.abbreviations
         index: cython.longlong
         column: cython.int
         storage: cython.int
@@ -179,19 +179,19 @@ class Entries:
         start: cython.longlong
         for column in range(self.form.shape[1]):
             self.form[self.count, column] = 0
-        for index in range(abbreviations.begin[abbreviation], abbreviations.end[abbreviation]):
-            column = self.wanted[abbreviations.attribute[index]] - 1
-            storage = abbreviations.storage[index]
+        for index in range(attributes.abbreviations.begin[abbreviation], attributes.abbreviations.end[abbreviation]):
+            column = self.wanted[attributes.abbreviations.attribute[index]] - 1
+            storage = attributes.abbreviations.storage[index]
             if column < 0 and storage <= reader.end - reader.offset and storage <= FIXED_MAX:
                 reader.offset += storage
                 continue
-            form = abbreviations.form[index]
+            form = attributes.abbreviations.form[index]
             if storage == IS_INDIRECT:
                 storage = attributes.indirect(reader)
                 form = attributes.form
             start = reader.offset
             if storage == IS_IMPLICIT_CONST:
-                number = abbreviations.implicit[index]
+                number = attributes.abbreviations.implicit[index]
             elif storage <= WORD:
                 number = reader.fixed(storage)
             else:
@@ -199,7 +199,7 @@ class Entries:
             if reader.fault:
                 return
             if column >= 0:
-                self.form[self.count, column] = cython.cast(cython.uint, form & 0xFFFFFFFF)
+                self.form[self.count, column] = cython.cast(cython.uint, form & WORD_MASK)
                 if storage == IS_STRING:
                     number = cython.cast(cython.ulonglong, start)
                 self.number[self.count, column] = number
@@ -414,16 +414,17 @@ def walk(reader: Reader, found: Walk, first: cython.longlong, end: cython.longlo
     unit: cython.longlong
     entries: cython.longlong
     scopes: cython.longlong
-    for unit in range(first, end):
-        entries = found.entries.count
-        scopes = found.scopes.count
-        found.unit(reader, unit)
-        if reader.fault or found.entries.is_full:
-            # What was read of the unit is dropped.
-            found.entries.count = entries
-            found.scopes.count = scopes
-            return unit
-    return end
+    with cython.nogil:
+        for unit in range(first, end):
+            entries = found.entries.count
+            scopes = found.scopes.count
+            found.unit(reader, unit)
+            if reader.fault or found.entries.is_full:
+                # What was read of the unit is dropped.
+                found.entries.count = entries
+                found.scopes.count = scopes
+                return unit
+        return end
 
 
 @cython.ccall
@@ -434,23 +435,24 @@ def read_at(reader: Reader, units: Units, attributes: Attributes, entries: Entri
     row: cython.longlong
     code: cython.ulonglong
     abbreviation: cython.longlong
-    for row in range(unit.shape[0]):
-        entries.count = row
-        reader.offset = entries.offset[row]
-        reader.end = units.end[unit[row]]
-        code = reader.uleb()
-        abbreviation = NOTHING
-        if not reader.fault:
-            if code == 0:
-                reader.fault = NO_ENTRY
-            else:
-                abbreviation = attributes.abbreviations.index_of(units.table[unit[row]], code)
-                if abbreviation < 0:
-                    reader.fault = NO_ABBREVIATION
-        if not reader.fault:
-            entries.tag[row] = attributes.abbreviations.tag[abbreviation]
-            entries.read(reader, attributes, abbreviation, units.offset_size[unit[row]])
-        if reader.fault:
-            return row
-    entries.count = unit.shape[0]
-    return entries.count
+    with cython.nogil:
+        for row in range(unit.shape[0]):
+            entries.count = row
+            reader.offset = entries.offset[row]
+            reader.end = units.end[unit[row]]
+            code = reader.uleb()
+            abbreviation = NOTHING
+            if not reader.fault:
+                if code == 0:
+                    reader.fault = NO_ENTRY
+                else:
+                    abbreviation = attributes.abbreviations.index_of(units.table[unit[row]], code)
+                    if abbreviation < 0:
+                        reader.fault = NO_ABBREVIATION
+            if not reader.fault:
+                entries.tag[row] = attributes.abbreviations.tag[abbreviation]
+                entries.read(reader, attributes, abbreviation, units.offset_size[unit[row]])
+            if reader.fault:
+                return row
+        entries.count = unit.shape[0]
+        return entries.count

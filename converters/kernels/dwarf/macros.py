@@ -196,6 +196,7 @@ class Entries:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(check=False)
 def read_body(reader: Reader, operands: Operands, units: Units, entries: Entries) -> cython.void:
     """Read the entries of a unit, up to its END."""
@@ -220,12 +221,13 @@ def read_body(reader: Reader, operands: Operands, units: Units, entries: Entries
 @cython.exceptval(-1, check=False)
 def scan(reader: Reader, operands: Operands, units: Units, entries: Entries) -> cython.int:
     """Read all units; return whether a header has the fault, if there is one. The counts are then those before it."""
-    while reader.offset < reader.end:
-        units.read_header(reader, operands, entries.count)
-        if reader.fault:
-            return 1
-        read_body(reader, operands, units, entries)
-        if reader.fault:
-            return 0
-        units.count += 1
-    return 0
+    with cython.nogil:
+        while reader.offset < reader.end:
+            units.read_header(reader, operands, entries.count)
+            if reader.fault:
+                return 1
+            read_body(reader, operands, units, entries)
+            if reader.fault:
+                return 0
+            units.count += 1
+        return 0

@@ -167,13 +167,14 @@ def read(reader: Reader, addresses: Reader, lists: Lists, found: Ranges, first: 
     """Read the lists from `first` on; return how many were read: all, unless there is a fault in the next one."""
     owner: cython.longlong
     top: cython.ulonglong
-    for owner in range(first, lists.place.shape[0]):
-        top = ALL_ONES >> (64 - 8 * cython.cast(cython.ulonglong, lists.address_size[owner]))
-        reader.offset = lists.place[owner]
-        if lists.is_new:
-            found.read_new(reader, addresses, lists, owner, top)
-        else:
-            found.read_old(reader, lists, owner, top)
-        if reader.fault:
-            return owner
-    return lists.place.shape[0]
+    with cython.nogil:
+        for owner in range(first, lists.place.shape[0]):
+            top = ALL_ONES >> (64 - 8 * cython.cast(cython.ulonglong, lists.address_size[owner]))
+            reader.offset = lists.place[owner]
+            if lists.is_new:
+                found.read_new(reader, addresses, lists, owner, top)
+            else:
+                found.read_old(reader, lists, owner, top)
+            if reader.fault:
+                return owner
+        return lists.place.shape[0]

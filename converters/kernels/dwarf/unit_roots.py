@@ -41,17 +41,18 @@ def read_codes(reader: Reader, place: I64, end: ConstI64, code: U64) -> cython.l
     """Read the abbreviation code of the root entry at each `place`, which becomes the offset after it; 0 for a unit
     that ends there. Return how many were read: all, unless there is a fault in the next one."""
     index: cython.longlong
-    for index in range(place.shape[0]):
-        code[index] = 0
-        if place[index] >= end[index]:
-            continue
-        reader.offset = place[index]
-        reader.end = end[index]
-        code[index] = reader.uleb()
-        if reader.fault:
-            return index
-        place[index] = reader.offset
-    return place.shape[0]
+    with cython.nogil:
+        for index in range(place.shape[0]):
+            code[index] = 0
+            if place[index] >= end[index]:
+                continue
+            reader.offset = place[index]
+            reader.end = end[index]
+            code[index] = reader.uleb()
+            if reader.fault:
+                return index
+            place[index] = reader.offset
+        return place.shape[0]
 
 
 @cython.final
@@ -108,6 +109,7 @@ class Wanted:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(check=False)
 def skip_attributes(reader: Reader) -> cython.void:
     """Pass over the attributes of an abbreviation."""
@@ -126,13 +128,14 @@ def find_abbreviations(reader: Reader, offset: ConstI64, wanted: Wanted, budget:
     """Find abbreviations in the tables at some offsets, walking at most `budget` bytes; return how many tables were
     read: all, unless there is a fault in the next one."""
     table: cython.longlong
-    for table in range(offset.shape[0]):
-        reader.offset = offset[table]
-        wanted.find(reader, table, budget)
-        if reader.fault:
-            return table
-        budget -= reader.offset - offset[table]
-    return offset.shape[0]
+    with cython.nogil:
+        for table in range(offset.shape[0]):
+            reader.offset = offset[table]
+            wanted.find(reader, table, budget)
+            if reader.fault:
+                return table
+            budget -= reader.offset - offset[table]
+        return offset.shape[0]
 
 
 @cython.final
@@ -234,13 +237,14 @@ def read_roots(info: Reader, abbreviation: Reader, roots: Roots, values: Values)
     """Read the values of all root entries; return how many were read: all, unless there is a fault in the next one, of
     one of the readers."""
     unit: cython.longlong
-    for unit in range(roots.place.shape[0]):
-        if roots.attributes[unit] < 0:
-            continue
-        info.offset = roots.place[unit]
-        info.end = roots.end[unit]
-        abbreviation.offset = roots.attributes[unit]
-        values.read(info, abbreviation, roots, unit)
-        if info.fault or abbreviation.fault:
-            return unit
-    return roots.place.shape[0]
+    with cython.nogil:
+        for unit in range(roots.place.shape[0]):
+            if roots.attributes[unit] < 0:
+                continue
+            info.offset = roots.place[unit]
+            info.end = roots.end[unit]
+            abbreviation.offset = roots.attributes[unit]
+            values.read(info, abbreviation, roots, unit)
+            if info.fault or abbreviation.fault:
+                return unit
+        return roots.place.shape[0]

@@ -35,19 +35,19 @@ cdef class Encoder:
     cdef long long way_fixed
     cdef int way_opcode
 
-    cdef void put_standard(self, int opcode) noexcept
-    cdef void put_extended(self, int opcode, unsigned long long size) noexcept
-    cdef void set_address(self, unsigned long long address) noexcept
-    cdef void enter(self, ConstI64_2D unit, long long number) noexcept
-    cdef void begin_sequence(self, unsigned long long address) noexcept
-    cdef void set_registers(self, unsigned long long file, unsigned long long column, unsigned long long isa, unsigned long long discriminator, int flags) noexcept
-    cdef void consider(self, long long size, long long line, long long adds, unsigned long long advance, long long fixed, int opcode) noexcept
-    cdef long long advance_size(self, unsigned long long advance) noexcept
-    cdef void try_last(self, long long line, int opcode, long long room, unsigned long long delta) noexcept
-    cdef void try_operations(self, long long size, long long line, int opcode, unsigned long long free, unsigned long long instructions) noexcept
-    cdef void try_fixed(self, long long size, long long line, int opcode, unsigned long long free, unsigned long long delta) noexcept
-    cdef void find_way(self, long long line, unsigned long long delta) noexcept
-    cdef void put_row(self, long long line, unsigned long long address, unsigned long long op_index) noexcept
-    cdef void check_order(self, unsigned long long address, unsigned long long op_index) noexcept
-    cdef void put_advance(self) noexcept
-    cdef void put_end(self, long long line, unsigned long long address, unsigned long long op_index) noexcept
+    cdef void put_standard(self, int opcode) noexcept nogil
+    cdef void put_extended(self, int opcode, unsigned long long size) noexcept nogil
+    cdef void set_address(self, unsigned long long address) noexcept nogil
+    cdef void enter(self, ConstI64_2D unit, long long number) noexcept nogil
+    cdef void begin_sequence(self, unsigned long long address) noexcept nogil
+    cdef void set_registers(self, unsigned long long file, unsigned long long column, unsigned long long isa, unsigned long long discriminator, int flags) noexcept nogil
+    cdef void consider(self, long long size, long long line, long long adds, unsigned long long advance, long long fixed, int opcode) noexcept nogil
+    cdef long long advance_size(self, unsigned long long advance) noexcept nogil
+    cdef void try_last(self, long long line, int opcode, long long room, unsigned long long delta) noexcept nogil
+    cdef void try_operations(self, long long size, long long line, int opcode, unsigned long long free, unsigned long long instructions) noexcept nogil
+    cdef void try_fixed(self, long long size, long long line, int opcode, unsigned long long free, unsigned long long delta) noexcept nogil
+    cdef void find_way(self, long long line, unsigned long long delta) noexcept nogil
+    cdef void put_row(self, long long line, unsigned long long address, unsigned long long op_index) noexcept nogil
+    cdef void check_order(self, unsigned long long address, unsigned long long op_index) noexcept nogil
+    cdef void put_advance(self) noexcept nogil
+    cdef void put_end(self, long long line, unsigned long long address, unsigned long long op_index) noexcept nogil

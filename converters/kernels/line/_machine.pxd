@@ -42,14 +42,14 @@ cdef class Machine:
     cdef long long begin
     cdef long long stop
 
-    cpdef void enter(self, ConstI64_2D unit, long long number) noexcept
-    cdef void begin_sequence(self) noexcept
-    cdef void begin_row(self) noexcept
-    cdef void advance_by(self, unsigned long long advance) noexcept
-    cdef int step(self) noexcept
-    cdef void add_to_line(self) noexcept
-    cdef int step_standard(self) noexcept
-    cdef int step_extended(self) noexcept
+    cpdef void enter(self, ConstI64_2D unit, long long number) noexcept nogil
+    cdef void begin_sequence(self) noexcept nogil
+    cdef void begin_row(self) noexcept nogil
+    cdef void advance_by(self, unsigned long long advance) noexcept nogil
+    cdef int step(self, Reader reader) noexcept nogil
+    cdef void add_to_line(self) noexcept nogil
+    cdef int step_standard(self, Reader reader) noexcept nogil
+    cdef int step_extended(self, Reader reader) noexcept nogil
 
 
 @cython.final
@@ -73,8 +73,8 @@ cdef class Rows:
     cdef unsigned long long last_address
     cdef unsigned long long last_op_index
 
-    cdef int check(self, Machine machine) noexcept
-    cdef void put(self, Machine machine, int mark) noexcept
-    cdef void put_break(self, long long number) noexcept
-    cdef void put_end(self, long long number) noexcept
-    cdef void put_file(self, long long number, long long at) noexcept
+    cdef int check(self, Machine machine) noexcept nogil
+    cdef void put(self, Machine machine, int mark) noexcept nogil
+    cdef void put_break(self, long long number) noexcept nogil
+    cdef void put_end(self, long long number) noexcept nogil
+    cdef void put_file(self, long long number, long long at) noexcept nogil

@@ -23,7 +23,7 @@ cdef class Tables:
     cdef public long long values
     cdef long long old
 
-    cdef void begin(self, long long table, long long at) noexcept
-    cdef int read_formats(self, Reader reader, int has_formats, int which) noexcept
-    cdef void read_entry(self, Reader reader, int count, int offset_size) noexcept
-    cdef void read_table(self, Reader reader, int has_formats, int which, int offset_size) noexcept
+    cdef void begin(self, long long table, long long at) noexcept nogil
+    cdef int read_formats(self, Reader reader, int has_formats, int which) noexcept nogil
+    cdef void read_entry(self, Reader reader, int count, int offset_size) noexcept nogil
+    cdef void read_table(self, Reader reader, int has_formats, int which, int offset_size) noexcept nogil

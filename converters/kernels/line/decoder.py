@@ -62,38 +62,39 @@ def decode(
     effect: cython.int
     address: cython.ulonglong
     line: cython.longlong
-    while count < effects.shape[0] and reader.offset < machine.end:
-        address = machine.address
-        line = machine.line
-        effect = machine.step()
-        if reader.fault:
-            reader.offset = machine.at
-            return count
-        if effect == DO_SET_ADDRESS or (machine.address != address and effect != DO_FIXED_ADVANCE_PC):
-            machine.view = 0
-        effects[count] = effect
-        values[count, IS_STMT] = 1 if machine.is_stmt else 0
-        values[count, IS_EXTENDED] = machine.is_extended
-        values[count, OFFSET] = machine.at
-        values[count, OPCODE] = machine.opcode
-        values[count, OPERAND] = machine.operand
-        if machine.maximum_operations == 1:
-            values[count, ADVANCE] = machine.advance * machine.minimum_length & ALL_ONES
-        else:
-            values[count, ADVANCE] = machine.advance
-        values[count, ADDRESS] = machine.address
-        values[count, OP_INDEX] = machine.op_index
-        if effect == DO_ADVANCE_LINE or effect == DO_SPECIAL:
-            values[count, LINE_ADVANCE] = cython.cast(cython.ulonglong, machine.line - line & ALL_ONES)
-        values[count, LINE] = cython.cast(cython.ulonglong, machine.line & ALL_ONES)
-        values[count, FILE] = machine.file
-        values[count, VIEW] = machine.view
-        values[count, BEGIN] = machine.begin
-        values[count, END] = machine.stop
-        if effect == DO_SPECIAL or effect == DO_COPY:
-            machine.view += 1
-            machine.begin_row()
-        elif effect == DO_END_SEQUENCE:
-            machine.begin_sequence()
-        count += 1
-    return count
+    with cython.nogil:
+        while count < effects.shape[0] and reader.offset < machine.end:
+            address = machine.address
+            line = machine.line
+            effect = machine.step(reader)
+            if reader.fault:
+                reader.offset = machine.at
+                return count
+            if effect == DO_SET_ADDRESS or (machine.address != address and effect != DO_FIXED_ADVANCE_PC):
+                machine.view = 0
+            effects[count] = effect
+            values[count, IS_STMT] = 1 if machine.is_stmt else 0
+            values[count, IS_EXTENDED] = machine.is_extended
+            values[count, OFFSET] = machine.at
+            values[count, OPCODE] = machine.opcode
+            values[count, OPERAND] = machine.operand
+            if machine.maximum_operations == 1:
+                values[count, ADVANCE] = machine.advance * machine.minimum_length & ALL_ONES
+            else:
+                values[count, ADVANCE] = machine.advance
+            values[count, ADDRESS] = machine.address
+            values[count, OP_INDEX] = machine.op_index
+            if effect == DO_ADVANCE_LINE or effect == DO_SPECIAL:
+                values[count, LINE_ADVANCE] = cython.cast(cython.ulonglong, machine.line - line & ALL_ONES)
+            values[count, LINE] = cython.cast(cython.ulonglong, machine.line & ALL_ONES)
+            values[count, FILE] = machine.file
+            values[count, VIEW] = machine.view
+            values[count, BEGIN] = machine.begin
+            values[count, END] = machine.stop
+            if effect == DO_SPECIAL or effect == DO_COPY:
+                machine.view += 1
+                machine.begin_row()
+            elif effect == DO_END_SEQUENCE:
+                machine.begin_sequence()
+            count += 1
+        return count

@@ -382,20 +382,21 @@ def programs(
     row: cython.longlong
     begin: cython.longlong
     stop: cython.longlong
-    for number in range(unit.shape[0]):
-        encoder.enter(unit, number)
-        for which in range(sequence_first[number], sequence_first[number + 1]):
-            begin = first_row[sequences[which]]
-            stop = first_row[sequences[which] + 1]
-            if begin < stop:
-                encoder.begin_sequence(address[begin])
-            for row in range(begin, stop):
-                encoder.set_registers(file[row], column[row], isa[row], discriminator[row], flags[row])
-                if flags[row] & END_SEQUENCE:
-                    encoder.put_end(line[row], address[row], op_index[row])
-                else:
-                    encoder.put_row(line[row], address[row], op_index[row])
-                if encoder.fault:
-                    return row
-        end[number] = encoder.writer.at
-    return address.shape[0]
+    with cython.nogil:
+        for number in range(unit.shape[0]):
+            encoder.enter(unit, number)
+            for which in range(sequence_first[number], sequence_first[number + 1]):
+                begin = first_row[sequences[which]]
+                stop = first_row[sequences[which] + 1]
+                if begin < stop:
+                    encoder.begin_sequence(address[begin])
+                for row in range(begin, stop):
+                    encoder.set_registers(file[row], column[row], isa[row], discriminator[row], flags[row])
+                    if flags[row] & END_SEQUENCE:
+                        encoder.put_end(line[row], address[row], op_index[row])
+                    else:
+                        encoder.put_row(line[row], address[row], op_index[row])
+                    if encoder.fault:
+                        return row
+            end[number] = encoder.writer.at
+        return address.shape[0]

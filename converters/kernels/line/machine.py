@@ -139,12 +139,11 @@ class Machine:
             self.address = self.address + self.minimum_length * (total // self.maximum_operations) & self.mask
             self.op_index = total % self.maximum_operations
 
-    def step(self) -> cython.int:
+    def step(self, reader: Reader) -> cython.int:
         """Decode the next instruction and apply it; return its effect. At a fault the reader's place has no meaning.
 
         After a row the caller calls `begin_row`, after the row of an end of sequence `begin_sequence`.
         """
-        reader: Reader = self.reader
         self.at = reader.offset
         self.opcode = reader.data[reader.offset]
         reader.offset += 1
@@ -156,11 +155,10 @@ class Machine:
             self.advance_by(cython.cast(cython.ulonglong, self.opcode // self.line_range))
             return DO_SPECIAL
         self.begin = reader.offset
-        return self.step_extended() if self.opcode == EXTENDED else self.step_standard()
+        return self.step_extended(reader) if self.opcode == EXTENDED else self.step_standard(reader)
 
-    def step_standard(self) -> cython.int:
+    def step_standard(self, reader: Reader) -> cython.int:
         """A standard instruction, whose operands are next."""
-        reader: Reader = self.reader
         effect: cython.int = self.standard[self.opcode]
         if effect == DO_NOTHING:
             for _ in range(reader.data[self.opcode_lengths + self.opcode - 1]):
@@ -204,9 +202,8 @@ class Machine:
         else:
             self.reader.fault = REGISTER_OVERFLOW
 
-    def step_extended(self) -> cython.int:
+    def step_extended(self, reader: Reader) -> cython.int:
         """An extended instruction, whose length is next."""
-        reader: Reader = self.reader
         length: cython.ulonglong = reader.uleb()
         effect: cython.int
         self.is_extended = 1
@@ -347,14 +344,14 @@ class Rows:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(check=False)
-def run_unit(machine: Machine, rows: Rows, number: cython.longlong) -> cython.void:
+def run_unit(machine: Machine, reader: Reader, rows: Rows, number: cython.longlong) -> cython.void:
     """Run the program that the machine is in, up to its end or a fault."""
-    reader: Reader = machine.reader
     effect: cython.int
     is_end: cython.int
     while reader.offset < machine.end:
-        effect = machine.step()
+        effect = machine.step(reader)
         is_end = effect == DO_END_SEQUENCE
         if is_end or effect == DO_SPECIAL or effect == DO_COPY:
             if not reader.fault:
@@ -385,9 +382,10 @@ def run(machine: Machine, unit: ConstI64_2D, rows: Rows) -> cython.longlong:
     """Run the programs of all units; return how many were run (all, but for a fault in the next one). At a fault the
     reader is at the instruction."""
     number: cython.longlong
-    for number in range(unit.shape[0]):
-        machine.enter(unit, number)
-        run_unit(machine, rows, number)
-        if machine.reader.fault:
-            return number
-    return unit.shape[0]
+    with cython.nogil:
+        for number in range(unit.shape[0]):
+            machine.enter(unit, number)
+            run_unit(machine, machine.reader, rows, number)
+            if machine.reader.fault:
+                return number
+        return unit.shape[0]

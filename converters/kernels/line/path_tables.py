@@ -153,22 +153,23 @@ def read(reader: Reader, unit: ConstI64_2D, tables: Tables) -> cython.longlong:
     """
     index: cython.longlong
     which: cython.int
-    for index in range(unit.shape[0]):
-        reader.offset = unit[index, F_HEADER]
-        reader.end = unit[index, F_PROGRAM]
-        tables.old = 0
-        for which in range(2):
-            tables.begin(2 * index + which, reader.offset)
-            tables.read_table(
-                reader,
-                cython.cast(cython.int, unit[index, F_HAS_FORMATS]),
-                which,
-                cython.cast(cython.int, unit[index, F_OFFSET_SIZE]),
-            )
-            if reader.fault:
-                return 2 * index + which
-    tables.begin(2 * unit.shape[0], 0)
-    return 2 * unit.shape[0]
+    with cython.nogil:
+        for index in range(unit.shape[0]):
+            reader.offset = unit[index, F_HEADER]
+            reader.end = unit[index, F_PROGRAM]
+            tables.old = 0
+            for which in range(2):
+                tables.begin(2 * index + which, reader.offset)
+                tables.read_table(
+                    reader,
+                    cython.cast(cython.int, unit[index, F_HAS_FORMATS]),
+                    which,
+                    cython.cast(cython.int, unit[index, F_OFFSET_SIZE]),
+                )
+                if reader.fault:
+                    return 2 * index + which
+        tables.begin(2 * unit.shape[0], 0)
+        return 2 * unit.shape[0]
 
 
 @cython.ccall
@@ -184,11 +185,12 @@ def entries(
     in the next one). `number` and `start` get a row of values each, as of `Tables`."""
     index: cython.longlong
     one: cython.longlong
-    for index in range(place.shape[0]):
-        reader.offset = place[index]
-        for one in range(storage.shape[0]):
-            start[index, one] = reader.offset
-            number[index, one] = stored_value(reader, storage[one], 0)
-        if reader.fault:
-            return index
-    return place.shape[0]
+    with cython.nogil:
+        for index in range(place.shape[0]):
+            reader.offset = place[index]
+            for one in range(storage.shape[0]):
+                start[index, one] = reader.offset
+                number[index, one] = stored_value(reader, storage[one], 0)
+            if reader.fault:
+                return index
+        return place.shape[0]

@@ -11,8 +11,8 @@ cdef class FreRows:
     cdef ConstU8 info
     cdef ConstI32_2D words
 
-    cdef int same(self, long long row, long long other) noexcept
-    cdef long long size(self, long long row) noexcept
+    cdef int same(self, long long row, long long other) noexcept nogil
+    cdef long long size(self, long long row) noexcept nogil
 
 
 @cython.final
@@ -24,8 +24,8 @@ cdef class Segments:
     cdef I64 size
     cdef I64 rows
 
-    cdef void begin(self, long long number, int reason, unsigned long long start, long long fres) noexcept
-    cdef long long first_fre(self, long long number) noexcept
+    cdef void begin(self, long long number, int reason, unsigned long long start, long long fres) noexcept nogil
+    cdef long long first_fre(self, long long number) noexcept nogil
 
 
 @cython.final
@@ -42,5 +42,5 @@ cdef class Fres:
     cdef U8 info
     cdef I32_2D words
 
-    cdef void copy(self, long long source, long long to) noexcept
-    cdef void read(self, Reader reader, int start_size, int minimum, int most, long long index) noexcept
+    cdef void copy(self, long long source, long long to) noexcept nogil
+    cdef void read(self, Reader reader, int start_size, int minimum, int most, long long index) noexcept nogil

@@ -13,4 +13,4 @@ cdef class Ranges:
     cdef ConstI64 repeated
     cdef ConstI64 single_cost
 
-    cdef long long bytes_of_starts(self, long long first, long long last) noexcept
+    cdef long long bytes_of_starts(self, long long first, long long last) noexcept nogil

@@ -18,9 +18,9 @@ cdef class Abi:
     cdef int fp_alone
     cdef int marks_outermost
 
-    cdef int sp_reason(self, int kind, long long value) noexcept
-    cdef long long cfa_word(self, long long offset) noexcept
-    cdef long long slot(self, int kind, long long value) noexcept
+    cdef int sp_reason(self, int kind, long long value) noexcept nogil
+    cdef long long cfa_word(self, long long offset) noexcept nogil
+    cdef long long slot(self, int kind, long long value) noexcept nogil
 
 
 @cython.final
@@ -29,7 +29,7 @@ cdef class Fres:
     cdef U8 info
     cdef I32_2D words
 
-    cdef void clear(self, long long row) noexcept
+    cdef void clear(self, long long row) noexcept nogil
 
 
 @cython.final
@@ -39,10 +39,10 @@ cdef class Slots:
     cdef int reason
     cdef int is_outermost
 
-    cdef void read(self, Abi abi, Rules rules, long long first, long long count) noexcept
-    cdef void choose_ra(self, Abi abi, int kind) noexcept
-    cdef void choose_fp(self, Abi abi, int kind) noexcept
-    cdef int put(self, Abi abi, long long row, long long cfa, Fres fres) noexcept
+    cdef void read(self, Abi abi, Rules rules, long long first, long long count) noexcept nogil
+    cdef void choose_ra(self, Abi abi, int kind) noexcept nogil
+    cdef void choose_fp(self, Abi abi, int kind) noexcept nogil
+    cdef int put(self, Abi abi, long long row, long long cfa, Fres fres) noexcept nogil
 
 
 @cython.final
@@ -51,8 +51,8 @@ cdef class Forms:
     cdef ConstI64 base
     cdef ConstI64 value
 
-    cdef long long control(self, long long rule) noexcept
-    cdef long long offset(self, long long rule) noexcept
+    cdef long long control(self, long long rule) noexcept nogil
+    cdef long long offset(self, long long rule) noexcept nogil
 
 
 @cython.final
@@ -69,7 +69,7 @@ cdef class Pairs:
     cdef int reason
     cdef int is_outermost
 
-    cdef void read(self, long long row) noexcept
-    cdef int is_read_at_cfa(self, long long rule, long long row) noexcept
-    cdef long long choose_cfa(self, long long row) noexcept
-    cdef int put(self, long long row, long long cfa_offset, Fres fres) noexcept
+    cdef void read(self, long long row) noexcept nogil
+    cdef int is_read_at_cfa(self, long long rule, long long row) noexcept nogil
+    cdef long long choose_cfa(self, long long row) noexcept nogil
+    cdef int put(self, long long row, long long cfa_offset, Fres fres) noexcept nogil

@@ -15,8 +15,8 @@ cdef class Sharing:
     cdef U8 marks
     cdef I64 host
 
-    cdef void hash_segments(self) noexcept
-    cdef long long first(self, long long block) noexcept
-    cdef int begins_with(self, long long block, long long other, long long count) noexcept
-    cdef long long find(self, long long block, long long count) noexcept
-    cpdef void share(self, int prefixes)
+    cdef void hash_segments(self, FreRows rows) noexcept nogil
+    cdef long long first(self, long long block) noexcept nogil
+    cdef int begins_with(self, FreRows rows, long long block, long long other, long long count) noexcept nogil
+    cdef long long find(self, long long block, long long count) noexcept nogil
+    cpdef void share(self, int prefixes) noexcept

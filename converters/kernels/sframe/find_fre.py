@@ -32,17 +32,18 @@ def find(
     _index: cython.longlong
     at: cython.longlong
     last: cython.longlong = blocks.offset.shape[0]
-    for block in range(last):
-        reader.offset = blocks.offset[block]
-        found[block] = 0
-        for _index in range(blocks.count[block]):
-            at = reader.offset
-            fres.read(reader, blocks.start_size[block], minimum, blocks.most[block], last)
-            if reader.fault:
-                reader.offset = at
-                return block
-            if fres.start[last] > target[block]:
-                break
-            found[block] = 1
-            fres.copy(last, block)
-    return last
+    with cython.nogil:
+        for block in range(last):
+            reader.offset = blocks.offset[block]
+            found[block] = 0
+            for _index in range(blocks.count[block]):
+                at = reader.offset
+                fres.read(reader, blocks.start_size[block], minimum, blocks.most[block], last)
+                if reader.fault:
+                    reader.offset = at
+                    return block
+                if fres.start[last] > target[block]:
+                    break
+                found[block] = 1
+                fres.copy(last, block)
+        return last

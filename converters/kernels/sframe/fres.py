@@ -103,29 +103,30 @@ def split(limit: cython.longlong, run_rows: ConstI64, rows: FreRows, segments: S
     kept: cython.longlong = 0
     last: cython.longlong
     left: cython.longlong = 0  # FREs that the segment may still have
-    for run in range(run_rows.shape[0] - 1):
-        segments.first[run] = count
-        last = -1
-        for row in range(run_rows[run], run_rows[run + 1]):
-            if (
-                last < 0
-                or rows.reason[row] != rows.reason[last]
-                or (not rows.reason[row] and not left and not rows.same(row, last))
-            ):
-                left = limit
-                segments.begin(count, rows.reason[row], rows.offset[row], kept)
-                count += 1
-            elif rows.reason[row] or rows.same(row, last):
-                continue
-            last = row
-            if not rows.reason[row]:
-                left -= 1
-                segments.rows[kept] = row
-                kept += 1
-                segments.fres[count - 1] = kept
-                segments.size[count - 1] += rows.size(row)
-    segments.first[run_rows.shape[0] - 1] = count
-    return kept
+    with cython.nogil:
+        for run in range(run_rows.shape[0] - 1):
+            segments.first[run] = count
+            last = -1
+            for row in range(run_rows[run], run_rows[run + 1]):
+                if (
+                    last < 0
+                    or rows.reason[row] != rows.reason[last]
+                    or (not rows.reason[row] and not left and not rows.same(row, last))
+                ):
+                    left = limit
+                    segments.begin(count, rows.reason[row], rows.offset[row], kept)
+                    count += 1
+                elif rows.reason[row] or rows.same(row, last):
+                    continue
+                last = row
+                if not rows.reason[row]:
+                    left -= 1
+                    segments.rows[kept] = row
+                    kept += 1
+                    segments.fres[count - 1] = kept
+                    segments.size[count - 1] += rows.size(row)
+        segments.first[run_rows.shape[0] - 1] = count
+        return kept
 
 
 @cython.ccall
@@ -150,23 +151,24 @@ def encode(
     word: cython.int
     width: cython.int
     byte: cython.int
-    for block in range(segment.shape[0]):
-        number = segment[block]
-        at += prefix
-        for index in range(segments.first_fre(number), segments.fres[number]):
-            row = segments.rows[index]
-            width = start_size[block]
-            value = rows.offset[row] - segments.start[number]
-            for byte in range(width):
-                out[at + (width - 1 - byte if big else byte)] = value >> 8 * byte & 0xFF
-            at += width
-            out[at] = rows.info[row]
-            at += 1
-            width = 1 << (rows.info[row] >> SIZE_SHIFT & SIZE_MASK)
-            for word in range(rows.info[row] >> COUNT_SHIFT & COUNT_MASK):
+    with cython.nogil:
+        for block in range(segment.shape[0]):
+            number = segment[block]
+            at += prefix
+            for index in range(segments.first_fre(number), segments.fres[number]):
+                row = segments.rows[index]
+                width = start_size[block]
+                value = rows.offset[row] - segments.start[number]
                 for byte in range(width):
-                    out[at + (width - 1 - byte if big else byte)] = rows.words[row, word] >> 8 * byte & 0xFF
+                    out[at + (width - 1 - byte if big else byte)] = value >> 8 * byte & 0xFF
                 at += width
+                out[at] = rows.info[row]
+                at += 1
+                width = 1 << (rows.info[row] >> SIZE_SHIFT & SIZE_MASK)
+                for word in range(rows.info[row] >> COUNT_SHIFT & COUNT_MASK):
+                    for byte in range(width):
+                        out[at + (width - 1 - byte if big else byte)] = rows.words[row, word] >> 8 * byte & 0xFF
+                    at += width
 
 
 @cython.final
@@ -249,15 +251,16 @@ def decode(reader: Reader, minimum: cython.int, ascending: cython.int, blocks: B
     index: cython.longlong
     at: cython.longlong
     count: cython.longlong = 0
-    for block in range(blocks.offset.shape[0]):
-        reader.offset = blocks.offset[block]
-        for index in range(blocks.count[block]):
-            at = reader.offset
-            fres.read(reader, blocks.start_size[block], minimum, blocks.most[block], count)
-            if ascending and index and not reader.fault and fres.start[count] <= fres.start[count - 1]:
-                reader.fault = FRES_DESCEND
-            if reader.fault:
-                reader.offset = at
-                return block
-            count += 1
-    return blocks.offset.shape[0]
+    with cython.nogil:
+        for block in range(blocks.offset.shape[0]):
+            reader.offset = blocks.offset[block]
+            for index in range(blocks.count[block]):
+                at = reader.offset
+                fres.read(reader, blocks.start_size[block], minimum, blocks.most[block], count)
+                if ascending and index and not reader.fault and fres.start[count] <= fres.start[count - 1]:
+                    reader.fault = FRES_DESCEND
+                if reader.fault:
+                    reader.offset = at
+                    return block
+                count += 1
+        return blocks.offset.shape[0]

@@ -24,6 +24,7 @@ AARCH64_NOP = cython.declare(cython.ulonglong, 0xD503201F)
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def x86_64_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cython.longlong:
@@ -53,6 +54,7 @@ def x86_64_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cyth
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def aarch64_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cython.longlong:
@@ -65,6 +67,7 @@ def aarch64_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cyt
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def s390x_nop(code: ConstU8, at: cython.longlong, end: cython.longlong) -> cython.longlong:
@@ -98,19 +101,20 @@ def padding(
     gap: cython.longlong
     at: cython.longlong
     size: cython.longlong
-    for gap in range(gap_start.shape[0]):
-        at = gap_start[gap]
-        while at < gap_end[gap]:
-            if instructions == X86_64:
-                size = x86_64_nop(code, at, gap_end[gap])
-            elif instructions == AARCH64:
-                size = aarch64_nop(code, at, gap_end[gap])
-            else:
-                size = s390x_nop(code, at, gap_end[gap])
-            if not size:
-                break
-            at += size
-        is_padding[gap] = at == gap_end[gap]
+    with cython.nogil:
+        for gap in range(gap_start.shape[0]):
+            at = gap_start[gap]
+            while at < gap_end[gap]:
+                if instructions == X86_64:
+                    size = x86_64_nop(code, at, gap_end[gap])
+                elif instructions == AARCH64:
+                    size = aarch64_nop(code, at, gap_end[gap])
+                else:
+                    size = s390x_nop(code, at, gap_end[gap])
+                if not size:
+                    break
+                at += size
+            is_padding[gap] = at == gap_end[gap]
 
 
 @cython.final
@@ -167,23 +171,24 @@ def group(
     count: cython.longlong
     size: cython.longlong
     cost: cython.longlong
-    best[0] = 0
-    for last in range(ranges.start.shape[0]):
-        best[last + 1] = best[last] + ranges.single_cost[last]
-        begin[last] = last
-        count = ranges.rows[last]
-        size = ranges.size[last]
-        first = last
-        while first > 0 and ranges.joins[first] and last - first + 1 < window:
-            if ranges.repeated[first]:
-                count -= 1
-                size -= ranges.repeated[first]
-            first -= 1
-            count += ranges.rows[first]
-            size += ranges.size[first]
-            if count > max_rows:
-                break
-            cost = best[first] + fde_cost + scale * (size + count * ranges.bytes_of_starts(first, last))
-            if cost < best[last + 1]:
-                best[last + 1] = cost
-                begin[last] = first
+    with cython.nogil:
+        best[0] = 0
+        for last in range(ranges.start.shape[0]):
+            best[last + 1] = best[last] + ranges.single_cost[last]
+            begin[last] = last
+            count = ranges.rows[last]
+            size = ranges.size[last]
+            first = last
+            while first > 0 and ranges.joins[first] and last - first + 1 < window:
+                if ranges.repeated[first]:
+                    count -= 1
+                    size -= ranges.repeated[first]
+                first -= 1
+                count += ranges.rows[first]
+                size += ranges.size[first]
+                if count > max_rows:
+                    break
+                cost = best[first] + fde_cost + scale * (size + count * ranges.bytes_of_starts(first, last))
+                if cost < best[last + 1]:
+                    best[last + 1] = cost
+                    begin[last] = first

@@ -158,6 +158,7 @@ class Fres:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def wider(size: cython.int, control: cython.longlong, offset: cython.longlong) -> cython.int:
@@ -170,6 +171,7 @@ def wider(size: cython.int, control: cython.longlong, offset: cython.longlong) -
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def info_byte(ra_state: cython.int, size: cython.int, count: cython.int, base: cython.int) -> cython.int:
@@ -183,6 +185,7 @@ def info_byte(ra_state: cython.int, size: cython.int, count: cython.int, base: c
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def is_signed_with_pc(ra_state: cython.int) -> cython.int:
@@ -258,6 +261,7 @@ class Slots:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(check=False)
 def cfa_reason(abi: Abi, rows: Rows, row: cython.longlong) -> cython.int:
     """The reason why a row's CFA or the state of its return address cannot be expressed, its offset aside."""
@@ -281,26 +285,27 @@ def project(abi: Abi, rows: Rows, rules: Rules, fres: Fres) -> cython.void:
     base: cython.int
     index: cython.int
     slots: Slots = Slots()
-    for row in range(rows.cfa_kind.shape[0]):
-        if rows.first_rule[row] != before or before < 0 or rows.rule_count[row] != rows.rule_count[row - 1]:
-            before = rows.first_rule[row]
-            slots.read(abi, rules, before, rows.rule_count[row])
-        fres.clear(row)
-        if slots.is_outermost and abi.marks_outermost:
-            continue
-        # Without a return address nothing calls the frame: its CFA does not matter.
-        why = 0 if slots.is_outermost else cfa_reason(abi, rows, row)
-        cfa = 0 if why or slots.is_outermost else abi.cfa_word(rows.cfa_offset[row])
-        why = why or slots.reason or (CFA_OFFSET_REASON if cfa == NO_WORD else NO_REASON)
-        fres.reason[row] = why
-        if why:
-            continue
-        count = slots.put(abi, row, cfa, fres)
-        size = SIZE_1B
-        for index in range(count):
-            size = wider(size, 0, fres.words[row, index])
-        base = BASE_FP if rows.cfa_register[row] == abi.fp else BASE_SP
-        fres.info[row] = cython.cast(cython.uchar, info_byte(rows.ra_state[row], size, count, base))
+    with cython.nogil:
+        for row in range(rows.cfa_kind.shape[0]):
+            if rows.first_rule[row] != before or before < 0 or rows.rule_count[row] != rows.rule_count[row - 1]:
+                before = rows.first_rule[row]
+                slots.read(abi, rules, before, rows.rule_count[row])
+            fres.clear(row)
+            if slots.is_outermost and abi.marks_outermost:
+                continue
+            # Without a return address nothing calls the frame: its CFA does not matter.
+            why = 0 if slots.is_outermost else cfa_reason(abi, rows, row)
+            cfa = 0 if why or slots.is_outermost else abi.cfa_word(rows.cfa_offset[row])
+            why = why or slots.reason or (CFA_OFFSET_REASON if cfa == NO_WORD else NO_REASON)
+            fres.reason[row] = why
+            if why:
+                continue
+            count = slots.put(abi, row, cfa, fres)
+            size = SIZE_1B
+            for index in range(count):
+                size = wider(size, 0, fres.words[row, index])
+            base = BASE_FP if rows.cfa_register[row] == abi.fp else BASE_SP
+            fres.info[row] = cython.cast(cython.uchar, info_byte(rows.ra_state[row], size, count, base))
 
 
 @cython.final
@@ -352,12 +357,11 @@ class Pairs:
 
     def read(self, row: cython.longlong) -> None:
         """Take the register rules of a row."""
-        abi: Abi = self.abi
         rule: cython.longlong
         kind: cython.int
         register: cython.longlong
         # Where the ABI tracks no RA, it is at the fixed place only if a rule tells so.
-        ra_reason: cython.int = RA_RULE if abi.fixed_ra else NO_REASON
+        ra_reason: cython.int = RA_RULE if self.abi.fixed_ra else NO_REASON
         self.ra = self.fp = NO_WORD
         self.reason = NO_REASON
         self.is_outermost = 0
@@ -366,20 +370,20 @@ class Pairs:
             register = self.rules.register[rule]
             if kind == RULE_UNSPECIFIED:
                 continue
-            if register == abi.ra:
+            if register == self.abi.ra:
                 if kind == RULE_UNDEFINED:
                     self.is_outermost = 1
-                elif abi.fixed_ra and kind == RULE_OFFSET and self.forms.value[rule] == abi.fixed_ra:
+                elif self.abi.fixed_ra and kind == RULE_OFFSET and self.forms.value[rule] == self.abi.fixed_ra:
                     ra_reason = NO_REASON
                 elif kind != RULE_SAME_VALUE:
                     self.ra, self.ra_offset = self.forms.control(rule), self.forms.offset(rule)
                     ra_reason = RA_RULE if self.ra == NO_WORD else NO_REASON
-            elif register == abi.fp and kind != RULE_SAME_VALUE:
+            elif register == self.abi.fp and kind != RULE_SAME_VALUE:
                 self.fp, self.fp_offset = self.forms.control(rule), self.forms.offset(rule)
                 if self.fp == NO_WORD:
                     self.reason = self.reason or FP_RULE
-            elif register == abi.sp and not self.is_read_at_cfa(rule, row):
-                self.reason = abi.sp_reason(kind, self.forms.value[rule]) or self.reason
+            elif register == self.abi.sp and not self.is_read_at_cfa(rule, row):
+                self.reason = self.abi.sp_reason(kind, self.forms.value[rule]) or self.reason
         self.reason = self.reason or ra_reason
 
     def is_read_at_cfa(self, rule: cython.longlong, row: cython.longlong) -> cython.int:
@@ -436,14 +440,15 @@ def project_flex(pairs: Pairs, wanted: ConstU8, fres: Fres) -> cython.void:
     """For each row that is `wanted` its FRE info byte and up to six words, or the reason why it has none."""
     row: cython.longlong
     cfa: cython.longlong
-    for row in range(wanted.shape[0]):
-        if not wanted[row]:
-            continue
-        pairs.read(row)
-        fres.clear(row)
-        if pairs.is_outermost:
-            continue
-        cfa = pairs.choose_cfa(row)
-        fres.reason[row] = pairs.reason
-        if not pairs.reason:
-            fres.info[row] = cython.cast(cython.uchar, pairs.put(row, cfa, fres))
+    with cython.nogil:
+        for row in range(wanted.shape[0]):
+            if not wanted[row]:
+                continue
+            pairs.read(row)
+            fres.clear(row)
+            if pairs.is_outermost:
+                continue
+            cfa = pairs.choose_cfa(row)
+            fres.reason[row] = pairs.reason
+            if not pairs.reason:
+                fres.info[row] = cython.cast(cython.uchar, pairs.put(row, cfa, fres))

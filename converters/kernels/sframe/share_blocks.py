@@ -55,9 +55,8 @@ class Sharing:
         self.marks = marks
         self.host = host
 
-    def hash_segments(self) -> cython.void:
+    def hash_segments(self, rows: FreRows) -> cython.void:
         """Give each FRE the hash of its segment up to and including it."""
-        rows: FreRows = self.rows
         number: cython.longlong
         index: cython.longlong = 0
         row: cython.longlong
@@ -82,9 +81,10 @@ class Sharing:
         """The index of a block's first FRE in the rows of segments."""
         return self.segments.first_fre(self.segment[block])
 
-    def begins_with(self, block: cython.longlong, other: cython.longlong, count: cython.longlong) -> cython.int:
+    def begins_with(
+        self, rows: FreRows, block: cython.longlong, other: cython.longlong, count: cython.longlong
+    ) -> cython.int:
         """Whether the first `count` FREs of two blocks are equal."""
-        rows: FreRows = self.rows
         at: cython.longlong = self.first(block)
         other_at: cython.longlong = self.first(other)
         start: cython.ulonglong = self.segments.start[self.segment[block]]
@@ -118,7 +118,7 @@ class Sharing:
                 and self.host[other] == other
                 and self.group[other] == self.group[block]
                 and last + 1 - self.first(other) == count
-                and self.begins_with(block, other, count)
+                and self.begins_with(self.rows, block, other, count)
             ):
                 break
             slot = slot + 1 & mask
@@ -136,31 +136,32 @@ class Sharing:
         index: cython.longlong
         value: cython.longlong
         mask: cython.longlong = self.marks.shape[0] - 1
-        self.hash_segments()
-        for block in range(self.segment.shape[0]):
-            self.host[block] = block
-            slot = self.find(block, self.segments.fres[self.segment[block]] - self.first(block))
-            if self.slots[slot] < 0:
-                self.slots[slot] = block
-                value = self.hashes[self.segments.fres[self.segment[block]] - 1]
-                self.marks[value >> 3 & mask] |= 1 << (value & 7)
-            self.host[block] = self.slots[slot]
-        if not prefixes:
-            return
-        for block in range(self.segment.shape[0]):
-            if self.host[block] != block:
-                continue
-            first = self.first(block)
-            last = self.segments.fres[self.segment[block]] - 1
-            for index in range(first, last):
-                # Nearly no prefix is a block. The marks, which fit a cache, tell so without a look-up.
-                value = self.hashes[index]
-                if self.marks[value >> 3 & mask] >> (value & 7) & 1:
-                    count = index + 1 - first
-                    other = self.slots[self.find(block, count)]
-                    if other >= 0 and self.host[other] == other:
-                        self.host[other] = block
-        # A host may itself use another block: each step leads to a longer one.
-        for block in range(self.segment.shape[0]):
-            while self.host[self.host[block]] != self.host[block]:
-                self.host[block] = self.host[self.host[block]]
+        with cython.nogil:
+            self.hash_segments(self.rows)
+            for block in range(self.segment.shape[0]):
+                self.host[block] = block
+                slot = self.find(block, self.segments.fres[self.segment[block]] - self.first(block))
+                if self.slots[slot] < 0:
+                    self.slots[slot] = block
+                    value = self.hashes[self.segments.fres[self.segment[block]] - 1]
+                    self.marks[value >> 3 & mask] |= 1 << (value & 7)
+                self.host[block] = self.slots[slot]
+            if not prefixes:
+                return
+            for block in range(self.segment.shape[0]):
+                if self.host[block] != block:
+                    continue
+                first = self.first(block)
+                last = self.segments.fres[self.segment[block]] - 1
+                for index in range(first, last):
+                    # Nearly no prefix is a block. The marks, which fit a cache, tell so without a look-up.
+                    value = self.hashes[index]
+                    if self.marks[value >> 3 & mask] >> (value & 7) & 1:
+                        count = index + 1 - first
+                        other = self.slots[self.find(block, count)]
+                        if other >= 0 and self.host[other] == other:
+                            self.host[other] = block
+            # A host may itself use another block: each step leads to a longer one.
+            for block in range(self.segment.shape[0]):
+                while self.host[self.host[block]] != self.host[block]:
+                    self.host[block] = self.host[self.host[block]]

@@ -12,9 +12,9 @@ cdef class Distinct:
     cdef I64 first
     cdef public long long count
 
-    cdef int is_same(self, long long item, long long other) noexcept
+    cdef int is_same(self, long long item, long long other) noexcept nogil
     @cython.final
-    cdef void add(self, long long item, unsigned long long value) noexcept
+    cdef void add(self, long long item, unsigned long long value) noexcept nogil
 
 
 @cython.final

@@ -13,7 +13,7 @@ cdef class Reader:
     cdef public int fault
     cdef int was_zero
 
-    cdef unsigned long long fixed(self, int size) noexcept
-    cdef unsigned long long uleb(self) noexcept
-    cdef long long sleb(self) noexcept
-    cdef unsigned long long pointer(self, int encoding, int address_size) noexcept
+    cdef unsigned long long fixed(self, int size) noexcept nogil
+    cdef unsigned long long uleb(self) noexcept nogil
+    cdef long long sleb(self) noexcept nogil
+    cdef unsigned long long pointer(self, int encoding, int address_size) noexcept nogil

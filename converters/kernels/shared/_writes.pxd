@@ -1,6 +1,6 @@
 from ..array_types cimport U8
-cdef long long uleb_size(unsigned long long value) noexcept
-cdef long long sleb_size(long long value) noexcept
+cdef long long uleb_size(unsigned long long value) noexcept nogil
+cdef long long sleb_size(long long value) noexcept nogil
 
 
 cdef class Writer:
@@ -10,7 +10,7 @@ cdef class Writer:
     cdef public long long at
 
     cpdef void write_to(self, U8 out) noexcept
-    cdef void put(self, int byte) noexcept
-    cdef void put_uleb(self, unsigned long long value) noexcept
-    cdef void put_sleb(self, long long value) noexcept
-    cdef void put_fixed(self, unsigned long long value, int size) noexcept
+    cdef void put(self, int byte) noexcept nogil
+    cdef void put_uleb(self, unsigned long long value) noexcept nogil
+    cdef void put_sleb(self, long long value) noexcept nogil
+    cdef void put_fixed(self, unsigned long long value, int size) noexcept nogil

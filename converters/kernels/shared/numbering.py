@@ -25,6 +25,7 @@ CFA_REGISTER = cython.declare(cython.int, int(kinds.CfaKind.REGISTER))
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def mixed(value: cython.ulonglong, part: cython.longlong, key: cython.ulonglong) -> cython.ulonglong:
@@ -80,8 +81,9 @@ class DistinctValues(Distinct):
         """Give each value its number."""
         index: cython.longlong
         self.values = values
-        for index in range(values.shape[0]):
-            self.add(index, mixed(values[index], 0, self.keys[0]))
+        with cython.nogil:
+            for index in range(values.shape[0]):
+                self.add(index, mixed(values[index], 0, self.keys[0]))
 
     def is_same(self, item: cython.longlong, other: cython.longlong) -> cython.int:
         """Whether two values are equal."""
@@ -103,19 +105,20 @@ class DistinctRules(Distinct):
         value: cython.ulonglong
         self.rows = rows
         self.rules = rules
-        for row in range(rows.first_rule.shape[0]):
-            first = rows.first_rule[row]
-            count = rows.rule_count[row]
-            if known_count[first] == count:
-                self.number[row] = known_number[first]
-                continue
-            value = count
-            for rule in range(first, first + count):
-                value = mixed(value, rules.register[rule] | rules.kind[rule] << 16, self.keys[0])
-                value = mixed(value, rules.value[rule], self.keys[1])
-            self.add(row, mixed(value, 0, self.keys[0]))
-            known_count[first] = cython.cast(cython.int, count)
-            known_number[first] = self.number[row]
+        with cython.nogil:
+            for row in range(rows.first_rule.shape[0]):
+                first = rows.first_rule[row]
+                count = rows.rule_count[row]
+                if known_count[first] == count:
+                    self.number[row] = known_number[first]
+                    continue
+                value = count
+                for rule in range(first, first + count):
+                    value = mixed(value, rules.register[rule] | rules.kind[rule] << 16, self.keys[0])
+                    value = mixed(value, rules.value[rule], self.keys[1])
+                self.add(row, mixed(value, 0, self.keys[0]))
+                known_count[first] = cython.cast(cython.int, count)
+                known_number[first] = self.number[row]
 
     def is_same(self, item: cython.longlong, other: cython.longlong) -> cython.int:
         """Whether two rows have equal rules."""
@@ -148,27 +151,28 @@ class DistinctContents(Distinct):
         value: cython.ulonglong
         self.rows = rows
         self.others = others
-        for row in range(rows.cfa_kind.shape[0]):
-            register = rows.cfa_register[row] if rows.cfa_kind[row] == CFA_REGISTER else 0
-            value = mixed(others[row], register | rows.cfa_kind[row] << 16 | rows.ra_state[row] << 24, self.keys[0])
-            if rows.cfa_kind[row] != CFA_NONE:
-                value = mixed(value, rows.cfa_offset[row], self.keys[1])
-            self.add(row, mixed(value, 0, self.keys[1]))
+        with cython.nogil:
+            for row in range(rows.cfa_kind.shape[0]):
+                register = rows.cfa_register[row] if rows.cfa_kind[row] == CFA_REGISTER else 0
+                value = mixed(others[row], register | rows.cfa_kind[row] << 16 | rows.ra_state[row] << 24, self.keys[0])
+                if rows.cfa_kind[row] != CFA_NONE:
+                    value = mixed(value, rows.cfa_offset[row], self.keys[1])
+                self.add(row, mixed(value, 0, self.keys[1]))
 
     def is_same(self, item: cython.longlong, other: cython.longlong) -> cython.int:
         """Whether two rows are equal."""
-        rows: Rows = self.rows
-        kind: cython.int = rows.cfa_kind[item]
+        kind: cython.int = self.rows.cfa_kind[item]
         return (
             self.others[item] == self.others[other]
-            and rows.cfa_kind[other] == kind
-            and (kind != CFA_REGISTER or rows.cfa_register[item] == rows.cfa_register[other])
-            and (kind == CFA_NONE or rows.cfa_offset[item] == rows.cfa_offset[other])
-            and rows.ra_state[item] == rows.ra_state[other]
+            and self.rows.cfa_kind[other] == kind
+            and (kind != CFA_REGISTER or self.rows.cfa_register[item] == self.rows.cfa_register[other])
+            and (kind == CFA_NONE or self.rows.cfa_offset[item] == self.rows.cfa_offset[other])
+            and self.rows.ra_state[item] == self.rows.ra_state[other]
         )
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def word_at(data: ConstU8, at: cython.longlong) -> cython.longlong:
@@ -196,17 +200,18 @@ class DistinctBytes(Distinct):
         self.start = start
         self.end = end
         self.kind = kind
-        for index in range(start.shape[0]):
-            value = mixed(cython.cast(cython.ulonglong, kind[index]) & ALL_ONES, end[index] - start[index], key)
-            at = start[index]
-            while at + 8 <= end[index]:
-                value = mixed(value, word_at(data, at), key)
-                at += 8
-            rest = 0
-            while at < end[index]:
-                rest = rest << 8 | data[at]
-                at += 1
-            self.add(index, mixed(value, rest, key))
+        with cython.nogil:
+            for index in range(start.shape[0]):
+                value = mixed(cython.cast(cython.ulonglong, kind[index]) & ALL_ONES, end[index] - start[index], key)
+                at = start[index]
+                while at + 8 <= end[index]:
+                    value = mixed(value, word_at(data, at), key)
+                    at += 8
+                rest = 0
+                while at < end[index]:
+                    rest = rest << 8 | data[at]
+                    at += 1
+                self.add(index, mixed(value, rest, key))
 
     def is_same(self, item: cython.longlong, other: cython.longlong) -> cython.int:
         """Whether two ranges have equal bytes."""

@@ -35,6 +35,7 @@ ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(check=False)
 def skip_bytes(reader: Reader, size: cython.ulonglong, fault: cython.int) -> cython.void:
     """Pass over some bytes, which have to be there."""
@@ -47,6 +48,7 @@ def skip_bytes(reader: Reader, size: cython.ulonglong, fault: cython.int) -> cyt
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(check=False)
 def stored_value(reader: Reader, storage: cython.int, offset_size: cython.int) -> cython.ulonglong:
     """One value: a number, or the size in bytes of a string, a block or 16 bytes; the reader is then after it."""

@@ -16,6 +16,7 @@ if not cython.compiled:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def uleb_size(value: cython.ulonglong) -> cython.longlong:
@@ -28,6 +29,7 @@ def uleb_size(value: cython.ulonglong) -> cython.longlong:
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def sleb_size(value: cython.longlong) -> cython.longlong:

@@ -11,5 +11,5 @@ cdef class TextWriter:
     cdef long long limit
     cdef public long long at
 
-    cdef void put_word(self, long long word) noexcept
-    cdef void put_number(self, unsigned long long value, int base, int after) noexcept
+    cdef void put_word(self, long long word) noexcept nogil
+    cdef void put_number(self, unsigned long long value, int base, int after) noexcept nogil

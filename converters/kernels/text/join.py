@@ -30,18 +30,19 @@ def join(
     source: cython.longlong
     length: cython.longlong
     at: cython.longlong = 0
-    for index in range(pieces.shape[0]):
-        source = start[pieces[index]]
-        length = size[pieces[index]]
-        if length > joined.shape[0] - at:
-            break
-        if cython.compiled:
-            for byte in range(length):
-                joined[at + byte] = data[source + byte]
-        else:
-            joined[at : at + length] = data[source : source + length]
-        at += length
-    return at
+    with cython.nogil:
+        for index in range(pieces.shape[0]):
+            source = start[pieces[index]]
+            length = size[pieces[index]]
+            if length > joined.shape[0] - at:
+                break
+            if cython.compiled:
+                for byte in range(length):
+                    joined[at + byte] = data[source + byte]
+            else:
+                joined[at : at + length] = data[source : source + length]
+            at += length
+        return at
 
 
 @cython.ccall
@@ -60,20 +61,21 @@ def place(
     source: cython.longlong
     target: cython.longlong
     length: cython.longlong
-    for index in range(start.shape[0]):
-        source = start[index]
-        target = where[index]
-        length = size[index]
-        if length < 0 or source < 0 or target < 0:
-            return index
-        if length > data.shape[0] - source or length > placed.shape[0] - target:
-            return index
-        if cython.compiled:
-            for byte in range(length):
-                placed[target + byte] = data[source + byte]
-        else:
-            placed[target : target + length] = data[source : source + length]
-    return start.shape[0]
+    with cython.nogil:
+        for index in range(start.shape[0]):
+            source = start[index]
+            target = where[index]
+            length = size[index]
+            if length < 0 or source < 0 or target < 0:
+                return index
+            if length > data.shape[0] - source or length > placed.shape[0] - target:
+                return index
+            if cython.compiled:
+                for byte in range(length):
+                    placed[target + byte] = data[source + byte]
+            else:
+                placed[target : target + length] = data[source : source + length]
+        return start.shape[0]
 
 
 @cython.ccall
@@ -85,14 +87,15 @@ def find_ends(data: ConstU8, start: ConstI64, end: I64) -> cython.longlong:
     """
     index: cython.longlong
     at: cython.longlong = 0
-    for index in range(start.shape[0]):
-        end[index] = -1
-    for index in range(start.shape[0]):
-        if start[index] > at:
-            at = start[index]
-        while at < data.shape[0] and data[at] != 0:
-            at += 1
-        if at >= data.shape[0]:
-            return index
-        end[index] = at
-    return start.shape[0]
+    with cython.nogil:
+        for index in range(start.shape[0]):
+            end[index] = -1
+        for index in range(start.shape[0]):
+            if start[index] > at:
+                at = start[index]
+            while at < data.shape[0] and data[at] != 0:
+                at += 1
+            if at >= data.shape[0]:
+                return index
+            end[index] = at
+        return start.shape[0]

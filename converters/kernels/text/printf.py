@@ -28,6 +28,7 @@ ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def put_word(
@@ -49,6 +50,7 @@ def put_word(
 
 
 @cython.cfunc
+@cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
 def put_number(
@@ -115,14 +117,15 @@ def fill(
     word: cython.longlong
     kind: cython.int
     at: cython.longlong = 0
-    for record in range(template.shape[0]):
-        for step in range(first_step[template[record]], first_step[template[record] + 1]):
-            kind = cython.cast(cython.int, step_kind[step])
-            if kind == IS_WORD or kind == IS_WORD_OF:
-                word = step_argument[step]
-                if kind == IS_WORD_OF:
-                    word = cython.cast(cython.longlong, values[record, word])
-                at = put_word(words, word_start[word], word_size[word], out, at)
-            else:
-                at = put_number(kind, values[record, step_argument[step]], step_width[step], out, at)
-    return at
+    with cython.nogil:
+        for record in range(template.shape[0]):
+            for step in range(first_step[template[record]], first_step[template[record] + 1]):
+                kind = cython.cast(cython.int, step_kind[step])
+                if kind == IS_WORD or kind == IS_WORD_OF:
+                    word = step_argument[step]
+                    if kind == IS_WORD_OF:
+                        word = cython.cast(cython.longlong, values[record, word])
+                    at = put_word(words, word_start[word], word_size[word], out, at)
+                else:
+                    at = put_number(kind, values[record, step_argument[step]], step_width[step], out, at)
+        return at
