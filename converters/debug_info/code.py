@@ -110,7 +110,7 @@ class UnitCode:
         headers = self.decoded.units.columns
         is_read = (headers.root >= 0) & (headers.tag > 0)
         found = Rows.of(UNIT_ATTRIBUTES, len(headers))
-        some = read_entries(self.decoded, headers.root[is_read], UNIT_ATTRIBUTES, "unit", lambda _: None)
+        some = read_entries(self.decoded, headers.root[is_read], UNIT_ATTRIBUTES)
         found.form[is_read], found.number[is_read] = some.form, some.number
         return found
 

@@ -1,12 +1,13 @@
 """Entries of `.debug_info`: those of code and what qualifies their names, by a walk; and any, at given offsets.
 
 Strategy: a kernel walks unit by unit and fills rows of fixed capacity, which are made columns before it goes on, so
-that memory depends on what is kept and not on the number of entries. A unit with a fault is skipped, and counted.
+that memory depends on what is kept and not on the number of entries. Units are cut into parts of equal size, which
+threads walk over. A unit with a fault is skipped, and counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,11 @@ import numpy as np
 
 from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.entries import MAX_DEPTH
-from ...schemas.section import ParseError
+from ..arrays import starts_of
 from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import reader_of
-from ..kernels.protocol import Fault
+from ..threads import in_threads
 from .attributes import Attribute, DecodedUnits, wanted
 from .table import SkippedUnits
 
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 NOTHING = -1
 # Entries that are read before they are made columns.
 CAPACITY = 1 << 16
+# Bytes of units that are walked over in one part; one unit may have more.
+PART = 1 << 22
+# Entries that are read in one part.
+ROWS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,9 +81,9 @@ class Rows:
         """The arrays, in order."""
         return self.offset, self.tag, self.unit, self.parent, self.function, self.form, self.number
 
-    def first(self, count: int) -> Rows:
-        """The first rows."""
-        return Rows(self.attributes, *(array[:count] for array in self.arrays()))
+    def part(self, first: int, end: int) -> Rows:
+        """The rows from `first` up to `end`."""
+        return Rows(self.attributes, *(array[first:end] for array in self.arrays()))
 
     def form_of(self, attribute: Attribute) -> NDArray[np.uint32]:
         """The form of an attribute, by row."""
@@ -107,18 +112,20 @@ CODE_ATTRIBUTES = (
 
 
 class EntryWalk:
-    """A walk over the entries of all units; `scopes` and `skipped` are complete when it has ended. `faults` are the
-    unit, the section offset and the fault of what is left out."""
+    """A walk over the entries of the units from `first` up to `end`; `scopes` and `faults` are complete when it has
+    ended. `faults` are the unit, the section offset and the fault of what is left out."""
 
-    def __init__(self, decoded: DecodedUnits) -> None:
+    def __init__(self, decoded: DecodedUnits, first: int, end: int) -> None:
         self.decoded = decoded
-        self._scopes: list[ScopeColumns] = []
+        self.first = first
+        self.end = end
+        self.scopes: list[ScopeColumns] = []
         self.faults: list[tuple[int, int, int]] = []
 
     def rows(self) -> Iterator[Rows]:
         """Functions and inlined functions with code, in section order; rows are valid until the next ones are asked
         for. `parent` and `function` are indices among these rows."""
-        count, capacity, unit = len(self.decoded.units), CAPACITY, 0
+        count, capacity, unit = self.end, CAPACITY, self.first
         reader = reader_of(self.decoded.section)
         stack = np.zeros((MAX_DEPTH, 3), np.int64)
         kernel = engine.dwarf.entries
@@ -137,56 +144,59 @@ class EntryWalk:
                 capacity *= 2
                 found, scopes = Rows.of(CODE_ATTRIBUTES, capacity), ScopeColumns.empty(capacity)
                 continue
-            yield found.first(entries.count)
-            self._keep_scopes(scopes.select(slice(kernel_scopes.count)))
-
-    def _keep_scopes(self, found: ScopeColumns) -> None:
-        before = sum(map(len, self._scopes))
-        np.add(found.parent, before, out=found.parent, where=found.parent >= 0)
-        self._scopes.append(found.select(np.arange(len(found))))
-
-    @property
-    def scopes(self) -> ScopeColumns:
-        """The scopes that were passed."""
-        return ScopeColumns.concatenate(self._scopes) if self._scopes else ScopeColumns.empty(0)
-
-    @property
-    def skipped(self) -> SkippedUnits:
-        """The units with faults; of each unit the first one."""
-        found = np.array(self.faults, np.int64).reshape(-1, 3)
-        unit, first = np.unique(found[:, 0], return_index=True)
-        place, fault = found[first, 1:].T
-        return SkippedUnits(self.decoded.units.columns.offset[unit], place, fault.astype(np.uint8))
+            yield found.part(0, entries.count)
+            self.scopes.append(scopes.select(np.arange(kernel_scopes.count)))
 
 
-def read_entries(
-    decoded: DecodedUnits,
-    offset: NDArray[np.int64],
-    attributes: tuple[Attribute, ...],
-    record: str,
-    refuse: Callable[[ParseError], None] | None = None,
-) -> Rows:
-    """The entries at some section offsets, with some attributes. Raises ParseError for one that cannot be read, or
-    calls `refuse` with it; it is then a row without attributes, whose tag is 0."""
+def walks_of(decoded: DecodedUnits) -> list[EntryWalk]:
+    """Walks over all units, of about PART bytes each."""
+    headers = decoded.units.columns
+    place = starts_of(headers.size) // PART
+    cut = np.append(np.flatnonzero(place[1:-1] != place[:-2]) + 1, len(headers)).tolist()
+    return [EntryWalk(decoded, first, end) for first, end in zip([0, *cut], cut, strict=False) if end > first]
+
+
+def scopes_of(walks: Sequence[EntryWalk]) -> ScopeColumns:
+    """The scopes that ended walks have passed."""
+    parts = [part for walk in walks for part in walk.scopes]
+    before = 0
+    for part in parts:
+        np.add(part.parent, before, out=part.parent, where=part.parent >= 0)
+        before += len(part)
+    return ScopeColumns.concatenate(parts) if parts else ScopeColumns.empty(0)
+
+
+def skipped_units(decoded: DecodedUnits, walks: Sequence[EntryWalk]) -> SkippedUnits:
+    """The units with faults; of each unit the first one."""
+    found = np.array([fault for walk in walks for fault in walk.faults], np.int64).reshape(-1, 3)
+    unit, first = np.unique(found[:, 0], return_index=True)
+    place, fault = found[first, 1:].T
+    return SkippedUnits(decoded.units.columns.offset[unit], place, fault.astype(np.uint8))
+
+
+def read_entries(decoded: DecodedUnits, offset: NDArray[np.int64], attributes: tuple[Attribute, ...]) -> Rows:
+    """The entries at some section offsets, with some attributes; one that cannot be read is a row without attributes,
+    whose tag is 0."""
     found = Rows.of(attributes, len(offset))
     found.offset[:] = offset
     found.parent[:] = NOTHING
     starts = decoded.units.columns.offset
-    unit = np.maximum(np.searchsorted(starts, offset, side="right") - 1, 0)
-    found.unit[:] = unit
-    reader, first = reader_of(decoded.section), 0
-    while first < len(offset):
-        rest = Rows(attributes, *(array[first:] for array in found.arrays()))
+    found.unit[:] = np.maximum(np.searchsorted(starts, offset, side="right") - 1, 0)
+    cuts = range(0, len(offset), ROWS)
+    in_threads(lambda cut: _read_rows(decoded, found.part(cut, cut + ROWS)), cuts)
+    return found
+
+
+def _read_rows(decoded: DecodedUnits, found: Rows) -> None:
+    """Read the entries at the offsets of some rows."""
+    reader, unit, first = reader_of(decoded.section), found.unit.astype(np.int64), 0
+    while first < len(unit):
+        rest = found.part(first, len(unit)).kernel()
         done = engine.dwarf.entries.read_at(
-            reader, decoded.kernel_units, decoded.attributes, rest.kernel(), *views(unit[first:])
+            reader, decoded.kernel_units, decoded.attributes, rest, *views(unit[first:])
         )
         if not reader.fault:
             break
-        error = ParseError(decoded.section, reader.offset, record, Fault(reader.fault).sentence)
-        if refuse is None:
-            raise error
-        refuse(error)
         first += done
         found.tag[first], found.form[first] = 0, 0
         first, reader.fault = first + 1, 0
-    return found

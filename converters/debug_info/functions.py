@@ -1,7 +1,7 @@
 """Functions and inlined functions of a file, from `.debug_info`, as a `FunctionTable`.
 
-Strategy: one walk finds the entries of code; their ranges are read with each part of the walk, and only entries that
-have code in the file are kept. Names are read at the end, once for each distinct entry that has one.
+Strategy: walks find the entries of code; their ranges are read with each part of a walk, and only entries that have
+code in the file are kept. Names are read at the end, once for each distinct entry that has one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from ..dwarf.unit_strings import StringSections
 from ..dwarf.units import DebugUnits, units_of_sections
 from ..line.ranges import SourceFiles
 from ..strings import Numbered, Strings
+from ..threads import in_threads
 from .attributes import Attribute, decode_units, walk_only
 from .code import CodeSections, Ranges, UnitCode, disjoint, inside
-from .entries import NOTHING, EntryWalk, Rows
+from .entries import NOTHING, EntryWalk, Rows, skipped_units, walks_of
 from .names import NameReader
 from .places import EntryPlaces, EntrySection
 from .table import FunctionColumns, FunctionRanges, FunctionTable, InlineColumns, InlineRanges, SkippedUnits
@@ -46,11 +47,13 @@ class CodeColumns(Columns):
     origin: NDArray[np.int64] = column_of("place", "of an entry that has its name, or leads to it")
     call_file: NDArray[np.int64] = column_of("index", "of the file, as its unit numbers them; -1", fill=NOTHING)
     call_line: NDArray[np.uint32] = column_of("line")
+    depth: NDArray[np.uint16] = column_of("", "of an inlined function; 0 for one that a function contains")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Code:
-    """All entries that have code, with their ranges, and the units that were skipped."""
+    """All entries that have code, with their ranges, those of inlined functions inside the ranges of what contains
+    them; and the units that were skipped."""
 
     entries: CodeColumns
     ranges: Ranges
@@ -114,9 +117,10 @@ def code_of_units(
 ) -> NamedCode:
     """The entries that have code in the sections from `start` up to `end`. Raises ParseError."""
     decoded = walk_only(source.unit_code.decoded, source.is_walked)
-    walk = EntryWalk(decoded)
-    places = _places(source, EntrySection(decoded, source.sections.strings, walk))
-    code = read_code(walk, places, source.unit_code, start, end)
+    walks = walks_of(decoded)
+    places = _places(source, EntrySection(decoded, source.sections.strings, walks))
+    parts = in_threads(lambda walk: _read_part(walk, places, source.unit_code, start, end), walks)
+    code = _concatenate([block for part in parts for block in part], skipped_units(decoded, walks))
     names = NameReader(places).names_of(code.entries.origin).compact()
     program = files.programs_at(decoded.units.columns.line_offset)[code.entries.unit]
     if source.skeleton is not None:
@@ -137,29 +141,45 @@ def _places(source: UnitSource, first: EntrySection) -> EntryPlaces:
     return EntryPlaces(parts, number)
 
 
-def read_code(
-    walk: EntryWalk,
-    places: EntryPlaces,
-    unit_code: UnitCode,
-    start: NDArray[np.uint64],
-    end: NDArray[np.uint64],
-) -> Code:
-    """The entries that have code in the sections from `start` up to `end`."""
-    parts: list[CodeColumns] = []
-    found: list[Ranges] = []
-    kept_before = 0
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """Some of the entries that have code, whose indices are among these; and their ranges."""
+
+    entries: CodeColumns
+    ranges: Ranges
+
+
+def _read_part(
+    walk: EntryWalk, places: EntryPlaces, unit_code: UnitCode, start: NDArray[np.uint64], end: NDArray[np.uint64]
+) -> list[_Block]:
+    """The entries of some units that have code in the sections from `start` up to `end`."""
+    found = []
     for rows in walk.rows():
         own = _with_containing(inside(unit_code.ranges_of(rows, walk.faults), start, end), rows.parent)
         has_code = np.zeros(len(rows.offset), np.bool_)
         has_code[own.owner] = True
         _drop_orphans(has_code, rows.parent)
-        number = np.cumsum(has_code) - 1 + kept_before
+        number = np.cumsum(has_code) - 1
         own = own.select(has_code[own.owner])
-        found.append(Ranges(number[own.owner], own.start, own.end))
-        parts.append(_columns(places, rows, np.flatnonzero(has_code), number))
-        kept_before += len(parts[-1])
-    entries = CodeColumns.concatenate(parts) if parts else CodeColumns.empty(0)
-    return Code(entries, Ranges.concatenate(found) if found else Ranges.empty(0), walk.skipped)
+        own.owner[:] = number[own.owner]
+        entries = _columns(places, rows, np.flatnonzero(has_code), number)
+        found.append(_Block(entries, _clip_to_parents(entries, own)))
+    return found
+
+
+def _concatenate(blocks: Sequence[_Block], skipped: SkippedUnits) -> Code:
+    """The entries of all blocks, in order."""
+    before = 0
+    for block in blocks:
+        entries = block.entries
+        np.add(entries.parent, before, out=entries.parent, where=entries.parent >= 0)
+        for index in (entries.function, block.ranges.owner):
+            np.add(index, before, out=index)
+        before += len(entries)
+    if not blocks:
+        return Code(CodeColumns.empty(0), Ranges.empty(0), skipped)
+    entries = CodeColumns.concatenate([block.entries for block in blocks])
+    return Code(entries, Ranges.concatenate([block.ranges for block in blocks]), skipped)
 
 
 def _with_containing(own: Ranges, parent: I64) -> Ranges:
@@ -202,6 +222,7 @@ def _columns(places: EntryPlaces, rows: Rows, kept: I64, number: I64) -> CodeCol
         origin=np.where((parent >= 0) & (origin >= 0), origin, rows.offset[kept]),
         call_file=np.where(has_file, file.astype(np.int64), NOTHING),
         call_line=np.where(has_line, line, 0).astype(np.uint32),
+        depth=np.zeros(len(kept), np.uint16),
     )
 
 
@@ -212,7 +233,7 @@ def table_of_code(found: NamedCode, files: Sequence[bytes]) -> FunctionTable:
     is_function = entries.parent < 0
     function, inline = np.flatnonzero(is_function), np.flatnonzero(~is_function)
     number = np.where(is_function, np.cumsum(is_function), np.cumsum(~is_function)) - 1
-    depth, clipped = _clip_to_parents(code)
+    clipped = code.ranges
     is_of_function = is_function[clipped.owner]
     outer, inner = clipped.select(is_of_function), clipped.select(~is_of_function)
     outer = outer.select(np.argsort(outer.start, kind="stable"))
@@ -230,7 +251,7 @@ def table_of_code(found: NamedCode, files: Sequence[bytes]) -> FunctionTable:
             offset=entries.offset[inline],
             function=number[entries.function[inline]].astype(np.uint32),
             parent=renumbered[parent],
-            depth=depth[inline].astype(np.uint16),
+            depth=entries.depth[inline],
             name=names.number[inline],
             call_file=call_file[inline],
             call_line=entries.call_line[inline],
@@ -255,11 +276,10 @@ def table_of_nothing(files: SourceFiles) -> FunctionTable:
     )
 
 
-def _clip_to_parents(code: Code) -> tuple[I64, Ranges]:
-    """The depth of each inlined function, 0 for one that a function contains; and the ranges of all entries, those of
-    inlined functions inside the ranges of their parents."""
-    parent, found = code.entries.parent, code.ranges
-    depth = np.full(len(parent), NOTHING)
+def _clip_to_parents(entries: CodeColumns, found: Ranges) -> Ranges:
+    """The ranges of all entries, those of inlined functions inside the ranges of their parents. Fills the column
+    `depth`."""
+    parent, depth = entries.parent, entries.depth
     first = starts_of(np.bincount(found.owner, minlength=len(parent)))
     outer, parts = np.flatnonzero(parent < 0), [found.select(parent[found.owner] < 0)]
     # Children, in the order of their parents.
@@ -275,7 +295,7 @@ def _clip_to_parents(code: Code) -> tuple[I64, Ranges]:
         parts.append(around)
         outer, level = inner, level + 1
     clipped = Ranges.concatenate(parts)
-    return depth, clipped.select(np.lexsort((clipped.start, clipped.owner)))
+    return clipped.select(np.lexsort((clipped.start, clipped.owner)))
 
 
 def _intersect(inner: Ranges, parent: I64, around: Ranges) -> Ranges:

@@ -101,7 +101,7 @@ class NameReader:
             by_signature = np.zeros(len(place), np.bool_)
             for number, here in self._by_section(place):
                 offset = place[here] - self.places.start[number]
-                rows = read_entries(self._decoded(number), offset, NAME_ATTRIBUTES, "reference", lambda _: None)
+                rows = read_entries(self._decoded(number), offset, NAME_ATTRIBUTES)
                 if step == 0:
                     tag[here] = rows.tag
                 for attribute, numbers in found.items():

@@ -16,8 +16,9 @@ from ...schemas.debug_info.roots import ROOT_FORM
 from ..arrays import values_at
 from ..dwarf.unit_strings import StringSections
 from ..dwarf.units import types_of_units
+from ..threads import in_threads
 from .attributes import Attribute, DecodedUnits
-from .entries import NOTHING, EntryWalk, Rows, ScopeColumns
+from .entries import NOTHING, EntryWalk, Rows, ScopeColumns, scopes_of, walks_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,13 +30,13 @@ SUPPLEMENTARY_REFERENCES = (ROOT_FORM.GNU_ref_alt, ROOT_FORM.ref_sup4, ROOT_FORM
 
 
 class EntrySection:
-    """A section of entries, and the sections that its strings are in. `walk`, if there is one, has passed all scopes
+    """A section of entries, and the sections that its strings are in. `walks`, if there are any, have passed all scopes
     when they are asked for."""
 
-    def __init__(self, decoded: DecodedUnits, strings: StringSections, walk: EntryWalk | None = None) -> None:
+    def __init__(self, decoded: DecodedUnits, strings: StringSections, walks: Sequence[EntryWalk] = ()) -> None:
         self.decoded = decoded
         self.strings = strings
-        self._walk = walk
+        self._walks = walks
         self._scopes: ScopeColumns | None = None
 
     def __len__(self) -> int:
@@ -46,12 +47,16 @@ class EntrySection:
     def scopes(self) -> ScopeColumns:
         """The entries whose names qualify those of others, by section offset."""
         if self._scopes is None:
-            if self._walk is None:
-                self._walk = EntryWalk(self.decoded)
-                for _ in self._walk.rows():
-                    pass
-            self._scopes = self._walk.scopes
+            if not self._walks:
+                self._walks = walks_of(self.decoded)
+                in_threads(_walk, self._walks)
+            self._scopes = scopes_of(self._walks)
         return self._scopes
+
+
+def _walk(walk: EntryWalk) -> None:
+    for _ in walk.rows():
+        pass
 
 
 class EntryPlaces:

@@ -1,6 +1,7 @@
 """The functions of a file with their inlined functions and line records: what symbol files and symbolizers need.
 
-Strategy: each section is decompressed once. Functions and line records refer to the same whole paths.
+Strategy: each section is decompressed once, the largest one in a thread of its own. Functions and line records refer to
+the same whole paths.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from ..elf.inputs import Input
 from ..elf.relocation import LaidOut
 from ..line.ranges import NO_FILES, LineRanges, SourceFiles, line_programs, line_ranges
 from ..line.read import LINE
+from ..threads import in_background
 from .split_units import with_split_units
 
 if TYPE_CHECKING:
@@ -98,11 +100,13 @@ class _Read:
 def _read(image: ElfImage, has_lines: bool, debug: DebugFiles) -> _Read:
     """Read the debugging sections. Raises ParseError."""
     laid, code = lay_out_debug(image), executable(image)
-    debug_info, sections = debug_section(laid, DEBUG_INFO), _sections(laid)
+    # Most of the bytes of a debug file are in this section.
+    with in_background(lambda: debug_section(laid, DEBUG_INFO)) as read_debug_info:
+        sections, section = _sections(laid), debug_section(laid, LINE)
+        debug_info = read_debug_info()
     units = NO_UNITS
     if debug_info is not None:
         units = units_of_sections(debug_info, sections.debug_abbrev, sections.strings)
-    section = debug_section(laid, LINE)
     programs = None if section is None else line_programs(section, sections.strings.by_name(), units)
     files = NO_FILES if programs is None else programs.files
     lines = LineRanges.empty(0) if programs is None or not has_lines else line_ranges(programs, *code)

@@ -1,6 +1,6 @@
 """Line records: which file and line each piece of code is from, without the rows of the whole section in memory.
 
-Strategy: programs are run a part at a time, and rows become records at once: merged where file and line are equal, and
+Strategy: threads run parts of the programs, and rows become records at once: merged where file and line are equal, and
 without what is outside the executable sections. Linkers place discarded code at 0 or at the largest addresses, also in
 the middle of a sequence, so that each row is judged by its own address.
 """
@@ -19,6 +19,7 @@ from ..arrays import range_run_starts, run_ends, run_starts, values_at
 from ..columns import Columns, column_of, columns
 from ..dwarf.units import NOTHING, DebugUnits
 from ..kernels.line.protocol import UnitField
+from ..threads import in_threads
 from .headers import LineHeaders, read_line_headers
 from .paths import Paths, paths_of
 from .read import no_programs, run_programs, table_of_programs
@@ -103,7 +104,7 @@ def line_ranges(programs: LinePrograms, start: U64, end: U64) -> LineRanges:
     starts last wins; of those that start at one address, the first. Line 0 is code that the compiler attributes to no
     line. Rows of an unknown file get no record. Raises ParseError.
     """
-    parts = [_records(part, programs, start, end) for part in _parts(programs.headers)]
+    parts = in_threads(lambda part: _records(part, programs, start, end), list(_parts(programs.headers)))
     found = LineRanges.concatenate([one for one, _ in parts]) if parts else LineRanges.empty(0)
     if np.any(found.address[1:] < found.address[:-1] + found.size[:-1]):
         found = _without_copies(found, _Sequences.concatenate([one for _, one in parts]), start, end)

@@ -26,7 +26,7 @@ FORMATS = {"assembler", "breakpad", "cfi", "debug_info", "line", "lookup_tables"
 ROOMS = (
     {"arrays", "columns", "findings", "refusals", "rules"},
     {"kernels"},
-    {"distinct"},
+    {"distinct", "threads"},
     {"strings"},
     {"bulk_text"},
     {"arch", "dwarf"},

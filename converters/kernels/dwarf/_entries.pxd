@@ -19,11 +19,10 @@ cdef class Attributes:
     cdef Abbreviations abbreviations
     cdef ConstU8 role
     cdef ConstU8 storages
-    cdef unsigned long long form
 
     cdef long long end_of_values(self, Reader reader, long long abbreviation, long long offset) noexcept nogil
     cdef void skip(self, Reader reader, long long abbreviation, int offset_size) noexcept nogil
-    cdef int indirect(self, Reader reader) noexcept nogil
+    cdef int storage_of(self, unsigned long long form) noexcept nogil
 
 
 @cython.final

@@ -115,22 +115,20 @@ class Attributes:
             if storage <= FIXED_MAX:
                 skip_bytes(reader, cython.cast(cython.ulonglong, storage), CUT)
             elif storage == IS_INDIRECT:
-                storage = self.indirect(reader)
+                storage = self.storage_of(reader.uleb())
                 stored_value(reader, storage, offset_size)
             elif storage != IS_IMPLICIT_CONST:
                 stored_value(reader, storage, offset_size)
             if reader.fault:
                 return
 
-    def indirect(self, reader: Reader) -> cython.int:
+    def storage_of(self, form: cython.ulonglong) -> cython.int:
         """The storage of the form that the value of DW_FORM_indirect begins with, which may not be indirect again."""
-        form: cython.ulonglong = reader.uleb()
         storage: cython.int = IS_UNKNOWN
         if form < cython.cast(cython.ulonglong, self.storages.shape[0]):
             storage = self.storages[cython.cast(cython.longlong, form)]
         if storage == IS_INDIRECT or storage == IS_IMPLICIT_CONST:
             storage = IS_UNKNOWN
-        self.form = form
         return storage
 
 
@@ -187,8 +185,8 @@ class Entries:
                 continue
             form = attributes.abbreviations.form[index]
             if storage == IS_INDIRECT:
-                storage = attributes.indirect(reader)
-                form = attributes.form
+                form = reader.uleb()
+                storage = attributes.storage_of(form)
             start = reader.offset
             if storage == IS_IMPLICIT_CONST:
                 number = attributes.abbreviations.implicit[index]

@@ -1,0 +1,91 @@
+"""Parts of one file, worked on by several threads.
+
+Strategy: a file is cut into parts by its own size, never by the number of threads, and each part fills columns of its
+own, which are concatenated in the order of the parts. The result, and the error of a malformed file, are therefore the
+same for any number of threads. Kernels and most of NumPy release Python's lock. One thread needs no pool, and imports
+none.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from ..schemas.section import BuildError
+from .kernels import engine
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+VARIABLE = "UNWINDKIT_THREADS"
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+class _Limit(threading.local):
+    """The number of threads that work of this thread may use; 0 for the default."""
+
+    threads = 0
+
+
+_LIMIT = _Limit()
+
+
+@contextmanager
+def at_most(threads: int) -> Iterator[None]:
+    """Inside, work of this thread uses that many threads; 0: as the environment says."""
+    before = _LIMIT.threads
+    _LIMIT.threads = threads
+    try:
+        yield
+    finally:
+        _LIMIT.threads = before
+
+
+def thread_count() -> int:
+    """The number of threads that the parts of one file may use: UNWINDKIT_THREADS, else the number of CPUs that this
+    process may use. The uncompiled engine holds Python's lock: its default is 1. Raises BuildError for a wrong value
+    of the variable."""
+    if _LIMIT.threads:
+        return _LIMIT.threads
+    if text := os.environ.get(VARIABLE):
+        if not (text.isascii() and text.isdigit() and int(text) > 0):
+            raise BuildError("", None, VARIABLE, f"is {text!r}, not a number from 1")
+        return int(text)
+    if engine.chosen().name == "pure":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_threads(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
+    """`work` of each part, in order. Raises what the first part in order raises that raises something."""
+    threads = min(thread_count(), len(parts)) if len(parts) > 1 else 1
+    if threads == 1:
+        return [work(part) for part in parts]
+    with _pool(threads) as pool:
+        return list(pool.map(work, parts))
+
+
+@contextmanager
+def in_background(work: Callable[[], Result]) -> Iterator[Callable[[], Result]]:
+    """Inside, `work` runs in a thread of its own, and the function given returns what it returns, or raises. With one
+    thread that function is `work` itself. It is called once."""
+    if thread_count() == 1:
+        yield work
+        return
+    with _pool(1) as pool:
+        yield pool.submit(work).result
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads whose own work is not cut again."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(threads, initializer=_limit_to_one)
+
+
+def _limit_to_one() -> None:
+    _LIMIT.threads = 1
