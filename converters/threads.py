@@ -45,6 +45,11 @@ def at_most(threads: int) -> Iterator[None]:
         _LIMIT.threads = before
 
 
+def use_one_thread() -> None:
+    """From now on, work of this thread uses no others."""
+    _LIMIT.threads = 1
+
+
 def thread_count() -> int:
     """The number of threads that the parts of one file may use: UNWINDKIT_THREADS, else the number of CPUs that this
     process may use. The uncompiled engine holds Python's lock: its default is 1. Raises BuildError for a wrong value
@@ -84,8 +89,4 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     """Threads whose own work is not cut again."""
     from concurrent.futures import ThreadPoolExecutor
 
-    return ThreadPoolExecutor(threads, initializer=_limit_to_one)
-
-
-def _limit_to_one() -> None:
-    _LIMIT.threads = 1
+    return ThreadPoolExecutor(threads, initializer=use_one_thread)

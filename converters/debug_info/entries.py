@@ -32,7 +32,7 @@ NOTHING = -1
 # Entries that are read before they are made columns.
 CAPACITY = 1 << 16
 # Bytes of units that are walked over in one part; one unit may have more.
-PART = 1 << 22
+PART = 1 << 23
 # Entries that are read in one part.
 ROWS = 1 << 15
 

@@ -47,7 +47,8 @@ def add(commands: Commands) -> None:
     output.add_argument("--store", metavar="DIR", help="write it to DIR/NAME/ID/NAME.sym")
     add_debug_files(command)
     _add_contents(command)
-    command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="with --store: N files at once")
+    about = "with --store: N files at once; for one file: N threads (default: one for each CPU)"
+    command.add_argument("-j", dest="jobs", type=int, metavar="N", help=about)
     add_gates(command)
     command.set_defaults(run=run, command=command)
 
@@ -94,8 +95,8 @@ def _contents(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.jobs < 1 or (options.jobs > 1 and not options.store):
-        options.command.error("-j requires --store, and a number from 1")
+    if options.jobs is not None and options.jobs < 1:
+        options.command.error("-j requires a number from 1")
     if options.debug_file and options.store and len(options.files) > 1:
         options.command.error("--debug-file is for one file")
     if options.store:
@@ -104,9 +105,10 @@ def run(options: argparse.Namespace) -> int:
         options.command.error("several files require --store")
     (options.file,) = options.files
     refuse_the_input(options, options.output)
+    from ..converters.threads import at_most
     from ..jobs.breakpad import write_breakpad
 
-    with input_path(options.file) as path:
+    with input_path(options.file) as path, at_most(options.jobs or 0):
         out = sys.stdout.buffer if options.output == STREAM else options.output
         report = replace(write_breakpad(path, out, **_contents(options)), file=options.file)
     print(_text(report), file=sys.stderr)
@@ -119,12 +121,13 @@ def _fails(options: argparse.Namespace, report: BreakpadReport) -> bool:
 
 
 def _into_store(options: argparse.Namespace) -> int:
+    from ..converters.threads import at_most
     from ..jobs.batch import Failure, linked_files, worker_processes, write_breakpad_many
 
     options.file = options.store
     paths = linked_files(options.files)
     failed, without, fails = 0, 0, False
-    with worker_processes(options.jobs, len(paths)) as executor:
+    with at_most(options.jobs or 0), worker_processes(options.jobs or 1, len(paths)) as executor:
         outcomes = write_breakpad_many(paths, options.store, executor, **_contents(options))
         for number, outcome in enumerate(outcomes, 1):
             clear_progress()

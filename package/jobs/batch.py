@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from ..converters.threads import use_one_thread
 from ..schemas.archive import ARCHIVE_MAGIC
 from ..schemas.arguments import check_executor, check_path, checked, optional
 from ..schemas.data_classes import dataclass
@@ -88,13 +89,13 @@ def linked_files(paths: Iterable[StrPath]) -> list[Path]:
 
 
 def worker_processes(jobs: int, files: int) -> AbstractContextManager[Executor | None]:
-    """A pool of up to `jobs` processes; None, for this process, if one is enough."""
+    """A pool of up to `jobs` processes, with one thread each; None, for this process, if one is enough."""
     import multiprocessing
 
     if min(jobs, files) < 2:
         return nullcontext()
     # Not forked: the copy of a process with threads may hang.
-    return ProcessPoolExecutor(min(jobs, files), multiprocessing.get_context("spawn"))
+    return ProcessPoolExecutor(min(jobs, files), multiprocessing.get_context("spawn"), use_one_thread)
 
 
 @checked(executor=optional(check_executor))

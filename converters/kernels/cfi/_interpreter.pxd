@@ -18,5 +18,8 @@ cdef class Interpreter(RowState):
     cdef int is_absolute
 
     cdef int apply(self, int effect, long long first, long long second, long long cie) noexcept nogil
+    cpdef long long interpret(
+        self, long long first_run, Streams streams, I64_2D initial, I64_2D final, I64 last_row, U8 is_absolute
+    ) noexcept
     cdef int interpret_run(self, Reader reader, unsigned long long location, long long cie) noexcept nogil
     cdef long long set_location(self, unsigned long long location, long long cie) noexcept nogil

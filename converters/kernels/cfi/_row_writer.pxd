@@ -44,3 +44,13 @@ cdef class RowWriter(InstructionWriter):
     cdef long long saving(self, long long before, long long row, long long initial) noexcept nogil
     cdef void plan(self, long long first, long long last, long long initial) noexcept nogil
     cdef void write_run(self, long long first, long long last, long long initial) noexcept nogil
+    cpdef long long write(
+        self,
+        ConstI64 first,
+        ConstI64 last,
+        ConstI64 initial,
+        ConstI64 code_factor,
+        ConstI64 data_factor,
+        U8 out,
+        I64 end
+    ) noexcept

@@ -199,23 +199,24 @@ class Interpreter(RowState):
         rules: cython.longlong
         expressions: cython.longlong
         self.initial = initial
-        for run in range(first_run, streams.start.shape[0]):
-            rows, rules, expressions = self.filled[ROWS], self.filled[RULES], self.filled[EXPRESSIONS]
-            cie = streams.cie[run]
-            self.load_state(initial, cie)
-            self.load_values(initial, cie)
-            self.reader.offset = streams.start[run]
-            self.reader.end = streams.end[run]
-            self.depth = 0
-            self.is_absolute = 0
-            if not self.interpret_run(self.reader, streams.location[run], cie):
-                self.filled[ROWS], self.filled[RULES], self.filled[EXPRESSIONS] = rows, rules, expressions
-                return run
-            is_absolute[run] = self.is_absolute
-            if final.shape[0]:
-                self.save_state(final, run)
-            last_row[run] = self.filled[ROWS]
-        return streams.start.shape[0]
+        with cython.nogil:
+            for run in range(first_run, streams.start.shape[0]):
+                rows, rules, expressions = self.filled[ROWS], self.filled[RULES], self.filled[EXPRESSIONS]
+                cie = streams.cie[run]
+                self.load_state(initial, cie)
+                self.load_values(initial, cie)
+                self.reader.offset = streams.start[run]
+                self.reader.end = streams.end[run]
+                self.depth = 0
+                self.is_absolute = 0
+                if not self.interpret_run(self.reader, streams.location[run], cie):
+                    self.filled[ROWS], self.filled[RULES], self.filled[EXPRESSIONS] = rows, rules, expressions
+                    return run
+                is_absolute[run] = self.is_absolute
+                if final.shape[0]:
+                    self.save_state(final, run)
+                last_row[run] = self.filled[ROWS]
+            return streams.start.shape[0]
 
     def interpret_run(self, reader: Reader, location: cython.ulonglong, cie: cython.longlong) -> cython.int:
         """Interpret the instructions up to the reader's end; return 0 at a fault or if a column is full."""

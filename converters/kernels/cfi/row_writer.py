@@ -363,20 +363,21 @@ class RowWriter(InstructionWriter):
         stream: cython.longlong
         at: cython.longlong
         self.write_to(out)
-        for stream in range(first.shape[0]):
-            self.code_factor = code_factor[stream]
-            self.data_factor = data_factor[stream]
-            self.fault = 0
-            at = self.at
-            if first[stream] == last[stream]:
-                if initial[stream] != NOT:
-                    self.change_cfa(NOT, initial[stream])
-                    self.change_rules(NOT, initial[stream], NOT)
-            else:
-                self.write_run(first[stream], last[stream], initial[stream])
-            if self.fault:
-                self.at = at
-                end[stream] = -1 - at
-            else:
-                end[stream] = self.at
-        return self.at
+        with cython.nogil:
+            for stream in range(first.shape[0]):
+                self.code_factor = code_factor[stream]
+                self.data_factor = data_factor[stream]
+                self.fault = 0
+                at = self.at
+                if first[stream] == last[stream]:
+                    if initial[stream] != NOT:
+                        self.change_cfa(NOT, initial[stream])
+                        self.change_rules(NOT, initial[stream], NOT)
+                else:
+                    self.write_run(first[stream], last[stream], initial[stream])
+                if self.fault:
+                    self.at = at
+                    end[stream] = -1 - at
+                else:
+                    end[stream] = self.at
+            return self.at
