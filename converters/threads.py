@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 VARIABLE = "UNWINDKIT_THREADS"
+# Bytes for which a thread is worth its start.
+LEAST = 1 << 20
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
@@ -75,10 +77,10 @@ def in_threads(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Re
 
 
 @contextmanager
-def in_background(work: Callable[[], Result]) -> Iterator[Callable[[], Result]]:
-    """Inside, `work` runs in a thread of its own, and the function given returns what it returns, or raises. With one
-    thread that function is `work` itself. It is called once."""
-    if thread_count() == 1:
+def in_background(work: Callable[[], Result], size: int) -> Iterator[Callable[[], Result]]:
+    """Inside, `work` on `size` bytes runs in a thread of its own, and the function given returns what it returns, or
+    raises. With one thread, or few bytes, that function is `work` itself. It is called once."""
+    if size < LEAST or thread_count() == 1:
         yield work
         return
     with _pool(1) as pool:

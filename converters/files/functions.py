@@ -101,7 +101,8 @@ def _read(image: ElfImage, has_lines: bool, debug: DebugFiles) -> _Read:
     """Read the debugging sections. Raises ParseError."""
     laid, code = lay_out_debug(image), executable(image)
     # Most of the bytes of a debug file are in this section.
-    with in_background(lambda: debug_section(laid, DEBUG_INFO)) as read_debug_info:
+    size = sum(one.size for one in image.named(DEBUG_INFO))
+    with in_background(lambda: debug_section(laid, DEBUG_INFO), size) as read_debug_info:
         sections, section = _sections(laid), debug_section(laid, LINE)
         debug_info = read_debug_info()
     units = NO_UNITS

@@ -103,6 +103,7 @@ def test_what_is_read_does_not_depend_on_the_cuts(count: int, monkeypatch: pytes
     size = len(unit(0, 0, 0))
     for part in (1, size + 1, 2 * size, 3 * size - 1):
         for rows in (1, 3):
+            monkeypatch.setattr(threads, "LEAST", 0)
             monkeypatch.setattr(entries, "PART", part)
             monkeypatch.setattr(entries, "ROWS", rows)
             monkeypatch.setattr(entries, "CAPACITY", rows)
@@ -130,7 +131,7 @@ def test_the_error_is_that_of_the_first_part(count: int) -> None:
 
     with pytest.raises(ValueError, match=r"^3$"):
         threads.in_threads(work, range(10))
-    with pytest.raises(ValueError, match=r"^4$"), threads.in_background(lambda: work(4)) as result:
+    with pytest.raises(ValueError, match=r"^4$"), threads.in_background(lambda: work(4), threads.LEAST) as result:
         result()
 
 
