@@ -52,22 +52,22 @@ class CodeColumns(Columns):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Code:
-    """All entries that have code, with their ranges, those of inlined functions inside the ranges of what contains
-    them; and the units that were skipped."""
+    """Entries that have code, whose indices are among these; and their ranges, those of inlined functions inside the
+    ranges of what contains them."""
 
     entries: CodeColumns
     ranges: Ranges
-    skipped: SkippedUnits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedCode:
     """Entries that have code, their names, and by entry the index of `call_file` in the paths of the file, i64, -1 for
-    none. Nothing refers to the sections that these were read from, which may be freed."""
+    none; and the units that were skipped. Nothing refers to the sections that these are from: they may be freed."""
 
     code: Code
     names: Numbered
     call_file: I64
+    skipped: SkippedUnits
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,14 @@ def code_of_units(
     decoded = walk_only(source.unit_code.decoded, source.is_walked)
     walks = walks_of(decoded)
     places = _places(source, EntrySection(decoded, source.sections.strings, walks))
-    parts = in_threads(lambda walk: _read_part(walk, places, source.unit_code, start, end), walks)
-    code = _concatenate([block for part in parts for block in part], skipped_units(decoded, walks))
+    # Blocks take much memory: nothing else refers to them.
+    code = _concatenate(in_threads(lambda walk: _read_part(walk, places, source.unit_code, start, end), walks))
+    skipped = skipped_units(decoded, walks)
     names = NameReader(places).names_of(code.entries.origin).compact()
     program = files.programs_at(decoded.units.columns.line_offset)[code.entries.unit]
     if source.skeleton is not None:
         code.entries.unit[:] = source.skeleton[code.entries.unit]
-    return NamedCode(code, names, files.numbers_of(program, code.entries.call_file))
+    return NamedCode(code, names, files.numbers_of(program, code.entries.call_file), skipped)
 
 
 def _places(source: UnitSource, first: EntrySection) -> EntryPlaces:
@@ -141,17 +142,9 @@ def _places(source: UnitSource, first: EntrySection) -> EntryPlaces:
     return EntryPlaces(parts, number)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Block:
-    """Some of the entries that have code, whose indices are among these; and their ranges."""
-
-    entries: CodeColumns
-    ranges: Ranges
-
-
 def _read_part(
     walk: EntryWalk, places: EntryPlaces, unit_code: UnitCode, start: NDArray[np.uint64], end: NDArray[np.uint64]
-) -> list[_Block]:
+) -> list[Code]:
     """The entries of some units that have code in the sections from `start` up to `end`."""
     found = []
     for rows in walk.rows():
@@ -163,13 +156,13 @@ def _read_part(
         own = own.select(has_code[own.owner])
         own.owner[:] = number[own.owner]
         entries = _columns(places, rows, np.flatnonzero(has_code), number)
-        found.append(_Block(entries, _clip_to_parents(entries, own)))
+        found.append(Code(entries, _clip_to_parents(entries, own)))
     return found
 
 
-def _concatenate(blocks: Sequence[_Block], skipped: SkippedUnits) -> Code:
-    """The entries of all blocks, in order."""
-    before = 0
+def _concatenate(parts: Sequence[Sequence[Code]]) -> Code:
+    """The entries of all blocks of all parts, in order."""
+    before, blocks = 0, [block for part in parts for block in part]
     for block in blocks:
         entries = block.entries
         np.add(entries.parent, before, out=entries.parent, where=entries.parent >= 0)
@@ -177,9 +170,9 @@ def _concatenate(blocks: Sequence[_Block], skipped: SkippedUnits) -> Code:
             np.add(index, before, out=index)
         before += len(entries)
     if not blocks:
-        return Code(CodeColumns.empty(0), Ranges.empty(0), skipped)
+        return Code(CodeColumns.empty(0), Ranges.empty(0))
     entries = CodeColumns.concatenate([block.entries for block in blocks])
-    return Code(entries, Ranges.concatenate([block.ranges for block in blocks]), skipped)
+    return Code(entries, Ranges.concatenate([block.ranges for block in blocks]))
 
 
 def _with_containing(own: Ranges, parent: I64) -> Ranges:
@@ -259,7 +252,7 @@ def table_of_code(found: NamedCode, files: Sequence[bytes]) -> FunctionTable:
         InlineRanges(inner.start, inner.end - inner.start, renumbered[inner.owner].astype(np.uint32)),
         names.strings,
         files,
-        code.skipped,
+        found.skipped,
     )
 
 

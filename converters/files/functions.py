@@ -110,11 +110,17 @@ def _read(image: ElfImage, has_lines: bool, debug: DebugFiles) -> _Read:
         units = units_of_sections(debug_info, sections.debug_abbrev, sections.strings)
     programs = None if section is None else line_programs(section, sections.strings.by_name(), units)
     files = NO_FILES if programs is None else programs.files
-    lines = LineRanges.empty(0) if programs is None or not has_lines else line_ranges(programs, *code)
+
+    def read_lines() -> LineRanges:
+        return LineRanges.empty(0) if programs is None or not has_lines else line_ranges(programs, *code)
+
     if debug_info is None:
-        return _Read(files, lines)
-    sources, notes = with_split_units(image, unit_source(sections, debug_info, units), debug)
-    return _Read(files, lines, tuple(code_of_units(one, files, *code) for one in sources), notes)
+        return _Read(files, read_lines())
+    # Names are found by one thread; another one runs line programs at the same time.
+    with in_background(read_lines, 0 if section is None else len(section)) as lines:
+        sources, notes = with_split_units(image, unit_source(sections, debug_info, units), debug)
+        found = tuple(code_of_units(one, files, *code) for one in sources)
+        return _Read(files, lines(), found, notes)
 
 
 def _sections(laid: LaidOut) -> DebugSections:

@@ -99,6 +99,9 @@ def run(options: argparse.Namespace) -> int:
         options.command.error("-j requires a number from 1")
     if options.debug_file and options.store and len(options.files) > 1:
         options.command.error("--debug-file is for one file")
+    from ..converters.threads import use_one_arena
+
+    use_one_arena()
     if options.store:
         return _into_store(options)
     if len(options.files) > 1:
