@@ -203,9 +203,10 @@ class _Names:
         result = np.full(len(indices[0]), NOTHING, np.int64)
         for pool, index in reversed(list(enumerate(indices))):
             known = np.flatnonzero(index >= 0)
-            wanted, which = np.unique(index[known], return_inverse=True)
-            number = [self.used.setdefault((pool, one), len(self.used)) for one in wanted.tolist()]
-            result[known] = np.array(number, np.int64)[which]
+            # Not np.unique, whose first use imports numpy.ma.
+            wanted = index[known].tolist()
+            number = {one: self.used.setdefault((pool, one), len(self.used)) for one in sorted(set(wanted))}
+            result[known] = [number[one] for one in wanted]
         return result
 
     def texts(self) -> list[str]:
@@ -225,6 +226,8 @@ def _inlines_at(source: SourceMap, function: I64, pc: U64) -> I64:
     """The inlined function at each address, one row per depth from 0; -1 where there is none. It contains that of the
     next depth."""
     table, spans = source.functions, source.functions.inline_ranges
+    if not len(spans):  # symbols alone
+        return np.empty((0, len(pc)), np.int64)
     spans = spans.select(np.isin(table.inlines.function[spans.inline], np.unique(function[function >= 0])))
     owner, depth = table.inlines.function[spans.inline].astype(np.int64), table.inlines.depth[spans.inline]
     order = np.lexsort((spans.start, owner))
