@@ -41,8 +41,8 @@ _TOP = 1 << 31  # starts of versions 1 and 2 have 32 bits
 # What some readers do not know: `without` leaves it out.
 AUXILIARY, GAPS, UNSORTED = "auxiliary-header", "gaps", "unsorted"
 FLEX, PCMASK, OUTERMOST, SIGNAL, WIDE, BELOW = "flex", "pcmask", "outermost", "signal-frame", "wide-words", "code-below"
-FLAG_FP = "frame-pointer-flag"
-FEATURES = (AUXILIARY, GAPS, UNSORTED, FLEX, PCMASK, OUTERMOST, SIGNAL, WIDE, BELOW, FLAG_FP)
+FLAG_FP, SECTION_RELATIVE = "frame-pointer-flag", "section-relative"
+FEATURES = (AUXILIARY, GAPS, UNSORTED, FLEX, PCMASK, OUTERMOST, SIGNAL, WIDE, BELOW, FLAG_FP, SECTION_RELATIVE)
 
 _BIT = sampled_from([0, 1])
 _FUNCTIONS = integers(0, MAX_FUNCTIONS)
@@ -365,7 +365,8 @@ def draw_sframe(draw: Draw, setting: Setting) -> Case:
 
 def _draw_flags(draw: Draw, setting: Setting) -> SFRAME_F:
     flags = SFRAME_F.FDE_SORTED if not setting.has(UNSORTED) or not draw(_ONE_IN_8) else SFRAME_F(0)
-    if setting.version >= SFRAME_VERSION.V2 and draw(_BIT):
+    # Version 1 does not have the flag.
+    if setting.version >= SFRAME_VERSION.V2 and (draw(_BIT) or not setting.has(SECTION_RELATIVE)):
         flags |= SFRAME_F.FDE_FUNC_START_PCREL
     if SFRAME_F.FRAME_POINTER in sframe.FLAGS[setting.version] and setting.has(FLAG_FP) and draw(_ONE_IN_8):
         flags |= SFRAME_F.FRAME_POINTER
@@ -430,6 +431,7 @@ def _features(
         SIGNAL: any(one.signal for one in functions),
         WIDE: any(abs(word) >= 1 << 15 for word in words),
         BELOW: any(one.start < address for one in functions),
+        SECTION_RELATIVE: setting.version >= SFRAME_VERSION.V2 and not flags & SFRAME_F.FDE_FUNC_START_PCREL,
         FLAG_FP: bool(flags & SFRAME_F.FRAME_POINTER),
     }
     return frozenset(feature for feature, is_there in has.items() if is_there) | {f"v{int(setting.version)}"}

@@ -52,8 +52,8 @@ def decoder_of(data: bytes) -> Iterator[ctypes.c_void_p]:
         LIBRARY.sframe_decoder_free(ctypes.byref(decoder))
 
 
-def flex_ranges(decoder: ctypes.c_void_p) -> list[tuple[int, int, bool]]:
-    """Start, relative to the section, and end of each FDE, and whether it is FLEX."""
+def ranges_of(decoder: ctypes.c_void_p) -> list[tuple[int, int, bool, bool]]:
+    """Start, relative to the section, and end of each FDE of version 3, whether it is FLEX, and without FREs."""
     assert LIBRARY is not None
     found = []
     start, count, size = ctypes.c_int64(), ctypes.c_uint32(), ctypes.c_uint32()
@@ -63,7 +63,7 @@ def flex_ranges(decoder: ctypes.c_void_p) -> list[tuple[int, int, bool]]:
         if LIBRARY.sframe_decoder_get_funcdesc_v3(decoder, fde, *told):
             raise Refused("sframe_decoder_get_funcdesc_v3")
         place = LIBRARY.sframe_decoder_get_offsetof_fde_start_addr(decoder, fde, ctypes.byref(error))
-        found.append((start.value + place, start.value + place + size.value, bool(info2.value & 1)))
+        found.append((start.value + place, start.value + place + size.value, bool(info2.value & 1), not count.value))
     return found
 
 
@@ -124,13 +124,17 @@ def answer(request: Request) -> list[Sequence[str]]:
         data = file.read()
     found: list[Sequence[str]] = []
     with decoder_of(data) as decoder:
-        ranges = flex_ranges(decoder)
+        ranges = ranges_of(decoder) if data[2] == 3 else []
         for pc in request.pcs:
             entry, offset = Entry(), pc - request.address
+            flex, is_empty = next((kind for low, high, *kind in ranges if low <= offset < high), (False, False))
+            if is_empty:
+                # The caller of libsframe has to know what such an FDE means: an outermost frame.
+                found.append(["u", "undefined", "u"])
+                continue
             if LIBRARY.sframe_find_fre(decoder, offset, ctypes.byref(entry)):
                 found.append(["-"])
                 continue
-            flex = any(kind for low, high, kind in ranges if low <= offset < high)
             found.append(fields_of(entry, request, data, flex=flex))
     return found
 

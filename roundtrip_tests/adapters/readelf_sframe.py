@@ -19,8 +19,8 @@ from .protocol import Refused, Request, Row, serve
 MACHINES = {"x86_64": (7, 6, "c-8"), "aarch64": (31, 29, "u"), "aarch64_be": (31, 29, "u"), "s390x": (15, 11, "u")}
 _FUNCTION = re.compile(r"    func idx \[(\d+)\]: pc = 0x([0-9a-f]+), size = (-?\d+) bytes")
 _FRE = re.compile(
-    r" +([0-9a-f]{16})  (?:(\(?(?:sp|fp|r\d+|c)[+-]+\d+\)?) *(\(?(?:c|r\d+)[+-]\d+\)?|r-?\d+|[uUf]) *"
-    r"(\(?(?:c|r\d+)[+-]\d+\)?|r-?\d+|[uUf])(\[s\])? *|RA undefined)"
+    r" +([0-9a-f]{16})  (?:(\(?(?:sp|fp|r\d+|c)[+-]+\d+\)?) *(\(?(?:c|sp|fp|r\d+)[+-]\d+\)?|r-?\d+|[uUf]) *"
+    r"(\(?(?:c|sp|fp|r\d+)[+-]\d+\)?|r-?\d+|[uUf])(\[s\])? *|RA undefined)"
 )
 
 
@@ -29,7 +29,12 @@ def rows_of(dump: str, machine: str, blocks: Sequence[int]) -> Iterator[Row]:
     start = end = block = 0
     pending: list[tuple[int, Sequence[str]]] = []
 
+    is_v3 = "SFRAME_VERSION_3" in dump
+
     def function() -> Iterator[Row]:
+        if not pending and is_v3 and end > start:
+            # Nothing is printed for an FDE without FREs: an outermost frame.
+            yield start, end, ["u", "undefined", "u"]
         for base in range(0, end - start, block) if block else [0]:
             top = min(base + block, end - start) if block else end - start
             for index, (offset, fields) in enumerate(pending):
@@ -42,8 +47,6 @@ def rows_of(dump: str, machine: str, blocks: Sequence[int]) -> Iterator[Row]:
             pending = []
             start, end = int(match[2], 16), int(match[2], 16) + (int(match[3]) & 0xFFFFFFFF)
             block = blocks[int(match[1])]
-            if "RA undefined" in line:
-                pending.append((0, ["u", "undefined", "u"]))
         elif match := _FRE.fullmatch(line):
             pc = int(match[1], 16)
             pending.append((pc if block else pc - start, fields_of(match, machine)))

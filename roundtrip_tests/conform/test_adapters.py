@@ -1,0 +1,42 @@
+"""Readers that nobody here wrote pass the corpus, but for faults that the manual names (docs/commands/conform.md)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import pytest
+from unwindkit.conform.report import report_text
+from unwindkit.conform.run import conform
+from unwindkit.corpus.formats import Options
+
+from ..support.oracles import LIBSFRAME, oracle_command, oracle_root
+
+COUNT = 24
+READELF_CANNOT = frozenset({"auxiliary-header", "gaps", "offset-size", "offset-count", "fre-len"})
+LIBSFRAME_CANNOT = frozenset({"auxiliary-header", "gaps", "unsorted", "section-relative"})
+
+
+def report(adapter: str, arguments: Sequence[object], form: str, options: Options, *, raw: bool) -> str:
+    command = [sys.executable, "-m", f"roundtrip_tests.adapters.{adapter}", *map(str, arguments)]
+    return report_text(conform(command, [form], COUNT, options, raw=raw, shrinks=0))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("form", ["sframe-v2", "sframe-v3"])
+def test_readelf(form: str) -> None:
+    text = report("readelf_sframe", oracle_command("readelf"), form, Options(without=READELF_CANNOT), raw=False)
+    assert text == f"{form}: {COUNT} of {COUNT} cases pass"
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("form", ["sframe-v2", "sframe-v3"])
+def test_libsframe(form: str) -> None:
+    options = Options(without=LIBSFRAME_CANNOT, valid_only=True)
+    text = report("libsframe", [next(oracle_root().glob(LIBSFRAME))], form, options, raw=True)
+    assert text == f"{form}: {COUNT} of {COUNT} cases pass"
+
+
+@pytest.mark.parametrize("form", ["sframe-v1", "eh-frame"])
+def test_our_own(form: str) -> None:
+    assert report("unwindkit_find", [], form, Options(), raw=True) == f"{form}: {COUNT} of {COUNT} cases pass"
