@@ -93,14 +93,15 @@ def _with_symbol_names(table: FunctionTable, symbols: PublicSymbols) -> Function
     place = np.searchsorted(symbols.address, found.start)
     is_own = (count[number] == 1) & ~values_at(symbols.has_others, place, True)
     is_own &= values_at(symbols.address, place, 0) == found.start
-    chosen: dict[int, str] = {}
+    is_own &= found.function < len(table)
+    is_own[is_own] = ~_have_linkage_names(table, table.functions.name[found.function[is_own]])
+    names: dict[int, str] = {}
     for function, symbol in zip(found.function[is_own].tolist(), place[is_own].tolist(), strict=True):
-        if symbols.name[symbol].startswith(MANGLED) and function < len(table):
+        if symbols.name[symbol].startswith(MANGLED):
             text = _SUFFIX.split(symbols.name[symbol], maxsplit=1)[0]
             if not _UNNAMED.search(text):
-                chosen.setdefault(function, text)
+                names.setdefault(function, text)
     name, last = table.functions.name.copy(), len(table.names)
-    names = {one: text for one, text in chosen.items() if not _has_linkage_name(table, int(name[one]))}
     if not names or int(name.max()) >= last:
         return table
     name[list(names)] = last + np.arange(len(names))
@@ -108,9 +109,12 @@ def _with_symbol_names(table: FunctionTable, symbols: PublicSymbols) -> Function
     return replace(table, functions=replace(table.functions, name=name), names=texts)
 
 
-def _has_linkage_name(table: FunctionTable, name: int) -> bool:
-    """Whether the name of this index is mangled."""
-    return 0 <= name < len(table.names) and text_from(table.names[name]).startswith(MANGLED)
+def _have_linkage_names(table: FunctionTable, name: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the names of these indices are mangled."""
+    found, start = np.zeros(len(name), np.bool_), tuple(map(bytes_from, MANGLED))
+    which = np.flatnonzero((name >= 0) & (name < len(table.names)))
+    found[which] = [text.startswith(start) for text in Strings.of(table.names).select(name[which])]
+    return found
 
 
 def _distinct_names(
@@ -124,7 +128,7 @@ def _distinct_names(
             raise BuildError(SOURCE, None, "name", f"an index is not below {len(names)}, the number of names")
         is_used[index] = True
     chosen = np.flatnonzero(is_used[:-1])
-    texts = replace_unprintable(_demangle([text_from(names[index]) for index in chosen.tolist()]))
+    texts = replace_unprintable(_demangle(list(map(text_from, Strings.of(names).select(chosen)))))
     numbers: dict[str, int] = {}
     number = np.full(len(names) + 1, -1, np.int64)
     number[chosen] = [numbers.setdefault(text or OMITTED, len(numbers)) for text in texts]
