@@ -2,7 +2,8 @@
 
 Strategy: the standard library compiles the methods of each class from text, which takes most of the time in which a
 module of small classes is imported; a command uses few of them. Fields are known from the start, so that `fields`,
-`replace` and pattern matching work as ever. For its methods a class with the same fields is made.
+`replace` and pattern matching work as ever. Most classes that are used need only `__init__`, which is made here; for
+the other methods the standard library makes a class with the same fields.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Callable
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-METHODS = ("__init__", "__repr__", "__eq__", "__hash__")
+INIT = "__init__"
+METHODS = (INIT, "__repr__", "__eq__", "__hash__")
 # What the standard library reads in a class, besides the defaults of fields.
 _READ = ("__module__", "__qualname__", "__orig_bases__", "__post_init__")
 _WITHOUT = {"init": False, "repr": False, "eq": False}
@@ -31,15 +33,15 @@ else:
 
 
 class _Signature:
-    """The signature of a class, which is known when it has its methods."""
+    """The signature of a class, which is known when it has its `__init__`."""
 
-    def __init__(self, complete: Callable[[], type]) -> None:
-        self._complete = complete
+    def __init__(self, make: Callable[[], type]) -> None:
+        self._make = make
 
     def __get__(self, instance: object, owner: Any) -> Any:
         from inspect import signature
 
-        self._complete()
+        self._make()
         found = signature(owner.__init__)
         return found.replace(parameters=[*found.parameters.values()][1:])
 
@@ -76,25 +78,56 @@ def _later(cls: type, options: dict[str, Any]) -> list[str]:
 
 def _complete_later(made: type, namespace: dict[str, Any], later: list[str], options: dict[str, Any]) -> None:
     """Make the methods `later` when one of them is called; `namespace` is what the standard library reads for them."""
-    left = [*later]
+    others = [name for name in later if name != INIT]
+    left = [*others]
 
     def complete() -> type:
         with _LOCK:
             if left:
                 source = type(made)(made.__name__, made.__bases__, {**namespace})
-                dataclasses.dataclass(source, **{**options, "frozen": True, "slots": False})
-                for name in later:
+                dataclasses.dataclass(source, **{**options, "init": False, "frozen": True, "slots": False})
+                for name in others:
                     setattr(made, name, vars(source)[name])
                 left.clear()
         return made
 
+    def initialize() -> type:
+        if INIT in later:
+            setattr(made, INIT, _initializer(made))
+        return made
+
     for name in later:
-        setattr(made, name, _calling(name, complete))
-    made.__signature__ = _Signature(complete)  # type: ignore[attr-defined]
+        setattr(made, name, _calling(name, initialize if name == INIT else complete))
+    made.__signature__ = _Signature(initialize)  # type: ignore[attr-defined]
+
+
+def _initializer(made: Any) -> Callable[..., None]:
+    """The `__init__` of a frozen class."""
+    listed = [one for one in dataclasses.fields(made) if one.init]
+    known: dict[str, Any] = {"_set": object.__setattr__, "_made": dataclasses.MISSING}
+    parameters, lines = {False: ["self"], True: ["*"]}, []
+    for one in listed:
+        value, default = one.name, ""
+        if one.default is not dataclasses.MISSING:
+            known[f"_default_{one.name}"], default = one.default, f"=_default_{one.name}"
+        elif one.default_factory is not dataclasses.MISSING:
+            known[f"_default_{one.name}"], default = one.default_factory, "=_made"
+            value = f"_default_{one.name}() if {one.name} is _made else {one.name}"
+        parameters[bool(one.kw_only)].append(one.name + default)
+        lines.append(f" _set(self, {one.name!r}, {value})")
+    if hasattr(made, "__post_init__"):
+        lines.append(" self.__post_init__()")
+    wanted = parameters[False] + (parameters[True] if len(parameters[True]) > 1 else [])
+    exec("\n".join([f"def {INIT}({', '.join(wanted)}):", *(lines or [" pass"])]), known)
+    function: Callable[..., None] = known[INIT]
+    function.__annotations__ = {**{one.name: one.type for one in listed}, "return": None}
+    function.__qualname__ = f"{made.__qualname__}.{INIT}"
+    function.__module__ = made.__module__
+    return function
 
 
 def _calling(name: str, complete: Callable[[], type]) -> Callable[..., Any]:
-    """A method that has all methods made, and calls the one that takes its place."""
+    """A method that has the ones that are needed made, and calls the one that takes its place."""
 
     def call(self: Any, /, *arguments: Any, **named: Any) -> Any:
         return getattr(complete(), name)(self, *arguments, **named)
