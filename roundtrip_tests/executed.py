@@ -19,6 +19,7 @@ from pathlib import Path
 import unwindkit
 from unwindkit import VerifyReport, verify
 
+from .support.programs.executed_languages import CGO, GO, RUST, built_go, built_rust
 from .support.programs.executed_programs import CONTROL, EXCEPTIONS, PLAIN, built
 
 LOOP = "i=0; while [ $i -lt 300 ]; do i=$((i + 1)); x=$(echo $i | tr 0-9 a-j); case $x in a*) y=$x;; esac; done"
@@ -33,16 +34,19 @@ threads = [threading.Thread(target=work) for _ in range(3)]
 [one.join() for one in threads]
 """
 CRYPTO = "import hashlib, ssl; [hashlib.new(n, b'x' * 999).hexdigest() for n in ('md5', 'sha1', 'sha256', 'sha512')]"
+SIGNED = ("-mbranch-protection=standard",)  # return addresses are signed
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program to run: `command`, or a source of executed_programs.py."""
+    """A program to run: `command`, or a source of executed_programs.py or executed_languages.py. `flags`: of the
+    compiler."""
 
     name: str
     command: tuple[str, ...] = ()
     source: str = ""
     compiler: str = "gcc"
+    flags: tuple[str, ...] = ()
 
 
 PROGRAMS = (
@@ -54,8 +58,13 @@ PROGRAMS = (
     Program("openssl", ("openssl", "speed", "-bytes", "64", "-seconds", "1", "sha256", "aes-128-cbc", "sha512")),
     Program("crypto", ("/usr/bin/python3", "-c", CRYPTO)),
     Program("gdb", ("gdb", "-batch", "-nx", "-ex", "info line main")),
-    Program("aarch64", source=PLAIN, compiler="aarch64-linux-gnu-gcc"),
+    Program("go", source=GO, compiler="go"),
+    Program("cgo", source=CGO, compiler="go"),
+    Program("rust", source=RUST, compiler="rustc"),
+    Program("aarch64", source=PLAIN, compiler="aarch64-linux-gnu-gcc", flags=SIGNED),
+    Program("aarch64-static", source=PLAIN, compiler="aarch64-linux-gnu-gcc", flags=(*SIGNED, "-static")),
     Program("s390x", source=PLAIN, compiler="s390x-linux-gnu-gcc"),
+    Program("s390x-static", source=PLAIN, compiler="s390x-linux-gnu-gcc", flags=("-static",)),
 )
 
 
@@ -77,12 +86,12 @@ def runs(program: Program, steps: int, folder: Path) -> Iterator[tuple[str, Veri
     """Run a program with sections of each version, and symbol files of all that it loads."""
     command = list(program.command)
     if program.source:
-        command = [str(built(folder, program.source, program.compiler))]
+        command = [str(_built(program, folder))]
     found = shutil.which(command[0])
     if found is None:
         sys.stdout.write(f"{program.name}: no {command[0]} here\n")
         return
-    if program.compiler != "gcc":
+    if program.compiler.endswith("-linux-gnu-gcc"):
         yield "as it is", verify(command, steps=steps)
         return
     for version in (2, 3):
@@ -93,6 +102,16 @@ def runs(program: Program, steps: int, folder: Path) -> Iterator[tuple[str, Veri
         for path, out in zip(copies.iterdir(), symbols, strict=True):
             unwindkit.write_breakpad(path, out, cfi_only=True)
         yield f"version {version}", verify([*prefix, *command[1:]], steps=steps, symbol_files=symbols)
+
+
+def _built(program: Program, folder: Path) -> Path:
+    match program.compiler:
+        case "go":
+            return built_go(folder, program.source)
+        case "rustc":
+            return built_rust(folder, program.source)
+        case compiler:
+            return built(folder, program.source, compiler, *program.flags)
 
 
 def report(name: str, found: VerifyReport) -> bool:

@@ -153,7 +153,7 @@ def verify(
     belong to the loaded file of the same module id. `progress` is called with the number of steps. Raises OSError if
     the program cannot be run or traced, and ParseError for a symbol file without MODULE.
     """
-    machine = _machine_of(f"/proc/{pid}/exe" if pid is not None else _executable(command))
+    machine = _machine_of(_executable(command) if pid is None else _executable_of(pid))
     library = Library(machine, dict(map(_symbols, symbol_files)))
     stepper = _stepper(
         library, Limits(steps, seconds, burst, pause), lambda tally: progress(tally.steps) if progress else None
@@ -213,6 +213,14 @@ def _executable(command: Sequence[str]) -> str:
     if found is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0] if command else "")
     return found
+
+
+def _executable_of(pid: int) -> str:
+    """The file that a process runs. Raises ProcessLookupError."""
+    path = f"/proc/{pid}/exe"
+    if not os.path.lexists(path):
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH), str(pid))
+    return path
 
 
 def _machine_of(path: str) -> Machine:

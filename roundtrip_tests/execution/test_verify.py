@@ -106,11 +106,17 @@ def reached_rows(program: Path) -> list[int]:
     return sorted({one.place[1] for spot in spots if spot.checked for one in spot.stated if one.claim is not None})
 
 
-def with_changed_row(table: UnwindTable, row: int, drawn: random.Random) -> UnwindTable:
+def saved_registers(table: UnwindTable, row: int) -> list[int]:
+    """The rules of a row for registers in memory, the return address among them, by index in the table."""
+    first, count = int(table.rows.first_rule[row]), int(table.rows.rule_count[row])
+    return [one for one in range(first, first + count) if table.rules.kind[one] == RuleKind.OFFSET]
+
+
+def with_changed_row(table: UnwindTable, row: int, is_cfa: bool, drawn: random.Random) -> UnwindTable:
     """The table with the CFA of a row, or one of the saved registers in it, 8 bytes off."""
     first, count = int(table.rows.first_rule[row]), int(table.rows.rule_count[row])
-    saved = [one for one in range(first, first + count) if table.rules.kind[one] == RuleKind.OFFSET]
-    if table.rows.cfa_kind[row] != CfaKind.REGISTER or (saved and drawn.random() < 0.5):
+    if table.rows.cfa_kind[row] != CfaKind.REGISTER or not is_cfa:
+        saved = [one for one in saved_registers(table, row) if table.rules.register[one] != 16 or count == 1]
         # The rules may be those of other rows, too: this row gets its own.
         rules = RuleColumns.concatenate([table.rules, table.rules.select(slice(first, first + count))])
         rules.value[len(table.rules) + drawn.choice(saved) - first] += 8
@@ -126,10 +132,12 @@ def test_each_changed_row_is_found(plain: Path, tmp_path: Path) -> None:
     """One row after another that the program reaches has its CFA, or a saved register, 8 bytes off."""
     table, drawn = unwindkit.read_elf(plain), random.Random(20)
     rows = drawn.sample(reached_rows(plain), int(os.environ.get("UNWINDKIT_CHANGED_ROWS", "4")))
+    # One has a preserved register in memory, in any sample.
+    rows[0] = drawn.choice([row for row in reached_rows(plain) if len(saved_registers(table, row)) > 1])
     missed = []
-    for row in rows:
+    for index, row in enumerate(rows):
         changed = tmp_path / "changed"
-        unwindkit.write_eh_frame(plain, changed, with_changed_row(table, row, drawn))
+        unwindkit.write_eh_frame(plain, changed, with_changed_row(table, row, index % 2 == 1, drawn))
         if not any(one.file == str(changed) for one in verify([str(changed)]).wrong):
             missed.append(row)
     assert missed == []
@@ -153,7 +161,7 @@ def test_the_command(plain: Path, tmp_path: Path) -> None:
     table = unwindkit.read_elf(plain)
     changed = tmp_path / "changed"
     row = next(one for one in reached_rows(plain) if table.rows.cfa_kind[one] == CfaKind.REGISTER)
-    unwindkit.write_eh_frame(plain, changed, with_changed_row(table, row, random.Random(1)))
+    unwindkit.write_eh_frame(plain, changed, with_changed_row(table, row, True, random.Random(1)))
     done = run_command("verify", "--", changed)
     assert done.returncode == DIFFERENT
     assert f"wrong: {changed} " in done.stderr
@@ -166,6 +174,8 @@ def test_what_cannot_be_run(tmp_path: Path) -> None:
     done = run_command("verify", "--", absent_file)
     assert (done.returncode, done.stderr) == (WRONG, f"unwindkit: {absent_file}: No such file or directory\n")
     assert run_command("verify").returncode == WRONG
+    done = run_command("verify", "--pid", str(1 << 30))
+    assert (done.returncode, done.stderr) == (WRONG, f"unwindkit: {1 << 30}: No such process\n")
     symbols = tmp_path / "no.sym"
     symbols.write_text("FUNC 1 1 0 f\n")
     done = run_command("verify", "--symbol-file", symbols, "--", "true")
