@@ -19,6 +19,7 @@ from unwindkit.converters.rules import CfaKind, RuleKind
 from unwindkit.converters.table.model import CfaRule, Function, RegisterRule, Row, UnwindTable, table_of
 from unwindkit.testing.unwind_tables import OFFSETS
 
+from ..conftest import fewer
 from ..support.real_files import REAL_FILES
 from ..support.tables import rich_tables, with_sp
 
@@ -66,6 +67,7 @@ def test_a_table_that_can_be_said_comes_back(architecture: Architecture, data: D
 
 
 @EVERY
+@fewer(4)
 @given(data=st.data())
 def test_text_of_any_table_comes_back(architecture: Architecture, data: DataObject) -> None:
     """Any table that the language can express, with the usual return address column; writing in pieces changes nothing.
