@@ -1,7 +1,8 @@
-"""Demangling of C++ and Rust symbol names.
+"""Demangling of C++, Rust, D and Swift symbol names.
 
 Strategy: the C++ runtime's own demangler demangles C++. Rust names are recognised by their form; a kernel demangles the
-usual ones, a library others, and also C++ if there is no C++ runtime. A name that none of them can demangle is kept.
+usual ones, a library others, names of D and Swift, and also C++ if there is no C++ runtime. A name that none of them can
+demangle is kept.
 
 The runtime has no limit, and ten more characters can double what it writes. Names in which substitutions may multiply,
 or that may be nested deeply, go to a process with limits if they are many, else to the library, which stops at a limit
@@ -18,9 +19,11 @@ from .rust import demangle_rust
 
 # Rust's legacy scheme is C++'s with a hash at the end of the name; its v0 scheme has a prefix of its own.
 _RUST = re.compile(r"_R[A-Z0-9]|_ZN.*17h[0-9a-f]{16}E")
-MANGLED = ("_Z", "_R")
+# D's names, and Swift's since version 4.2.
+_OTHERS = ("_D", "$s", "_$s", "$S", "_$S")
+MANGLED = ("_Z", "_R", *_OTHERS)
 # What the library calls the schemes of these names.
-_SCHEMES = ("itanium", "rust")
+_SCHEMES = ("itanium", "rust", "d", "swift")
 
 # The most characters of a demangled name for each one of the mangled name. Of 67,000 names of libstdc++, libLLVM and
 # libxul the longest has 4,272, and the highest ratio is 16.7.
@@ -62,9 +65,13 @@ def demangle_names(names: Iterable[str]) -> list[str]:
 
 def _demangle(names: list[str]) -> Iterator[str]:
     """Mangled names, demangled."""
+    is_other = [name.startswith(_OTHERS) for name in names]
     is_rust = [("17h" in name or name.startswith("_R")) and _RUST.match(name) is not None for name in names]
-    is_direct = [not is_one and not _may_expand(name) for name, is_one in zip(names, is_rust, strict=True)]
-    limited = _with_limits([name for name, *is_any in zip(names, is_rust, is_direct, strict=True) if not any(is_any)])
+    is_cplusplus = [not (is_one or is_two) for is_one, is_two in zip(is_rust, is_other, strict=True)]
+    is_direct = [is_one and not _may_expand(name) for name, is_one in zip(names, is_cplusplus, strict=True)]
+    limited = _with_limits(
+        [name for name, is_one, is_two in zip(names, is_cplusplus, is_direct, strict=True) if is_one and not is_two]
+    )
     rust = iter(demangle_rust([name for name, is_one in zip(names, is_rust, strict=True) if is_one], MAX_EXPANSION))
     with open_runtime() as runtime:
         for name, is_of_rust, is_one in zip(names, is_rust, is_direct, strict=True):

@@ -56,6 +56,35 @@ def test_few_substitutions_are_expanded() -> None:
     assert demangle_names([rust_doubling_name(1)]) == ["a::b::<(usize, usize), ((usize, usize), (usize, usize))>"]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        # https://dlang.org/spec/abi.html#name_mangling: a qualified name, F for a function of D, Z, the result.
+        ("_D3std5stdio7writelnFZv", "std.stdio.writeln()"),
+        ("_D8demangle4testFiZAya", "demangle.test(int)"),
+        ("_Dmain", "D main"),
+        # Swift's docs/ABI/Mangling.rst: a module, a type and its kind, a function, its result (Si is Int), its kind.
+        ("$s4main1AV3fooSiyF", "main.A.foo() -> Swift.Int"),
+        ("_$s4main1AV3fooSiyF", "main.A.foo() -> Swift.Int"),
+        ("$S4main3fooyyF", "main.foo() -> ()"),
+    ],
+)
+def test_names_of_d_and_swift(name: str, text: str) -> None:
+    assert demangle_names([name, "_Z1fv", name]) == [text, "f()", text]
+
+
+def test_names_that_only_begin_as_those_of_d_and_swift_are_kept() -> None:
+    names = ["_DYNAMIC", "_D", "_D3foo3bar", "_Data", "$s", "$sS", "_$S", "$d", "$x.4"]
+    assert demangle_names(names) == names
+
+
+def test_many_names_of_d_and_swift_keep_their_places() -> None:
+    names = [f"_D1a{2}f{number % 10}FZv" for number in range(100)] + [doubling_name(9)] * 2 + ["$s4main3fooyyF"] * 80
+    found = demangle_names(names)
+    assert found[:100] == [f"a.f{number % 10}()" for number in range(100)]
+    assert found[-80:] == ["main.foo() -> ()"] * 80
+
+
 def test_a_conversion_that_the_runtime_of_gcc_12_cannot_demangle() -> None:
     assert demangle_names(["_ZNK1AcvSbIT_St11char_traitsIS0_ESaIS0_EEIwEEv"]) == [
         "A::operator std::basic_string<wchar_t, std::char_traits<wchar_t>, std::allocator<wchar_t> ><wchar_t>() const"
