@@ -1,8 +1,8 @@
 """Demangling of C++, Rust, D and Swift symbol names.
 
 Strategy: the C++ runtime's own demangler demangles C++. Rust names are recognised by their form; a kernel demangles the
-usual ones, a library others, names of D and Swift, and also C++ if there is no C++ runtime. A name that none of them can
-demangle is kept.
+usual ones. A library demangles other ones, names of D and Swift, and also C++ if there is no C++ runtime. A name that
+none of them can demangle is kept.
 
 The runtime has no limit, and ten more characters can double what it writes. Names in which substitutions may multiply,
 or that may be nested deeply, go to a process with limits if they are many, else to the library, which stops at a limit
