@@ -118,6 +118,14 @@ def test_a_package(place: Path, level: str, version: int, types: tuple[str, ...]
     assert contents(program, LINKS) == expected(place, level, version)
 
 
+@VERSIONS
+def test_dwo_files_of_64_bit_dwarf(place: Path, version: int) -> None:
+    program = build(place, "-O2", f"-gdwarf-{version}", "-gdwarf64", "-gsplit-dwarf")
+    with (program.parent / "main.dwo").open("rb") as file:
+        assert ELFFile(file).get_section_by_name(".debug_info.dwo").data()[:4] == b"\xff\xff\xff\xff"
+    assert contents(program, LINKS) == expected(place, "-O2", version)
+
+
 @LEVELS
 @VERSIONS
 def test_type_units(place: Path, level: str, version: int) -> None:
@@ -205,7 +213,7 @@ def test_a_dwo_file_of_another_build_is_not_used(place: Path, version: int) -> N
 
 
 @VERSIONS
-@pytest.mark.parametrize("compression", ["zlib", "zlib-gnu"])
+@pytest.mark.parametrize("compression", ["zlib", "zlib-gnu", "zstd"])
 def test_compressed_sections_and_a_debug_file(place: Path, tmp_path: Path, version: int, compression: str) -> None:
     program = build(place, "-O2", f"-gdwarf-{version}")
     whole = contents(program)
