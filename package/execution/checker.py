@@ -46,7 +46,7 @@ class CheckedThread:
         tally: Tally,
         other_register: ReadRegister,
     ) -> None:
-        self.machine = space.library.machine
+        self.machine = space.known_files.machine
         self.space, self.tally, self._other_register = space, tally, other_register
         self.shadow = Shadow(self.machine, stacks)
         self.spot: Spot | None = None

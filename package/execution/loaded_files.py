@@ -176,7 +176,7 @@ class AddressSpace:
     def __init__(
         self, library: Library, read: Callable[[int, int], bytes], mappings: Callable[[], list[Mapping]]
     ) -> None:
-        self.library, self.read, self._list = library, read, mappings
+        self.known_files, self.read, self._list = library, read, mappings
         self.spots: dict[int, Spot] = {}
         self._mappings: list[Mapping] = []
 
@@ -203,7 +203,7 @@ class AddressSpace:
         """The spot at a PC that is reached for the first time since `forget`."""
         mapping = self.mapping_at(pc)
         mapping = mapping or Mapping(pc, pc + MAX_INSTRUCTION, 0, "", True)
-        file = self.library.file(mapping, self.read)
+        file = self.known_files.file(mapping, self.read)
         found = file.spot(pc - file.bias(mapping), self.read(pc, MAX_INSTRUCTION))
         if file.image is not None:
             # Code elsewhere may be written again and again.

@@ -86,7 +86,7 @@ class Tracer:
     """Programs run step by step. `progress` is called every few thousand steps."""
 
     def __init__(self, library: Library, limits: Limits, progress: Callable[[Tally], None]) -> None:
-        self.library, self.limits, self._progress = library, limits, progress
+        self.known_files, self.limits, self._progress = library, limits, progress
         self.tally = Tally()
         self.exit_status: int | None = None
         self._threads: dict[int, _Thread] = {}
@@ -299,7 +299,7 @@ class Tracer:
 
     def _process(self, number: int) -> Process:
         if number not in self._processes:
-            self._processes[number] = Process(number, self.library)
+            self._processes[number] = Process(number, self.known_files)
         return self._processes[number]
 
     def _add(self, number: int, process: Process) -> _Thread:

@@ -76,7 +76,7 @@ class Emulator:
     """A program under qemu-user; threads share one row of steps, and only the first is checked."""
 
     def __init__(self, library: Library, limits: Limits, progress: Callable[[Tally], None]) -> None:
-        self.library, self.limits, self._progress = library, limits, progress
+        self.known_files, self.limits, self._progress = library, limits, progress
         self.machine = library.machine
         self.tally = Tally()
         self.exit_status: int | None = None
@@ -107,7 +107,7 @@ class Emulator:
 
     def run(self) -> Tally:
         """Step until the program ends or a limit is reached."""
-        space = AddressSpace(self.library, self._read, self._mappings)
+        space = AddressSpace(self.known_files, self._read, self._mappings)
         checked = CheckedThread(space, Stacks(), self.tally, self._other_register)
         end = time.monotonic() + (self.limits.seconds or float("inf"))
         try:

@@ -165,9 +165,9 @@ def test_functions_of_two_builds_are_paired_by_name(tmp_path: Path) -> None:
     for name, source in (("old", OLD), ("new", NEW)):
         (tmp_path / f"{name}.c").write_text(source)
         subprocess.run(["gcc", "-O2", "-fno-inline", f"{name}.c", "-o", name], cwd=tmp_path, check=True)
-    apart = check(tmp_path / "old", tmp_path / "new").pairs[0]
+    by_address = check(tmp_path / "old", tmp_path / "new").pairs[0]
     (pair,) = check(tmp_path / "old", tmp_path / "new", by_symbol=True).pairs
-    assert len(apart.differences) > len(pair.differences) > 0
+    assert len(by_address.differences) > len(pair.differences) > 0
     assert {one.name.partition("+")[0] for one in pair.differences} == {"caller"}
     # `before` is only in the new one; functions of the PLT have no symbols.
     first, second = pair.unpaired or (0, 0)

@@ -58,7 +58,7 @@ RULES = dict(RANGE.init.rules)
 POSTFIX = {"names": REGISTERS, "memory": memory}
 NAMES = unwindkit.read_pubnames(PUBNAMES)
 MACROS = unwindkit.read_macros(MACRO)
-# The other arguments of a call. PATH stands for a file in an empty folder, OUT for one that is not there, PID for a
+# The other arguments of a call. PATH is a file in an empty folder, OUT one that is not there, PID that of a
 # process that waits.
 PATH, OUT, PID = object(), object(), object()
 VALID: dict[str, dict[str, Any]] = {

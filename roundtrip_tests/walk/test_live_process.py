@@ -108,8 +108,8 @@ def test_frames_are_gdbs_and_the_process_goes_on(running: Running) -> None:
     assert running.states() <= {"S", "R"}
     assert running.counts()
     script = ["-ex", "set backtrace past-main on", "-ex", "thread apply all -q bt -frame-info location-and-address"]
-    said = subprocess.run(["gdb", "-batch", "-nx", *script, "-p", str(running.pid)], capture_output=True, text=True)
-    assert "__clone3" in said.stdout or "clone" in said.stdout
+    printed = subprocess.run(["gdb", "-batch", "-nx", *script, "-p", str(running.pid)], capture_output=True, text=True)
+    assert "__clone3" in printed.stdout or "clone" in printed.stdout
     names = [[frame.names[0].function for frame in thread.frames] for thread in found.threads]
     assert [thread.end for thread in found.threads] == [WalkEnd.OUTERMOST] * 3
     assert [one for one in names[0] if one in ("leaf", "middle", "main", "_start")] == [
@@ -119,7 +119,7 @@ def test_frames_are_gdbs_and_the_process_goes_on(running: Running) -> None:
     assert [one for one in names[2] if one in ("leaf", "middle", "waiting")] == ["leaf", "middle", "waiting"]
     for thread in (found.threads[0], found.threads[2]):
         for frame in thread.frames[1:]:
-            assert f"{frame.walked.frame.pc:#018x}" in said.stdout
+            assert f"{frame.walked.frame.pc:#018x}" in printed.stdout
 
 
 @pytest.mark.oracle("gcc")
@@ -205,10 +205,10 @@ def test_a_process_that_is_traced_already(running: Running) -> None:
 def test_the_command(running: Running) -> None:
     done = command("walk", "--pid", str(running.pid), "--json", "--no-debug-links")
     assert (done.returncode, done.stderr) == (0, "")
-    said = json.loads(done.stdout)
-    assert said["architecture"] == platform.machine()
-    assert said["threads"][0]["pid"] == running.pid
-    assert {thread["end"] for thread in said["threads"]} == {"OUTERMOST"}
+    printed = json.loads(done.stdout)
+    assert printed["architecture"] == platform.machine()
+    assert printed["threads"][0]["pid"] == running.pid
+    assert {thread["end"] for thread in printed["threads"]} == {"OUTERMOST"}
 
 
 def test_a_process_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
