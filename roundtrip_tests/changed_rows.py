@@ -130,7 +130,7 @@ def _sframe_case(image: ElfImage, table: UnwindTable, version: int, folder: Path
         if version == SFRAME_VERSION.V3 and draw.random() < 0.5:
             which, at = attributes, columns.fres_offset + int(columns.fre_offset[index]) - attributes.itemsize
         name = draw.choice([one for one in which.names or () if "padding" not in one])
-        size, offset = which.fields[name][0].itemsize, which.fields[name][1]  # type: ignore[index]
+        size, offset = which.fields[name][0].itemsize, which.fields[name][1]
         return _with_number(draw, data, (at + offset, size, name), order), f"FDE {name}"
 
     def rows(changed: bytes) -> str:
@@ -176,13 +176,13 @@ def _with_number(draw: random.Random, data: bytes | memoryview, place: Place, or
     """The number at a place changed by a little, a bit, or to anything."""
     at, size, _ = place
     word = "little" if order == "<" else "big"
-    old = int.from_bytes(data[at : at + size], word)  # type: ignore[arg-type]
+    old = int.from_bytes(data[at : at + size], word)
     new = draw.choice(
         (old + draw.choice((-8, -1, 1, 8)), old ^ 1 << draw.randrange(8 * size), draw.getrandbits(8 * size))
     )
     new %= 1 << 8 * size
     new = new if new != old else old ^ 1
-    return bytes(data[:at]) + new.to_bytes(size, word) + bytes(data[at + size :])  # type: ignore[arg-type]
+    return bytes(data[:at]) + new.to_bytes(size, word) + bytes(data[at + size :])
 
 
 def _stack_cfi_case(table: UnwindTable, folder: Path) -> Case:

@@ -76,12 +76,12 @@ def _later(cls: type, options: dict[str, Any]) -> list[str]:
     return [name for name in METHODS if name not in without and vars(cls).get(name) is None]
 
 
-def _complete_later(made: type, namespace: dict[str, Any], later: list[str], options: dict[str, Any]) -> None:
+def _complete_later(made: Any, namespace: dict[str, Any], later: list[str], options: dict[str, Any]) -> None:
     """Make the methods `later` when one of them is called; `namespace` is what the standard library reads for them."""
     others = [name for name in later if name != INIT]
     left = [*others]
 
-    def complete() -> type:
+    def complete() -> Any:
         with _LOCK:
             if left:
                 source = type(made)(made.__name__, made.__bases__, {**namespace})
@@ -91,14 +91,14 @@ def _complete_later(made: type, namespace: dict[str, Any], later: list[str], opt
                 left.clear()
         return made
 
-    def initialize() -> type:
+    def initialize() -> Any:
         if INIT in later:
             setattr(made, INIT, _initializer(made))
         return made
 
     for name in later:
         setattr(made, name, _calling(name, initialize if name == INIT else complete))
-    made.__signature__ = _Signature(initialize)  # type: ignore[attr-defined]
+    made.__signature__ = _Signature(initialize)
 
 
 def _initializer(made: Any) -> Callable[..., None]:

@@ -73,7 +73,7 @@ class CheckedThread:
             call = calls[-1]
             if call.held is spot.summary:
                 for column, value, take, kept in call.tests:
-                    if registers[column] != value or take(registers) != kept:  # type: ignore[arg-type]
+                    if registers[column] != value or take(registers) != kept:
                         self._check_all(spot, call, registers)
                         break
             else:
@@ -87,8 +87,7 @@ class CheckedThread:
         summary, cfa, entry = spot.summary, call.cfa, call.entry
         tests = [(column, cfa - offset & self._mask, take, take(entry)) for column, offset, take in summary.tests]
         is_right = summary.is_complete and all(
-            registers[column] == value and take(registers) == kept  # type: ignore[arg-type]
-            for column, value, take, kept in tests
+            registers[column] == value and take(registers) == kept for column, value, take, kept in tests
         )
         saved = summary.saved
         if is_right and saved is not None:

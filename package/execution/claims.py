@@ -8,7 +8,7 @@ has no registers but FP.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from functools import cached_property
 from operator import itemgetter
@@ -43,7 +43,7 @@ class Claim:
     cfa_column: int
     cfa_offset: int
     kept_columns: tuple[int, ...]
-    kept: Callable[[tuple[int, ...]], object] = field(repr=False)
+    kept: Callable[[Sequence[int]], object] = field(repr=False)
     saved: tuple[tuple[int, int], ...]
     return_offset: int | None
     is_signed: bool
@@ -103,8 +103,8 @@ class SavedRegisters:
     offset: int
     size: int
     unpack: Callable[[bytes], tuple[int, ...]]
-    pick: Callable[[tuple[int, ...]], object]
-    of: Callable[[tuple[int, ...]], object]
+    pick: Callable[[Sequence[int]], object]
+    of: Callable[[Sequence[int]], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Summary:
     stop. `saved` is None if no register is saved. `is_complete`: whether there is nothing else to hold.
     """
 
-    tests: tuple[tuple[int, int, Callable[[tuple[int, ...]], object]], ...]
+    tests: tuple[tuple[int, int, Callable[[Sequence[int]], object]], ...]
     saved: SavedRegisters | None
     is_complete: bool
 

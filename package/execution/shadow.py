@@ -49,7 +49,7 @@ class Call:
     caller: Function | None
     limit: int
     held: Summary | None = None
-    tests: Sequence[tuple[int, int, Callable[[Registers], object], object]] = ()
+    tests: Sequence[tuple[int, int, Callable[[Stop], object], object]] = ()
     wrong: dict[tuple[int, int], Wrong] = field(default_factory=dict)
 
 

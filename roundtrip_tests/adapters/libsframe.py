@@ -107,7 +107,7 @@ def flex_fields(words: list[int], size: int, fixed: str, cfa_offset: object, mar
             continue
         offset = words.pop(0)
         if not found:
-            offset = cfa_offset(offset)  # type: ignore[operator]
+            offset = cfa_offset(offset)
         base = f"r{control >> 3}{offset:+d}"
         if not control & REGISTER:
             found.append(f"c{offset:+d}" if control & DEREF else f"v{offset:+d}")

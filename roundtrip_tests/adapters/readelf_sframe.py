@@ -75,7 +75,7 @@ def blocks_of(data: bytes) -> list[int]:
     order = "little" if data[:2] == b"\xe2\xde" else "big"
 
     def u32(offset: int) -> int:
-        return int.from_bytes(data[offset : offset + 4], order)  # type: ignore[arg-type]
+        return int.from_bytes(data[offset : offset + 4], order)
 
     version, base = data[2], 28 + data[7]
     index, rows, size = base + u32(20), base + u32(24), {1: 17, 2: 20, 3: 16}.get(version, 20)

@@ -27,12 +27,12 @@ def row_at(request: Request, data: bytes, pc: int) -> Sequence[str]:
         offset = (pc - start) % block if info & 1 and block else pc - start
         place, width, found = 28 + auxiliary + fres + first, 1 << (info >> 1 & 3), ["-"]
         for _ in range(rows):
-            begin = int.from_bytes(data[place : place + width], request.byte_order)  # type: ignore[arg-type]
+            begin = int.from_bytes(data[place : place + width], request.byte_order)
             byte = data[place + width]
             bits, words = 1 << (byte >> 1 & 3), 1 + (byte >> 3 & 1) + (byte >> 4 & 1)
             place += width + 1
             values = [
-                int.from_bytes(data[place + bits * one :][:bits], request.byte_order, signed=True)  # type: ignore[arg-type]
+                int.from_bytes(data[place + bits * one :][:bits], request.byte_order, signed=True)
                 for one in range(words)
             ]
             place += bits * words

@@ -138,7 +138,7 @@ def sframe_content(*fdes: SframeFde, flags: int = SORTED) -> Content:
 
 def relative(start: int, size: int, *fres: object) -> SframeFde:
     """An FDE at `start` of a section that follows 0x80 bytes of code."""
-    return SframeFde(start - END, size, fres)  # type: ignore[arg-type]
+    return SframeFde(start - END, size, fres)
 
 
 def test_a_sound_sframe_has_no_findings() -> None:

@@ -161,7 +161,7 @@ def test_signature_before_and_after_the_first_use() -> None:
 
     for _ in range(2):
         assert str(inspect.signature(Triple)) == "(a: 'int', b: 'int' = 2) -> None"
-        assert str(Triple.__signature__) == "(a: 'int', b: 'int' = 2) -> None"  # type: ignore[attr-defined]
+        assert str(Triple.__signature__) == "(a: 'int', b: 'int' = 2) -> None"
         Triple(1)
 
 

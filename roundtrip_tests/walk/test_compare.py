@@ -117,7 +117,7 @@ AT_1 = PLAIN.rows[1]
 def test_a_changed_rule_is_a_difference(change: Callable[[Row], Row], scope: object) -> None:
     other = table(replace(PLAIN, rows=(PLAIN.rows[0], change(AT_1), PLAIN.rows[2])))
     for pair in ((table(PLAIN), other), (other, table(PLAIN))):
-        found = compare(*pair, scope)  # type: ignore[arg-type]
+        found = compare(*pair, scope)
         assert listed(found.select(Relation.DIFFERENT)) == [(0x1001, 0x1010, Relation.DIFFERENT)]
 
 

@@ -6,9 +6,9 @@ Strategy: the layout comes from the declaration, once per byte order, as a `stru
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..section import ByteOrder, ParseError, Section, order_code
 from ..wire import Integer, Kind, Nested, Repeated, fields_of, fixed_size
@@ -61,7 +61,7 @@ def _record(cls: type, values: Iterator[int]) -> Any:
 def read_fixed(cls: type[R], section: Section, offset: int, record: str = "") -> R:
     """The record at an offset. Raises ParseError if it reaches past the end, or has a value that is not allowed."""
     record = record or cls.__name__
-    layout = _layout(cls, section.byte_order)  # type: ignore[arg-type]  # every class is hashable
+    layout = _layout(cast("Hashable", cls), section.byte_order)
     if not 0 <= offset <= len(section) - layout.size:
         left = max(len(section) - offset, 0)
         raise ParseError(section, offset, record, f"{layout.size} bytes needed, {left} left")
