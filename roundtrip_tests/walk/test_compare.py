@@ -147,10 +147,11 @@ def test_equal_callers_by_other_rules_are_equal() -> None:
     assert len(compare(table(PLAIN), other).select(Relation.DIFFERENT)) == 2
 
 
-def test_expressions_with_cases_are_tried_in_several_states() -> None:
-    """SP + 8 + 8 * (bit 4 of r12) is SP + 8 in half of all states."""
+@pytest.mark.parametrize("offset", [8, 16])
+def test_expressions_with_cases_are_tried_in_several_states(offset: int) -> None:
+    """SP + 8 + 8 * (bit 4 of r12) is SP + 8 in half of all states, and SP + 16 in the others."""
     in_half = octets("77 08 7c 00 34 25 31 1a 33 24 22")
-    one, other = (table(function(row(0, cfa, RA))) for cfa in (sp(8), CfaRule(CfaKind.EXPRESSION, 0, in_half)))
+    one, other = (table(function(row(0, cfa, RA))) for cfa in (sp(offset), CfaRule(CfaKind.EXPRESSION, 0, in_half)))
     assert not compare(one, other, SFRAME_V3).is_equal
 
 
@@ -169,6 +170,8 @@ def test_signal_frames_are_known_from_version_3_on() -> None:
     signal = table(replace(PLAIN, flags=FunctionFlag.SIGNAL_FRAME))
     assert compare(table(PLAIN), signal, SFRAME_V2).is_equal
     assert not compare(table(PLAIN), signal, SFRAME_V3).is_equal
+    ended = replace(PLAIN, rows=(row(0, sp(8), UNDEFINED_RA),))
+    assert not compare(table(ended), table(replace(ended, flags=FunctionFlag.SIGNAL_FRAME)), SFRAME_V3).is_equal
     assert not compare(table(PLAIN), signal).is_equal
 
 
