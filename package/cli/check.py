@@ -14,8 +14,8 @@ from .common import (
     DIFFERENT,
     DONE,
     STREAM,
+    add_address,
     add_debug_files,
-    add_raw,
     count_text,
     debug_files,
     input_path,
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # Places of one code, and differences, in a report for people; --json has all.
 SHOWN_PLACES, SHOWN_DIFFERENCES = 3, 10
+# Sources that have a table; "all" is all call frame information of an ELF file.
+CHECKED = ("sframe", "eh_frame", "debug_frame", "all", "breakpad", "directives")
 
 
 def add(commands: Commands) -> None:
@@ -37,14 +39,23 @@ def add(commands: Commands) -> None:
     command = commands.add_parser("check", help=about)
     command.add_argument("file", metavar="A", help="an ELF file, the bytes of a section, or a symbol file")
     command.add_argument("second", metavar="B", nargs="?", help="a file to compare A with")
-    add_raw(command)
+    kinds = ", ".join(CHECKED)
+    command.add_argument(
+        "--from",
+        dest="source",
+        metavar="KIND",
+        choices=CHECKED,
+        help=f"what to check of A, or the kind of a raw A: {kinds} (default: every section)",
+    )
     command.add_argument(
         "--with",
         dest="second_source",
         metavar="KIND",
-        help="the section of B, or without B another one of A, to compare with: sframe, eh_frame, debug_frame, all, "
-        "breakpad (default: all call frame information of an ELF file)",
+        choices=CHECKED,
+        help=f"what to compare with, of B or, without B, of A: {kinds} (default: all call frame information)",
     )
+    add_address(command, "raw A or B: its virtual address (default 0); symbol file: its load address")
+    command.add_argument("--arch", help="architecture of a raw A or B; SFrame and symbol files with MODULE tell it")
     command.add_argument(
         "--by-symbol", action="store_true", help="compare functions of the same name, whatever their addresses"
     )

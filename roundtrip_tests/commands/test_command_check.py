@@ -92,6 +92,9 @@ def test_sections_are_chosen_by_from_and_with(tmp_path: Path) -> None:
     assert "pairs" in json.loads(unwindkit("check", file, "--from", "eh_frame", "--json").stdout)
     alone = json.loads(unwindkit("check", file, "--from", "eh_frame", "--json").stdout)
     assert (alone["pairs"], [one["name"] for one in alone["sections"]]) == ([], [".eh_frame"])
+    assert unwindkit("check", file, "--from", "all", "--with", "sframe").stdout == unwindkit("check", file).stdout
+    # Without a table, there is nothing to check.
+    assert unwindkit("check", file, "--from", "debug_line").returncode == WRONG
     reverse = unwindkit("check", file, "--from", "sframe", "--with", "eh_frame")
     assert "only in the second: 1 function, 1 range, 64 bytes" in reverse.stdout
     copies = unwindkit("check", file, file, "--from", "sframe", "--with", "sframe")
