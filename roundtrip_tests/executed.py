@@ -34,7 +34,8 @@ threads = [threading.Thread(target=work) for _ in range(3)]
 [one.join() for one in threads]
 """
 CRYPTO = "import hashlib, ssl; [hashlib.new(n, b'x' * 999).hexdigest() for n in ('md5', 'sha1', 'sha256', 'sha512')]"
-SIGNED = ("-mbranch-protection=standard",)  # return addresses are signed
+ROUNDS = "-DROUNDS=40"  # of PLAIN
+SIGNED = ("-mbranch-protection=standard", ROUNDS)  # return addresses are signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ PROGRAMS = (
     Program("rust", source=RUST, compiler="rustc"),
     Program("aarch64", source=PLAIN, compiler="aarch64-linux-gnu-gcc", flags=SIGNED),
     Program("aarch64-static", source=PLAIN, compiler="aarch64-linux-gnu-gcc", flags=(*SIGNED, "-static")),
-    Program("s390x", source=PLAIN, compiler="s390x-linux-gnu-gcc"),
-    Program("s390x-static", source=PLAIN, compiler="s390x-linux-gnu-gcc", flags=("-static",)),
+    Program("s390x", source=PLAIN, compiler="s390x-linux-gnu-gcc", flags=(ROUNDS,)),
+    Program("s390x-static", source=PLAIN, compiler="s390x-linux-gnu-gcc", flags=(ROUNDS, "-static")),
 )
 
 

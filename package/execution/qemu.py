@@ -2,6 +2,7 @@
 
 Strategy: gdb's remote protocol (gdb manual, E) over a socket in a folder of its own; registers come with packet `g`,
 memory with `m`. What is mapped is read from the emulator's own mappings, which are at a fixed distance (`-B`).
+The emulator clears the exclusive monitor of AArch64 at each stop: a sequence that needs it runs without one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from pathlib import Path
 
 from ..schemas.section import order_code
 from .checker import CheckedThread, Tally
+from .fixed_size_control import MAX_EXCLUSIVE, exclusive_exits
 from .loaded_files import AddressSpace, Library, Mapping
+from .machines import AARCH64
 from .process_maps import read_mappings
 from .shadow import Registers, Stacks
 from .stepping import Limits
@@ -81,6 +84,7 @@ class Emulator:
         self.tally = Tally()
         self.exit_status: int | None = None
         self._is_over = False
+        self._exits: dict[int, tuple[int, ...]] = {}
         self._order = self.machine.architecture.byte_order
         count = 1 + max(self.machine.program_counter, *self.machine.columns.values())
         self._registers = struct.Struct(f"{order_code(self._order)}{count}Q")
@@ -112,11 +116,12 @@ class Emulator:
         end = time.monotonic() + (self.limits.seconds or float("inf"))
         try:
             while self.tally.steps != self.limits.steps and time.monotonic() < end and not self._is_over:
-                checked.step(self._stop())
+                registers = self._stop()
+                checked.step(registers)
                 self.tally.steps += 1
                 if self.tally.steps % _REPORT_EVERY == 0:
                     self._progress(self.tally)
-                if not self._step():
+                if not self._step(registers[self.machine.program_counter]):
                     break
         finally:
             checked.finish()
@@ -137,9 +142,14 @@ class Emulator:
     def _stop(self) -> Registers:
         return self._registers.unpack_from(bytes.fromhex(self._gdb.ask(b"g").decode()))
 
-    def _step(self) -> bool:
-        """Execute one instruction; whether the program goes on. Signals are passed to it."""
-        reply = self._gdb.ask(b"s")
+    def _step(self, pc: int) -> bool:
+        """Execute one instruction, or an exclusive sequence; whether the program goes on. Signals are passed to it."""
+        exits = self._exits_at(pc)
+        for one in exits:
+            self._gdb.ask(b"Z0,%x,4" % one)
+        reply = self._gdb.ask(b"c" if exits else b"s")
+        for one in exits:
+            self._gdb.ask(b"z0,%x,4" % one)
         while reply[:1] in (b"T", b"S") and reply[1:3] != b"05":
             reply = self._gdb.ask(b"S" + reply[1:3])
         if reply[:1] in (b"W", b"X"):
@@ -147,6 +157,14 @@ class Emulator:
             self.exit_status = code if reply[:1] == b"W" else -code
             return False
         return True
+
+    def _exits_at(self, pc: int) -> tuple[int, ...]:
+        """The ends of the exclusive sequence at a PC; none if there is none."""
+        if self.machine is not AARCH64:
+            return ()
+        if pc not in self._exits:
+            self._exits[pc] = exclusive_exits(self._read(pc, 4 * MAX_EXCLUSIVE), pc)
+        return self._exits[pc]
 
     def _read(self, address: int, size: int) -> bytes:
         reply = self._gdb.ask(b"m%x,%x" % (address, size))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from unwindkit.execution.control import Control
-from unwindkit.execution.fixed_size_control import decode_aarch64, decode_s390x
+from unwindkit.execution.fixed_size_control import decode_aarch64, decode_s390x, exclusive_exits
 from unwindkit.execution.x86_64_control import decode
 
 from ..support.oracles import run_oracle
@@ -131,6 +131,26 @@ def test_bytes_that_end_early() -> None:
 )
 def test_kinds_on_aarch64(word: int, control: Control) -> None:
     assert decode_aarch64(word.to_bytes(4, "little")).control is control
+
+
+# __aarch64_cas4_acq of libgcc from its ldaxr on, at 0x45420c: ldaxr; cmp; b.ne 0x454220; stxr; cbnz 0x45420c; ret.
+CAS4 = bytes.fromhex("40fc5f88 1f00106b 61000054 417c1188 91ffff35 c0035fd6")
+
+
+@pytest.mark.parametrize(
+    ("code", "exits"),
+    [
+        (CAS4, (0x45421C, 0x454220)),
+        (CAS4[:12], ()),  # without a store
+        (CAS4[4:], ()),  # it does not begin with the load
+        (bytes.fromhex("20087fc8 410821c8"), (0x454214,)),  # ldxp x0, x2, [x1]; stxp w1, x1, x2, [x2]
+        (bytes.fromhex("207c6048 417c1188"), ()),  # casp: one instruction
+        (bytes.fromhex("20fcdf88 417c1188"), ()),  # ldar: not exclusive
+        (bytes.fromhex("407c5f88 e0ffff34 40000036 417c1188"), (0x45421C,)),  # cbz back to 0x45420c; tbz to the end - 4
+    ],
+)
+def test_ends_of_exclusive_sequences(code: bytes, exits: tuple[int, ...]) -> None:
+    assert exclusive_exits(code, 0x45420C) == exits
 
 
 # z/Architecture: BASR, BRAS, BRASL, BAS with r14 as the link; BCR; SVC; LGR r15.

@@ -228,3 +228,33 @@ def test_programs_under_an_emulator(machine: str, how: str, tmp_path: Path) -> N
     report = verify([str(program)], steps=4_000)
     assert (report.wrong, report.unclear) == ((), ())
     assert report.checked > 0.98 * report.steps == 0.98 * 4_000
+
+
+# A compare-and-swap whose loop ends only if no stop comes between its load and its store, then exit(7).
+EXCLUSIVE = """
+.globl _start
+_start: mov x29, sp
+bl swap
+mov x8, 93
+svc 0
+.type swap, %function
+swap: .cfi_startproc
+sub x1, sp, 16
+mov w0, 7
+again: ldaxr w2, [x1]
+stxr w3, w0, [x1]
+cbnz w3, again
+ldr w0, [x1]
+ret
+.cfi_endproc
+"""
+
+
+@pytest.mark.oracle("qemu-aarch64", "aarch64-linux-gnu-gcc")
+def test_exclusive_sequences_run_without_a_stop(tmp_path: Path) -> None:
+    (tmp_path / "swap.s").write_text(EXCLUSIVE)
+    program = tmp_path / "swap"
+    flags = ["-static", "-nostdlib", "-Wl,--build-id=none"]
+    subprocess.run(["aarch64-linux-gnu-gcc", *flags, tmp_path / "swap.s", "-o", program], check=True)
+    report = verify([str(program)], steps=1_000)
+    assert (report.exit_status, report.wrong, report.steps, report.checked) == (7, (), 10, 6)

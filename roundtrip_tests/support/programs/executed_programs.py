@@ -105,13 +105,16 @@ int main(void) {
     return pthread_create(&thread, 0, wait, 0) || pthread_join(thread, 0);
 }
 """
-# Arithmetic that saves registers, sorts by a function pointer, and formats floating-point numbers.
+# Arithmetic that saves registers, sorts by a function pointer, and formats numbers; once, or ROUNDS times.
 PLAIN = r"""
 #include <stdio.h>
 #include <stdlib.h>
 static int order(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 static int fibonacci(int n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }
-int main(void) {
+#ifndef ROUNDS
+#define ROUNDS 1
+#endif
+static int once(void) {
     int values[50];
     char text[99];
     double sum = 0;
@@ -122,6 +125,11 @@ int main(void) {
         sum += strtod(text, 0);
     }
     return values[0] == 0 && sum >= 0 && fibonacci(9) == 34 ? 0 : 1;
+}
+int main(void) {
+    int failed = 0;
+    for (int i = 0; i < ROUNDS; i++) failed |= once();
+    return failed;
 }
 """
 
