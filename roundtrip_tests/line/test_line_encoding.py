@@ -93,6 +93,29 @@ def test_operations_of_vliw_instructions(kernels: str) -> None:
     assert program_of("02 03 01 02 02 01", **vliw) == "34 28 00 01 01"  # operations 3, then 2
     # op_index 0, 8 bytes further: no operation advance leads there.
     assert program_of("02 03 01 09 0800 01", **vliw) == "34 09 08 00 01 00 01 01"
+    # op_index 1, 8 bytes further: an operation after them.
+    assert program_of("02 03 01 09 0800 20", **vliw) == "34 09 08 00 20 00 01 01"
+    assert program_of("02 03 01 09 0800 02 01", **vliw) == "34 09 08 00 02 01 00 01 01"
+    # op_index 2, line +9
+    assert program_of("02 03 01 09 0800 02 02 03 09 01", **vliw) == "34 03 0c 09 08 00 25 00 01 01"
+
+
+def test_an_op_index_after_a_fraction_of_an_instruction(kernels: str) -> None:
+    """A program that hypothesis found: with DW_LNE_set_address, the second row was longer."""
+    program = "03 90ce00 01 09 0100 0e"
+    fields = {"minimum_instruction_length": 2, "maximum_operations": 3, "line_base": 0, "line_range": 1}
+    assert program_of(program, **fields) == bytes.fromhex(program).hex(" ") + " 00 01 01"
+
+
+def test_several_fixed_advances(kernels: str) -> None:
+    """Beyond 65,535 bytes and across a fraction of an instruction; DW_LNE_set_address takes 11 bytes."""
+    quarters = {"minimum_instruction_length": 4}
+    assert program_of("01 09 ffff 09 0200 01", **quarters) == "01 09 fd ff 1c 00 01 01"  # 65,533 bytes, an instruction
+    # 131,070 bytes: with DW_LNS_advance_pc an operand of 3 bytes. 196,605 bytes: one is shorter than a third advance.
+    halves = {"minimum_instruction_length": 2}
+    assert program_of("01 09 ffff 09 feff 01", **halves) == "01 09 ff ff 09 fe ff 01 00 01 01"
+    assert program_of("01 09 ffff 09 feff", **halves) == "01 09 ff ff 09 fe ff 00 01 01"
+    assert program_of("01 09 ffff 09 ffff 09 ffff 01", **halves) == "01 09 ff ff 02 ff ff 03 01 00 01 01"
 
 
 def test_what_special_opcodes_are_left(kernels: str) -> None:

@@ -44,9 +44,13 @@ cdef class Encoder:
     cdef void consider(self, long long size, long long line, long long adds, unsigned long long advance, long long fixed, int opcode) noexcept nogil
     cdef long long advance_size(self, unsigned long long advance) noexcept nogil
     cdef void try_last(self, long long line, int opcode, long long room, unsigned long long delta) noexcept nogil
-    cdef void try_operations(self, long long size, long long line, int opcode, unsigned long long free, unsigned long long instructions) noexcept nogil
+    cdef unsigned long long operations(self, unsigned long long delta) noexcept nogil
+    cdef void try_operations(self, long long size, long long line, int opcode, unsigned long long free, unsigned long long operations, long long fixed) noexcept nogil
     cdef void try_fixed(self, long long size, long long line, int opcode, unsigned long long free, unsigned long long delta) noexcept nogil
     cdef void find_way(self, long long line, unsigned long long delta) noexcept nogil
+    cdef void find_end(self, unsigned long long delta) noexcept nogil
+    cdef void find(self, long long line, unsigned long long delta, int is_end) noexcept nogil
+    cdef void choose_way(self, long long line, unsigned long long address, unsigned long long op_index, int is_end) noexcept nogil
     cdef void put_row(self, long long line, unsigned long long address, unsigned long long op_index) noexcept nogil
     cdef void check_order(self, unsigned long long address, unsigned long long op_index) noexcept nogil
     cdef void put_advance(self) noexcept nogil

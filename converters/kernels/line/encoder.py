@@ -3,7 +3,8 @@
 
 Strategy: the registers after a row are the row's own values, so that the shortest way to each row is the shortest
 program. Marks and registers cost what they cost; of line and address all ways are tried whose last instruction, a
-special opcode or DW_LNS_copy, makes the row. Runs twice; without space it only counts.
+special opcode or DW_LNS_copy, makes the row. Operation advances are tried after DW_LNS_fixed_advance_pc only: it sets
+op_index to 0. Runs twice; without space it only counts.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ ADDRESS_TOO_LARGE = cython.declare(cython.int, int(Fault.ADDRESS_TOO_LARGE))
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 NEVER = cython.declare(cython.longlong, 1 << 20)  # more bytes than any way takes
 FAR_BITS = cython.declare(cython.int, 48)
-FIXED_LIMIT = cython.declare(cython.ulonglong, 0x10000)
+FIXED_MOST = cython.declare(cython.ulonglong, 0xFFFF)
+# A third one takes no fewer bytes than DW_LNS_advance_pc.
+FIXED_ADVANCES = cython.declare(cython.int, 2)
 
 
 @cython.final
@@ -70,8 +73,8 @@ class Encoder:
     """The registers, and what is written so far.
 
     `fault` is not 0 if a row cannot be encoded. `way_*` is the shortest way found for line and address: `way_line`, by
-    DW_LNS_advance_line; `way_adds`, how many DW_LNS_const_add_pc; `way_advance`, by DW_LNS_advance_pc; `way_fixed`, by
-    DW_LNS_fixed_advance_pc, -1 for none; `way_opcode`, what makes the row.
+    DW_LNS_advance_line; `way_fixed`, how many bytes by DW_LNS_fixed_advance_pc, -1 for none; then `way_adds`, how many
+    DW_LNS_const_add_pc; `way_advance`, by DW_LNS_advance_pc; `way_opcode`, what makes the row.
     """
 
     def __init__(self, writer: Writer, fixed_only: cython.int) -> None:
@@ -192,9 +195,15 @@ class Encoder:
             size += 1 + sleb_size(line) if self.opcode_base > ADVANCE_LINE else NEVER
         # Products of more bits would leave 64: such rows are far away, and DW_LNE_set_address is as short.
         if delta % self.minimum_length == 0 and (self.maximum_operations == 1 or delta >> FAR_BITS == 0):
-            self.try_operations(size, line, opcode, free, delta // self.minimum_length)
-        if self.opcode_base > FIXED_ADVANCE_PC and (self.maximum_operations == 1 or self.target_op_index == 0):
-            self.try_fixed(size + 3, line, opcode, free, delta)
+            self.try_operations(size, line, opcode, free, self.operations(delta), -1)
+        if self.opcode_base > FIXED_ADVANCE_PC:
+            self.try_fixed(size, line, opcode, free, delta)
+
+    def operations(self, delta: cython.ulonglong) -> cython.ulonglong:
+        """How many operations a row `delta` bytes on is away: the operation pointer counts them, and op_index is part
+        of it."""
+        instructions: cython.ulonglong = delta // self.minimum_length
+        return instructions * self.maximum_operations + self.target_op_index - self.op_index & ALL_ONES
 
     def try_operations(
         self,
@@ -202,19 +211,16 @@ class Encoder:
         line: cython.longlong,
         opcode: cython.int,
         free: cython.ulonglong,
-        instructions: cython.ulonglong,
+        operations: cython.ulonglong,
+        fixed: cython.longlong,
     ) -> None:
-        """The ways by operation advances, of which the opcode takes up to `free`."""
+        """The ways by `operations` operation advances, of which the opcode takes up to `free`."""
         step: cython.int = cython.cast(cython.int, self.line_range)
         by_constant: cython.ulonglong = cython.cast(cython.ulonglong, (255 - self.opcode_base) // step)
         adds: cython.ulonglong
         rest: cython.ulonglong
-        # The operation pointer counts operations, and op_index is part of it.
-        operations: cython.ulonglong = (
-            instructions * self.maximum_operations + self.target_op_index - self.op_index & ALL_ONES
-        )
         if operations <= free and not (self.fixed_only and operations):
-            self.consider(size, line, 0, 0, -1, opcode + step * cython.cast(cython.int, operations))
+            self.consider(size, line, 0, 0, fixed, opcode + step * cython.cast(cython.int, operations))
             return
         if self.fixed_only:
             return
@@ -226,13 +232,13 @@ class Encoder:
                     line,
                     cython.cast(cython.longlong, adds),
                     0,
-                    -1,
+                    fixed,
                     opcode + step * cython.cast(cython.int, rest),
                 )
-        self.consider(size + self.advance_size(operations), line, 0, operations, -1, opcode)
+        self.consider(size + self.advance_size(operations), line, 0, operations, fixed, opcode)
         rest = operations - free
         opcode += step * cython.cast(cython.int, free)
-        self.consider(size + self.advance_size(rest), line, 0, rest, -1, opcode)
+        self.consider(size + self.advance_size(rest), line, 0, rest, fixed, opcode)
 
     def try_fixed(
         self,
@@ -242,22 +248,39 @@ class Encoder:
         free: cython.ulonglong,
         delta: cython.ulonglong,
     ) -> None:
-        """The way by DW_LNS_fixed_advance_pc, and the bytes beyond its range, which the opcode has to advance."""
-        rest: cython.ulonglong = 0
-        if delta >= FIXED_LIMIT:
-            if self.fixed_only or self.maximum_operations > 1:
-                return
-            rest = (delta - FIXED_LIMIT) // self.minimum_length + 1
-            if rest > free:
-                return
-        self.consider(
-            size,
-            line,
-            0,
-            0,
-            cython.cast(cython.longlong, delta - rest * self.minimum_length),
-            opcode + cython.cast(cython.int, self.line_range) * cython.cast(cython.int, rest),
+        """The ways by DW_LNS_fixed_advance_pc, and operation advances for the bytes beyond its range and for op_index."""
+        count: cython.ulonglong
+        adds: cython.ulonglong
+        by_constant: cython.ulonglong = cython.cast(
+            cython.ulonglong, (255 - self.opcode_base) // cython.cast(cython.int, self.line_range)
         )
+        instructions: cython.ulonglong = 0
+        if delta >> FAR_BITS:
+            return
+        for count in range(1, 2 if self.fixed_only else FIXED_ADVANCES + 1):
+            size += 3
+            if size >= self.way_size:
+                return
+            instructions = 0
+            if delta > count * FIXED_MOST:
+                instructions = (delta - count * FIXED_MOST - 1) // self.minimum_length + 1
+            for adds in range(3):
+                # The fewest instructions that have the operations of so many DW_LNS_const_add_pc.
+                if instructions * self.maximum_operations + self.target_op_index < adds * by_constant:
+                    instructions = (
+                        adds * by_constant - self.target_op_index + self.maximum_operations - 1
+                    ) // self.maximum_operations
+                if instructions * self.minimum_length <= delta:
+                    self.try_operations(
+                        size,
+                        line,
+                        opcode,
+                        free,
+                        instructions * self.maximum_operations + self.target_op_index,
+                        cython.cast(cython.longlong, delta - instructions * self.minimum_length),
+                    )
+            if delta <= count * FIXED_MOST:
+                return
 
     def find_way(self, line: cython.longlong, delta: cython.ulonglong) -> None:
         """The shortest way to a row `line` lines and `delta` bytes on, which may be none."""
@@ -285,19 +308,51 @@ class Encoder:
                     delta,
                 )
 
-    def put_row(self, line: cython.longlong, address: cython.ulonglong, op_index: cython.ulonglong) -> None:
-        """Line and address of a row, and the row."""
+    def find_end(self, delta: cython.ulonglong) -> None:
+        """The shortest way to the end of a sequence `delta` bytes on: that to a row whose opcode takes nothing."""
+        self.way_size = NEVER
+        if delta % self.minimum_length == 0 and (self.maximum_operations == 1 or delta >> FAR_BITS == 0):
+            self.try_operations(0, 0, 0, 0, self.operations(delta), -1)
+        if self.opcode_base > FIXED_ADVANCE_PC:
+            self.try_fixed(0, 0, 0, 0, delta)
+
+    def find(self, line: cython.longlong, delta: cython.ulonglong, is_end: cython.int) -> None:
+        """The shortest way without DW_LNE_set_address."""
+        if is_end:
+            self.find_end(delta)
+        else:
+            self.find_way(line, delta)
+
+    def choose_way(
+        self, line: cython.longlong, address: cython.ulonglong, op_index: cython.ulonglong, is_end: cython.int
+    ) -> None:
+        """The shortest way to a row. Writes DW_LNE_set_address where that begins it: back, across a fraction of an
+        instruction, far away."""
         delta: cython.ulonglong = address - self.address & self.mask
+        before: cython.ulonglong = self.op_index
+        direct: cython.longlong
+        size: cython.longlong = 3 + self.address_size
         self.target_op_index = op_index
         self.check_order(address, op_index)
-        self.find_way(line - self.line, delta)
-        if self.way_size >= NEVER or address & self.mask != address:
-            # What no advance reaches: back, across a fraction of an instruction, or far with fixed advances alone.
+        self.find(line, delta, is_end)
+        direct = self.way_size
+        if direct <= size + (not is_end) and address & self.mask == address:
+            return
+        self.op_index = 0
+        self.find(line, 0, is_end)
+        if size + self.way_size < direct or direct >= NEVER or address & self.mask != address:
             self.set_address(address)
-            self.find_way(line - self.line, 0)
             if self.way_size >= NEVER:
                 self.fault = UNREACHABLE
-                return
+        else:
+            self.op_index = before
+            self.find(line, delta, is_end)
+
+    def put_row(self, line: cython.longlong, address: cython.ulonglong, op_index: cython.ulonglong) -> None:
+        """Line and address of a row, and the row."""
+        self.choose_way(line - self.line, address, op_index, 0)
+        if self.way_size >= NEVER:
+            return
         if self.way_line:
             self.put_standard(ADVANCE_LINE)
             self.writer.put_sleb(self.way_line)
@@ -319,9 +374,17 @@ class Encoder:
 
     def put_advance(self) -> None:
         """The advances of the way that was found."""
+        fixed: cython.ulonglong
+        part: cython.ulonglong
         if self.way_fixed >= 0:
-            self.put_standard(FIXED_ADVANCE_PC)
-            self.writer.put_fixed(cython.cast(cython.ulonglong, self.way_fixed), 2)
+            fixed = cython.cast(cython.ulonglong, self.way_fixed)
+            while True:
+                part = min(fixed, FIXED_MOST)
+                self.put_standard(FIXED_ADVANCE_PC)
+                self.writer.put_fixed(part, 2)
+                fixed -= part
+                if fixed == 0:
+                    break
         for _ in range(self.way_adds):
             self.put_standard(CONST_ADD_PC)
         if self.way_advance:
@@ -330,27 +393,12 @@ class Encoder:
 
     def put_end(self, line: cython.longlong, address: cython.ulonglong, op_index: cython.ulonglong) -> None:
         """Line and address of the row that ends a sequence, and the end."""
-        delta: cython.ulonglong = address - self.address & self.mask
-        self.check_order(address, op_index)
         if line != self.line:
             self.put_standard(ADVANCE_LINE)
             self.writer.put_sleb(line - self.line)
-        # The ways to a row, whose opcode takes nothing.
-        self.target_op_index = op_index
-        self.way_size = NEVER
-        if delta % self.minimum_length == 0 and (self.maximum_operations == 1 or delta >> FAR_BITS == 0):
-            self.try_operations(0, 0, 0, 0, delta // self.minimum_length)
-        if self.opcode_base > FIXED_ADVANCE_PC and op_index == 0:
-            self.try_fixed(3, 0, 0, 0, delta)
-        if self.way_size < NEVER and address & self.mask == address:
+        self.choose_way(0, address, op_index, 1)
+        if self.way_size < NEVER:
             self.put_advance()
-        else:
-            self.set_address(address)
-            if op_index and self.opcode_base > ADVANCE_PC:
-                self.put_standard(ADVANCE_PC)
-                self.writer.put_uleb(op_index)
-            elif op_index:
-                self.fault = UNREACHABLE
         self.put_extended(END_OPCODE, 0)
 
 
