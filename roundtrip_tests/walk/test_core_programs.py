@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,26 @@ from unwindkit import CoreTraces, DebugFiles, Places, ThreadTrace, WalkEnd
 from unwindkit.converters.files.core_modules import VDSO
 
 from ..support.commands import unwindkit as command
-from ..support.programs.core_programs import COMPARED, ROOTS, S390X, SeenCore, SeenFrame, build, crash
+from ..support.programs.core_programs import (
+    COMPARED,
+    CRASH,
+    IN_PLT,
+    IN_VDSO,
+    ROOTS,
+    S390X,
+    SeenCore,
+    SeenFrame,
+    Stop,
+    build,
+    crash,
+)
 from ..support.programs.stopped_programs import AMD64, ARM64, Machine
 
 NO_LINKS = DebugFiles(links=False)
 
 
-def crashed(machine: Machine, tmp_path_factory: pytest.TempPathFactory, *flags: str) -> SeenCore:
-    return crash(machine, build(machine, tmp_path_factory.mktemp(machine.name), *flags))
+def crashed(machine: Machine, tmp_path_factory: pytest.TempPathFactory, *flags: str, stop: Stop = CRASH) -> SeenCore:
+    return crash(machine, build(machine, tmp_path_factory.mktemp(machine.name), *flags), stop)
 
 
 @pytest.fixture(scope="session", name="signalled")
@@ -66,29 +79,78 @@ def test_threads_of_x86_64(signalled: SeenCore) -> None:
     assert VDSO not in [frame.module for frame in main.frames]
 
 
+def modules(found: CoreTraces) -> set[str]:
+    """The modules of all frames."""
+    return {frame.module for thread in found.threads for frame in thread.frames}
+
+
+def sources(found: CoreTraces) -> set[str]:
+    """What callers were found by."""
+    return {frame.walked.source for thread in found.threads for frame in thread.frames} - {"registers"}
+
+
+def with_sframes(paths: set[str], machine: str, root: Path) -> None:
+    """Copies with an .sframe, in another root. Paths under a root of a foreign machine are relative to it."""
+    for path in paths:
+        inner = Path(path)
+        foreign = ROOTS.get(machine)
+        if foreign is not None and inner.is_relative_to(foreign):
+            inner = Path("/", inner.relative_to(foreign))
+        copy = Path(f"{root}/{inner}")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        unwindkit.write_sframe(path, copy, version=3)
+
+
+@pytest.mark.oracle("gdb", "g++")
+def test_a_stub_of_the_plt(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The youngest frame is an entry of the PLT that has pushed a number: from each source."""
+    seen = crashed(AMD64, tmp_path_factory, "-pthread", "-Wl,-z,lazy", "-fcf-protection=none", stop=IN_PLT)
+    folder = seen.path.parent
+    found = unwindkit.walk_core(seen.path, places=Places(debug=NO_LINKS))
+    compare_all(found, seen, COMPARED["x86_64"])
+    main = next(thread for thread in found.threads if thread.frames[0].module == str(seen.program))
+    entry, caller = main.frames[:2]
+    assert entry.walked.cfa == entry.walked.frame.registers[7] + 16
+    assert caller.names[0].function == "lazy"
+    with_sframes(modules(found), "x86_64", folder / "root")
+    by_sframe = unwindkit.walk_core(seen.path, "sframe", Places(debug=NO_LINKS, roots=[folder / "root"]))
+    compare_all(by_sframe, seen, {6: "rbp", 7: "rsp"})
+    assert sources(by_sframe) == {".sframe"}
+    for module in modules(found):
+        unwindkit.store_breakpad(module, folder / "store", cfi_only=True)
+    by_symbols = unwindkit.walk_core(seen.path, "breakpad", Places(debug=NO_LINKS, stores=[folder / "store"]))
+    compare_all(by_symbols, seen, COMPARED["x86_64"])
+    assert sources(by_symbols) == {"STACK CFI"}
+
+
+@pytest.mark.oracle("gdb", "g++")
+def test_a_function_of_the_vdso(tmp_path_factory: pytest.TempPathFactory) -> None:
+    seen = crashed(AMD64, tmp_path_factory, "-pthread", "-Wl,-z,now", stop=IN_VDSO)
+    found = unwindkit.walk_core(seen.path, places=Places(debug=NO_LINKS))
+    compare_all(found, seen, COMPARED["x86_64"])
+    main = next(thread for thread in found.threads if thread.frames[0].module == VDSO)
+    assert "asks_the_time" in [one.function for frame in main.frames for one in frame.names]
+    assert sources(found) == {".eh_frame"}
+
+
 @pytest.mark.oracle("gdb", "g++")
 def test_by_symbol_files(signalled: SeenCore, tmp_path: Path) -> None:
     """Of every module that is in a frame."""
-    modules = {frame.module for thread in unwindkit.walk_core(signalled.path).threads for frame in thread.frames}
-    for module in modules:
+    for module in modules(unwindkit.walk_core(signalled.path)):
         unwindkit.store_breakpad(module, tmp_path, cfi_only=True)
     found = unwindkit.walk_core(signalled.path, "breakpad", Places(debug=NO_LINKS, stores=[tmp_path]))
     compare_all(found, signalled, COMPARED["x86_64"])
-    assert {frame.walked.source for thread in found.threads for frame in thread.frames} == {"registers", "STACK CFI"}
+    assert sources(found) == {"STACK CFI"}
     assert unwindkit.walk_core(signalled.path, "breakpad").threads[0].end is WalkEnd.NO_FUNCTION
 
 
 @pytest.mark.oracle("gdb", "g++")
 def test_by_sframe(plain: SeenCore, tmp_path: Path) -> None:
     """Of copies of all files with an .sframe. FP and SP are known; other registers are not."""
-    modules = {frame.module for thread in unwindkit.walk_core(plain.path).threads for frame in thread.frames}
-    for module in modules:
-        copy = Path(f"{tmp_path}/{module}")
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        unwindkit.write_sframe(module, copy, version=3)
+    with_sframes(modules(unwindkit.walk_core(plain.path)), "x86_64", tmp_path)
     found = unwindkit.walk_core(plain.path, "sframe", Places(debug=NO_LINKS, roots=[tmp_path]))
     compare_all(found, plain, {6: "rbp", 7: "rsp"})
-    assert {frame.walked.source for thread in found.threads for frame in thread.frames} == {"registers", ".sframe"}
+    assert sources(found) == {".sframe"}
     assert set(found.threads[0].frames[1].walked.frame.registers) <= {6, 7, 16}
 
 
@@ -107,6 +169,34 @@ def test_core_files_of_qemu(machine: Machine, flags: tuple[str, ...], tmp_path_f
     (frames,) = seen.threads.values()
     assert len(thread.frames) == len(frames) > 15
     compare(thread, frames, COMPARED[machine.name])
+
+
+FP_AND_SP = {"aarch64": {29: "x29", 31: "sp"}, "s390x": {11: "r11", 15: "r15"}}
+
+
+@pytest.mark.parametrize("machine", [ARM64, S390X], ids=["aarch64", "s390x"])
+@pytest.mark.oracle("gdb-multiarch")
+def test_core_files_of_qemu_by_sframe_and_symbol_files(
+    machine: Machine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    require(machine)
+    seen = crashed(machine, tmp_path_factory)
+    (frames,), folder = seen.threads.values(), seen.path.parent
+    places = Places(seen.program, [ROOTS[machine.name]], NO_LINKS)
+    files = {str(frame.module) for frame in walked_with_root(machine, seen).frames}
+    paths = {path if path == str(seen.program) else f"{ROOTS[machine.name]}{path}" for path in files}
+    for path in paths:
+        unwindkit.store_breakpad(path, folder / "store", cfi_only=True)
+    found = unwindkit.walk_core(seen.path, "breakpad", replace(places, stores=[folder / "store"]))
+    assert len(found.threads[0].frames) == len(frames)
+    compare(found.threads[0], frames, COMPARED[machine.name])
+    assert sources(found) == {"STACK CFI"}
+    with_sframes(paths, machine.name, folder / "root")
+    places = replace(places, exe=f"{folder}/root/{seen.program}", roots=[folder / "root"])
+    found = unwindkit.walk_core(seen.path, "sframe", places)
+    assert len(found.threads[0].frames) == len(frames)
+    compare(found.threads[0], frames, FP_AND_SP[machine.name])
+    assert sources(found) == {".sframe"}
 
 
 @pytest.mark.oracle("gdb-multiarch")

@@ -28,6 +28,7 @@ COMPARED = {
     "s390x": {**{n: f"r{n}" for n in range(6, 14)}, 15: "r15"},
 }
 THREADS = r"""
+#include <ctime>
 #include <pthread.h>
 static void *waiting(void *) { pause(); return nullptr; }
 __attribute__((constructor)) static void start() {
@@ -35,7 +36,28 @@ __attribute__((constructor)) static void start() {
     for (int i = 0; i < 2; i++) pthread_create(&thread, nullptr, waiting, nullptr);
     usleep(100000);
 }
+extern "C" __attribute__((noinline, noclone)) int asks_the_time(int n) {
+    timespec now;
+    return clock_gettime(CLOCK_MONOTONIC, &now) + n;
+}
+__attribute__((constructor)) static void ask() { zero = asks_the_time((int)zero) * 0; }
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A place to stop at in place of the crash, in programs of this machine: that of gdb's `commands`, then the first
+    instruction whose symbol has `until` in its description, and `steps` instructions more."""
+
+    commands: tuple[str, ...]
+    until: str
+    steps: int
+
+
+# After PLT0 is chosen: the entry has pushed the index of its relocation.
+IN_PLT = Stop(("break lazy", "run > /dev/null"), ".plt", 2)
+# After the function's first pushes.
+IN_VDSO = Stop(("break asks_the_time", "run > /dev/null"), "system-supplied DSO", 6)
 _SCRIPT = r"""
 import gdb, json, os, re
 
@@ -66,6 +88,11 @@ def frames():
 
 for command in os.environ["CORE_SETUP"].split(";"):
     gdb.execute(command)
+until = os.environ["CORE_UNTIL"]
+while until and until not in gdb.execute("info symbol $pc", to_string=True):
+    gdb.execute("stepi")
+for _ in range(int(os.environ["CORE_STEPS"])):
+    gdb.execute("stepi")
 threads = []
 for thread in sorted(gdb.selected_inferior().threads(), key=lambda one: one.num):
     thread.switch()
@@ -106,20 +133,23 @@ def build(machine: Machine, folder: Path, *flags: str) -> Path:
     return program
 
 
-def crash(machine: Machine, program: Path) -> SeenCore:
-    """Run it to its crash in gdb, and take a core file there."""
+CRASH = Stop(("run > /dev/null",), "", 0)
+
+
+def crash(machine: Machine, program: Path, stop: Stop = CRASH) -> SeenCore:
+    """Run it to its crash in gdb, or to another stop, and take a core file there."""
     folder = program.parent
     script, out, core, socket = (folder / name for name in ("core.py", "frames.json", "crash.core", "socket"))
     script.write_text(_SCRIPT)
     setup = ["set confirm off", "set backtrace past-main on", "handle SIGUSR1 nostop noprint pass"]
     if machine.emulator is None:
-        setup += ["run > /dev/null"]
+        setup += stop.commands
     else:
         setup = [f"set sysroot {ROOTS[machine.name]}", *setup, f"target remote {socket}", "continue"]
     environment = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {
         "CORE_REGISTERS": " ".join(COMPARED[machine.name].values()), "CORE_SETUP": ";".join(setup),
         "CORE_OUT": str(out), "CORE_LAST": f"generate-core-file {core}" if machine.emulator is None else "continue",
-        "LC_ALL": "C",
+        "CORE_UNTIL": stop.until, "CORE_STEPS": str(stop.steps), "LC_ALL": "C",
     }  # fmt: skip
     debugger = "gdb" if machine.emulator is None else "gdb-multiarch"
     emulated = None if machine.emulator is None else _emulator(machine, program, socket)
