@@ -248,7 +248,7 @@ class Encoder:
         free: cython.ulonglong,
         delta: cython.ulonglong,
     ) -> None:
-        """The ways by DW_LNS_fixed_advance_pc, and operation advances for the bytes beyond its range and for op_index."""
+        """The ways by DW_LNS_fixed_advance_pc, then operation advances: bytes beyond its range, and op_index."""
         count: cython.ulonglong
         adds: cython.ulonglong
         by_constant: cython.ulonglong = cython.cast(
