@@ -6,13 +6,17 @@ It is a reader under test like any other. No answer of a corpus comes from here.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
+from types import MappingProxyType
 
 from ..converters.arch.table import Architecture, unwind_registers
 from ..converters.cfi.read import from_debug_frame, from_eh_frame
 from ..converters.dwarf.expressions import ExpressionError, Memory, Register, parse, register_offset, simplify
+from ..converters.dwarf.unit_strings import LINE_STR
 from ..converters.files.find import find_in_file
+from ..converters.line.lookup import LineAt, find_lines
+from ..converters.line.read import LINE, from_debug_line
 from ..converters.table.lookup import find_rows
 from ..corpus.case import ERROR, NONE, Answer, Case
 from ..corpus.rules import row_answer
@@ -26,14 +30,25 @@ _CFA = -1
 
 def own_answers(case: Case, pcs: Sequence[int]) -> list[Answer]:
     """What we read in the section at each PC; an error for all, if one is reported."""
-    return answers(case.data, case.section, case.architecture, case.byte_order, case.address, pcs)
+    others = {name: data for name, data, _ in case.other_sections}
+    return answers(case.data, case.section, case.architecture, case.byte_order, case.address, pcs, others)
 
 
 def answers(
-    data: bytes, section: str, architecture: Architecture, byte_order: ByteOrder, address: int, pcs: Sequence[int]
+    data: bytes,
+    section: str,
+    architecture: Architecture,
+    byte_order: ByteOrder,
+    address: int,
+    pcs: Sequence[int],
+    others: Mapping[str, bytes] = MappingProxyType({}),
 ) -> list[Answer]:
-    """The answers for a raw section."""
+    """The answers for a raw section; `others` are sections that it refers to, by name."""
     try:
+        if section == LINE:
+            strings = others.get(LINE_STR, b"")
+            lines = from_debug_line(data, strings, byte_order, architecture.address_size)
+            return [_line_answer(one) for one in find_lines(lines, pcs)]
         if section == ".sframe":
             return _sframe_answers(data, architecture, address, pcs)
         if section == EH_FRAME.name:
@@ -48,6 +63,10 @@ def answers(
         NONE if row < 0 else row_answer(table.row(row), int(columns.return_column[function]), fp)
         for function, row in zip(at.function.tolist(), at.row.tolist(), strict=True)
     ]
+
+
+def _line_answer(found: LineAt | None) -> Answer:
+    return NONE if found is None else (found.file.decode(errors="replace"), str(found.line), str(found.column))
 
 
 def _sframe_answers(data: bytes, architecture: Architecture, address: int, pcs: Sequence[int]) -> list[Answer]:

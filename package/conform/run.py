@@ -85,7 +85,7 @@ def conform(
     """Ask a reader about `count` cases of each format. Raises ReaderError, and BuildError for an unknown format."""
     from .explain import name_bytes
 
-    result = Result()
+    result, options = Result(), options.for_files(raw=raw)
     with TemporaryDirectory(prefix="unwindkit-") as folder, Reader(command, timeout) as reader:
         examiner = Examiner(reader, Path(folder), raw=raw)
         for form in [format_named(name) for name in formats]:

@@ -10,6 +10,17 @@ from ..schemas.section import ByteOrder
 from ..schemas.wire import Block, Integer, Kind, Leb, Variable
 
 
+def leb(value: int, *, signed: bool, padding: int = 0) -> bytes:
+    """A LEB128 number (DWARF5 7.6) that is `padding` bytes longer than necessary."""
+    groups = [value & 0x7F]
+    # A signed number ends with its sign in bit 6 of the last group.
+    while not (-0x40 <= value < 0x40 if signed else value < 0x80):
+        value >>= 7
+        groups.append(value & 0x7F)
+    groups += [0x7F if value < 0 else 0] * padding
+    return bytes([*(group | 0x80 for group in groups[:-1]), groups[-1]])
+
+
 @dataclass(slots=True)
 class ByteStream:
     """Bytes that grow. `address` is that of the first one; `padding` is the number of bytes by which each LEB128 number
@@ -31,14 +42,8 @@ class ByteStream:
         self.data += value.to_bytes(size, self.byte_order, signed=value < 0)
 
     def put_leb(self, value: int, *, signed: bool) -> None:
-        """Append a LEB128 number (DWARF5 7.6)."""
-        groups = [value & 0x7F]
-        # A signed number ends with its sign in bit 6 of the last group.
-        while not (-0x40 <= value < 0x40 if signed else value < 0x80):
-            value >>= 7
-            groups.append(value & 0x7F)
-        groups += [0x7F if value < 0 else 0] * self.padding
-        self.data += bytes([*(group | 0x80 for group in groups[:-1]), groups[-1]])
+        """Append a LEB128 number."""
+        self.data += leb(value, signed=signed, padding=self.padding)
 
     def put_block(self, block: bytes) -> None:
         """Append a block with its length in LEB128."""

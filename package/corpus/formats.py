@@ -7,14 +7,19 @@ number of processes, and one case without the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from ..schemas.data_classes import dataclass
+from ..schemas.line import VERSIONS
 from ..schemas.section import BuildError
 from . import sframe, sframe_faults
 from .case import Case
 from .choices import Draw, Seeded
 from .frames import cases as frames
 from .frames.call_frames import FrameSection
+from .lines import cases as lines
+from .lines.meaning import LINE_STRP
+from .machines import MACHINES
 from .sframe_faults import break_sframe
 
 # Every how many-th case has a broken field.
@@ -53,14 +58,31 @@ def _frames(section: FrameSection) -> Format:
         name=section.removeprefix(".").replace("_", "-"),
         features=tuple(frames.FEATURES),
         faults=frames.FAULTS,
-        kinds=lambda _without: len(frames.MACHINES),
+        kinds=lambda _without: len(MACHINES),
         make=lambda draw, kind, without: frames.draw_frames(draw, kind, section, without),
         break_case=frames.break_frames,
     )
 
 
+def _debug_line(version: int) -> Format:
+    return Format(
+        name=f"debug-line-{version}",
+        features=lines.features_of(version),
+        faults=lines.faults_of(version),
+        kinds=lambda _without: len(MACHINES),
+        make=lambda draw, kind, without: lines.draw_debug_line(draw, kind, version, without),
+        break_case=lines.break_debug_line,
+    )
+
+
 FORMATS: dict[str, Format] = {
-    one.name: one for one in (*map(_sframe, (1, 2, 3)), _frames(".eh_frame"), _frames(".debug_frame"))
+    one.name: one
+    for one in (
+        *map(_sframe, (1, 2, 3)),
+        _frames(".eh_frame"),
+        _frames(".debug_frame"),
+        *map(_debug_line, VERSIONS),
+    )
 }
 
 
@@ -71,6 +93,10 @@ class Options:
     seed: int = 0
     without: frozenset[str] = frozenset()
     valid_only: bool = False
+
+    def for_files(self, *, raw: bool) -> Options:
+        """The same; without an ELF file, no case refers to another section."""
+        return replace(self, without=self.without | {LINE_STRP}) if raw else self
 
 
 def format_named(name: str) -> Format:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..schemas.section import ByteOrder
 from ..schemas.wire import Bits, Integer, bit_widths, fields_of
+from .byte_stream import leb
 from .case import WireField
 
 
@@ -24,6 +25,21 @@ class WireWriter:
         """Append an integer; a negative one in two's complement."""
         self.fields.append(WireField(name, len(self.data), size, value))
         self.data += value.to_bytes(size, self.byte_order, signed=value < 0)
+
+    def put_leb(self, name: str, value: int, *, signed: bool = False, padding: int = 0) -> None:
+        """Append a LEB128 number."""
+        self.put_bytes(name, leb(value, signed=signed, padding=padding), value)
+
+    def put_bytes(self, name: str, data: bytes, value: int = 0) -> None:
+        """Append a field that is not an integer of fixed size."""
+        self.fields.append(WireField(name, len(self.data), len(data), value))
+        self.data += data
+
+    def put_all(self, other: WireWriter) -> None:
+        """Append everything that another one has."""
+        start = len(self.data)
+        self.fields += [one._replace(offset=one.offset + start) for one in other.fields]
+        self.data += other.data
 
     def put_bits(self, name: str, cls: type, values: dict[str, int]) -> None:
         """Append a byte of bit fields; those without a value are 0."""

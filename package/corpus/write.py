@@ -48,6 +48,7 @@ def write_corpus(
     target = Path(folder)
     chosen = [format_named(name) for name in formats]
     target.mkdir(parents=True, exist_ok=True)
+    options = options.for_files(raw=raw)
     parts = [
         (target, form.name, low, min(low + _CHUNK, count), options, raw)
         for form in chosen

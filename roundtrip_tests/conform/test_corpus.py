@@ -26,6 +26,10 @@ DIGESTS = {
     "sframe-v3": "66b2b476e531768c",
     "eh-frame": "865b430dfa201d75",
     "debug-frame": "eab32da884ba8db4",
+    "debug-line-2": "84f23761391023fa",
+    "debug-line-3": "e039ef233fc9b914",
+    "debug-line-4": "f9985d2c5e91b8df",
+    "debug-line-5": "c017dabe0b2ff9bd",
 }
 
 
@@ -102,6 +106,15 @@ def test_the_files_of_a_corpus(tmp_path: Path) -> None:
     assert (case["schema"], case["file"], case["section"]) == (1, "sframe-v3-000001.elf", ".sframe")
     assert case["answers"] == json.loads(json.dumps(made.to_json("", "")["answers"]))
     assert made.data in (tmp_path / case["file"]).read_bytes()
+
+
+def test_a_raw_corpus_refers_to_no_other_section(tmp_path: Path) -> None:
+    write_corpus(tmp_path, ["debug-line-5"], 60, Options(valid_only=True), raw=True)
+    cases = [json.loads(path.read_text()) for path in tmp_path.glob("*.json")]
+    assert all("line-strp" not in case["features"] for case in cases)
+    whole = [make_case(FORMATS["debug-line-5"], number, Options(valid_only=True)) for number in range(60)]
+    assert any(case.other_sections for case in whole)
+    assert all(bool(case.other_sections) == ("line-strp" in case.features) for case in whole)
 
 
 def test_the_command_needs_no_hypothesis(tmp_path: Path) -> None:

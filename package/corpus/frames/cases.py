@@ -6,13 +6,13 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from ...converters.arch.table import ARCHITECTURES, architecture_named, unwind_registers
+from ...converters.arch.table import architecture_named, unwind_registers
 from ...converters.table.model import Function
 from ...schemas.cfi import DEBUG_FRAME, EH_FRAME
-from ...schemas.section import ByteOrder
 from ...schemas.wire import LENGTH_DWARF64, DwarfFormat
 from ..case import FAULTY, NONE, Answer, Case, Fault, telling_pcs
 from ..choices import Draw, integers, sampled_from
+from ..machines import MACHINES
 from ..rules import row_answer
 from .call_frames import CallFrames, FrameSection, draw_call_frames
 from .features import Feature
@@ -20,14 +20,6 @@ from .features import Feature
 FIELDS = ("cfa", "ra", "fp")
 # What a section alone does not tell: the bases of addresses, and the segment of a PC.
 _LEFT_OUT = frozenset({Feature.BASED_ADDRESS, Feature.BASED_POINTER, Feature.SEGMENT, Feature.WIDE_SEGMENT})
-# Every architecture in its usual byte order, and those that run in both.
-MACHINES: tuple[tuple[str, ByteOrder], ...] = (
-    *((one.name, one.byte_order) for one in ARCHITECTURES.values()),
-    ("arm", "big"),
-    ("mips", "little"),
-    ("mips64", "little"),
-    ("ppc64", "big"),
-)
 
 
 def feature_name(feature: Feature) -> str:

@@ -1,0 +1,1 @@
+"""Line number programs with known answers."""
