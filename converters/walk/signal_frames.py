@@ -1,8 +1,8 @@
 """The frames that Linux pushes for signals on AArch64 and s390x, where the code that returns from a handler has no call
 frame information: it is on the stack, or in a page of an emulator.
 
-Strategy: such code is recognised by its bytes, as in debuggers; the saved registers are at fixed offsets from SP
-(Linux, arch/*/kernel/signal.c). On x86-64 the C library describes that code.
+Strategy: such code is recognised by its bytes, as in debuggers; the saved registers are at fixed offsets from
+SP. On x86-64 the C library describes that code.
 """
 
 from __future__ import annotations
@@ -10,12 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...schemas.core_files.notes import S390X_FIRST_FLOATING, S390X_FLOATING
+from ...schemas.core_files.notes import (
+    S390X_FIRST_FLOATING,
+    S390X_FLOATING,
+    WORD,
+    FloatingS390x,
+    RegistersAarch64,
+    RegistersS390x,
+)
+from ...schemas.core_files.signal_frames import (
+    RtSignalFrameS390x,
+    SignalFrameAarch64,
+    SignalFrameS390x,
+    SigregsS390x,
+)
+from ...schemas.wire import offset_of
 from ..arch.table import Architecture, unwind_registers
 from .caller import ADDRESS_MASK, Caller, Frame
 
 SOURCE = "signal frame"
-WORD = 8
 
 
 class SignalFrame(NamedTuple):
@@ -27,25 +40,25 @@ class SignalFrame(NamedTuple):
 
 
 def _aarch64() -> SignalFrame:
-    # mov x8, #__NR_rt_sigreturn; svc #0. siginfo has 128 bytes; uc_mcontext begins 176 after it with fault_address.
-    registers = 128 + 176 + WORD
+    registers = offset_of(SignalFrameAarch64, "registers")
     saved = {number: registers + WORD * number for number in range(32)}
-    return SignalFrame(bytes.fromhex("681180d2 010000d4"), registers + 32 * WORD, saved)
+    # mov x8, #__NR_rt_sigreturn; svc #0
+    return SignalFrame(bytes.fromhex("681180d2 010000d4"), registers + offset_of(RegistersAarch64, "pc"), saved)
 
 
-def _s390x(code: str, sregs: int) -> SignalFrame:
-    # _sigregs: PSW mask and address, r0 to r15, a0 to a15 of 4 bytes, FPC with padding, f0 to f15.
-    general, floating = sregs + 2 * WORD, sregs + 2 * WORD + 16 * WORD + 16 * 4 + WORD
+def _s390x(code: str, frame: type) -> SignalFrame:
+    registers = offset_of(frame, "sigregs") + offset_of(SigregsS390x, "registers")
+    general = registers + offset_of(RegistersS390x, "gprs")
+    floating = offset_of(frame, "sigregs") + offset_of(SigregsS390x, "floating") + offset_of(FloatingS390x, "fprs")
     saved = {number: general + WORD * number for number in range(16)}
     saved |= {S390X_FIRST_FLOATING + at: floating + WORD * n for at, n in enumerate(S390X_FLOATING)}
-    return SignalFrame(bytes.fromhex(code), sregs + WORD, saved)
+    return SignalFrame(bytes.fromhex(code), registers + offset_of(RegistersS390x, "psw_addr"), saved)
 
 
-# svc __NR_sigreturn: 160 bytes for the handler, the signal mask, a pointer. svc __NR_rt_sigreturn: 160 bytes, the
-# instruction with padding, siginfo of 128 bytes, and 40 bytes of ucontext before the registers.
+# s390x: svc __NR_sigreturn and svc __NR_rt_sigreturn.
 SIGNAL_FRAMES = {
     "aarch64": (_aarch64(),),
-    "s390x": (_s390x("0a77", 160 + 2 * WORD), _s390x("0aad", 160 + WORD + 128 + 5 * WORD)),
+    "s390x": (_s390x("0a77", SignalFrameS390x), _s390x("0aad", RtSignalFrameS390x)),
 }
 
 

@@ -18,7 +18,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from ..schemas.core_files.signal_frames import SignalFrameX86_64
 from ..schemas.data_classes import dataclass
+from ..schemas.wire import offset_of
 from .checker import CheckedThread, Tally
 from .loaded_files import AddressSpace, Library
 from .machines import X86_64
@@ -41,10 +43,11 @@ _REPORT_EVERY = 4096
 _USER_REGS = 27  # integers of 64 bits in struct user_regs_struct
 _RDI, _RDX = X86_64.columns[5], X86_64.columns[1]
 _RIP, _SP = X86_64.program_counter, X86_64.stack_pointer
-# ucontext_t (<sys/ucontext.h>): the kernel puts it above the return address of a handler, which gets it in RDX.
-_UCONTEXT, _UCONTEXT_RIP = 8, 40 + 16 * 8
+# The kernel puts them above the return address of a handler, which gets the ucontext in RDX.
+_UCONTEXT, _INTERRUPTED_RIP = offset_of(SignalFrameX86_64, "ucontext"), offset_of(SignalFrameX86_64, "rip")
 
-_ptrace = ctypes.CDLL(None).ptrace
+_libc = ctypes.CDLL(None)
+_ptrace = _libc.ptrace
 _ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
 _ptrace.restype = ctypes.c_long
 # For the two requests of each step, which do not block: without conversions, and without releasing Python's lock.
@@ -106,6 +109,8 @@ class Tracer:
 
     def launch(self, command: Sequence[str]) -> None:
         """Start a program under control. Raises OSError if that is not possible."""
+        if not self.limits.burst:
+            _stay_on_this_cpu()
         # The shell stops until it is traced, and then becomes the program.
         stopping = ["/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh", *command]
         self._program = subprocess.Popen(stopping)
@@ -229,7 +234,7 @@ class Tracer:
         read = thread.process.space.read
         return_address = int.from_bytes(read(sp, 8), "little")
         # A system call that is restarted is interrupted before it.
-        pc = int.from_bytes(read(sp + _UCONTEXT + _UCONTEXT_RIP, 8), "little")
+        pc = int.from_bytes(read(sp + _INTERRUPTED_RIP, 8), "little")
         before = thread.interrupted
         checked.interrupt((*before[:_RIP], pc, *before[_RIP + 1 :]), registers, return_address)
 
@@ -328,6 +333,13 @@ class Tracer:
         self._is_free = False
         for number in self._threads:
             _ptrace(_INTERRUPT, number, 0, 0)
+
+
+def _stay_on_this_cpu() -> None:
+    """Keep this thread, and the processes that it starts, on one CPU: they take turns, and to wake another CPU for each
+    takes longer than a step."""
+    with suppress(OSError):
+        os.sched_setaffinity(0, {_libc.sched_getcpu()})
 
 
 def _unknown(_: int) -> None:

@@ -14,7 +14,7 @@ import unwindkit
 from unwindkit import FormatError, ParseError, Places, WalkEnd
 from unwindkit.converters.walk.minidump import minidump_state
 from unwindkit.schemas import engine
-from unwindkit.schemas.core_files import fixed_records, minidump, notes
+from unwindkit.schemas.core_files import fixed_records, minidump, notes, signal_frames
 from unwindkit.schemas.section import ByteOrder, Section
 
 from ..support.oracles import oracle_root
@@ -209,7 +209,8 @@ def test_declared_records_are_read_as_by_the_reference_engine() -> None:
     for order in orders:
         section = Section.of("test", data, 0, order)
         for cls in (minidump.Thread, minidump.Module, minidump.ContextAmd64, minidump.ExceptionStream, notes.Prstatus,
-                    notes.RegistersS390x, notes.FileEntry, minidump.Guid):  # fmt: skip
+                    notes.RegistersS390x, notes.FileEntry, minidump.Guid, signal_frames.SignalFrameX86_64,
+                    signal_frames.SignalFrameAarch64, signal_frames.RtSignalFrameS390x):  # fmt: skip
             assert fixed_records.read_fixed(cls, section, 3) == engine.parse(cls, section, 3, len(data))[0]
 
 
