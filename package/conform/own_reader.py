@@ -11,6 +11,7 @@ from io import BytesIO
 from types import MappingProxyType
 
 from ..converters.arch.table import Architecture, unwind_registers
+from ..converters.breakpad.stack_cfi.read import from_stack_cfi
 from ..converters.cfi.read import from_debug_frame, from_eh_frame
 from ..converters.dwarf.expressions import ExpressionError, Memory, Register, parse, register_offset, simplify
 from ..converters.dwarf.unit_strings import LINE_STR
@@ -18,6 +19,7 @@ from ..converters.files.find import find_in_file
 from ..converters.line.lookup import LineAt, find_lines
 from ..converters.line.read import LINE, from_debug_line
 from ..converters.table.lookup import find_rows
+from ..corpus.breakpad import SECTION
 from ..corpus.case import ERROR, NONE, Answer, Case
 from ..corpus.rules import row_answer
 from ..schemas.cfi import EH_FRAME
@@ -51,7 +53,9 @@ def answers(
             return [_line_answer(one) for one in find_lines(lines, pcs)]
         if section == ".sframe":
             return _sframe_answers(data, architecture, address, pcs)
-        if section == EH_FRAME.name:
+        if section == SECTION:
+            table = from_stack_cfi(data, architecture.name)
+        elif section == EH_FRAME.name:
             table = from_eh_frame(data, address, architecture.name, byte_order)
         else:
             table = from_debug_frame(data, architecture.name, byte_order)
@@ -59,10 +63,11 @@ def answers(
         return [(ERROR, str(error).replace("\t", " "))] * len(pcs)
     fp = unwind_registers(architecture).fp
     at, columns = find_rows(table, pcs), table.functions
-    return [
+    found = [
         NONE if row < 0 else row_answer(table.row(row), int(columns.return_column[function]), fp)
         for function, row in zip(at.function.tolist(), at.row.tolist(), strict=True)
     ]
+    return list(map(_plain_row, found)) if section == SECTION else found
 
 
 def _line_answer(found: LineAt | None) -> Answer:
@@ -75,11 +80,15 @@ def _sframe_answers(data: bytes, architecture: Architecture, address: int, pcs: 
     rows = [
         NONE if one.row is None or not one.size else row_answer(one.row, registers.ra, registers.fp) for one in found
     ]
-    return [tuple(_plain(rule, is_cfa=index == 0) for index, rule in enumerate(row)) for row in rows]
+    return list(map(_plain_row, rows))
+
+
+def _plain_row(row: Answer) -> Answer:
+    return tuple(_plain(rule, is_cfa=index == 0) for index, rule in enumerate(row))
 
 
 def _plain(rule: str, *, is_cfa: bool) -> str:
-    """The rules of FLEX FDEs, which `find` gives as expressions: these refer to registers alone."""
+    """The rules of FLEX FDEs and of symbol files, which we read as expressions: these refer to registers alone."""
     match = _EXPRESSION.match(rule)
     if match is None:
         return rule
@@ -93,5 +102,7 @@ def _plain(rule: str, *, is_cfa: bool) -> str:
     if place is None or (is_memory and not is_value):
         return rule
     base, offset = place
-    text = f"c{offset:+d}" if base == _CFA else f"r{base}{offset:+d}"
-    return (f"m({text})" if is_memory or not is_value else text) + rest
+    is_saved = is_memory or not is_value
+    if base == _CFA:
+        return f"{'c' if is_saved else 'v'}{offset:+d}{rest}"
+    return (f"m(r{base}{offset:+d})" if is_saved else f"r{base}{offset:+d}") + rest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..corpus.write import file_bytes, json_text
+from ..corpus.write import file_bytes, file_suffix, json_text
 from .run import Failure, Result, file_name
 
 _ROW_BYTES = 32
@@ -92,6 +92,6 @@ def save_cases(result: Result, folder: str | Path, *, raw: bool) -> None:
         if failure.case is None:
             continue
         title = "-".join(f"{failure.format} {failure.field} {failure.kind}".split())
-        file = f"{title}.{'bin' if raw else 'elf'}"
+        file = f"{title}.{file_suffix(failure.case, raw=raw)}"
         (target / file).write_bytes(file_bytes(failure.case, raw=raw))
         (target / f"{title}.json").write_text(json_text(failure.case.to_json(title, file)), encoding="utf-8")

@@ -71,6 +71,11 @@ class Case:
     fault: Fault | None = None
     other_sections: tuple[tuple[str, bytes, int | None], ...] = ()
 
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a symbol file, which no ELF file contains."""
+        return not self.section.startswith(".")
+
     def to_json(self, name: str, file: str) -> dict[str, Any]:
         """The JSON object; addresses are hexadecimal strings."""
         fault = self.fault

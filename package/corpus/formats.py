@@ -12,7 +12,7 @@ from dataclasses import replace
 from ..schemas.data_classes import dataclass
 from ..schemas.line import VERSIONS
 from ..schemas.section import BuildError
-from . import sframe, sframe_faults
+from . import breakpad, sframe, sframe_faults
 from .case import Case
 from .choices import Draw, Seeded
 from .frames import cases as frames
@@ -75,6 +75,15 @@ def _debug_line(version: int) -> Format:
     )
 
 
+_BREAKPAD = Format(
+    name="breakpad",
+    features=breakpad.FEATURES,
+    faults=tuple(breakpad.FAULTS),
+    kinds=lambda _without: len(breakpad.MACHINES),
+    make=breakpad.draw_breakpad,
+    break_case=breakpad.break_breakpad,
+)
+
 FORMATS: dict[str, Format] = {
     one.name: one
     for one in (
@@ -82,6 +91,7 @@ FORMATS: dict[str, Format] = {
         _frames(".eh_frame"),
         _frames(".debug_frame"),
         *map(_debug_line, VERSIONS),
+        _BREAKPAD,
     )
 }
 

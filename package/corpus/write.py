@@ -20,11 +20,16 @@ _CHUNK = 250
 
 def file_bytes(case: Case, *, raw: bool) -> bytes:
     """The file that a reader is given."""
-    if raw:
+    if raw or case.is_text:
         return case.data
     sections = [ElfSection(case.section, case.data, case.address or None)]
     sections += [ElfSection(name, data, address) for name, data, address in case.other_sections]
     return build_elf(case.architecture, case.byte_order, sections, page=_PAGE)
+
+
+def file_suffix(case: Case, *, raw: bool) -> str:
+    """Of the file's name, without a dot."""
+    return "sym" if case.is_text else "bin" if raw else "elf"
 
 
 def case_name(form: Format, number: int) -> str:
@@ -66,7 +71,7 @@ def _write_part(part: tuple[Path, str, int, int, Options, bool]) -> int:
     for number in range(low, high):
         case = make_case(form, number, options)
         title = case_name(form, number)
-        file = f"{title}.{'bin' if raw else 'elf'}"
+        file = f"{title}.{file_suffix(case, raw=raw)}"
         (folder / file).write_bytes(file_bytes(case, raw=raw))
         (folder / f"{title}.json").write_text(json_text(case.to_json(title, file)), encoding="utf-8")
     return high - low
