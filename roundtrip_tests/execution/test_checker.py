@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from unwindkit.execution.checker import CheckedThread, Tally
 from unwindkit.execution.loaded_files import AddressSpace, Library, Mapping
-from unwindkit.execution.machines import AARCH64, S390X, Machine
+from unwindkit.execution.machines import AARCH64, S390X, X86_64, Machine
 from unwindkit.execution.shadow import Stacks
 
 from ..support.handmade import Fde, eh_frame, octets
@@ -55,12 +55,19 @@ def nothing(_: Simulated) -> None:
     """An instruction that changes no register that matters."""
 
 
-def noted(machine: Machine, number: int, data: bytes, code: bytes, steps: list[Step], folder: Path) -> Tally:
-    """What the checker notes when the steps (PC, what the instruction there does) are run; `number` is e_machine."""
+def noted(
+    machine: Machine, number: int, data: bytes, code: bytes, steps: list[Step], folder: Path, *sections: str
+) -> Tally:
+    """What the checker notes when the steps (PC, what the instruction there does) are run; `number` is e_machine. The
+    `sections` have the rows, `.eh_frame` by default, and no contents after the first."""
     file, code = folder / "program", code.ljust(SIZE, b"\0")
     order = "<" if machine.architecture.byte_order == "little" else ">"
-    parts = Part(".text", PROGBITS, ALLOC | EXEC, code), Part(".eh_frame", PROGBITS, ALLOC, data)
-    file.write_bytes(small_elf(*parts, machine=number, order=order, elf_type=ET_EXEC))
+    parts = (
+        Part(".text", PROGBITS, ALLOC | EXEC, code),
+        Part(sections[0] if sections else ".eh_frame", PROGBITS, ALLOC, data),
+    )
+    empty = [Part(name, PROGBITS, ALLOC, bytes(8)) for name in sections[1:]]
+    file.write_bytes(small_elf(*parts, *empty, machine=number, order=order, elf_type=ET_EXEC))
     thread = Simulated(machine, {number: 0x5500 + number for number in machine.columns})
     thread.registers[machine.architecture.stack_pointer or 0] = STACK
 
@@ -236,3 +243,41 @@ def test_right_rows_of_s390x(tmp_path: Path) -> None:
 def test_wrong_rows_of_s390x(old: str, new: str, address: int, text: str, tmp_path: Path) -> None:
     assert S390X_ROWS.count(old) == 1
     assert wrongs(s390x(S390X_ROWS.replace(old, new), tmp_path))[0] == (address, text)
+
+
+# --- x86-64: Go's functions preserve no register ----------------------------------------------------------------------
+
+EM_X86_64 = 62
+X86_64_CODE = octets("e83b000000 90").ljust(FUNCTION - MAIN, b"\0") + octets("bb07000000 c3")  # call; mov $7, %ebx; ret
+X86_64_CIE = octets("""
+    14000000 ffffffff 04 00 08 00 01 78 10    # version 4, factors 1 and -8, RA 16
+    0c0708 9001 00 00 00 00                   # CFA = rsp + 8, RA at CFA - 8
+""")
+
+
+def x86_64_call(thread: Simulated) -> None:
+    thread.registers[7] -= 8
+    thread.memory[thread.registers[7]] = MAIN + 5
+
+
+X86_64_STEPS: list[Step] = [
+    (MAIN, x86_64_call),
+    (FUNCTION, lambda thread: thread.registers.update({3: 7})),
+    (FUNCTION + 5, lambda thread: thread.registers.update({7: thread.registers[7] + 8})),
+    (MAIN + 5, nothing),
+]
+
+
+@pytest.mark.parametrize(
+    ("sections", "is_wrong"),
+    [
+        ((".debug_frame",), True),
+        ((".debug_frame", ".gopclntab"), False),
+        ((".debug_frame", ".data.rel.ro.gopclntab"), False),
+    ],
+)
+def test_functions_of_go_preserve_no_register(sections: tuple[str, ...], is_wrong: bool, tmp_path: Path) -> None:
+    """A row of Go's `.debug_frame` has no rule for rbx, which its function changes."""
+    fde = octets("1c000000 00000000") + MAIN.to_bytes(8, "little") + SIZE.to_bytes(8, "little") + bytes(8)
+    tally = noted(X86_64, EM_X86_64, X86_64_CIE + fde, X86_64_CODE, X86_64_STEPS, tmp_path, *sections)
+    assert wrongs(tally) == ([(FUNCTION + 5, f"r3 (rbx) 0x7, true: {0x5503:#x}")] if is_wrong else [])
