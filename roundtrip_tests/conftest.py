@@ -27,7 +27,9 @@ __all__ = [
 
 
 # A law is tested on 100 examples, on 250 with HYPOTHESIS_PROFILE=thorough (as in .ci/run), and on 1,000 in a long run.
+# On .ci/run's fresh system it is tested on 20: there the question is whether README's commands pass.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
+settings.register_profile("fresh", max_examples=20, **_COMMON)
 settings.register_profile("quick", max_examples=100, **_COMMON)
 settings.register_profile("thorough", max_examples=250, **_COMMON)
 settings.register_profile("long", max_examples=1000, **_COMMON)
