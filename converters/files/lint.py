@@ -21,7 +21,7 @@ from ..cfi.eh_frame_hdr import HdrProblem, check_eh_frame_hdr_columns, read_eh_f
 from ..cfi.read import has_late_rows, table_of_records
 from ..cfi.records import Records, read_records
 from ..columns import Columns, column_of, columns
-from ..elf.image import ElfImage
+from ..elf.image import ElfImage, ElfSection
 from ..elf.relocation import LaidOut, lay_out, relocate
 from ..findings import Worded
 from ..rules import CfaKind, RaState, RuleKind
@@ -83,8 +83,17 @@ class Code(Worded):
         return self not in _NOTES
 
 
+# A function that calls none may leave SP unaligned.
 _NOTES = frozenset(
-    {Code.EMPTY_FUNCTION, Code.DUPLICATE_CIE, Code.UNUSED_CIE, Code.ORPHAN_FDE, Code.RA_STAYS_SIGNED, Code.UNCOVERED}
+    {
+        Code.EMPTY_FUNCTION,
+        Code.DUPLICATE_CIE,
+        Code.UNUSED_CIE,
+        Code.ORPHAN_FDE,
+        Code.CFA_UNALIGNED,
+        Code.RA_STAYS_SIGNED,
+        Code.UNCOVERED,
+    }
 )
 CODES = {code.text: code for code in Code}
 _OF_HDR = {
@@ -132,8 +141,10 @@ def lint(image: ElfImage, kind: str | None = None) -> tuple[LintedSection, ...]:
             found.append(_lint_section(laid, section))
         except ParseError as error:
             found.append(LintedSection(header.name, 0, _one(Code.UNREADABLE), str(error)))
-    frames = kind is None and image.is_elf and not laid.is_relocatable and len(image.named(".eh_frame_hdr")) > 0
-    return (*found, _lint_hdr(laid)) if frames else tuple(found)
+    # A separate debug file has the section's header without its bytes.
+    tables = [one for one in image.named(".eh_frame_hdr") if not one.is_nobits]
+    has_hdr = kind is None and image.is_elf and not laid.is_relocatable and len(tables) > 0
+    return (*found, _lint_hdr(laid, tables[0])) if has_hdr else tuple(found)
 
 
 def _one(code: Code) -> LintFindings:
@@ -204,10 +215,11 @@ def _overlaps(table: UnwindTable) -> LintFindings:
 
 
 def _has_unaligned_cfa(table: UnwindTable) -> NDArray[np.bool_]:
-    """Which rows have a CFA at a distance from SP that is not a multiple of a word."""
+    """Which rows have a CFA at a distance from SP that is not a multiple of a word, but for the ABI's bias."""
     rows, architecture = table.rows, table.architecture
     is_sp = (rows.cfa_kind == CfaKind.REGISTER) & (rows.cfa_register == _register(architecture.stack_pointer))
-    return np.asarray(is_sp & (rows.cfa_offset % architecture.address_size != 0), np.bool_)
+    distance = rows.cfa_offset + architecture.caller_sp_offset
+    return np.asarray(is_sp & (distance % architecture.address_size != 0), np.bool_)
 
 
 def _has_slot_below_sp(table: UnwindTable) -> NDArray[np.bool_]:
@@ -314,10 +326,9 @@ def _of_sframe(section: Section, table: UnwindTable) -> Iterator[LintFindings]:
         yield _one(Code.UNSORTED)
 
 
-def _lint_hdr(laid: LaidOut) -> LintedSection:
+def _lint_hdr(laid: LaidOut, header: ElfSection) -> LintedSection:
     """`.eh_frame_hdr` against the file's `.eh_frame`."""
     image = laid.image
-    header = image.named(".eh_frame_hdr")[0]
     try:
         section = relocate(laid, header)
         columns_ = read_eh_frame_hdr(section)

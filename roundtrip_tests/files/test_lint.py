@@ -18,7 +18,7 @@ from ..support.handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, entry, oc
 from ..support.made.made_sframe import SORTED, fre, section
 from ..support.made.made_sframe import Fde as SframeFde
 from ..support.real_files import REAL_FILES
-from ..support.tiny_elf import ALLOC, CODE, EXECINSTR, Content, tiny_elf
+from ..support.tiny_elf import ALLOC, CODE, EXECINSTR, NOBITS, Content, tiny_elf
 from ..support.wrapped import SHT_GNU_SFRAME
 
 CIE = f"{PLAIN_CIE} {X86_64_START}"
@@ -76,6 +76,20 @@ def test_a_register_saved_below_the_red_zone(factored: str, is_below: bool) -> N
     """CFA is SP + 8; the psABI's red zone are the 128 bytes below SP: CFA - 136 is the last slot in it."""
     expected = [("slot-below-sp", TEXT, 0x80, CIE_SIZE)] if is_below else []
     assert found(frames(eh_frame(CIE, Fde(TEXT, 0x80, f"41 83 {factored}")))) == expected
+
+
+@pytest.mark.parametrize(("offset", "is_note"), [("ff0f", False), ("fc0f", True)])
+def test_a_biased_stack_pointer(offset: str, is_note: bool) -> None:
+    """SPARC V9: the CFA is r14, %sp, plus 2047, a multiple of 8 with the bias; or 2044."""
+    data = eh_frame(f"{PLAIN_CIE} 0c0e{offset}", Fde(TEXT, 0x80))
+    (one,) = lint(elf_of_bytes("file", bytes(tiny_elf(CODE, frames(data), e_machine=43))))
+    assert (Code.CFA_UNALIGNED in one.findings.code) == is_note
+
+
+def test_a_debug_file_has_no_eh_frame_hdr() -> None:
+    """The header of the section is there, its bytes are not."""
+    hdr = Content(".eh_frame_hdr", bytes(12), NOBITS)
+    assert [one.name for one in lint(image(frames(eh_frame(CIE, Fde(TEXT, 0x80))), hdr))] == [".eh_frame"]
 
 
 def test_duplicate_and_unused_cies() -> None:
@@ -204,7 +218,8 @@ def test_codes_are_words_with_hyphens_and_one_clause() -> None:
     assert len(CODES) == len(Code)
     assert all(text.replace("-", "").isalpha() and text.islower() for text in CODES)
     assert {code.text for code in Code if not code.is_fault} == {
-        *("empty-function", "duplicate-cie", "unused-cie", "orphan-fde", "ra-stays-signed", "uncovered")
+        *("empty-function", "duplicate-cie", "unused-cie", "orphan-fde", "cfa-unaligned"),
+        *("ra-stays-signed", "uncovered"),
     }
 
 

@@ -35,7 +35,7 @@ from ..support.real_files import REAL_FILES
 from ..support.tiny_elf import CFI, CODE, Content, tiny_elf
 
 # One by default, two in .ci/run, ten in a long run.
-SEEDS = range(settings.default.max_examples // 100)
+SEEDS = range(max(100, settings.default.max_examples) // 100)
 # Bytes that mean something in these formats: lengths, LEB128 ends, opcodes, extremes.
 TELLING = [0x00, 0x01, 0x02, 0x04, 0x0A, 0x0B, 0x0C, 0x0F, 0x10, 0x16, 0x1B, 0x2D, 0x40, 0x41, 0x7F, 0x80, 0x9B, 0xFF]
 
