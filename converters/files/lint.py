@@ -231,6 +231,8 @@ def _has_slot_below_sp(table: UnwindTable) -> NDArray[np.bool_]:
     count = rows.rule_count.astype(np.int64)
     least = np.zeros(len(rows), np.int64)
     where = np.flatnonzero(is_sp & (count > 0))
+    # In order of slices: reduceat also reduces what is between two of them.
+    where = where[np.argsort(rows.first_rule[where], kind="stable")]
     bounds = np.stack([rows.first_rule[where], rows.first_rule[where] + count[where]], axis=1).reshape(-1)
     if len(where):
         least[where] = np.minimum.reduceat(value, bounds)[::2]
