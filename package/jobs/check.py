@@ -22,6 +22,7 @@ from ..converters.files.read_elf import ALL, STACK_CFI
 from ..converters.refusals import Reason, Refusals, RefusedCount
 from ..converters.table.lookup import NOTHING
 from ..converters.table.model import UnwindTable
+from ..converters.threads import in_background
 from ..converters.walk.compare import (
     EVERYTHING,
     NO_REASON,
@@ -146,9 +147,13 @@ def check(
     kind = None if source == ALL else source
     with naming_file(str(first)):
         image = with_debug_file(open_image(Path(first), Raw(kind, address, architecture, None)), debug)
-        sections = tuple(_without(one, ignored) for one in lint(image, _section_of(kind)))
     given = _Given(address, architecture, debug, by_symbol)
-    pairs = tuple(_compare(Path(first), *pair, given) for pair in _wanted(image, first, second, source, second_source))
+    wanted = _wanted(image, first, second, source, second_source)
+    # The lint and the comparison read the file apart from each other.
+    with in_background(lambda: lint(image, _section_of(kind)), len(image.data) if wanted else 0) as linted:
+        pairs = tuple(_compare(Path(first), *pair, given) for pair in wanted)
+        with naming_file(str(first)):
+            sections = tuple(_without(one, ignored) for one in linted())
     return CheckReport(str(first), sections, pairs, CodeNames(image))
 
 
