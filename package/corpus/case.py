@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Any, NamedTuple
 
 from ..converters.arch.table import Architecture
+from ..schemas.arguments import check_text, checked
 from ..schemas.data_classes import dataclass
 from ..schemas.section import ByteOrder
 
@@ -76,13 +77,14 @@ class Case:
         """Whether it is a symbol file, which no ELF file contains."""
         return not self.section.startswith(".")
 
-    def to_json(self, name: str, file: str) -> dict[str, Any]:
+    @checked(title=check_text, file_name=check_text)
+    def to_json(self, title: str, file_name: str) -> dict[str, Any]:
         """The JSON object; addresses are hexadecimal strings."""
         fault = self.fault
         return {
             "schema": JSON_SCHEMA,
-            "case": name,
-            "file": file,
+            "case": title,
+            "file": file_name,
             "format": self.format,
             "version": self.version,
             "arch": self.architecture.name,

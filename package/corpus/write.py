@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ..schemas.arguments import check_size
+from ..schemas.arguments import check_size, checked
 from .case import Case
 from .elf import ElfSection, build_elf
 from .formats import Format, Options, format_named, make_case
@@ -18,8 +18,9 @@ _PAGE = 1  # no segments: the files are for readers of sections
 _CHUNK = 250
 
 
-def file_bytes(case: Case, *, raw: bool) -> bytes:
-    """The file that a reader is given."""
+@checked(case=Case)
+def file_bytes(case: Case, *, raw: bool = False) -> bytes:
+    """The file that a reader is given: with `raw`, the bytes of the section."""
     if raw or case.is_text:
         return case.data
     sections = [ElfSection(case.section, case.data, case.address or None)]

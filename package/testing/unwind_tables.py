@@ -39,7 +39,7 @@ RULE_VALUES: dict[RuleKind, SearchStrategy[Any]] = {
     RuleKind.EXPRESSION: EXPRESSIONS,
     RuleKind.VAL_EXPRESSION: EXPRESSIONS,
 }
-# Three registers, each with a rule or none, as digits in base 4; 0 of 0 to 5, and of 0 and 1: none.
+# Three registers, each with a rule (3) or none, as digits in base 4; 0 of 0 to 5, and of 0 and 1: none.
 PRESENT = st.integers(0, 63)
 UP_TO_FIVE, UP_TO_SIX, EITHER = st.integers(0, 5), st.integers(0, 6), st.integers(0, 1)
 RA_STATES = st.sampled_from([RaState.PLAIN, RaState.SIGNED, RaState.SIGNED_WITH_PC])
@@ -73,7 +73,7 @@ def draw_row(draw: DrawFn, architecture: Architecture, offset: int) -> Row:
     registers = []
     present = draw(PRESENT)
     for digit, register in enumerate(sorted({usual.sp, usual.fp, 3})):
-        if present >> 2 * digit & 3 == 0:
+        if present >> 2 * digit & 3 == 3:
             registers.append(draw_rule(draw, register))
     fixed = abi.fixed_ra_offset if abi is not None else None
     if fixed is not None and draw(UP_TO_FIVE):

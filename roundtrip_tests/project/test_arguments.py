@@ -43,6 +43,7 @@ MACRO = unwindkit.Section.of(".debug_macro", octets("0500 00 01 05 582031 00 00"
 ELF = linked_elf()
 IMAGE = unwindkit.open_elf(ELF)
 RANGE = unwindkit.RuleRange(StackCfiInit(0x1000, 0x40, ((".cfa", "$rsp 8 +"), (".ra", ".cfa 8 - ^"))), ())
+CASE = testing.Case("", 2, X86_64, "little", ".eh_frame", 0, FRAMES, (), {})
 FUNCTIONS = unwindkit.from_function_records(b"")
 WIN = StackWin(4, 0x1000, 0x40, 0, 0, 0, 0, 0, 0, 1, "$T0 $esp =")
 
@@ -158,10 +159,12 @@ VALID: dict[str, dict[str, Any]] = {
     "verify": {"command": ["/bin/true"], "steps": 10},
     "write_sframe_section": {"path": PATH, "out_path": OUT},
     "testing.call_frames": {},
+    "testing.corpus_cases": {"form": "sframe-v2"},
     "testing.elf_files": {},
     "testing.expressions": {},
     "testing.line_tables": {},
     "testing.unwind_tables": {},
+    "testing.file_bytes": {"case": CASE},
     "testing.build_elf": {"architecture": X86_64, "byte_order": "little", "sections": []},
     "Section.of": {"name": ".x", "data": b""},
     "PathMap": {"old": b"a", "new": b"b"},
@@ -261,9 +264,11 @@ RECORDS = [
     "WalkEnd",
     "WrongRow",
     "testing.CallFrames",
+    "testing.Case",
     "testing.DwarfExpression",
     "testing.ElfSection",
     "testing.ElfWithFrames",
+    "testing.Fault",
     "testing.Feature",
 ]
 # Types of choices, which are not called.

@@ -43,6 +43,7 @@ PATHS = unwindkit.paths_of(LINES)[1]
 BY_PC = unwindkit.by_pc(TABLE)
 UNITS = unwindkit.read_units(ELF)
 CALL_FRAMES = testing.CallFrames(X86_64, "little", ".eh_frame", 0, FRAMES, PointerBases(), tuple(TABLE), frozenset())
+CASE = testing.Case("", 2, X86_64, "little", ".eh_frame", 0, FRAMES, (), {})
 # By method: the object or the class, and the arguments of a good call.
 CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "RuleIndex.at": (unwindkit.rule_index([RANGE]), {"address": 0x1000}),
@@ -101,6 +102,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "UnwindTable.rule_slice": (TABLE, {"first": 0, "count": 1}),
     "UnwindTable.run": (TABLE, {"index": 0}),
     "UnwindTable.select": (TABLE, {"which": [0]}),
+    "testing.Case.to_json": (CASE, {"title": "case", "file_name": "case.elf"}),
     "testing.CallFrames.function_at": (CALL_FRAMES, {"pc": 0x1000}),
     "testing.CallFrames.row_at": (CALL_FRAMES, {"pc": 0x1000}),
 }
