@@ -6,12 +6,14 @@ It is a reader under test like any other. No answer of a corpus comes from here.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from types import MappingProxyType
 
 from ..converters.arch.table import Architecture, unwind_registers
 from ..converters.breakpad.stack_cfi.read import from_stack_cfi
+from ..converters.cfi.eh_frame_hdr import read_eh_frame_hdr
 from ..converters.cfi.read import from_debug_frame, from_eh_frame
 from ..converters.dwarf.expressions import ExpressionError, Memory, Register, parse, register_offset, simplify
 from ..converters.dwarf.unit_strings import LINE_STR
@@ -21,9 +23,11 @@ from ..converters.line.read import LINE, from_debug_line
 from ..converters.table.lookup import find_rows
 from ..corpus.breakpad import SECTION
 from ..corpus.case import ERROR, NONE, Answer, Case
+from ..corpus.eh_frame_hdr import SECTION as EH_FRAME_HDR
 from ..corpus.rules import row_answer
 from ..schemas.cfi import EH_FRAME
-from ..schemas.section import ByteOrder, FormatError
+from ..schemas.eh_frame_hdr import VERSION
+from ..schemas.section import ByteOrder, FormatError, ParseError, Section
 
 _EXPRESSION = re.compile(r"(v?)exp\(([0-9a-f]*)\)")
 # In place of a register: the CFA, which is on the stack of a register's expression.
@@ -53,6 +57,8 @@ def answers(
             return [_line_answer(one) for one in find_lines(lines, pcs)]
         if section == ".sframe":
             return _sframe_answers(data, architecture, address, pcs)
+        if section == EH_FRAME_HDR:
+            return _search_answers(Section.of(section, data, address, byte_order, architecture.address_size), pcs)
         if section == SECTION:
             table = from_stack_cfi(data, architecture.name)
         elif section == EH_FRAME.name:
@@ -68,6 +74,17 @@ def answers(
         for function, row in zip(at.function.tolist(), at.row.tolist(), strict=True)
     ]
     return list(map(_plain_row, found)) if section == SECTION else found
+
+
+def _search_answers(section: Section, pcs: Sequence[int]) -> list[Answer]:
+    header = read_eh_frame_hdr(section)
+    if header.version != VERSION:
+        raise ParseError(section, 0, "version", f"{header.version}; expected {VERSION}")
+    if (header.fde_count or 0) > len(header.location_address):
+        raise ParseError(section, header.table_offset, "fde_count", f"{header.fde_count} rows are not in the section")
+    starts, fdes = header.location_address.tolist(), header.fde_address.tolist()
+    found = [bisect_right(starts, pc) - 1 for pc in pcs]
+    return [NONE if index < 0 else (hex(fdes[index]),) for index in found]
 
 
 def _line_answer(found: LineAt | None) -> Answer:

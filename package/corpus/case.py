@@ -106,7 +106,7 @@ class Case:
         }
 
 
-_ADDRESSES = ("start", "end", "lsda", "personality")
+_ADDRESSES = ("start", "end", "lsda", "personality", "fde_address")
 
 
 def _json_answer(answer: Answer) -> str | list[str]:

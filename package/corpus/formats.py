@@ -12,7 +12,7 @@ from dataclasses import replace
 from ..schemas.data_classes import dataclass
 from ..schemas.line import VERSIONS
 from ..schemas.section import BuildError
-from . import breakpad, sframe, sframe_faults
+from . import breakpad, eh_frame_hdr, sframe, sframe_faults
 from .case import Case
 from .choices import Draw, Seeded
 from .frames import cases as frames
@@ -75,6 +75,14 @@ def _debug_line(version: int) -> Format:
     )
 
 
+_EH_FRAME_HDR = Format(
+    name="eh-frame-hdr",
+    features=eh_frame_hdr.FEATURES,
+    faults=tuple(eh_frame_hdr.FAULTS),
+    kinds=lambda _without: len(MACHINES),
+    make=eh_frame_hdr.draw_eh_frame_hdr,
+    break_case=eh_frame_hdr.break_eh_frame_hdr,
+)
 _BREAKPAD = Format(
     name="breakpad",
     features=breakpad.FEATURES,
@@ -90,6 +98,7 @@ FORMATS: dict[str, Format] = {
         *map(_sframe, (1, 2, 3)),
         _frames(".eh_frame"),
         _frames(".debug_frame"),
+        _EH_FRAME_HDR,
         *map(_debug_line, VERSIONS),
         _BREAKPAD,
     )

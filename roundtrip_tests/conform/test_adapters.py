@@ -37,6 +37,6 @@ def test_libsframe(form: str) -> None:
     assert text == f"{form}: {COUNT} of {COUNT} cases pass"
 
 
-@pytest.mark.parametrize("form", ["sframe-v1", "eh-frame", "debug-line-5", "breakpad"])
+@pytest.mark.parametrize("form", ["sframe-v1", "eh-frame", "eh-frame-hdr", "debug-line-5", "breakpad"])
 def test_our_own(form: str) -> None:
     assert report("unwindkit_find", [], form, Options(), raw=True) == f"{form}: {COUNT} of {COUNT} cases pass"

@@ -30,6 +30,7 @@ DIGESTS = {
     "debug-line-3": "e039ef233fc9b914",
     "debug-line-4": "f9985d2c5e91b8df",
     "debug-line-5": "c017dabe0b2ff9bd",
+    "eh-frame-hdr": "17105c46f9e74a88",
     "breakpad": "9b5ca1b41d4faf5b",
 }
 
