@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from unwindkit import Function, Row, UnwindTable
@@ -23,11 +23,13 @@ Rules = tuple[str, tuple[tuple[int, str], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One function: its range, and the rules from each PC on: the CFA's, and by register."""
+    """One function: its range, and the rules from each PC on: the CFA's, and by register. `return_column` is the
+    register of the return address, where it is known."""
 
     start: int
     end: int
     rows: tuple[tuple[int, Rules], ...]
+    return_column: int = field(default=-1, compare=False)
 
 
 _TITLE = re.compile(
@@ -76,7 +78,8 @@ def _section_frames(text: str, numbers: dict[str, int]) -> Iterator[Frame]:
         first, last = int(start, 16), int(end, 16)
         # A row at the PC of another replaces it; rows past the end are left for the reader to cut.
         kept = dict(rows or [(first, cies[cie][1])])
-        yield Frame(first, last, tuple((pc, rules) for pc, rules in kept.items() if first <= pc < last or pc == first))
+        inside = tuple((pc, rules) for pc, rules in kept.items() if first <= pc < last or pc == first)
+        yield Frame(first, last, inside, column)
 
 
 @functools.cache
@@ -98,7 +101,9 @@ def _parser(numbers: dict[str, int], return_column: int, heading: str) -> Callab
         cfa, *cells = _cells(text)
         # A negative offset may be printed `r7+-8`.
         if base := re.fullmatch(r"(\$?[a-z]\w*?)\+?(-?\d+|(?<=-)\d+)", cfa):
-            cfa = f"r{number(base[1])}{int(base[2]):+d}"
+            # A row without CFA has register 0, whose name no instruction need have told.
+            is_told = base[1] == "ra" or base[1] in numbers or base[1].removeprefix("r").isdigit()
+            cfa = f"r{number(base[1]) if is_told else 0}{int(base[2]):+d}"
         rules = {}
         for column, cell in zip(columns, cells, strict=True):
             name = cell.partition(" ")[0]
