@@ -11,6 +11,24 @@ from typing import Literal, NamedTuple
 
 # A row: first PC, the PC after its last one, and the fields of the answer.
 Row = tuple[int, int, Sequence[str]]
+# DWARF number of FP, by the psABI of each architecture.
+FP = {
+    "x86": 5,
+    "x86_64": 6,
+    "x32": 6,
+    "arm": 11,
+    "aarch64": 29,
+    "aarch64_be": 29,
+    "mips": 30,
+    "mips64": 30,
+    "ppc": 31,
+    "ppc64": 31,
+    "riscv32": 8,
+    "riscv64": 8,
+    "s390x": 11,
+    "loongarch64": 22,
+    "sparc64": 30,
+}
 
 
 class Request(NamedTuple):

@@ -12,26 +12,8 @@ from elftools.common.exceptions import ELFError
 from elftools.dwarf.callframe import FDE
 from elftools.elf.elffile import ELFFile
 
-from .protocol import Refused, Request, Row, at, serve
+from .protocol import FP, Refused, Request, Row, at, serve
 
-# DWARF number of FP.
-FP = {
-    "x86": 5,
-    "x86_64": 6,
-    "x32": 6,
-    "arm": 11,
-    "aarch64": 29,
-    "aarch64_be": 29,
-    "mips": 30,
-    "mips64": 30,
-    "ppc": 31,
-    "ppc64": 31,
-    "riscv32": 8,
-    "riscv64": 8,
-    "s390x": 11,
-    "loongarch64": 22,
-    "sparc64": 30,
-}
 RULES = {"UNDEFINED": "undefined", "SAME_VALUE": "s"}
 OFFSETS = {"OFFSET": "c", "VAL_OFFSET": "v"}
 
@@ -57,7 +39,7 @@ def rows_of(entry: FDE, machine: str, limit: int) -> Iterator[Row]:
     for index, row in enumerate(table):
         cfa = row["cfa"]
         spelled = "u" if cfa is None else f"exp({bytes(cfa.expr).hex()})" if cfa.expr else f"r{cfa.reg}{cfa.offset:+d}"
-        ra, fp = (rule(row, register) for register in (entry.cie["return_address_register"], FP.get(machine, -1)))
+        ra, fp = (rule(row, register) for register in (entry.cie["return_address_register"], FP[machine]))
         after = table[index + 1]["pc"] if index + 1 < len(table) else end
         yield row["pc"] + shift, after + shift, [spelled, ra, fp]
 

@@ -11,9 +11,8 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from ..support.texts.frame_text import Frame, parse_frames
-from .protocol import Refused, Request, Row, at, serve
+from .protocol import FP, Refused, Request, Row, at, serve
 
-FP = {"x86_64": 6, "x86": 5, "aarch64": 29, "aarch64_be": 29, "s390x": 11}
 AMBIGUOUS = ("", "r0+0", "exp", "vexp")
 
 
@@ -29,7 +28,7 @@ def rows_of(frame: Frame, machine: str) -> Iterator[Row]:
     ends = [pc for pc, _ in frame.rows[1:]] + [frame.end]
     for (pc, (cfa, rules)), end in zip(frame.rows, ends, strict=True):
         found = dict(rules)
-        fields = [spelled(found.get(register, "exp")) for register in (frame.return_column, FP.get(machine, -1))]
+        fields = [spelled(found.get(register, "exp")) for register in (frame.return_column, FP[machine])]
         yield pc, end, [spelled(cfa), *fields]
 
 

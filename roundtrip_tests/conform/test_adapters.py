@@ -18,6 +18,8 @@ COUNT = 24
 READELF_CANNOT = frozenset({"auxiliary-header", "gaps", "offset-size", "offset-count", "fre-len"})
 LIBSFRAME_CANNOT = frozenset({"auxiliary-header", "gaps", "unsorted", "section-relative"})
 
+LLVM_LINES_CANNOT = frozenset({"wide-column", "short-opcode-base"})
+
 
 def report(adapter: str, arguments: Sequence[object], form: str, options: Options, *, raw: bool) -> str:
     command = [sys.executable, "-m", f"roundtrip_tests.adapters.{adapter}", *map(str, arguments)]
@@ -60,6 +62,14 @@ def test_pyelftools(form: str) -> None:
     """Its rows do not tell which return addresses are signed."""
     options = without(form, PYELFTOOLS_CANNOT, "negate-ra-state")
     text = report("pyelftools_frames", [], form, options, raw=False)
+    assert text == f"{form}: {COUNT} of {COUNT} cases pass"
+
+
+@pytest.mark.oracle("sid-llvm")
+@pytest.mark.parametrize("form", ["debug-line-2", "debug-line-3", "debug-line-4", "debug-line-5"])
+def test_llvm_lines(form: str) -> None:
+    options = Options(without=LLVM_LINES_CANNOT, valid_only=True)
+    text = report("llvm_lines", oracle_command("llvm-dwarfdump-22", "sid-llvm"), form, options, raw=False)
     assert text == f"{form}: {COUNT} of {COUNT} cases pass"
 
 
