@@ -149,7 +149,7 @@ def check(
         image = with_debug_file(open_image(Path(first), Raw(kind, address, architecture, None)), debug)
     given = _Given(address, architecture, debug, by_symbol)
     wanted = _wanted(image, first, second, source, second_source)
-    # The lint and the comparison read the file apart from each other.
+    # The lint runs in a second thread while the sources are compared.
     with in_background(lambda: lint(image, _section_of(kind)), len(image.data) if wanted else 0) as linted:
         pairs = tuple(_compare(Path(first), *pair, given) for pair in wanted)
         with naming_file(str(first)):

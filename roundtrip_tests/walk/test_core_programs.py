@@ -191,8 +191,9 @@ def test_core_files_of_qemu_by_sframe_and_symbol_files(
     assert len(found.threads[0].frames) == len(frames)
     compare(found.threads[0], frames, COMPARED[machine.name])
     assert sources(found) == {"STACK CFI"}
-    with_sframes(paths, machine.name, folder / "root")
-    places = replace(places, exe=f"{folder}/root/{seen.program}", roots=[folder / "root"])
+    root = folder / "with-sframe"
+    with_sframes(paths, machine.name, root)
+    places = replace(places, exe=f"{root}/{seen.program}", roots=[root])
     found = unwindkit.walk_core(seen.path, "sframe", places)
     assert len(found.threads[0].frames) == len(frames)
     compare(found.threads[0], frames, FP_AND_SP[machine.name])

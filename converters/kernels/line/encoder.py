@@ -265,7 +265,7 @@ class Encoder:
             if delta > count * FIXED_MOST:
                 instructions = (delta - count * FIXED_MOST - 1) // self.minimum_length + 1
             for adds in range(3):
-                # The fewest instructions that have the operations of so many DW_LNS_const_add_pc.
+                # At least as many instructions as `adds` times DW_LNS_const_add_pc advances by.
                 if instructions * self.maximum_operations + self.target_op_index < adds * by_constant:
                     instructions = (
                         adds * by_constant - self.target_op_index + self.maximum_operations - 1
