@@ -88,6 +88,17 @@ def test_a_fraction_of_an_instruction_needs_bytes(kernels: str) -> None:
     assert program_of("01 09 0400 01", minimum_instruction_length=4) == "01 1c 00 01 01"
 
 
+def test_an_address_where_it_is_shorter_than_advances(kernels: str) -> None:
+    """4,260,095 bytes in instructions of 2: 9 bytes with DW_LNS_fixed_advance_pc and DW_LNS_advance_pc, 8 with an
+    address of 4 bytes; an end of the sequence 8 and 7."""
+    unit = replace(BASE, address_size=4, minimum_instruction_length=2)
+    start, far = set_address(0x1000, unit), bytes.fromhex(set_address(0x1000 + 4260095, unit))
+    for row, built in (("01", b"\1"), ("", b"")):
+        table = table_of(replace(unit, program=f"{start} 01 09 ffff 02 80818001 {row} {END}"))
+        (made,) = parse_line_section(written(table, 4)[0])
+        assert made.program == bytes.fromhex(start) + b"\1" + far + built + bytes.fromhex(END)
+
+
 def test_operations_of_vliw_instructions(kernels: str) -> None:
     vliw = {"minimum_instruction_length": 16, "maximum_operations": 4}
     assert program_of("02 03 01 02 02 01", **vliw) == "34 28 00 01 01"  # operations 3, then 2
