@@ -29,7 +29,11 @@ def add_selection(command: argparse.ArgumentParser) -> None:
     command.add_argument("--count", type=positive, default=1000, metavar="N", help="cases per format (default 1000)")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of the drawing (default 0)")
     command.add_argument(
-        "--without", action="append", default=[], metavar="NAME", help="leave out a feature or a fault (repeatable)"
+        "--without",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="leave out a feature, a fault or an architecture (repeatable)",
     )
     command.add_argument("--valid-only", action="store_true", help="no cases with a broken field")
     command.add_argument("--raw", action="store_true", help="the bytes of the section instead of an ELF file")

@@ -46,7 +46,8 @@ class Failure:
 
 @dataclass(slots=True)
 class Result:
-    """`asked`: cases by format; `failed`: those with a difference; `features`: of all cases, by FORMAT/FEATURE."""
+    """`asked`: cases by format; `failed`: those with a difference; `features`: of all cases, architectures
+    among them, by FORMAT/FEATURE."""
 
     asked: Counter[str] = dataclass_field(default_factory=Counter)
     failed: Counter[str] = dataclass_field(default_factory=Counter)
@@ -101,13 +102,14 @@ def _examine(result: Result, examiner: Examiner, form: Format, number: int, opti
     draw = Seeded(f"{options.seed}/{form.name}/{number}")
     case = make_case(form, number, options, draw)
     result.asked[form.name] += 1
-    result.features.update(f"{form.name}/{one}" for one in case.features)
+    features = case.features | {case.architecture.name}
+    result.features.update(f"{form.name}/{one}" for one in features)
     found = examiner.differences(case)
     result.failed[form.name] += bool(found)
     for key in {one.key for one in found}:
         failure = result.failures.setdefault((form.name, *key), Failure(form.name, *key, number))
         failure.cases += 1
-        failure.features.update(case.features)
+        failure.features.update(features)
         if failure.case is None or len(case.data) < len(failure.case.data):
             failure.case, failure.number = case, number
             failure.numbers = tuple(draw.numbers)

@@ -7,6 +7,7 @@ in one of the ways to write it. Addresses are relative to the load address, and 
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 from typing import Any
 
 from ..converters.arch.table import ARCHITECTURES, Architecture, breakpad_names, unwind_registers
@@ -59,6 +60,12 @@ class _Function:
     start: int
     size: int
     rows: tuple[_Row, ...]
+
+
+@cache
+def machines_without(names: frozenset[str]) -> tuple[Architecture, ...]:
+    """Those whose name is not one of these."""
+    return tuple(one for one in MACHINES if one.name not in names)
 
 
 class _Writer:
@@ -184,7 +191,7 @@ def _put_function(draw: Draw, out: _Writer, index: int, one: _Function) -> None:
 
 def draw_breakpad(draw: Draw, kind: int, without: frozenset[str]) -> Case:
     """A valid symbol file of a machine, and the rules at each PC where a reader could err."""
-    architecture = MACHINES[kind]
+    architecture = machines_without(without)[kind]
     out = _Writer(draw, architecture, without)
     out.line(f"MODULE Linux {architecture.breakpad_module} {'0123456789ABCDEF' * 2}0 program")
     functions, start = [], draw(_STARTS)

@@ -16,7 +16,7 @@ from .byte_stream import ByteStream
 from .case import FAULTY, NONE, Answer, Case, WireField, telling_pcs
 from .choices import Draw, integers, sampled_from
 from .faults import FaultKind, break_field, given, past_the_end
-from .machines import MACHINES
+from .machines import machines_without
 
 FIELDS = ("fde",)
 SECTION = ".eh_frame_hdr"
@@ -66,7 +66,7 @@ def _chosen(draw: Draw, values: tuple[int, ...], feature: str, without: frozense
 
 def draw_eh_frame_hdr(draw: Draw, kind: int, without: frozenset[str]) -> Case:
     """A valid section of a machine, and the FDE at each PC where a reader could err."""
-    arch, order = MACHINES[kind]
+    arch, order = machines_without(without)[kind]
     architecture = architecture_named(arch, SECTION)
     address = draw(_ADDRESSES)
     table = _chosen(draw, _TABLES, OTHER_TABLE, without)

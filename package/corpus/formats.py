@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from ..converters.arch.table import ARCHITECTURES
 from ..schemas.data_classes import dataclass
 from ..schemas.line import VERSIONS
 from ..schemas.section import BuildError
@@ -19,7 +20,7 @@ from .frames import cases as frames
 from .frames.call_frames import FrameSection
 from .lines import cases as lines
 from .lines.meaning import LINE_STRP
-from .machines import MACHINES
+from .machines import machines_without
 from .sframe_faults import break_sframe
 
 # Every how many-th case has a broken field.
@@ -58,7 +59,7 @@ def _frames(section: FrameSection) -> Format:
         name=section.removeprefix(".").replace("_", "-"),
         features=tuple(frames.FEATURES),
         faults=frames.FAULTS,
-        kinds=lambda _without: len(MACHINES),
+        kinds=lambda without: len(machines_without(without)),
         make=lambda draw, kind, without: frames.draw_frames(draw, kind, section, without),
         break_case=frames.break_frames,
     )
@@ -69,7 +70,7 @@ def _debug_line(version: int) -> Format:
         name=f"debug-line-{version}",
         features=lines.features_of(version),
         faults=lines.faults_of(version),
-        kinds=lambda _without: len(MACHINES),
+        kinds=lambda without: len(machines_without(without)),
         make=lambda draw, kind, without: lines.draw_debug_line(draw, kind, version, without),
         break_case=lines.break_debug_line,
     )
@@ -79,7 +80,7 @@ _EH_FRAME_HDR = Format(
     name="eh-frame-hdr",
     features=eh_frame_hdr.FEATURES,
     faults=tuple(eh_frame_hdr.FAULTS),
-    kinds=lambda _without: len(MACHINES),
+    kinds=lambda without: len(machines_without(without)),
     make=eh_frame_hdr.draw_eh_frame_hdr,
     break_case=eh_frame_hdr.break_eh_frame_hdr,
 )
@@ -87,7 +88,7 @@ _BREAKPAD = Format(
     name="breakpad",
     features=breakpad.FEATURES,
     faults=tuple(breakpad.FAULTS),
-    kinds=lambda _without: len(breakpad.MACHINES),
+    kinds=lambda without: len(breakpad.machines_without(without)),
     make=breakpad.draw_breakpad,
     break_case=breakpad.break_breakpad,
 )
@@ -107,7 +108,7 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a corpus has. `without`: features and faults to leave out. `valid_only`: no broken cases."""
+    """What a corpus has. `without`: features, faults and architectures to leave out. `valid_only`: no broken cases."""
 
     seed: int = 0
     without: frozenset[str] = frozenset()
@@ -126,12 +127,15 @@ def format_named(name: str) -> Format:
 
 
 def check_names(formats: Collection[str], without: Collection[str]) -> None:
-    """Raises BuildError for a format, feature or fault that none of them has."""
+    """Raises BuildError for a format, feature, fault or architecture that none of them has, and if none is left."""
     chosen = [format_named(name) for name in formats]
-    known = sorted({name for form in chosen for name in (*form.features, *form.faults)})
+    known = sorted({name for form in chosen for name in (*form.features, *form.faults)} | ARCHITECTURES.keys())
     for name in without:
         if name not in known:
             raise BuildError("", None, "--without", f"{name!r} is not one of {', '.join(known)}")
+    for form in chosen:
+        if not form.kinds(frozenset(without)):
+            raise BuildError("", None, "--without", f"leaves no architecture of {form.name}")
 
 
 def make_case(form: Format, number: int, options: Options, draw: Draw | None = None) -> Case:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from ..converters.arch.table import ARCHITECTURES
 from ..schemas.section import ByteOrder
 
@@ -13,3 +15,9 @@ MACHINES: tuple[tuple[str, ByteOrder], ...] = (
     ("mips64", "little"),
     ("ppc64", "big"),
 )
+
+
+@cache
+def machines_without(names: frozenset[str]) -> tuple[tuple[str, ByteOrder], ...]:
+    """Those whose architecture is not one of these names."""
+    return tuple(one for one in MACHINES if one[0] not in names)

@@ -7,6 +7,7 @@ FRE follow from the ABI. Functions are drawn before their encoding: widths, orde
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 from typing import Any
 
 from ..converters.arch.table import ARCHITECTURES, Architecture, unwind_registers
@@ -41,8 +42,23 @@ _TOP = 1 << 31  # starts of versions 1 and 2 have 32 bits
 # What some readers do not know: `without` leaves it out.
 AUXILIARY, GAPS, UNSORTED = "auxiliary-header", "gaps", "unsorted"
 FLEX, PCMASK, OUTERMOST, SIGNAL, WIDE, BELOW = "flex", "pcmask", "outermost", "signal-frame", "wide-words", "code-below"
-FLAG_FP, SECTION_RELATIVE = "frame-pointer-flag", "section-relative"
-FEATURES = (AUXILIARY, GAPS, UNSORTED, FLEX, PCMASK, OUTERMOST, SIGNAL, WIDE, BELOW, FLAG_FP, SECTION_RELATIVE)
+FLAG_FP, SECTION_RELATIVE, FIELD_RELATIVE = "frame-pointer-flag", "section-relative", "field-relative"
+SHARED = "shared-fres"
+FEATURES = (
+    AUXILIARY,
+    GAPS,
+    UNSORTED,
+    FLEX,
+    PCMASK,
+    OUTERMOST,
+    SIGNAL,
+    WIDE,
+    BELOW,
+    FLAG_FP,
+    SECTION_RELATIVE,
+    FIELD_RELATIVE,
+    SHARED,
+)
 
 _BIT = sampled_from([0, 1])
 _FUNCTIONS = integers(0, MAX_FUNCTIONS)
@@ -75,6 +91,9 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Function:
+    """`owner`: the number of the function whose FREs it uses, in ascending order; its own, unless FREs are shared."""
+
+    owner: int
     start: int
     size: int
     rows: tuple[_Row, ...]
@@ -116,6 +135,7 @@ def settings(without: frozenset[str]) -> list[Setting]:
         for version in SFRAME_VERSION
         for architecture in ARCHITECTURES.values()
         if architecture.sframe is not None
+        and architecture.name not in without
         and not (version == SFRAME_VERSION.V1 and architecture.sframe.has_register_slots)
     ]
 
@@ -206,7 +226,7 @@ def _draw_pairs(draw: Draw, setting: Setting) -> tuple[tuple[int, ...], tuple[st
     return words, (cfa, ra, fp)
 
 
-def _draw_function(draw: Draw, setting: Setting, start: int) -> _Function:
+def _draw_function(draw: Draw, setting: Setting, start: int, number: int) -> _Function:
     is_v3 = setting.version == SFRAME_VERSION.V3
     block = draw(_BLOCKS) if setting.has(PCMASK) else 0
     if block and setting.version == SFRAME_VERSION.V1:
@@ -225,6 +245,7 @@ def _draw_function(draw: Draw, setting: Setting, start: int) -> _Function:
     if is_v3 and not flex and setting.has(OUTERMOST) and draw(_ONE_IN_8):
         rows = ()
     return _Function(
+        number,
         start,
         size=size if not block else block * (1 + draw(_KINDS)),
         rows=rows,
@@ -235,13 +256,25 @@ def _draw_function(draw: Draw, setting: Setting, start: int) -> _Function:
     )
 
 
+def _draw_twin(draw: Draw, other: _Function, start: int) -> _Function:
+    """A function that uses the FREs of another one."""
+    if other.block:
+        return replace(other, start=start + -start % other.block, size=other.block * (1 + draw(_KINDS)))
+    last = other.rows[-1].offset if other.rows else 0
+    return replace(other, start=start, size=last + draw(_STEPS))
+
+
 def _draw_functions(draw: Draw, setting: Setting, address: int) -> list[_Function]:
     """Disjoint functions in ascending order, below the section or after it."""
     found: list[_Function] = []
     is_below = setting.has(BELOW) and draw(_BIT)
     start = 0x1000 if is_below else address + 0x10000
     for _ in range(draw(_FUNCTIONS)):
-        one = _draw_function(draw, setting, start + draw(_SPACES))
+        start += draw(_SPACES)
+        if found and setting.has(SHARED) and draw(_ONE_IN_8):
+            one = _draw_twin(draw, found[-1], start)
+        else:
+            one = _draw_function(draw, setting, start, len(found))
         end = one.start + one.size
         if is_below and end > address:
             break
@@ -317,12 +350,13 @@ def draw_sframe(draw: Draw, setting: Setting) -> Case:
         turn = draw(integers(0, len(order) - 1))
         order = order[turn:] + order[:turn]
     functions = [functions[index] for index in order]
-    blocks = [_draw_block(draw, one) for one in functions]
     fres = WireWriter(setting.abi.byte_order)
-    places = []
-    for index, block in enumerate(blocks):
-        places.append(len(fres.data))
-        _put_fres(fres, setting, index, block)
+    stored: dict[int, tuple[_Block, int]] = {}
+    for index, one in enumerate(functions):
+        if one.owner not in stored:
+            block = _draw_block(draw, one)
+            stored[one.owner] = block, len(fres.data)
+            _put_fres(fres, setting, index, block)
     writer = WireWriter(setting.abi.byte_order)
     fdes_size = len(functions) * sframe.FDE_SIZES[setting.version]
     header: dict[str, int | str] = {
@@ -334,15 +368,16 @@ def draw_sframe(draw: Draw, setting: Setting) -> Case:
         "cfa_fixed_ra_offset": setting.abi.fixed_ra_offset or sframe.FIXED_OFFSET_INVALID,
         "auxhdr_len": len(auxiliary),
         "num_fdes": len(functions),
-        "num_fres": sum(len(one.rows) for one in functions),
+        "num_fres": sum(len(block.function.rows) for block, _ in stored.values()),
         "fre_len": len(fres.data),
         "fdeoff": len(before_fdes),
         "freoff": len(before_fdes) + fdes_size + len(before_fres),
     }
     writer.put_record("header", Header, header)
     writer.data += auxiliary + before_fdes
-    for index, (block, place) in enumerate(zip(blocks, places, strict=True)):
-        _put_fde(writer, setting, flags, address, (index, block, place))
+    for index, one in enumerate(functions):
+        block, place = stored[one.owner]
+        _put_fde(writer, setting, flags, address, (index, replace(block, function=one), place))
     writer.data += before_fres
     start = len(writer.data)
     layout = [*writer.fields, *(one._replace(offset=one.offset + start) for one in fres.fields)]
@@ -366,7 +401,8 @@ def draw_sframe(draw: Draw, setting: Setting) -> Case:
 def _draw_flags(draw: Draw, setting: Setting) -> SFRAME_F:
     flags = SFRAME_F.FDE_SORTED if not setting.has(UNSORTED) or not draw(_ONE_IN_8) else SFRAME_F(0)
     # Version 1 does not have the flag.
-    if setting.version >= SFRAME_VERSION.V2 and (draw(_BIT) or not setting.has(SECTION_RELATIVE)):
+    may_be = setting.version >= SFRAME_VERSION.V2 and setting.has(FIELD_RELATIVE)
+    if may_be and (draw(_BIT) or not setting.has(SECTION_RELATIVE)):
         flags |= SFRAME_F.FDE_FUNC_START_PCREL
     if SFRAME_F.FRAME_POINTER in sframe.FLAGS[setting.version] and setting.has(FLAG_FP) and draw(_ONE_IN_8):
         flags |= SFRAME_F.FRAME_POINTER
@@ -432,6 +468,8 @@ def _features(
         WIDE: any(abs(word) >= 1 << 15 for word in words),
         BELOW: any(one.start < address for one in functions),
         SECTION_RELATIVE: setting.version >= SFRAME_VERSION.V2 and not flags & SFRAME_F.FDE_FUNC_START_PCREL,
+        FIELD_RELATIVE: bool(flags & SFRAME_F.FDE_FUNC_START_PCREL),
+        SHARED: len({one.owner for one in functions}) < len(functions),
         FLAG_FP: bool(flags & SFRAME_F.FRAME_POINTER),
     }
     return frozenset(feature for feature, is_there in has.items() if is_there) | {f"v{int(setting.version)}"}

@@ -21,6 +21,16 @@ def _bits(cls: type, name: str, *values: int) -> Values:
     return lambda _case, field: [field.value & ~(mask << shift) | value << shift for value in values]
 
 
+def _fre_types(case: Case, field: WireField) -> list[int]:
+    # Readers need no FRE type where there is no FRE.
+    return _bits(FdeInfo, "fretype", 3, 7, 15)(case, field) if case.functions[_index(field)]["rows"] else []
+
+
+def _index(field: WireField) -> int:
+    """The number of the FDE in the name of a field."""
+    return int(field.name[field.name.index("[") + 1 : field.name.index("]")])
+
+
 def _no_offsets(case: Case, field: WireField) -> list[int]:
     # Version 3 has FREs without offsets, for outermost frames.
     shift, mask = bit_position(FreInfo, "fre_offset_count")
@@ -38,7 +48,7 @@ FAULTS: dict[str, FaultKind] = {
     "fre-len": FaultKind(r"header\.fre_len", past_the_end, "past the end of the section"),
     "start-fre-off": FaultKind(r"\w+\[\d+\]\.func_start_fre_off", past_the_end, "past the end of the FRE sub-section"),
     "num-fres": FaultKind(r"\w+\[\d+\]\.func_num_fres", past_the_end, "more FREs than the sub-section has bytes"),
-    "fretype": FaultKind(r"\w+\[\d+\]\.func_info", _bits(FdeInfo, "fretype", 3, 7, 15), "no such FRE type"),
+    "fretype": FaultKind(r"\w+\[\d+\]\.func_info", _fre_types, "no such FRE type"),
     "offset-size": FaultKind(
         r"fde\[\d+\]\.fre\[\d+\]\.info", _bits(FreInfo, "fre_offset_size", 3), "no such size of offsets"
     ),
@@ -58,14 +68,24 @@ def _decision(case: Case, name: str, field: WireField, pc: int) -> Answer | None
     return UNDECIDED if name == "num-fres" else FAULTY
 
 
+def _sharing(case: Case, index: int) -> list[int]:
+    """The functions that have the same FREs as one, which is among them."""
+    places = [one.value for one in case.layout if one.name.endswith(".func_start_fre_off")]
+    return [other for other, place in enumerate(places) if place == places[index]]
+
+
 def _decides(case: Case, field: WireField, pc: int) -> bool:
     """Whether the answer at a PC depends on the field: on those of the header always, on those of an FRE in its
     function from there on."""
     if field.name.startswith("header."):
         return True
-    function = case.functions[int(field.name[field.name.index("[") + 1 : field.name.index("]")])]
-    if not 0 <= pc - function["start"] < function["size"]:
+    index = _index(field)
+    is_shared = field.name.startswith("attribute[") or ".fre[" in field.name
+    indices = _sharing(case, index) if is_shared else [index]
+    covering = [one for one in map(case.functions.__getitem__, indices) if 0 <= pc - one["start"] < one["size"]]
+    if not covering:
         return False
+    (function,) = covering
     if ".fre[" not in field.name:
         return True
     number = int(field.name.split(".fre[")[1].split("]")[0])

@@ -24,7 +24,7 @@ _FRE = re.compile(
 )
 
 
-def rows_of(dump: str, machine: str, blocks: Sequence[int]) -> Iterator[Row]:
+def rows_of(dump: str, machine: str, data: bytes) -> Iterator[Row]:
     """The rows in readelf's text; those of repeated blocks once for each block."""
     start = end = block = 0
     pending: list[tuple[int, Sequence[str]]] = []
@@ -46,7 +46,7 @@ def rows_of(dump: str, machine: str, blocks: Sequence[int]) -> Iterator[Row]:
             yield from function()
             pending = []
             start, end = int(match[2], 16), int(match[2], 16) + (int(match[3]) & 0xFFFFFFFF)
-            block = blocks[int(match[1])]
+            block = block_of(data, int(match[1]))
         elif match := _FRE.fullmatch(line):
             pc = int(match[1], 16)
             pending.append((pc if block else pc - start, fields_of(match, machine)))
@@ -70,8 +70,8 @@ def fields_of(match: re.Match[str], machine: str) -> list[str]:
     return [spelled(match[2]), spelled(ra) + (match[5] or ""), spelled(saved)]
 
 
-def blocks_of(data: bytes) -> list[int]:
-    """The size of the repeated block of each FDE that is PCMASK, else 0."""
+def block_of(data: bytes, fde: int) -> int:
+    """The size of the repeated block of an FDE that is PCMASK, else 0."""
     order = "little" if data[:2] == b"\xe2\xde" else "big"
 
     def u32(offset: int) -> int:
@@ -79,17 +79,14 @@ def blocks_of(data: bytes) -> list[int]:
 
     version, base = data[2], 28 + data[7]
     index, rows, size = base + u32(20), base + u32(24), {1: 17, 2: 20, 3: 16}.get(version, 20)
-    found = []
-    for fde in range(min(u32(8), len(data))):
-        place = index + size * fde
-        if version == 3:
-            attribute = rows + u32(place + 12)
-            info, block = data[attribute + 2 : attribute + 3], data[attribute + 4 : attribute + 5]
-        else:
-            info, block = data[place + 16 : place + 17], data[place + 17 : place + 18]
-        block = b"\x10" if version == 1 else block
-        found.append(block[0] if info and block and info[0] & 0x10 else 0)
-    return found
+    place = index + size * fde
+    if version == 3:
+        attribute = rows + u32(place + 12)
+        info, block = data[attribute + 2 : attribute + 3], data[attribute + 4 : attribute + 5]
+    else:
+        info, block = data[place + 16 : place + 17], data[place + 17 : place + 18]
+    block = b"\x10" if version == 1 else block
+    return block[0] if info and block and info[0] & 0x10 else 0
 
 
 def answer(request: Request) -> list[Sequence[str]]:
@@ -101,7 +98,7 @@ def answer(request: Request) -> list[Sequence[str]]:
         raise Refused(done.stderr.decode(errors="replace")[:200] or f"exit code {done.returncode}")
     with open(request.path, "rb") as file:
         data = ELFFile(file).get_section_by_name(".sframe").data()
-    rows = list(rows_of(text, request.architecture, blocks_of(data)))
+    rows = list(rows_of(text, request.architecture, data))
     found = []
     for pc in request.pcs:
         found.append(next((fields for low, high, fields in reversed(rows) if low <= pc < high), ["-"]))

@@ -253,6 +253,9 @@ def _meaning_features(
     found |= {Feature.HIGH_ADDRESS for one in functions if one.start + one.size > half}
     found |= {Feature.NO_CFA for one in functions for row in one.rows if row.cfa.kind is CfaKind.NONE}
     rows = [*(row for one in functions for row in one.rows), *(cie.row for cie in cies)]
+    usual = (architecture.stack_pointer or 0, 1 if architecture.frame_pointer is None else architecture.frame_pointer)
+    if any(row.cfa.kind is CfaKind.REGISTER and row.cfa.register not in usual for row in rows):
+        found.add(Feature.OTHER_CFA_REGISTER)
     named = {number for row in rows for number in _registers(row)} | {cie.return_column for cie in cies}
     is_high = max(named - {architecture.return_address}, default=0) >= min(HIGH_REGISTERS)
     return found | ({Feature.HIGH_REGISTER} if is_high else set())

@@ -12,7 +12,7 @@ from ...schemas.cfi import DEBUG_FRAME, EH_FRAME
 from ...schemas.wire import LENGTH_DWARF64, DwarfFormat
 from ..case import FAULTY, NONE, Answer, Case, Fault, telling_pcs
 from ..choices import Draw, integers, sampled_from
-from ..machines import MACHINES
+from ..machines import machines_without
 from ..rules import row_answer
 from .call_frames import CallFrames, FrameSection, draw_call_frames
 from .features import Feature
@@ -33,7 +33,7 @@ FAULTS = ("length", "cie-pointer")
 
 def draw_frames(draw: Draw, kind: int, section: FrameSection, without: frozenset[str]) -> Case:
     """A valid section of a machine, and the row at each PC where a reader could err."""
-    arch, order = MACHINES[kind]
+    arch, order = machines_without(without)[kind]
     left_out = _LEFT_OUT | {FEATURES[name] for name in without if name in FEATURES}
     return case_of(draw_call_frames(draw, arch, section, order, left_out))
 

@@ -48,6 +48,7 @@ class Feature(Enum):
     NO_CFA = "rows before any CFA rule"
     INITIAL_RULES = "a CIE whose initial instructions are not empty"
     INITIAL_EXPRESSION = "a CIE whose CFA is an expression"
+    OTHER_CFA_REGISTER = "a CFA relative to a register other than SP and FP"
     CFA_EXPRESSION = "DW_CFA_def_cfa_expression"
     EXPRESSION = "DW_CFA_expression and DW_CFA_val_expression"
     VAL_OFFSET = "DW_CFA_val_offset and DW_CFA_val_offset_sf"
@@ -55,6 +56,10 @@ class Feature(Enum):
     ADVANCE_BY_0 = "an advance of the location by 0"
     ADVANCE_LOC8 = "DW_CFA_MIPS_advance_loc8"
     DEF_CFA_SF = "DW_CFA_def_cfa_sf"
+    UNDEFINED = "DW_CFA_undefined"
+    REGISTER = "DW_CFA_register"
+    NESTED_STATES = "DW_CFA_remember_state where another state is remembered"
+    RESTORE = "DW_CFA_restore and DW_CFA_restore_extended"
     NEGATIVE_OFFSET_EXTENDED = "DW_CFA_GNU_negative_offset_extended"
     ARGS_SIZE = "DW_CFA_GNU_args_size"
     WINDOW_SAVE = "DW_CFA_GNU_window_save (SPARC)"
@@ -67,6 +72,10 @@ INSTRUCTION_FEATURES = {
     DW_CFA.set_loc: Feature.SET_LOC,
     DW_CFA.MIPS_advance_loc8: Feature.ADVANCE_LOC8,
     DW_CFA.def_cfa_sf: Feature.DEF_CFA_SF,
+    DW_CFA.undefined: Feature.UNDEFINED,
+    DW_CFA.register: Feature.REGISTER,
+    DW_CFA.restore: Feature.RESTORE,
+    DW_CFA.restore_extended: Feature.RESTORE,
     DW_CFA.GNU_negative_offset_extended: Feature.NEGATIVE_OFFSET_EXTENDED,
     DW_CFA.GNU_args_size: Feature.ARGS_SIZE,
     DW_CFA.def_cfa_expression: Feature.CFA_EXPRESSION,

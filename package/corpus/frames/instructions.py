@@ -224,11 +224,20 @@ def _advance_by(draw: Draw, writer: InstructionWriter, distance: int, start: int
     writer.row = replace(writer.row, offset=offset)
 
 
+def _remember(writer: InstructionWriter) -> bool:
+    """Write DW_CFA_remember_state, if the section may contain it here."""
+    if writer.remembered:
+        if Feature.NESTED_STATES in writer.without:
+            return False
+        writer.used.add(Feature.NESTED_STATES)
+    writer.put(DW_CFA.remember_state)
+    return True
+
+
 def _follow(draw: Draw, writer: InstructionWriter, habit: Habit) -> None:
     """Write what a habit adds before the change. Rules in force are replaced only by a remembered state."""
     match habit:
-        case Habit.REMEMBER:
-            writer.put(DW_CFA.remember_state)
+        case Habit.REMEMBER if _remember(writer):
             writer.remembered.append(writer.row)
         case Habit.RESTORE if writer.remembered:
             # All but the location and the size of the arguments.
@@ -240,8 +249,7 @@ def _follow(draw: Draw, writer: InstructionWriter, habit: Habit) -> None:
         case Habit.ADVANCE_BY_0 if Feature.ADVANCE_BY_0 not in writer.without:
             writer.used.add(Feature.ADVANCE_BY_0)
             writer.put(DW_CFA.advance_loc, 0)
-        case Habit.DETOUR:
-            writer.put(DW_CFA.remember_state)
+        case Habit.DETOUR if _remember(writer):
             writer.put(DW_CFA.same_value, 3)
             writer.put(DW_CFA.def_cfa, 5, 24)
             writer.put(DW_CFA.restore_state)

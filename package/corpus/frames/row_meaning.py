@@ -52,17 +52,21 @@ class RowChoices:
     usual_registers: tuple[int, int, int]
     kinds: Choice[RuleKind]
     has_cfa_expressions: bool
+    has_other_cfa_registers: bool
     has_args: bool
     has_windows: bool
     ra_states: tuple[RaState, ...]
     has_no_cfa: bool
     has_negative_cfa: bool
+    has_restore: bool
 
 
 @cache
 def row_choices(architecture: Architecture, without: frozenset[Feature]) -> RowChoices:
     """What rows of an architecture may contain without these features."""
-    kinds = [RuleKind.OFFSET] * 6 + [RuleKind.SAME_VALUE, RuleKind.UNDEFINED, RuleKind.REGISTER]
+    kinds = [RuleKind.OFFSET] * 6 + [RuleKind.SAME_VALUE]
+    more = ((RuleKind.UNDEFINED, Feature.UNDEFINED), (RuleKind.REGISTER, Feature.REGISTER))
+    kinds += [kind for kind, feature in more if feature not in without]
     if Feature.VAL_OFFSET not in without:
         kinds.append(RuleKind.VAL_OFFSET)
     if Feature.EXPRESSION not in without:
@@ -82,11 +86,13 @@ def row_choices(architecture: Architecture, without: frozenset[Feature]) -> RowC
         usual_registers=(first, second, third),
         kinds=sampled_from(kinds),
         has_cfa_expressions=Feature.CFA_EXPRESSION not in without,
+        has_other_cfa_registers=Feature.OTHER_CFA_REGISTER not in without,
         has_args=Feature.ARGS_SIZE not in without,
         has_windows=architecture.instruction_effects == SPARC_EFFECTS and Feature.WINDOW_SAVE not in without,
         ra_states=tuple(states),
         has_no_cfa=Feature.NO_CFA not in without,
         has_negative_cfa=Feature.DEF_CFA_SF not in without,
+        has_restore=Feature.RESTORE not in without,
     )
 
 
@@ -107,7 +113,8 @@ def draw_cfa(draw: Draw, context: RowContext) -> CfaRule:
     if how == 7 and choices.has_cfa_expressions:
         return CfaRule(CfaKind.EXPRESSION, 0, draw_expression(draw, context.byte_order, context.address_size, 0).data)
     stack, frame, _ = choices.usual_registers
-    register = draw(choices.registers) if how == 6 else (frame if how & 1 else stack)
+    is_other = how == 6 and choices.has_other_cfa_registers
+    register = draw(choices.registers) if is_other else (frame if how & 1 else stack)
     offset = draw(_FACTORED) * context.data_factor if how == 5 else draw(_CFA_OFFSETS)
     return CfaRule(CfaKind.REGISTER, register, offset if choices.has_negative_cfa else abs(offset))
 
@@ -132,17 +139,18 @@ def draw_change(
 ) -> Row:
     """The contents of a row after `row`, whose offset it keeps; `initial` is the row of the CIE."""
     change = draw(changes)
-    if change & _EARLIER and earlier:
+    choices = context.choices
+    # Without DW_CFA_restore, a register that has a rule keeps one.
+    if change & _EARLIER and earlier and choices.has_restore:
         found = earlier[change % len(earlier)]
         cfa = row.cfa if found.cfa.kind is CfaKind.NONE else found.cfa
         return replace(found, offset=row.offset, cfa=cfa, args_size=row.args_size)
-    choices = context.choices
     rules = {rule.register: rule for rule in row.registers}
     for bit in (_FIRST, _SECOND, _RETURN):
         if change & bit:
             register = context.return_column if bit == _RETURN else draw(choices.registers)
             rules[register] = draw_rule(draw, context, register)
-    if change & _ARGS and change & _SECOND:
+    if change & _ARGS and change & _SECOND and choices.has_restore:
         # Some registers as in the CIE, which may be without a rule.
         rules = {register: rule for register, rule in rules.items() if register & 1}
         rules |= {rule.register: rule for rule in initial.registers if rule.register not in rules}

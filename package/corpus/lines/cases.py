@@ -14,7 +14,7 @@ from ...schemas.wire import DwarfFormat
 from ..case import FAULTY, NONE, UNDECIDED, Answer, Case, WireField, telling_pcs
 from ..choices import Draw
 from ..faults import FaultKind, Values, break_field, given, past_the_end
-from ..machines import MACHINES
+from ..machines import machines_without
 from ..wire_writer import WireWriter
 from . import meaning
 from .headers import HeaderWriter, whole_unit
@@ -86,7 +86,7 @@ class _Placed:
 
 def draw_debug_line(draw: Draw, kind: int, version: int, without: frozenset[str]) -> Case:
     """A valid section for a machine, and the source position at each PC where a reader could err."""
-    arch, order = MACHINES[kind]
+    arch, order = machines_without(without)[kind]
     setting = Setting(version, architecture_named(arch, ".debug_line"), order, without)
     programs = draw_programs(draw, setting)
     writer, strings, used = WireWriter(order), bytearray(), set()

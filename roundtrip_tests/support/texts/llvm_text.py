@@ -66,7 +66,11 @@ _FRE = re.compile(r"""        Frame Row Entry \{
 )?        \}
 """)
 # By readelf's names, in its order.
-_FLAGS = {"FDESorted": "FDE_SORTED", "FDEFuncStartPCRel": "FDE_FUNC_START_PCREL"}
+_FLAGS = {
+    "FDESorted": "FDE_SORTED",
+    "FramePointer": "FRAME_POINTER",
+    "FDEFuncStartPCRel": "FDE_FUNC_START_PCREL",
+}
 
 
 @dataclass(frozen=True, slots=True)
