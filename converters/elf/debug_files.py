@@ -3,7 +3,7 @@
 Strategy: the result is one image. The sections of the debug file follow those of the file; loaded ones, and those that
 the file itself has, become empty headers, so that links between sections stay valid. Readers see a file that was never
 stripped. `.gnu_debugdata`, a compressed ELF file with more symbols, is joined likewise, if there is nothing better;
-of a supplementary file (`.gnu_debugaltlink`, by dwz) the entries and strings are, under names of their own.
+of a supplementary file the entries and strings are (`supplementary`).
 """
 
 from __future__ import annotations
@@ -20,18 +20,15 @@ from elftools.elf.constants import SH_FLAGS
 from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError, FormatError, ParseError, Section
 from .compression import LEAST_INFLATED, MAX_INFLATION
-from .identity import build_id
+from .identity import build_id, by_build_id
 from .image import ElfImage, ElfSection, Part, elf_of_bytes, open_elf
-from .inputs import Input, StrPath
+from .inputs import Input, StrPath, is_file
+from .supplementary import with_supplementary_file
 
 DEBUG_FOLDERS: tuple[StrPath, ...] = ("/usr/lib/debug",)
-LINK, ALT_LINK, MINI = ".gnu_debuglink", ".gnu_debugaltlink", ".gnu_debugdata"
+LINK, MINI = ".gnu_debuglink", ".gnu_debugdata"
 # A file with one of these was not stripped.
 OWN_INFORMATION = (".debug_info", ".debug_line")
-# The names that sections of a supplementary file have in an image.
-SUPPLEMENTARY = {name: f"{name} of {ALT_LINK}" for name in (".debug_info", ".debug_abbrev", ".debug_str")}
-SUPPLEMENTARY_INFO, SUPPLEMENTARY_ABBREVIATIONS, SUPPLEMENTARY_STRINGS = SUPPLEMENTARY.values()
-DWZ = ".dwz"
 CRC_SIZE = 4
 CRC_CHUNK = 1 << 24
 # An xz stream names the size of its dictionary, which is allocated; `xz -9` has 64 MiB.
@@ -64,9 +61,13 @@ def with_debug_file(image: ElfImage, debug: DebugFiles = BY_LINKS) -> ElfImage:
         other = _open(debug.file)
         if reason := _mismatch(image, other):
             raise ParseError("", None, "debug_file", f"{other.path} {reason}")
-        return _with_supplementary_file(_joined(image, other, is_whole=True), debug)
+        return _with_shared_entries(_joined(image, other, is_whole=True), debug)
     joined = _by_links(image, debug) if debug.links else image
-    return _with_supplementary_file(joined if joined.debug_file else _with_mini(joined), debug)
+    return _with_shared_entries(joined if joined.debug_file else _with_mini(joined), debug)
+
+
+def _with_shared_entries(image: ElfImage, debug: DebugFiles) -> ElfImage:
+    return with_supplementary_file(image, debug.folders) if debug.links else image
 
 
 def refuse_debug_file(debug: DebugFiles) -> None:
@@ -141,19 +142,6 @@ def _candidates(image: ElfImage, debug: DebugFiles, notes: list[str]) -> Iterato
         path = place / name
         if is_file(path) and os.path.realpath(path) != str(own):
             yield path, crc
-
-
-def is_file(path: Path) -> bool:
-    """Whether it is a regular file that can be looked at: a name in a link may be anything."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
-
-
-def by_build_id(folder: StrPath, identifier: bytes) -> Path:
-    """Where a folder of debug files has the one with this build id."""
-    return Path(folder, ".build-id", identifier[:1].hex(), f"{identifier[1:].hex()}.debug")
 
 
 def _debug_link(image: ElfImage) -> tuple[str, int] | None:
@@ -232,44 +220,3 @@ def _unpacked(section: Section) -> bytes:
         reason = f"is truncated or inflates to more than {limit:#x} bytes"
         raise ParseError(section, None, "compressed data", reason)
     return data
-
-
-def _with_supplementary_file(image: ElfImage, debug: DebugFiles) -> ElfImage:
-    """The image with the entries and strings of the supplementary file that its `.gnu_debugaltlink` names."""
-    found = image.named(ALT_LINK)
-    if not found or not debug.links:
-        return image
-    part, notes = image.part_of(found[0]), list(image.notes)
-    beside = os.path.dirname(os.path.realpath(part.path if part else image.path))
-    try:
-        name, _, identifier = bytes(image.contents(found[0]).data).partition(b"\0")
-        for path in _supplementary_files(os.fsdecode(name), identifier, beside, debug):
-            other = open_elf(path)
-            if build_id(other) == identifier:
-                return _join_supplementary(image, other)
-            notes.append(f"{path} has the build id {build_id(other).hex()}, not {identifier.hex()}: not used")
-    except (OSError, FormatError) as error:
-        notes.append(f"the file of {ALT_LINK} cannot be read: {error}")
-    return replace(image, notes=tuple(notes))
-
-
-def _supplementary_files(name: str, identifier: bytes, beside: str, debug: DebugFiles) -> Iterator[Path]:
-    """Existing files that a `.gnu_debugaltlink` may mean: `name` is relative to the folder of the file that has it."""
-    _, dwz, rest = name.rpartition(f"/{DWZ}/")
-    for path in (
-        Path(beside, name),
-        *(Path(folder, DWZ, rest) for folder in debug.folders if dwz),
-        *(by_build_id(folder, identifier) for folder in debug.folders if len(identifier) > 1),
-    ):
-        if is_file(path):
-            yield path
-
-
-def _join_supplementary(image: ElfImage, other: ElfImage) -> ElfImage:
-    first = len(image.sections)
-    found = [(one, name) for of_file, name in SUPPLEMENTARY.items() for one in other.named(of_file)[:1]]
-    sections = tuple(
-        replace(one, name=name, index=first + number) for number, (one, name) in enumerate(found) if not one.is_nobits
-    )
-    part = Part(other.path, other.data, first, is_whole=False)
-    return replace(image, sections=image.sections + sections, parts=(*image.parts, part))

@@ -13,10 +13,11 @@ from ...schemas.debug_info.roots import DEBUG_ABBREV, DEBUG_INFO
 from ...schemas.section import ParseError, Section
 from ..dwarf.unit_strings import LINE_STR, STR, STR_OFFSETS, StringSections
 from ..dwarf.units import NO_UNITS, DebugUnits, units_of_sections
-from .debug_files import BY_LINKS, SUPPLEMENTARY_STRINGS, DebugFiles, with_debug_file
+from .debug_files import BY_LINKS, DebugFiles, with_debug_file
 from .image import ElfImage, open_elf
 from .inputs import Input
 from .relocation import LaidOut, lay_out, relocate
+from .supplementary import SUPPLEMENTARY_STRINGS
 
 GROUPED = (DEBUG_INFO, ".debug_macro")
 

@@ -7,12 +7,14 @@ iterators follow hostile sizes and links. A file without a SONAME has its base n
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from elftools.elf.enums import ENUM_D_TAG, ENUM_NOTE_N_TYPE
 
 from ...schemas.core_files.notes import notes_in
 from ...schemas.section import ByteOrder
 from .image import ElfImage, ElfSection
+from .inputs import StrPath
 
 
 def module_name(image: ElfImage) -> str:
@@ -48,6 +50,11 @@ def build_ids_in(data: memoryview, byte_order: ByteOrder) -> list[bytes]:
         for note in notes
         if note.type == ENUM_NOTE_N_TYPE["NT_GNU_BUILD_ID"] and note.name == b"GNU\0"
     ]
+
+
+def by_build_id(folder: StrPath, identifier: bytes) -> Path:
+    """Where a folder of debug files has the one with this build id."""
+    return Path(folder, ".build-id", identifier[:1].hex(), f"{identifier[1:].hex()}.debug")
 
 
 def _soname(image: ElfImage) -> str:

@@ -44,6 +44,14 @@ def input_name(source: Input) -> str:
     return name if isinstance(name, str) else ""
 
 
+def is_file(path: Path) -> bool:
+    """Whether it is a regular file that can be looked at: a name in a link may be anything."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def mapping_of(data: memoryview) -> mmap.mmap:
     """The mapping that `map_input` made. Raises ParseError if there is nothing in it."""
     if not len(data):

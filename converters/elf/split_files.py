@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...schemas.section import FormatError
-from .debug_files import DebugFiles, is_file
+from .debug_files import DebugFiles
 from .image import ElfImage, open_elf
+from .inputs import is_file
 
 PACKAGE = ".dwp"
 

@@ -16,10 +16,10 @@ from elftools.elf.enums import ENUM_D_TAG
 from ...schemas.data_classes import dataclass
 from ...schemas.section import FormatError
 from ..breakpad.module import AGE, guid_of, module_of
-from ..elf.debug_files import BY_LINKS, DebugFiles, by_build_id, is_file, with_debug_file
-from ..elf.identity import build_id, build_ids_in
+from ..elf.debug_files import BY_LINKS, DebugFiles, with_debug_file
+from ..elf.identity import build_id, build_ids_in, by_build_id
 from ..elf.image import ElfImage, ElfLayout, elf_of_bytes, layout_of, open_elf
-from ..elf.inputs import StrPath
+from ..elf.inputs import StrPath, is_file
 from ..elf.process_state import LoadedModule, ProcessState
 from ..elf.relocation import lay_out, relocate
 from ..table.model import UnwindTable, concatenate

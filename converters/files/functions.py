@@ -28,18 +28,12 @@ from ..debug_info.table import FunctionTable, concatenate
 from ..dwarf.unit_strings import StringSections
 from ..dwarf.units import NO_UNITS, units_of_sections
 from ..elf.admission import refuse_relocatable
-from ..elf.debug_files import (
-    BY_LINKS,
-    SUPPLEMENTARY_ABBREVIATIONS,
-    SUPPLEMENTARY_INFO,
-    SUPPLEMENTARY_STRINGS,
-    DebugFiles,
-    with_debug_file,
-)
+from ..elf.debug_files import BY_LINKS, DebugFiles, with_debug_file
 from ..elf.debug_sections import debug_section, debug_strings, lay_out_debug
 from ..elf.image import ElfImage, open_elf
 from ..elf.inputs import Input
 from ..elf.relocation import LaidOut
+from ..elf.supplementary import SUPPLEMENTARY_ABBREVIATIONS, SUPPLEMENTARY_INFO, SUPPLEMENTARY_STRINGS
 from ..line.ranges import NO_FILES, LineRanges, SourceFiles, line_programs, line_ranges
 from ..line.read import LINE
 from ..threads import in_background

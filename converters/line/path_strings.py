@@ -20,7 +20,7 @@ from ..dwarf.unit_strings import (
     UnitStrings,
     strings_at,
 )
-from ..elf.debug_files import SUPPLEMENTARY_STRINGS
+from ..elf.supplementary import SUPPLEMENTARY_STRINGS
 from ..strings import NO_STRINGS, Numbered, Strings, concatenate
 from .headers import LineHeaders, PathValues
 

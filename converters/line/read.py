@@ -26,11 +26,12 @@ from ..dwarf.unit_strings import (
 )
 from ..dwarf.units import DebugUnits
 from ..elf.admission import only_section
-from ..elf.debug_files import BY_LINKS, SUPPLEMENTARY_STRINGS, DebugFiles, with_debug_file
+from ..elf.debug_files import BY_LINKS, DebugFiles, with_debug_file
 from ..elf.debug_sections import debug_strings, lay_out_debug, units_of_file
 from ..elf.image import ElfImage, open_elf
 from ..elf.inputs import Input
 from ..elf.relocation import LaidOut, relocate
+from ..elf.supplementary import SUPPLEMENTARY_STRINGS
 from ..kernels import engine, views
 from ..kernels.calls import form_storages, reader_of
 from ..kernels.line.protocol import UnitField

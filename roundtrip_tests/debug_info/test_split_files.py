@@ -134,14 +134,16 @@ def test_type_units(place: Path, level: str, version: int) -> None:
 
 
 @LEVELS
-@VERSIONS
+@pytest.mark.parametrize(("version", "options"), [(4, ()), (5, ()), (5, ("--dwarf-5",))])
 @pytest.mark.oracle("dwz")
-def test_entries_of_a_supplementary_file(place: Path, level: str, version: int) -> None:
+def test_entries_of_a_supplementary_file(place: Path, level: str, version: int, options: tuple[str, ...]) -> None:
     program = build(place, level, f"-gdwarf-{version}")
     whole = contents(program)
     shutil.copy(program, program.with_name("second"))
-    run(program.parent, "dwz", "-m", "common", "program", "second")
-    assert (program.parent / "common").exists()
+    run(program.parent, "dwz", *options, "-m", "common", "-M", "common", "program", "second")
+    with program.open("rb") as file:
+        assert ELFFile(file).has_section(".debug_sup" if options else ".gnu_debugaltlink")
+    assert contents(program, NO_LINKS) != whole
     assert contents(program, LINKS) == whole
 
 

@@ -92,6 +92,7 @@ GCC = (
     _gcc("dwz5", "-gdwarf-5", "-O2", step="dwz"),
     _gcc("dwz-multifile", "-gdwarf-4", "-O2", step="dwz-multifile"),
     _gcc("dwz5-multifile", "-gdwarf-5", "-O2", step="dwz-multifile"),
+    _gcc("dwz5-sup", "-gdwarf-5", "-O2", step="dwz-sup"),
     _gcc("split4", "-gdwarf-4", "-O2", _SPLIT),
     _gcc("split5", "-gdwarf-5", "-O2", _SPLIT),
     _gcc("package4", "-gdwarf-4", "-O2", _SPLIT, step="dwp"),
@@ -201,10 +202,15 @@ def _dwz(work: Path) -> None:
     _run(work, "dwz", "program")
 
 
-def _dwz_multifile(work: Path) -> None:
+def _dwz_multifile(work: Path, *options: str) -> None:
     """What this program has in common with a copy of it goes to `common.dwz`, which both refer to."""
     shutil.copy(work / "program", work / "second")
-    _run(work, "dwz", "-m", "common.dwz", "-M", str(work / "common.dwz"), "program", "second")
+    _run(work, "dwz", *options, "-m", "common.dwz", "-M", str(work / "common.dwz"), "program", "second")
+
+
+def _dwz_sup(work: Path) -> None:
+    """The same in the forms of DWARF 5: `.debug_sup`, not GNU's link."""
+    _dwz_multifile(work, "--dwarf-5")
 
 
 def _dwp(work: Path) -> None:
@@ -218,7 +224,14 @@ def _dwp(work: Path) -> None:
 
 _LIMIT = 120  # seconds, for one program
 _SCRIPTS = "scripts"
-_STEPS = {"zstd": _compress, "separate": _separate, "dwz": _dwz, "dwz-multifile": _dwz_multifile, "dwp": _dwp}
+_STEPS = {
+    "zstd": _compress,
+    "separate": _separate,
+    "dwz": _dwz,
+    "dwz-multifile": _dwz_multifile,
+    "dwz-sup": _dwz_sup,
+    "dwp": _dwp,
+}
 
 
 def _run(work: Path, *command: str | Path) -> None:
