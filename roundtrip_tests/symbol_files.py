@@ -21,19 +21,26 @@ from benchmarks.debug_inputs import DebugInput, large_inputs
 from .support.oracles import OracleError
 from .support.programs.symbol_programs import VARIANTS, DebugProgram, built
 from .support.symbol_files.coverage import FunctionRange, dwarf_functions, folded_ranges, lost_functions
-from .support.symbol_files.judge import Subject, consult, judge, report, sample
+from .support.symbol_files.judge import Subject, consult, judge, normalized, report, sample
 from .support.symbol_files.lint import lint
 from .support.symbol_files.producers import PRODUCERS, subject_of, symcache_of
-from .support.symbol_files.records import SymbolFileError, read_symbol_file
+from .support.symbol_files.readers import read_by_stackwalk, read_by_symbolic
+from .support.symbol_files.records import Lookup, SymbolFile, SymbolFileError, read_symbol_file
 from .support.symbol_files.referees import load_address
 
 SYMCACHE = "symcache"
 
 
 def subjects(
-    one: DebugInput, producer: str, addresses: Sequence[int], functions: list[FunctionRange], folder: Path
+    one: DebugInput,
+    producer: str,
+    addresses: Sequence[int],
+    functions: list[FunctionRange],
+    folder: Path,
+    is_read: bool,
 ) -> Iterator[tuple[str, Subject]]:
-    """What answers for a file: symbolic's symcache; or a symbol file, by both ways to nest its INLINE records."""
+    """What answers for a file: symbolic's symcache; or a symbol file, by both ways to nest its INLINE records, and if
+    `is_read`, by other programs."""
     if producer == SYMCACHE:
         yield SYMCACHE, symcache_of(one.path, one.debug, addresses)
         return
@@ -47,6 +54,30 @@ def subjects(
     sys.stdout.write(f"{len(lost):,} are lost{''.join(f', {each.name} at {each.start:#x}' for each in lost[:3])}\n")
     for by_order, how in ((False, "by depth"), (True, "by order")):
         yield f"{producer} {how}", subject_of(symbols, one.path, by_order)
+    if is_read:
+        yield from readers(f"{one.name}, {producer}", symbols, output, addresses, load_address(one.path))
+
+
+def readers(
+    who: str, symbols: SymbolFile, output: Path, addresses: Sequence[int], load: int
+) -> Iterator[tuple[str, Subject]]:
+    """What other programs answer that read a symbol file; how many answers are those of our own reader is printed."""
+    lookup, relative = Lookup(symbols), [address - load for address in addresses]
+    names = [*(one.name for one in symbols.functions), *symbols.origins.values()]
+    found = {
+        "symbolic": read_by_symbolic(output, relative),
+        "minidump_stackwalk": read_by_stackwalk(output, relative, names, output.with_suffix("")),
+    }
+    for program, subject in found.items():
+        if subject is None:
+            sys.stdout.write(f"{who}: {program} does not know the architecture\n")
+            continue
+        # Where there is no FUNC, programs differ in which PUBLIC they take.
+        inside = [address for address in relative if lookup.function(address) is not None]
+        equal = sum(normalized(subject(address)) == normalized(lookup.frames(address)) for address in inside)
+        sys.stdout.write(f"{who}: of {len(inside):,} addresses {program} reads {equal:,} as they are in the file\n")
+        answers = {address: subject(address - load) for address in addresses}
+        yield f"{program} reads it", answers.__getitem__
 
 
 def run(one: DebugInput, plain: Path, folded: list[tuple[int, int]], options: argparse.Namespace) -> bool:
@@ -61,7 +92,7 @@ def run(one: DebugInput, plain: Path, folded: list[tuple[int, int]], options: ar
         functions = dwarf_functions(folder / plain.name, folder)
         for producer in options.by or ["unwindkit"]:
             try:
-                for who, subject in subjects(one, producer, answers.addresses, functions, folder):
+                for who, subject in subjects(one, producer, answers.addresses, functions, folder, options.readers):
                     tally = judge(subject, answers)
                     is_equal &= not tally.kinds
                     sys.stdout.write(report(f"{one.name}, {who}", tally))
@@ -104,6 +135,9 @@ def main() -> int:
         "file", nargs="*", help="FILE or FILE:DEBUG, or the name of a large file (default: all of these)"
     )
     parser.add_argument("--programs", action="store_true", help="FILE names compiled programs (default: all of these)")
+    parser.add_argument(
+        "--readers", action="store_true", help="also judge what symbolic and minidump_stackwalk read in the symbol file"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if options.programs:

@@ -9,8 +9,11 @@ from elftools.elf.elffile import ELFFile
 
 from ..support.programs.symbol_programs import GCC, Variant, built
 from ..support.symbol_files.coverage import folded_ranges
-from ..support.symbol_files.judge import Subject, consult, judge, sample
-from ..support.symbol_files.records import Frame
+from ..support.symbol_files.judge import Subject, consult, judge, normalized, sample
+from ..support.symbol_files.producers import write_with_unwindkit
+from ..support.symbol_files.readers import read_by_stackwalk, read_by_symbolic
+from ..support.symbol_files.records import Frame, Lookup, read_symbol_file
+from ..support.symbol_files.referees import load_address
 
 # One of each kind: what is split, moved or compressed, is judged by a plain program of the same code.
 NAMES = ("gcc-dwarf4-O2", "gcc-dwarf5-O3", "gcc-split5", "gcc-dwz5-multifile", "gcc-zstd", "gcc-i386-dwarf5")
@@ -59,6 +62,24 @@ def test_a_referee_is_its_own_equal(folder: Path, tmp_path: Path) -> None:
     assert any(
         Frame("shapes::innermost(int)", str(folder / CHOSEN[0].name / "shapes.h"), 11) in one for one in answers.first
     )
+
+
+@pytest.mark.oracle("npm", "symbolic")
+def test_programs_read_in_our_symbol_file_what_is_in_it(folder: Path, tmp_path: Path) -> None:
+    program = built(folder, CHOSEN[0])
+    write_with_unwindkit(program.path, program.debug, tmp_path / "program.sym")
+    symbols = read_symbol_file(tmp_path / "program.sym")
+    lookup = Lookup(symbols)
+    load = load_address(program.path)
+    addresses = [one - load for one in sample(program.path, 500, seed=19) if lookup.function(one - load)]
+    names = [*(one.name for one in symbols.functions), *symbols.origins.values()]
+    expected = [normalized(lookup.frames(one)) for one in addresses]
+    assert max(map(len, expected)) >= 4
+    by_symbolic = read_by_symbolic(tmp_path / "program.sym", addresses)
+    by_stackwalk = read_by_stackwalk(tmp_path / "program.sym", addresses, names, tmp_path / "store")
+    assert by_stackwalk is not None
+    assert [normalized(by_symbolic(one)) for one in addresses] == expected
+    assert [normalized(by_stackwalk(one)) for one in addresses] == expected
 
 
 @pytest.mark.oracle("dwz", "sid-llvm")

@@ -91,8 +91,8 @@ class State:
     modules: tuple[Module, ...]
 
 
-def minidump(architecture: str, state: State) -> bytes:
-    """The file."""
+def minidump(architecture: str, state: State, counters: Sequence[int] = ()) -> bytes:
+    """The file. Each of `counters` is the program counter of one more thread, without a stack."""
     machine = CONTEXTS[architecture]
     out = bytearray(_HEADER.size + 5 * _DIRECTORY.size)
 
@@ -106,10 +106,14 @@ def minidump(architecture: str, state: State) -> bytes:
     stack = (state.stack_start, *put(state.stack))
     system = _SYSTEM.pack(machine.processor_architecture, 0, 0, 1, 0, 0, 0, 0, LINUX, put(_string("6.1"))[1], 0, 0, b"")
     modules = b"".join(_module(one, put) for one in state.modules)
+    more = b"".join(
+        _THREAD.pack(number, 0, 0, 0, 0, 0, 0, 0, *put(_context(machine, {machine.pc: counter})))
+        for number, counter in enumerate(counters, 2)
+    )
     pc = state.registers[machine.pc]
     streams = {
         SYSTEM_INFO: system,
-        THREAD_LIST: _U32.pack(1) + _THREAD.pack(1, 0, 0, 0, 0, *stack, *context),
+        THREAD_LIST: _U32.pack(1 + len(counters)) + _THREAD.pack(1, 0, 0, 0, 0, *stack, *context) + more,
         MODULE_LIST: _U32.pack(len(state.modules)) + modules,
         MEMORY_LIST: _U32.pack(1) + _MEMORY.pack(*stack),
         EXCEPTION: _EXCEPTION.pack(1, 0, SIGSEGV, 0, 0, pc, 0, 0, b"", *context),

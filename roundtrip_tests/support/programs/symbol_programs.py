@@ -214,9 +214,11 @@ def _dwz_sup(work: Path) -> None:
 
 
 def _dwp(work: Path) -> None:
-    """The units of the .dwo files, in one package beside the program. dwp of binutils 2.40 is not for version 5: it
-    leaves out .debug_rnglists.dwo."""
-    units = sorted(path.name for path in work.glob("*.dwo"))
+    """The units of the .dwo files of C++, in one package beside the program.
+
+    dwp of binutils 2.40 is not for version 5: it leaves out .debug_rnglists.dwo. llvm-dwp 22 does not end with
+    plain.dwo, where it reads a DW_FORM_implicit_const's value as the next attribute; that file is not packed."""
+    units = ["main.dwo", "other.dwo"]
     _run(work, *oracle_command("llvm-dwp-22", "sid-llvm"), *units, "-o", "program.dwp")
     for unit in units:
         (work / unit).unlink()

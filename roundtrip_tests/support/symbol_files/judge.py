@@ -107,7 +107,7 @@ def judge(subject: Subject, answers: Answers) -> Tally:
         if not second or not second[-1].function:
             continue
         tally.sampled += 1
-        said = _normalized(subject(address))
+        said = normalized(subject(address))
         if not first or not _same(first[0], second[0]):
             tally.undecided[_followed(answers, said, first, second)] += 1
             continue
@@ -144,7 +144,8 @@ def _by_its_alias(said: Chain, expected: Chain, aliases_of: dict[str, frozenset[
     return said
 
 
-def _normalized(frames: Chain) -> Chain:
+def normalized(frames: Chain) -> Chain:
+    """The frames with comparable paths."""
     return tuple(replace(one, file=normalize_path(one.file)) for one in frames)
 
 
