@@ -21,6 +21,7 @@ from ..converters.files.find import find_in_file
 from ..converters.line.lookup import LineAt, find_lines
 from ..converters.line.read import LINE, from_debug_line
 from ..converters.table.lookup import find_rows
+from ..converters.table.model import FunctionFlag
 from ..corpus.breakpad import SECTION
 from ..corpus.case import ERROR, NONE, Answer, Case
 from ..corpus.eh_frame_hdr import SECTION as EH_FRAME_HDR
@@ -69,11 +70,14 @@ def answers(
         return [(ERROR, str(error).replace("\t", " "))] * len(pcs)
     fp = unwind_registers(architecture).fp
     at, columns = find_rows(table, pcs), table.functions
-    found = [
-        NONE if row < 0 else row_answer(table.row(row), int(columns.return_column[function]), fp)
-        for function, row in zip(at.function.tolist(), at.row.tolist(), strict=True)
-    ]
-    return list(map(_plain_row, found)) if section == SECTION else found
+    found: list[Answer] = []
+    for function, row in zip(at.function.tolist(), at.row.tolist(), strict=True):
+        if row >= 0 and columns.flags[function] & FunctionFlag.UNKNOWN_AUGMENTATION:
+            found.append((ERROR, "unknown augmentation"))
+        else:
+            answer = NONE if row < 0 else row_answer(table.row(row), int(columns.return_column[function]), fp)
+            found.append(_plain_row(answer) if section == SECTION else answer)
+    return found
 
 
 def _search_answers(section: Section, pcs: Sequence[int]) -> list[Answer]:

@@ -21,8 +21,8 @@ FIELDS = ("cfa", "ra", "fp")
 SECTION = "symbols"
 MAX_FUNCTIONS, MAX_ROWS = 4, 5
 OTHER_RECORDS, UNSORTED, SAME_ADDRESS = "other-records", "unsorted", "same-address"
-SPACING, CRLF, ALL_RULES = "spacing", "crlf", "all-rules"
-FEATURES = (OTHER_RECORDS, UNSORTED, SAME_ADDRESS, SPACING, CRLF, ALL_RULES)
+SPACING, CRLF, ALL_RULES, CFA_IN_MEMORY = "spacing", "crlf", "all-rules", "cfa-in-memory"
+FEATURES = (OTHER_RECORDS, UNSORTED, SAME_ADDRESS, SPACING, CRLF, ALL_RULES, CFA_IN_MEMORY)
 # Breakpad has no x32: its postfix would compute with other words than DWARF expressions do.
 MACHINES = tuple(
     one for one in ARCHITECTURES.values() if one.breakpad_registers is not None and one is not ARCHITECTURES["x32"]
@@ -38,6 +38,7 @@ _SAVED = one_of(integers(1, 16), sampled_from([0, -1, -16, 512]))
 _KINDS = integers(0, 5)
 _SPACES = sampled_from([" ", " ", "  ", "   "])
 _CHANGES = integers(0, 15)
+_ONE_IN_16 = sampled_from([0] * 15 + [1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +138,18 @@ def _draw_rule(draw: Draw, out: _Writer, word: int) -> _Rule:
     return _Rule(CFA_NAME, -draw(_SAVED) * word, is_saved=kind < 4)
 
 
+def _draw_cfa(draw: Draw, out: _Writer, word: int) -> _Rule:
+    """SP or FP plus an offset, rarely what is in memory there."""
+    is_saved = out.has(CFA_IN_MEMORY) and draw(_ONE_IN_16) == 1
+    if is_saved:
+        out.used.add(CFA_IN_MEMORY)
+    return _Rule(draw(sampled_from(out.bases)), draw(_CFA_OFFSETS) * word, is_saved)
+
+
 def _draw_function(draw: Draw, out: _Writer, start: int) -> _Function:
     word = out.architecture.address_size
     rules = {
-        CFA_NAME: _Rule(draw(sampled_from(out.bases)), draw(_CFA_OFFSETS) * word),
+        CFA_NAME: _draw_cfa(draw, out, word),
         RA_NAME: _draw_rule(draw, out, word),
     }
     rows: list[_Row] = []
@@ -149,7 +158,7 @@ def _draw_function(draw: Draw, out: _Writer, start: int) -> _Function:
         changes = draw(_CHANGES)
         rules = dict(rules)
         if rows and (changes & 1 or changes < 8):
-            rules[CFA_NAME] = _Rule(draw(sampled_from(out.bases)), draw(_CFA_OFFSETS) * word)
+            rules[CFA_NAME] = _draw_cfa(draw, out, word)
         if changes & 2:
             rules[out.fp] = _draw_rule(draw, out, word)
         if changes & 4:
@@ -247,8 +256,9 @@ def _answers(out: _Writer, functions: list[_Function]) -> dict[int, Answer]:
 
 def _answer(out: _Writer, row: _Row) -> Answer:
     cfa = row.rules[CFA_NAME]
+    place = f"r{out.numbers[cfa.base]}{cfa.offset:+d}"
     return (
-        f"r{out.numbers[cfa.base]}{cfa.offset:+d}",
+        f"m({place})" if cfa.is_saved else place,
         _rule_text(out, row.rules[RA_NAME]),
         _rule_text(out, row.rules[out.fp]) if out.fp in row.rules else "u",
     )
@@ -283,9 +293,20 @@ def _other_name(case: Case, _field: WireField) -> list[int]:
     return [int.from_bytes(b".cfx:", case.byte_order)]
 
 
+def _over_the_next(case: Case, field: WireField) -> list[int]:
+    """A size that reaches into the function at the next address."""
+    one = case.functions[int(field.name.split("[")[1].partition("]")[0])]
+    text = case.data[field.offset : field.offset + field.size]
+    stored = b"f" + text[1:]
+    end = one["start"] + int(stored, 16)
+    is_over = stored != text and any(one["start"] < other["start"] < end for other in case.functions)
+    return [int.from_bytes(stored, case.byte_order)] * is_over
+
+
 FAULTS: dict[str, FaultKind] = {
     "address": FaultKind(r"function\[\d+\]\.row\[\d+\]\.address", _letters(b"g"), "not a hexadecimal number"),
     "size": FaultKind(r"function\[\d+\]\.row\[0\]\.size", _letters(b"x"), "not a hexadecimal number"),
+    "range": FaultKind(r"function\[\d+\]\.row\[0\]\.size", _over_the_next, "overlaps the next function"),
     "cfa": FaultKind(r"function\[\d+\]\.row\[0\]\.cfa", _other_name, "no rule for .cfa; no such register"),
     "operator": FaultKind(r"function\[\d+\]\.row\[\d+\]\.operator", _letters(b"?"), "no such operator"),
 }
@@ -296,11 +317,14 @@ def break_breakpad(draw: Draw, case: Case, names: Collection[str]) -> Case | Non
     return break_field(draw, case, FAULTS, names, _decision)
 
 
-def _decision(case: Case, _name: str, field: WireField, pc: int) -> Answer | None:
+def _decision(case: Case, name: str, field: WireField, pc: int) -> Answer | None:
     """Records after the broken one may give the same rules again."""
     function, row = (int(part.partition("]")[0]) for part in field.name.split("[")[1:])
     one = case.functions[function]
     offset = pc - one["start"]
+    if name == "range":
+        # A reader may take either of the functions that cover a PC, or none.
+        return UNDECIDED if offset >= one["size"] else None
     if not one["rows"][row]["offset"] <= offset < one["size"]:
         return None
     following = one["rows"][row + 1 :]

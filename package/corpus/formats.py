@@ -17,6 +17,7 @@ from . import breakpad, eh_frame_hdr, sframe, sframe_faults
 from .case import Case
 from .choices import Draw, Seeded
 from .frames import cases as frames
+from .frames import faults as frame_faults
 from .frames.call_frames import FrameSection
 from .lines import cases as lines
 from .lines.meaning import LINE_STRP
@@ -58,10 +59,10 @@ def _frames(section: FrameSection) -> Format:
     return Format(
         name=section.removeprefix(".").replace("_", "-"),
         features=tuple(frames.FEATURES),
-        faults=frames.FAULTS,
+        faults=tuple(frame_faults.FAULTS),
         kinds=lambda without: len(machines_without(without)),
         make=lambda draw, kind, without: frames.draw_frames(draw, kind, section, without),
-        break_case=frames.break_frames,
+        break_case=frame_faults.break_frames,
     )
 
 

@@ -8,12 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from elftools.common.exceptions import ELFError
+from elftools.common.exceptions import DWARFError, ELFError
 from elftools.dwarf.callframe import FDE
 from elftools.elf.elffile import ELFFile
 
 from .protocol import FP, Refused, Request, Row, at, serve
 
+# What it raises for sections that it cannot read; RecursionError for an FDE that is its own CIE.
+ERRORS = (
+    ELFError,
+    DWARFError,
+    AssertionError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 RULES = {"UNDEFINED": "undefined", "SAME_VALUE": "s"}
 OFFSETS = {"OFFSET": "c", "VAL_OFFSET": "v"}
 
@@ -52,7 +64,7 @@ def answer(request: Request) -> list[Sequence[str]]:
             dwarf, limit, machine = elf.get_dwarf_info(), 1 << elf.elfclass, request.architecture
             entries = dwarf.EH_CFI_entries() if request.section == ".eh_frame" else dwarf.CFI_entries()
             rows = [row for one in entries if isinstance(one, FDE) for row in rows_of(one, machine, limit)]
-        except (ELFError, AssertionError, KeyError, IndexError, ValueError) as error:
+        except ERRORS as error:
             raise Refused(f"{type(error).__name__}: {error}") from error
     return at(rows, request.pcs)
 

@@ -19,25 +19,28 @@ from unwindkit.corpus.write import write_corpus
 from unwindkit.schemas.section import BuildError
 
 CASES = 120
-# Of the bytes and answers of the first 40 cases of seed 0: equal on every machine and with every version of Python.
+# Faults that a reader need not see.
+NOT_SEEN_BY_ALL = ("num-fres", "order", "range", "minimum-length")
+# Of the bytes and answers of every 7th of the first 400 cases of seed 0, broken ones among them: equal on every
+# machine and with every version of Python.
 DIGESTS = {
-    "sframe-v1": "968e42b379deba01",
-    "sframe-v2": "9171676d42f4d3c8",
-    "sframe-v3": "1be5dd5885db914a",
-    "eh-frame": "f8b6c967b0184a9a",
-    "debug-frame": "4888773defe4928b",
-    "debug-line-2": "84f23761391023fa",
-    "debug-line-3": "e039ef233fc9b914",
-    "debug-line-4": "f9985d2c5e91b8df",
-    "debug-line-5": "c017dabe0b2ff9bd",
-    "eh-frame-hdr": "17105c46f9e74a88",
-    "breakpad": "9b5ca1b41d4faf5b",
+    "sframe-v1": "2557fedf14f5b498",
+    "sframe-v2": "a5540da1a278e14b",
+    "sframe-v3": "134cb241482d66c1",
+    "eh-frame": "e41835707116e682",
+    "debug-frame": "42be45475adcfef8",
+    "debug-line-2": "f358fa7d17779188",
+    "debug-line-3": "296fa96cc03532b2",
+    "debug-line-4": "3f94071d3b2bd5d4",
+    "debug-line-5": "9db29a0755661249",
+    "eh-frame-hdr": "8ce5f145245a6f8c",
+    "breakpad": "288a4812746d0856",
 }
 
 
 def digest(name: str) -> str:
     found = hashlib.sha256()
-    for number in range(40):
+    for number in range(0, 400, 7):
         case = make_case(FORMATS[name], number, Options())
         found.update(case.data + json.dumps(case.to_json("", "")).encode())
     return found.hexdigest()[:16]
@@ -73,7 +76,7 @@ def test_every_format_has_broken_cases_of_every_fault_with_one_field_changed() -
             changed = {place for place, pair in enumerate(zip(valid.data, case.data, strict=True)) if len({*pair}) > 1}
             assert changed
             assert changed <= set(range(fault.offset, fault.offset + fault.size))
-            if fault.name != "num-fres":
+            if fault.name not in NOT_SEEN_BY_ALL:
                 assert ("error",) in case.answers.values()
             if faults == set(form.faults):
                 break

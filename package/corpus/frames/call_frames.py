@@ -22,8 +22,9 @@ from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, NO_BASES, PointerBas
 from ...schemas.section import ByteOrder, Section
 from ...schemas.wire import INITIAL_LENGTH_SIZES, LENGTH_DWARF64, DwarfFormat
 from ..byte_stream import ByteStream, fits
+from ..case import WireField
 from ..choices import Draw, binary, integers, sampled_from
-from .cies import CieMeaning, Setting, cie_features, draw_cie, instruction_writer, row_context, write_cie
+from .cies import CieMeaning, Places, Setting, cie_features, draw_cie, instruction_writer, row_context, write_cie
 from .features import Feature
 from .instructions import write_rows
 from .regions import MAX_LSDAS, Region, regions
@@ -39,7 +40,8 @@ class CallFrames:
 
     `name` is `.eh_frame` or `.debug_frame`; `address` that of the section, 0 for `.debug_frame`; `bases` are those of
     DW_EH_PE_textrel and DW_EH_PE_datarel. `functions` are in the order of the FDEs, disjoint, each with its rows;
-    `origin` is the section offset of its FDE. `features` are the constructs that the section contains.
+    `origin` is the section offset of its FDE. `features` are the constructs that the section contains. `layout` has
+    the fields that cases of a corpus break.
     """
 
     architecture: Architecture
@@ -50,6 +52,7 @@ class CallFrames:
     bases: PointerBases
     functions: tuple[Function, ...]
     features: frozenset[Feature]
+    layout: tuple[WireField, ...] = ()
 
     @property
     def address_size(self) -> int:
@@ -116,6 +119,7 @@ class _Layout:
     cies: list[tuple[CieMeaning, int | None]] = field(default_factory=list)
     pointers: list[tuple[int, int]] = field(default_factory=list)
     used: set[Feature] = field(default_factory=set)
+    fields: list[WireField] = field(default_factory=list)
 
     def begin(self, cie: CieMeaning, entry_id: int) -> ByteStream:
         """The stream of a new entry, after its id."""
@@ -125,25 +129,34 @@ class _Layout:
         stream.put_integer(entry_id, setting.dialect.size_of_id(cie.dwarf_format))
         return stream
 
-    def end(self, stream: ByteStream, cie: CieMeaning) -> None:
-        """Pad an entry, give it its length and append it. Zero bytes are DW_CFA_nop."""
+    def end(self, stream: ByteStream, cie: CieMeaning, name: str, places: Places) -> None:
+        """Pad an entry, give it its length and append it with its fields. Zero bytes are DW_CFA_nop."""
         multiple, more = self.alignment
-        stream.data += bytes(-len(stream.data) % multiple + more)
+        if padding := -len(stream.data) % multiple + more:
+            stream.data += bytes(padding)
+            places["last_instruction.opcode"] = len(stream.data) - 1, 1
         header = ByteStream(self.setting.byte_order, cie.address_size)
         size = INITIAL_LENGTH_SIZES[cie.dwarf_format]
         if cie.dwarf_format is DwarfFormat.DWARF64:
             header.put_integer(LENGTH_DWARF64, 4)
         header.put_integer(len(stream.data) - size, cie.dwarf_format)
         stream.data[:size] = header.data
+        places["length"] = size - cie.dwarf_format, cie.dwarf_format
+        start, order = len(self.data), self.setting.byte_order
         self.data += stream.data
+        self.fields += [
+            WireField(f"{name}.{field}", start + at, width, int.from_bytes(stream.data[at : at + width], order))
+            for field, (at, width) in places.items()
+        ]
 
     def set_pointers(self) -> None:
         """Write the CIE pointers of all FDEs; every CIE has been placed."""
-        for offset, index in self.pointers:
+        for number, (offset, index) in enumerate(self.pointers):
             cie, place = self.cies[index]
             assert place is not None
             size = self.setting.dialect.size_of_id(cie.dwarf_format)
             pointer = offset - place if self.setting.dialect.relative else place
+            self.fields.append(WireField(f"fde[{number}].cie_pointer", offset, size, pointer))
             self.data[offset : offset + size] = pointer.to_bytes(size, self.setting.byte_order)
 
 
@@ -152,8 +165,8 @@ def _place_cie(draw: Draw, layout: _Layout, index: int) -> None:
     layout.cies[index] = cie, len(layout.data)
     layout.used |= cie_features(layout.setting, cie)
     stream = layout.begin(cie, layout.setting.dialect.cie_ids[cie.dwarf_format])
-    write_cie(draw, layout.setting, cie, stream, layout.used)
-    layout.end(stream, cie)
+    places = write_cie(draw, layout.setting, cie, stream, layout.used)
+    layout.end(stream, cie, f"cie[{index}]", places)
 
 
 def _choose_cie(draw: Draw, layout: _Layout) -> int:
@@ -213,6 +226,7 @@ def _place_fde(draw: Draw, layout: _Layout, index: int, function: Function) -> F
     """Append an FDE. Returns the function with its origin, and with its rows as they follow from the CIE's."""
     setting, origin, (cie, _) = layout.setting, len(layout.data), layout.cies[index]
     stream = layout.begin(cie, 0)
+    name, places = f"fde[{len(layout.pointers)}]", Places()
     layout.pointers.append((origin + INITIAL_LENGTH_SIZES[cie.dwarf_format], index))
     if cie.segment_size:
         stream.put_integer(function.segment, cie.segment_size)
@@ -224,10 +238,13 @@ def _place_fde(draw: Draw, layout: _Layout, index: int, function: Function) -> F
         if draw(_MARKS) == _EXTRA and Feature.EXTRA_AUGMENTATION_DATA not in setting.without:
             layout.used.add(Feature.EXTRA_AUGMENTATION_DATA)
             data.data += draw(_EXTRA_DATA)
+        places["augmentation_length"] = len(stream.data), 1 + cie.padding
         stream.put_block(bytes(data.data))
     writer = instruction_writer(setting, cie, stream, layout.used, cie.row)
     write_rows(draw, writer, function.rows, function.start)
-    layout.end(stream, cie)
+    for index, (at, location) in enumerate(writer.places):
+        places[f"at[{location:#x}].instruction[{index}].opcode"] = at, 1
+    layout.end(stream, cie, name, places)
     return replace(function, origin=origin)
 
 
@@ -316,6 +333,7 @@ def draw_call_frames(
         bases=region.bases,
         functions=functions,
         features=frozenset(layout.used | _meaning_features(functions, [cie for cie, _ in layout.cies], architecture)),
+        layout=tuple(sorted(layout.fields, key=lambda one: one.offset)),
     )
 
 

@@ -221,12 +221,18 @@ def cie_features(setting: Setting, cie: CieMeaning) -> set[Feature]:
     return found | {feature for feature, is_there in has.items() if is_there}
 
 
-def write_cie(draw: Draw, setting: Setting, cie: CieMeaning, stream: ByteStream, used: set[Feature]) -> None:
-    """Append what follows the id of a CIE."""
+Places = dict[str, tuple[int, int]]
+
+
+def write_cie(draw: Draw, setting: Setting, cie: CieMeaning, stream: ByteStream, used: set[Feature]) -> Places:
+    """Append what follows the id of a CIE. Returns offsets in the stream and sizes of some fields, by name."""
+    start = len(stream.data)
+    places = {"version": (start, 1), "augmentation": (start + 1, len(cie.augmentation))}
     stream.data += bytes([cie.version, *cie.augmentation.encode(), 0])
     if cie.augmentation == "eh":
         stream.put_integer(setting.region.others, setting.architecture.address_size)
     if cie.version == 4:
+        places["address_size"] = len(stream.data), 1
         stream.data += bytes([cie.address_size, cie.segment_size])
     stream.put_leb(cie.code_factor, signed=False)
     stream.put_leb(cie.data_factor, signed=True)
@@ -236,9 +242,13 @@ def write_cie(draw: Draw, setting: Setting, cie: CieMeaning, stream: ByteStream,
         stream.put_leb(cie.return_column, signed=False)
     if cie.is_augmented:
         data = stream.begin_block()
-        _write_letters(setting, cie, data)
+        encoding = _write_letters(setting, cie, data)
         stream.put_block(bytes(data.data))
-    write_changes(draw, instruction_writer(setting, cie, stream, used), cie.row)
+        if encoding is not None:
+            places["address_encoding"] = len(stream.data) - len(data.data) + encoding, 1
+    writer = instruction_writer(setting, cie, stream, used)
+    write_changes(draw, writer, cie.row)
+    return places | {f"instruction[{index}].opcode": (at, 1) for index, (at, _) in enumerate(writer.places)}
 
 
 def instruction_writer(
@@ -258,13 +268,17 @@ def instruction_writer(
     )
 
 
-def _write_letters(setting: Setting, cie: CieMeaning, data: ByteStream) -> None:
+def _write_letters(setting: Setting, cie: CieMeaning, data: ByteStream) -> int | None:
+    """Append the data of the augmentation. Returns the offset of the encoding of addresses in it."""
+    encoding = None
     for letter in cie.augmentation[1:]:
         match letter:
             case "R":
+                encoding = len(data.data)
                 data.put_integer(cie.address_encoding, 1)
             case "L":
                 data.put_integer(cie.lsda_encoding, 1)
             case "P":
                 data.put_integer(cie.personality_encoding, 1)
                 data.put_pointer(cie.personality, cie.personality_encoding, setting.region.bases)
+    return encoding

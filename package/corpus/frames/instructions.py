@@ -51,7 +51,8 @@ _NEGATIONS = {
 class InstructionWriter:
     """Instructions of one CIE or FDE: where they go, what their CIE prescribes, and the rules in force so far.
 
-    `initial`: the row of the CIE, None in the CIE itself. `used` collects the features of what is written.
+    `initial`: the row of the CIE, None in the CIE itself. `used` collects the features of what is written, `places` the
+    offset of each instruction in the stream and the location where it is executed.
     """
 
     stream: ByteStream
@@ -64,11 +65,13 @@ class InstructionWriter:
     row: Row
     initial: Row | None = None
     remembered: list[Row] = field(default_factory=list)
+    places: list[tuple[int, int]] = field(default_factory=list)
 
     def put(self, opcode: DW_CFA, *operands: int | bytes) -> None:
         """Append an instruction. Offsets are factored; DW_CFA_set_loc has an address."""
         stream = self.stream
         at = len(stream.data)
+        self.places.append((at, self.row.offset))
         stream.data.append(opcode)
         for kind, value in zip(INSTRUCTIONS[opcode].operands, operands, strict=True):
             if kind in INLINE_OPERANDS:
