@@ -91,6 +91,18 @@ def test_a_conversion_that_the_runtime_of_gcc_12_cannot_demangle() -> None:
     ]
 
 
+def test_a_name_of_librados_becomes_38_times_as_long() -> None:
+    """std::map<std::string, std::map<std::string, std::string>>::_M_copy, in its internal form."""
+    name = (
+        "_ZNSt8_Rb_treeINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESt4pairIKS5_St3mapIS5_S5_St4lessIS5_E"
+        "SaIS6_IS7_S5_EEEESt10_Select1stISE_ESA_SaISE_EE7_M_copyILb0ENSI_11_Alloc_nodeEEEPSt13_Rb_tree_nodeISE_ERKSI_RT0_"
+    )
+    (found,) = demangle_names([name])
+    assert found.startswith("std::_Rb_tree_node<std::pair<std::__cxx11::basic_string<char, ")
+    assert found.endswith("::_Alloc_node&)")
+    assert len(found) > 8_000
+
+
 @pytest.mark.parametrize("count", [23, 34])
 @pytest.mark.parametrize("made", [doubling_name, rust_doubling_name])
 def test_a_name_that_would_double_with_each_argument_remains_mangled(made: object, count: int) -> None:

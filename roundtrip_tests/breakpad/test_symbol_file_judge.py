@@ -401,6 +401,16 @@ def test_the_more_qualified_of_the_referees_names_counts() -> None:
     assert kinds((Frame("other::inner", "/a.h", 3), MAIN), first=short) == ["another function"]
 
 
+def test_the_symbol_of_the_outer_function_is_not_the_name_of_an_inlined_one() -> None:
+    """std::_Function_base::_Base_manager<T>::_M_manager is inlined into std::_Function_handler<T>::_M_manager."""
+    inner, outer = Frame("_M_manager", "/f.h", 183), Frame("_M_manager", "/f.h", 282)
+    first = (Frame("Handler<int>::_M_manager(int)", "/f.h", 183), outer)
+    said = (Frame("Manager<int>::_M_manager", "/f.h", 183), Frame("Handler<int>::_M_manager(int)", "/f.h", 282))
+    assert judged(said, first=first, second=(inner, outer)) == [1, 1, 1, 1, 1, 0]
+    # The same function without inlines has its symbol's name.
+    assert kinds(said[:1], first=first[:1], second=(inner,)) == ["another function"]
+
+
 def test_where_the_referees_differ_it_is_counted_whom_the_subject_follows() -> None:
     other = (Frame("ns::inner(int)", "/a.h", 5), MAIN)
     assert judged(CHAIN, first=other) == [1, 0, 0, 0, 0, 0]

@@ -111,7 +111,7 @@ def judge(subject: Subject, answers: Answers) -> Tally:
         if not first or not _same(first[0], second[0]):
             tally.undecided[_followed(answers, said, first, second)] += 1
             continue
-        expected = tuple(map(_fuller, first, second))
+        expected = tuple(map(_fuller, _without_symbol(first, second), second))
         named = _by_its_alias(said, expected, answers.aliases)
         is_chain = _same_chain(first, second)
         tally.innermost += 1
@@ -161,6 +161,15 @@ def _same_place(one: Frame, other: Frame) -> bool:
 
 def _same_chain(one: Chain, other: Chain) -> bool:
     return bool(one) and len(one) == len(other) and all(map(_same, one, other))
+
+
+def _without_symbol(first: Chain, second: Chain) -> Chain:
+    """The first referee's frames. addr2line names the innermost one by the symbol at the address if that contains the
+    name that DWARF has. Where a function is inlined into one of the same name, it is the outer one's symbol: the other
+    referee's name counts."""
+    if len(first) == len(second) > 1 and match(first[0].function, second[-1].function):
+        return (replace(first[0], function=second[0].function), *first[1:])
+    return first
 
 
 def _fuller(one: Frame, other: Frame) -> Frame:
