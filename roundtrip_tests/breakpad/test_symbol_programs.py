@@ -77,6 +77,7 @@ def test_programs_read_in_our_symbol_file_what_is_in_it(folder: Path, tmp_path: 
     assert max(map(len, expected)) >= 4
     by_symbolic = read_by_symbolic(tmp_path / "program.sym", addresses)
     by_stackwalk = read_by_stackwalk(tmp_path / "program.sym", addresses, names, tmp_path / "store")
+    assert by_symbolic is not None
     assert by_stackwalk is not None
     assert [normalized(by_symbolic(one)) for one in addresses] == expected
     assert [normalized(by_stackwalk(one)) for one in addresses] == expected

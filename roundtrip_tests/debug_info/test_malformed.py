@@ -19,7 +19,7 @@ from unwindkit.converters.kernels.protocol import Fault
 from ..conftest import engine_in_use
 from ..support.handmade import octets
 from ..support.limited import compiled_only, run
-from ..support.made.debug_entries import Layout, named_ranges
+from ..support.made.debug_entries import Layout, inlined_calls, named_ranges
 
 LAYOUT = Layout(4)
 # 1: DW_TAG_compile_unit; 2: DW_TAG_subprogram with DW_AT_name, DW_AT_low_pc and DW_AT_high_pc (data1); 3: the same with
@@ -117,6 +117,143 @@ def test_a_string_offset_outside_is_refused() -> None:
     unit = LAYOUT.unit(b"\x01\x02" + LAYOUT.offset(9) + LAYOUT.address(0) + b"\x10\0")
     with pytest.raises(ParseError, match="0x9 is outside a section of 0x2 bytes"):
         LAYOUT.functions(unit, abbreviations, debug_str=b"f\0")
+
+
+# Version 5. 1: DW_TAG_compile_unit with DW_AT_low_pc, DW_AT_addr_base, DW_AT_rnglists_base; 2: DW_TAG_subprogram with
+# DW_AT_name and DW_AT_ranges (rnglistx); 3: with DW_AT_low_pc and DW_AT_high_pc (data1); 4: DW_AT_low_pc is addrx; 5:
+# DW_AT_ranges is sec_offset.
+NEW = Layout(5)
+NEW_ABBREVIATIONS = """
+    01 11 01 11 01 73 17 74 17 00 00
+    02 2e 00 03 08 55 23 00 00
+    03 2e 00 03 08 11 01 12 0b 00 00
+    04 2e 00 03 08 11 1b 12 0b 00 00
+    05 2e 00 03 08 55 17 00 00
+    00
+"""
+NEW_UNIT = b"\x01" + NEW.address(0) + NEW.offset(8) + NEW.offset(12)
+GOOD = b"\x03g\0" + NEW.address(0x80) + b"\x10"
+GOOD_RANGE = (b"g", NEW.text + 0x80, 16)
+ADDRESSES = NEW.contribution(NEW.number(5, 2) + b"\x08\0" + NEW.address(0x10) + NEW.address(0x14))
+
+
+def range_lists(body: bytes) -> bytes:
+    """A `.debug_rnglists` with one list, at 0x10."""
+    return NEW.contribution(NEW.number(5, 2) + b"\x08\0" + NEW.number(1, 4) + NEW.offset(4) + body)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize(
+    ("body", "fault", "place"),
+    [
+        pytest.param("08 00", Fault.UNKNOWN_RANGE, 0x11, id="an unknown kind"),
+        pytest.param("03 09 04 00", Fault.NO_ADDRESS, 0x13, id="an index outside .debug_addr"),
+        pytest.param("04" + " 80" * 12, Fault.CUT, 0x11, id="a LEB128 without an end"),
+        pytest.param("07 01 02", Fault.CUT, 0x12, id="an address that is cut"),
+    ],
+)
+def test_a_malformed_range_list_gives_its_function_no_code(body: str, fault: Fault, place: int) -> None:
+    info = NEW.unit(NEW_UNIT + b"\x02f\0\0" + GOOD + b"\0")
+    lists = range_lists(octets(body))
+    table = NEW.functions(info, NEW_ABBREVIATIONS, debug_rnglists=lists, debug_addr=ADDRESSES)
+    assert named_ranges(table) == [GOOD_RANGE]
+    assert (table.skipped.fault.tolist(), table.skipped.place.tolist()) == ([fault], [place])
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_range_list_of_version_5_without_an_end_is_read_up_to_the_sections() -> None:
+    info = NEW.unit(NEW_UNIT + b"\x02f\0\0" + GOOD + b"\0")
+    lists = range_lists(octets("04 00 04"))
+    table = NEW.functions(info, NEW_ABBREVIATIONS, debug_rnglists=lists, debug_addr=ADDRESSES)
+    assert named_ranges(table) == [(b"f", NEW.text, 4), GOOD_RANGE]
+    assert (table.skipped.fault.tolist(), table.skipped.place.tolist()) == ([Fault.CUT], [len(lists)])
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        pytest.param(b"\x02f\0\x05", [Fault.CUT], id="an index of a list that is not there"),
+        pytest.param(b"\x05f\0" + NEW.offset(0x7FFFFFFF), [Fault.CUT], id="an offset outside .debug_rnglists"),
+        pytest.param(b"\x04f\0\x09\x04", [], id="an index outside .debug_addr"),
+    ],
+)
+def test_a_function_whose_addresses_are_not_there_has_no_code(entry: bytes, fault: list[Fault]) -> None:
+    lists = range_lists(octets("04 00 04 00"))
+    info = NEW.unit(NEW_UNIT + entry + GOOD + b"\0")
+    table = NEW.functions(info, NEW_ABBREVIATIONS, debug_rnglists=lists, debug_addr=ADDRESSES)
+    assert named_ranges(table) == [GOOD_RANGE]
+    assert table.skipped.fault.tolist() == fault
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize(
+    ("abbreviation", "value", "fault"),
+    [
+        pytest.param("03 02", b"", Fault.UNKNOWN_FORM, id="a form that is not defined"),
+        pytest.param("03 16", b"\x21", Fault.UNKNOWN_FORM, id="DW_FORM_indirect of DW_FORM_implicit_const"),
+        pytest.param("03 16", b"\x16" * 100_000, Fault.UNKNOWN_FORM, id="a hundred thousand DW_FORM_indirect"),
+        pytest.param("40 18", b"\xff" * 9 + b"\x01", Fault.BLOCK_PAST_END, id="a block of 2**64 - 1 bytes"),
+    ],
+)
+def test_a_value_that_cannot_be_passed_over_is_a_fault_of_its_unit(
+    abbreviation: str, value: bytes, fault: Fault
+) -> None:
+    abbreviations = f"01 11 01 00 00  02 2e 00 {abbreviation} 00 00  03 2e 00 03 08 11 01 12 0b 00 00  00"
+    good = NEW.unit(b"\x01" + GOOD + b"\0")
+    table = NEW.functions(NEW.unit(b"\x01\x02" + value + b"\0") + good, abbreviations)
+    assert named_ranges(table) == [GOOD_RANGE]
+    assert table.skipped.fault.tolist() == [fault]
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        pytest.param("47 13", b"\xff" * 4, id="ref4 outside the unit"),
+        pytest.param("47 14", b"\xff" * 8, id="ref8 of 2**64 - 1"),
+        pytest.param("47 10", NEW.offset(0x7FFFFFFF), id="ref_addr outside the section"),
+        pytest.param("47 20", b"\xff" * 8, id="a signature that no type has"),
+        pytest.param("47 1c", NEW.number(7, 4), id="ref_sup4 without a supplementary file"),
+        pytest.param("47 a03e", NEW.offset(7), id="GNU_ref_alt without one"),
+        pytest.param("03 1d", NEW.offset(7), id="strp_sup without one"),
+    ],
+)
+def test_a_reference_that_leads_nowhere_gives_no_name(form: str, value: bytes) -> None:
+    abbreviations = f"01 11 01 00 00  02 2e 00 {form} 11 01 12 0b 00 00  03 2e 00 03 08 11 01 12 0b 00 00  00"
+    table = NEW.functions(NEW.unit(b"\x01\x02" + value + NEW.address(0) + b"\x10" + GOOD + b"\0"), abbreviations)
+    assert named_ranges(table) == [(None, NEW.text, 16), GOOD_RANGE]
+
+
+@pytest.mark.usefixtures("kernels")
+def test_an_inlined_function_that_is_its_own_abstract_origin_has_no_name() -> None:
+    # 2: DW_TAG_subprogram, has children; 3: DW_TAG_inlined_subroutine with DW_AT_abstract_origin (ref4).
+    abbreviations = "01 11 01 00 00  02 2e 01 03 08 11 01 12 0b 00 00  03 1d 00 31 13 11 01 12 0b 00 00  00"
+    before = b"\x01\x02f\0" + NEW.address(0) + b"\x20"
+    inline = b"\x03" + NEW.number(NEW.header_size + len(before), 4) + NEW.address(4) + b"\x04"
+    table = NEW.functions(NEW.unit(before + inline + b"\0\0"), abbreviations)
+    assert inlined_calls(table) == [(NEW.text + 4, 4, 0, None, None, 0)]
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_function_that_ends_past_the_last_address_has_no_code() -> None:
+    # DW_AT_high_pc, DW_FORM_data8
+    abbreviations = "01 11 01 00 00  02 2e 00 03 08 11 01 12 07 00 00  03 2e 00 03 08 11 01 12 0b 00 00  00"
+    table = NEW.functions(NEW.unit(b"\x01\x02f\0" + NEW.address(0) + b"\xff" * 8 + GOOD + b"\0"), abbreviations)
+    assert named_ranges(table) == [GOOD_RANGE]
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize(
+    ("abbreviations", "reason"),
+    [
+        ("01 11 01 00 00  02 2e 00 03 08 11", "the record ends inside a value"),
+        (f"01 11 01 00 00  {'ff ' * 10} 01 2e 00 00 00  00", "a LEB128 does not fit 64 bits"),
+    ],
+)
+def test_abbreviations_that_cannot_be_read_are_refused(abbreviations: str, reason: str) -> None:
+    with pytest.raises(ParseError, match=reason):
+        NEW.functions(NEW.unit(b"\x01\0"), abbreviations)
 
 
 ENTRIES = b"\x01\x04n\0" + function(0) + b"\0" + b"\x03\x0f\0\0\0" + LAYOUT.address(0x20) + b"\x10" + b"\0"

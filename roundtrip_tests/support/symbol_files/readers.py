@@ -27,9 +27,16 @@ BUILD_ID = bytes(range(20))
 SEPARATOR = "|"
 
 
-def read_by_symbolic(symbols: Path, addresses: Sequence[int]) -> Subject:
-    """The answers of symbolic; addresses are relative to the load address, as all in symbol files."""
-    (opened,) = import_module("symbolic").Archive.open(str(symbols)).iter_objects()
+def read_by_symbolic(symbols: Path, addresses: Sequence[int]) -> Subject | None:
+    """The answers of symbolic, None for an architecture that it does not know; addresses are relative to the load
+    address, as all in symbol files."""
+    symbolic = import_module("symbolic")
+    try:
+        (opened,) = symbolic.Archive.open(str(symbols)).iter_objects()
+    except symbolic.ObjectErrorUnknown as error:
+        if str(error) != "invalid architecture":
+            raise
+        return None
     cache = opened.make_symcache()
     found = {address: cache.lookup(address) for address in addresses}
     return lambda address: tuple(Frame(one.symbol, one.full_path or "", one.line) for one in found[address])
