@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .run import Examiner, Failure
 
 _MOST_CHANGES = 64
+# Of bytes that are tried with another value: a line number program has many.
+_MOST_BYTES = 16
 
 
 def name_bytes(failure: Failure, examiner: Examiner, options: Options) -> tuple[str, ...]:
@@ -39,9 +41,7 @@ def _as_if(failure: Failure, case: Case) -> Iterator[str]:
         return
     place, pc = case.fields.index(failure.field), failure.difference.pc
     wanted = normal(failure.difference.found)
-    for one in case.layout:
-        if one.size != 1:
-            continue
+    for one in [one for one in case.layout if one.size == 1][:_MOST_BYTES]:
         for value in range(256):
             data = bytearray(case.data)
             if data[one.offset] == value:

@@ -34,11 +34,10 @@ LLVM_LINES_CANNOT = frozenset({"wide-column", "short-opcode-base"})
 # The first line of each: the machines whose registers the adapter does not know.
 LLVM_FRAMES_CANNOT = names("""
     x86 x32 arm mips mips64 ppc ppc64 riscv32
-    advance-loc8 negative-offset-extended window-save set-loc negate-ra-state-with-pc old-augmentation address-size
-    extra-augmentation-data aligned-pointer aligned-address signed-pointer leb128-address wide-address
-    other-return-column no-cfa cie-version
+    advance-loc8 negative-offset-extended set-loc negate-ra-state-with-pc old-augmentation address-size
+    extra-augmentation-data aligned-pointer aligned-address signed-pointer other-return-column no-cfa cie-version
 """)
-LLVM_CANNOT_IN = {"eh-frame": {"dwarf64"}, "debug-frame": {"cie-after-fde", "augmented-debug-frame"}}
+LLVM_CANNOT_IN = {"eh-frame": set[str](), "debug-frame": {"cie-after-fde", "augmented-debug-frame"}}
 LIBDW_CANNOT = names("""
     mips mips64 loongarch64
     x86 x32 arm ppc riscv32 dwarf64 address-size signed-pointer aligned-pointer leb128-pointer leb128-address
@@ -48,9 +47,9 @@ LIBDW_CANNOT = names("""
 SYMBOLIC_CANNOT = names("""
     x32 mips mips64 riscv32 riscv64 s390x loongarch64 sparc64
     advance-loc8 negative-offset-extended restore undefined register nested-states expression cfa-expression no-cfa
-    negate-ra-state negate-ra-state-with-pc pauth-b-key memory-tagging old-augmentation version-4 address-size
-    aligned-pointer aligned-address signed-pointer leb128-pointer leb128-address wide-address no-lsda
-    other-return-column high-register other-cfa-register opcode
+    negate-ra-state negate-ra-state-with-pc pauth-b-key memory-tagging old-augmentation version-4
+    aligned-pointer aligned-address signed-pointer leb128-pointer leb128-address no-lsda
+    other-return-column other-cfa-register opcode
 """)
 
 

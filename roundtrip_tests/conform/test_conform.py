@@ -11,7 +11,8 @@ from unwindkit.cli import main
 from unwindkit.conform.reader import ReaderError
 from unwindkit.conform.report import report_json, report_text
 from unwindkit.conform.run import Result, conform
-from unwindkit.corpus.formats import Options
+from unwindkit.converters.arch.table import ARCHITECTURES
+from unwindkit.corpus.formats import Options, format_named
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "commands" / "conform.md").read_text(encoding="utf-8")
@@ -49,6 +50,53 @@ def test_the_report_names_the_two_bytes_that_are_read_in_another_layout(capsys: 
     # The section has 28 bytes of header and an FDE of 20; func_info is its byte 16, and the FRE's info byte its second.
     assert "func_info, byte 0x2c" in paragraphs[1]
     assert "info, byte 0x31" in paragraphs[1]
+
+
+# Our own reader on changed bytes: what it answers is wrong in one way.
+CHANGED = """
+import re, sys
+from unwindkit.conform.own_reader import answers
+from unwindkit.converters.arch.table import ARCHITECTURES
+for line in sys.stdin:
+    path, section, arch, order, address, *pcs = line.rstrip("\\n").split("\\t")
+    data = open(path, "rb").read()
+    data = {change}
+    found = answers(data, section, ARCHITECTURES[arch], order, int(address, 16), [int(pc, 16) for pc in pcs])
+    print(*("\\t".join([pc, *answer]) for pc, answer in zip(pcs, found)), sep="\\n", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("form", "change", "size", "sentence"),
+    [
+        # Addresses relative to their own places are taken as relative to the section.
+        ("eh-frame-hdr", "data[:3] + bytes([data[3] & 0x0F | 0x30]) + data[4:]", 28, "table_enc, byte 0x3 .* were 0x3"),
+        ("breakpad", "re.sub(rb'([.]cfa: +[^ ]+ +[^ ]+ +)-', rb'\\1+', data)", 200, r"operator, .*\(0x2d\).* 0x2b"),
+    ],
+)  # fmt: skip
+def test_a_small_case_and_the_byte_are_found(form: str, change: str, size: int, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "reader.py"
+    path.write_text(CHANGED.replace("{change}", change), encoding="utf-8")
+    result = conform([sys.executable, str(path)], [form], 40, Options(valid_only=True), raw=True)
+    failure = next(one for one in result.failures.values() if one.kind == "wrong")
+    assert failure.case is not None
+    assert len(failure.case.data) <= size
+    assert any(re.search(sentence, one) for one in failure.bytes_named)
+
+
+def test_pyelftools_reads_window_save_as_nop() -> None:
+    """A fault of another reader, as conform reports it: see the list in the manual."""
+    known = {"window-save", "high-address"}
+    others = ARCHITECTURES.keys() - {"sparc64"}
+    cannot = frozenset(set(format_named("debug-frame").features) - known | others)
+    reader = [sys.executable, "-m", "roundtrip_tests.adapters.pyelftools_frames"]
+    result = conform(reader, ["debug-frame"], 20, Options(valid_only=True, without=cannot))
+    failure = result.failures["debug-frame", "fp", "wrong"]
+    assert failure.case is not None
+    assert len(failure.case.data) <= 60
+    assert any(
+        re.search(r"opcode, byte 0x.. of .debug_frame \(0x2d\) is read as .* 0x00", one) for one in failure.bytes_named
+    )
 
 
 def test_a_reader_that_ends_or_does_not_answer_is_started_again(tmp_path: Path) -> None:
