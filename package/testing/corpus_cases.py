@@ -19,7 +19,8 @@ def corpus_cases(
 ) -> SearchStrategy[Case]:
     """Sections of `form`, a format of `unwindkit corpus`, with what a right reader answers.
 
-    Without `valid_only`, in some of them one field is broken. No feature or fault in `without` occurs. `raw`: only
+    Without `valid_only`, in some of them one field is broken. No feature, fault or architecture in
+    `without` occurs. `raw`: only
     sections that refer to no others. Raises BuildError for names that the format does not have.
     """
     check_names([form], without)

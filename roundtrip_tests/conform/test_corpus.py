@@ -12,9 +12,10 @@ import pytest
 from unwindkit.conform.judge import differences
 from unwindkit.conform.own_reader import own_answers
 from unwindkit.conform.reader import Reply
+from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.corpus.case import Case
 from unwindkit.corpus.choices import Replayed, Seeded
-from unwindkit.corpus.formats import FORMATS, Options, make_case
+from unwindkit.corpus.formats import FORMATS, Options, check_names, make_case
 from unwindkit.corpus.write import write_corpus
 from unwindkit.schemas.section import BuildError
 
@@ -90,6 +91,35 @@ def test_names_that_are_left_out_do_not_occur() -> None:
         case = make_case(FORMATS["sframe-v2"], number, Options(without=without))
         assert not case.features & without
         assert case.fault is None or case.fault.name not in without
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_architectures_that_are_left_out_do_not_occur(name: str) -> None:
+    left_out = frozenset(ARCHITECTURES.keys() - {"aarch64", "x86_64"})
+    found = {make_case(FORMATS[name], number, Options(without=left_out)).architecture.name for number in range(4)}
+    assert found == {"aarch64", "x86_64"}
+    with pytest.raises(BuildError, match=f"leaves no architecture of {name}"):
+        check_names([name], ARCHITECTURES.keys())
+
+
+def test_functions_that_share_fres_are_broken_together() -> None:
+    """At each PC of all of them, the broken field of an FRE decides."""
+    seen = 0
+    for number in range(1500):
+        options = Options(
+            without=frozenset({"pcmask", "unsorted"} | set(FORMATS["sframe-v2"].faults) - {"offset-size"})
+        )
+        case = make_case(FORMATS["sframe-v2"], number, options)
+        if case.fault is None or not {"shared-fres"} <= case.features:
+            continue
+        places = [one.value for one in case.layout if one.name.endswith(".func_start_fre_off")]
+        broken = int(case.fault.field[len("fde[")])
+        first = case.functions[broken]["rows"][int(case.fault.field.split(".fre[")[1][0])]["offset"]
+        for place, one in zip(places, case.functions, strict=True):
+            if place == places[broken]:
+                assert case.answers[one["start"] + first] == ("error",)
+                seen += one["start"] != case.functions[broken]["start"]
+    assert seen > 3
 
 
 def test_a_case_is_drawn_again_from_its_numbers() -> None:
