@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.data_classes import dataclass
-from ...schemas.section import Section
+from ...schemas.section import ParseError, Section
 from ..arrays import group_numbers, last_at_or_before, ranges, starts_of
 from ..columns import Columns, column_of, columns
 from ..dwarf.unit_strings import StringSections
 from ..dwarf.units import DebugUnits, units_of_sections
+from ..kernels.protocol import Fault
 from ..line.ranges import SourceFiles
 from ..strings import Numbered, Strings
 from ..threads import in_threads
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 
 WORD_MAX = (1 << 32) - 1
+# Ranges that entries get of what contains them, or of what they contain, for each entry and range that is read: nested
+# 4,096 deep, each may get all.
+MAX_NESTED = 16
 
 
 @columns
@@ -148,7 +152,7 @@ def _read_part(
     """The entries of some units that have code in the sections from `start` up to `end`."""
     found = []
     for rows in walk.rows():
-        own = _with_containing(inside(unit_code.ranges_of(rows, walk.faults), start, end), rows.parent)
+        own = _with_containing(places, rows, inside(unit_code.ranges_of(rows, walk.faults), start, end))
         has_code = np.zeros(len(rows.offset), np.bool_)
         has_code[own.owner] = True
         _drop_orphans(has_code, rows.parent)
@@ -156,7 +160,7 @@ def _read_part(
         own = own.select(has_code[own.owner])
         own.owner[:] = number[own.owner]
         entries = _columns(places, rows, np.flatnonzero(has_code), number)
-        found.append(Code(entries, _clip_to_parents(entries, own)))
+        found.append(Code(entries, _nested(places, entries, own)))
     return found
 
 
@@ -175,16 +179,25 @@ def _concatenate(parts: Sequence[Sequence[Code]]) -> Code:
     return Code(entries, Ranges.concatenate([block.ranges for block in blocks]))
 
 
-def _with_containing(own: Ranges, parent: I64) -> Ranges:
+def _check_nested(places: EntryPlaces, offset: I64, found: Sequence[Ranges]) -> None:
+    """Raise ParseError if the ranges of nested entries, those that are read first, become too many."""
+    if sum(map(len, found)) > MAX_NESTED * (len(offset) + len(found[0])):
+        section = places.sections[0].decoded.section
+        raise ParseError(section, int(offset[0]), "ranges of nested entries", Fault.RANGES_OVERLAP.sentence)
+
+
+def _with_containing(places: EntryPlaces, rows: Rows, own: Ranges) -> Ranges:
     """The ranges of entries; inlined functions without any have those of what is inlined into them.
 
     Where the first range has no bytes and is at the unit's base address, GCC 12 writes a pair of zeros, and that ends
     the list (DWARF4 2.17.3)."""
+    parent = rows.parent
     has_code = np.zeros(len(parent) + 1, np.bool_)
     has_code[own.owner] = True
     has_code[np.flatnonzero(parent < 0)] = True
     parts = [own]
     while len(parts[-1]):
+        _check_nested(places, rows.offset, parts)
         last = parts[-1]
         above = parent[last.owner]
         lacking = np.flatnonzero(~has_code[above] & (above >= 0))
@@ -269,7 +282,36 @@ def table_of_nothing(files: SourceFiles) -> FunctionTable:
     )
 
 
-def _clip_to_parents(entries: CodeColumns, found: Ranges) -> Ranges:
+def _nested(places: EntryPlaces, entries: CodeColumns, own: Ranges) -> Ranges:
+    """The ranges of all entries, those of inlined functions inside the ranges of their parents. Fills the column
+    `depth`.
+
+    With -gstrict-dwarf, GCC gives an inlined function in several parts the first one only, and what it contains is in
+    the others: they are its, too."""
+    clipped = _clip_to_parents(places, entries, own)
+    is_cut = _bytes_of(clipped, len(entries)) < _bytes_of(own, len(entries))
+    if not is_cut.any():
+        return clipped
+    parts, last = [own], own.select(is_cut[own.owner])
+    while len(last):
+        above = entries.parent[last.owner]
+        is_inlined = np.flatnonzero((above >= 0) & (entries.parent[above] >= 0))
+        last = Ranges(above[is_inlined], last.start[is_inlined], last.end[is_inlined])
+        parts.append(last)
+        _check_nested(places, entries.offset, parts)
+    if len(parts) == 2 and not len(parts[1]):
+        return clipped
+    return _clip_to_parents(places, entries, disjoint(Ranges.concatenate(parts)))
+
+
+def _bytes_of(found: Ranges, count: int) -> NDArray[np.uint64]:
+    """The bytes of the ranges of each of `count` entries."""
+    size = np.zeros(count, np.uint64)
+    np.add.at(size, found.owner, found.end - found.start)
+    return size
+
+
+def _clip_to_parents(places: EntryPlaces, entries: CodeColumns, found: Ranges) -> Ranges:
     """The ranges of all entries, those of inlined functions inside the ranges of their parents. Fills the column
     `depth`."""
     parent, depth = entries.parent, entries.depth
@@ -286,6 +328,7 @@ def _clip_to_parents(entries: CodeColumns, found: Ranges) -> Ranges:
         own = ranges(first[inner], first[inner + 1] - first[inner])
         around = _intersect(found.select(own), parent, around)
         parts.append(around)
+        _check_nested(places, entries.offset, [found, *parts])
         outer, level = inner, level + 1
     clipped = Ranges.concatenate(parts)
     return clipped.select(np.lexsort((clipped.start, clipped.owner)))

@@ -191,6 +191,34 @@ def test_an_inlined_function_without_code_has_that_of_what_it_contains() -> None
     ]
 
 
+def test_an_inlined_function_has_the_code_of_what_it_contains() -> None:
+    """As GCC writes with -gstrict-dwarf, in version 2: of a function in several parts, only the first has an entry."""
+    layout = Layout(2)
+    abbreviations = """
+        01 11 01 00 00
+        02 2e 01 03 08 11 01 12 01 00 00    # DW_TAG_subprogram, has children: DW_AT_name, low_pc, high_pc (addr)
+        03 1d 01 03 08 11 01 12 01 00 00    # DW_TAG_inlined_subroutine, has children
+        04 1d 00 03 08 11 01 12 01 00 00    # DW_TAG_inlined_subroutine
+        00
+    """
+
+    def entry(code: int, name: bytes, start: int, end: int) -> bytes:
+        return bytes([code]) + name + b"\0" + layout.address(start) + layout.address(end)
+
+    entries = (
+        (b"\x01" + entry(2, b"f", 0x10, 0x50) + entry(3, b"a", 0x20, 0x24) + entry(3, b"b", 0x30, 0x40))
+        + (entry(4, b"c", 0x34, 0x36) + entry(4, b"cold", 0x80, 0x88) + b"\0\0\0\0")
+    )  # fmt: skip
+    table = layout.functions(layout.unit(entries), abbreviations)
+    assert named_ranges(table) == [(b"f", layout.text + 0x10, 0x40)]
+    assert inlined_calls(table) == [
+        (layout.text + 0x20, 4, 0, b"a", None, 0),
+        (layout.text + 0x30, 0x10, 0, b"a", None, 0),
+        (layout.text + 0x30, 0x10, 1, b"b", None, 0),
+        (layout.text + 0x34, 2, 2, b"c", None, 0),
+    ]
+
+
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_every_kind_of_entry_of_a_range_list_of_version_5(order: str) -> None:
     layout = Layout(5, order)

@@ -368,6 +368,30 @@ functions(b"\\x01\\x02f\\0" + layout.address(0) + b"\\x10\\0", "01 11 01 00 00 0
         ),
         pytest.param(
             """
+            # Inlined functions without code, nested 4,000 deep, that contain 5,000 others.
+            LIMITS
+            leaves = b"".join(b"\\x04" + layout.address(2 * (n % 100)) + b"\\x01" for n in range(5000))
+            entries = b"\\x01\\x02" + layout.address(0) + b"\\xf0" + b"\\x03\\0\\0\\0\\0" * 4000 + leaves
+            attempt(entries, "01 11 01 00 00  02 2e 01 11 01 12 0b 00 00  03 1d 01 55 17 00 00"
+                    "  04 1d 00 11 01 12 0b 00 00  00", debug_ranges=bytes(16))
+            """,
+            *(200, 4, ".debug_info+0xc (file 0x14c): ranges of nested entries: lists of address ranges repeat"),
+            id="nested inlined functions without code",
+        ),
+        pytest.param(
+            """
+            # Inlined functions nested 4,000 deep, each with all code of a function in 100 parts.
+            LIMITS
+            lists = b"".join(layout.address(2 * n) + layout.address(2 * n + 1) for n in range(100)) + bytes(16)
+            whole = layout.address(0) + b"\\xf0"
+            entries = b"\\x01\\x02\\0\\0\\0\\0" + (b"\\x03" + whole) * 4000
+            attempt(entries, "01 11 01 00 00  02 2e 01 55 17 00 00  03 1d 01 11 01 12 0b 00 00  00", debug_ranges=lists)
+            """,
+            *(200, 4, ".debug_info+0xc (file 0x14c): ranges of nested entries: lists of address ranges repeat"),
+            id="nested inlined functions in many parts",
+        ),
+        pytest.param(
+            """
             # Each specification leads to the next entry.
             count = 200_000
             size = 1 + 4 + 8 + 1
