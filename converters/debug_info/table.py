@@ -94,6 +94,13 @@ class FunctionTable:
         """The number of functions."""
         return len(self.functions)
 
+    def __repr__(self) -> str:
+        """Source and sizes, in two lines."""
+        return (
+            f"<FunctionTable of {self.source}: {len(self.skipped):,} units skipped\n"
+            f" {len(self):,} functions, {len(self.ranges):,} ranges, {len(self.inlines):,} inlined functions>"
+        )
+
 
 def concatenate(tables: Sequence[FunctionTable]) -> FunctionTable:
     """The functions of several tables with the same `files`, in order."""

@@ -87,6 +87,16 @@ def test_the_value_of_an_attribute_that_is_not_read_is_passed_over(form: int, va
     assert named_ranges(table) == [(b"f", layout.text, 8)]
 
 
+def test_a_table_prints_as_two_lines() -> None:
+    layout = Layout(5)
+    abbreviations = "01 11 01 00 00  02 2e 00 03 08 11 01 12 0b 00 00  00"
+    table = layout.functions(layout.unit(b"\x01\x02f\0" + layout.address(4) + b"\x10\x00"), abbreviations)
+    assert repr(table).splitlines() == [
+        "<FunctionTable of .debug_info: 0 units skipped",
+        " 1 functions, 1 ranges, 0 inlined functions>",
+    ]
+
+
 def test_the_value_of_an_implicit_constant_is_in_the_abbreviation() -> None:
     layout = Layout(5)
     # DW_AT_high_pc, DW_FORM_implicit_const 24
