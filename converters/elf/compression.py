@@ -9,6 +9,8 @@ from __future__ import annotations
 import mmap
 import sys
 import zlib
+from contextlib import suppress
+from typing import Protocol
 
 from elftools.elf.enums import ENUM_ELFCOMPRESS_TYPE
 
@@ -108,17 +110,39 @@ def compress_like(found: CompressedBytes, content: bytes) -> bytes:
 
 def _zlib(found: CompressedBytes, limit: int) -> memoryview:
     """At most `limit` bytes of a zlib stream. Raises ParseError."""
-    # Piece by piece into their place: zlib's own buffer would be copied whole, and take as much memory again.
-    stream, data, size = zlib.decompressobj(), _memory(min(limit, MAX_ZLIB * len(found.raw))), 0
     try:
-        for at in range(found.header_size, len(found.raw), PIECE):
-            piece = stream.decompress(found.raw[at : at + PIECE], len(data) - size)
-            data[size : size + len(piece)] = piece
-            size += len(piece)
-            if stream.eof or size == len(data):
-                break
+        from isal import isal_zlib
+    except ImportError:  # it has no wheel for this machine
+        pass
+    else:
+        # What it refuses is read again by zlib, whose messages are known.
+        refused: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub declares an instance
+        with suppress(refused):
+            return _inflated(found, limit, isal_zlib.decompressobj())
+    try:
+        return _inflated(found, limit, zlib.decompressobj())
     except zlib.error as error:
         raise ParseError(found.name, found.header_size, "compressed data", str(error)) from error
+
+
+class _Stream(Protocol):
+    """A stream of zlib that is being decompressed, by whichever library."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    def decompress(self, data: memoryview, max_length: int, /) -> bytes: ...
+
+
+def _inflated(found: CompressedBytes, limit: int, stream: _Stream) -> memoryview:
+    # Piece by piece into their place: zlib's own buffer would be copied whole, and take as much memory again.
+    data, size = _memory(min(limit, MAX_ZLIB * len(found.raw))), 0
+    for at in range(found.header_size, len(found.raw), PIECE):
+        piece = stream.decompress(found.raw[at : at + PIECE], len(data) - size)
+        data[size : size + len(piece)] = piece
+        size += len(piece)
+        if stream.eof or size == len(data):
+            break
     return data[:size].toreadonly()
 
 

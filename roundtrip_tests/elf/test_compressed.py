@@ -149,12 +149,23 @@ GOOD = {
 }
 
 
+@pytest.fixture(params=["isal", "zlib"])
+def inflater(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What decompresses zlib streams: the library isal if it is there, and zlib where it is not."""
+    if request.param == "zlib":
+        monkeypatch.setitem(sys.modules, "isal", None)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("inflater")
 @pytest.mark.parametrize("data", GOOD.values(), ids=GOOD)
 def test_section_by_hand(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "file").write_bytes(data)
     assert [(function.start, function.size) for function in read_elf(tmp_path / "file")] == [(0, 16)]
 
 
+# What is left of FRAME when 20 bytes of its zlib stream are.
+TRUNCATED = len(zlib.decompressobj().decompress(zlib.compress(FRAME)[:20]))
 NOT_A_FRAME = "is not a valid Zstandard frame: "
 BAD = {
     "size too small": (
@@ -188,6 +199,26 @@ BAD = {
         (4, "ch_size"),
         "is 0x8000000000000000, the limit for a file of this size is 0x{limit:x}",
     ),
+    "zdebug, size too small": (
+        zdebug(zlib.compress(FRAME), 0x24),
+        (4, "ch_size"),
+        "is 0x24, but the data inflates to more than 0x24 bytes",
+    ),
+    "zdebug, truncated": (
+        zdebug(zlib.compress(FRAME)[:20], 0x25),
+        (4, "ch_size"),
+        "is 0x25, but the data inflates to 0x{truncated:x} bytes",
+    ),
+    "zdebug, checksum": (
+        zdebug(zlib.compress(FRAME)[:-4] + bytes(4), 0x25),
+        (12, "compressed data"),
+        "Error -3 while decompressing data: incorrect data check",
+    ),
+    "zdebug, dictionary": (
+        zdebug(bytes.fromhex("78bb") + zlib.compress(FRAME)[2:], 0x25),
+        (12, "compressed data"),
+        "Error 2 while decompressing data",
+    ),
     "zdebug, not zlib": (
         zdebug(b"\xff" * 20, 100),
         (12, "compressed data"),
@@ -196,6 +227,7 @@ BAD = {
 }
 
 
+@pytest.mark.usefixtures("inflater")
 @pytest.mark.parametrize(("data", "place_of_fault", "reason"), BAD.values(), ids=BAD)
 def test_compressed_section_that_lies(
     tmp_path: Path, data: bytes, place_of_fault: tuple[int, str], reason: str
@@ -204,7 +236,7 @@ def test_compressed_section_that_lies(
     with pytest.raises(ParseError) as caught:
         read_elf(tmp_path / "file")
     assert place(caught.value) == (".debug_frame", *place_of_fault)
-    assert caught.value.reason == reason.format(limit=(8 << 20) + 16 * len(data))
+    assert caught.value.reason == reason.format(limit=(8 << 20) + 16 * len(data), truncated=TRUNCATED)
     assert info(tmp_path / "file").sections[0].fault == str(caught.value)
 
 
