@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .section import ByteOrder, order_code
-from .wire import Bits, Given, Integer, Nested, When, bit_widths, fields_of
+from .wire import Bits, Given, Integer, Kind, Nested, Repeated, When, bit_widths, fields_of
+
+_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 @cache
@@ -31,6 +33,22 @@ def dtype_of(cls: type, order: ByteOrder) -> np.dtype[np.void]:
             case _:
                 raise TypeError(f"{cls.__name__}.{field.name} has no fixed size")
     return np.dtype(columns)
+
+
+def struct_codes(cls: type) -> str:
+    """The type codes of all integers of a record in order, those of nested and repeated ones included, for `struct`."""
+    return "".join(_codes(field.kind) for field in fields_of(cls))
+
+
+def _codes(kind: Kind) -> str:
+    match kind:
+        case Integer(size=size, signed=signed):
+            return _CODES[size].lower() if signed else _CODES[size]
+        case Nested(record=inner):
+            return struct_codes(inner)
+        case Repeated(kind=inner_kind, length=length):
+            return _codes(inner_kind) * length
+    raise TypeError(f"{kind} has no type code")
 
 
 @cache

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import NamedTuple
 
-from elftools.elf.enums import ENUM_E_MACHINE
-
 from ...schemas.cfi import AARCH64_EFFECTS, NO_EFFECTS, SPARC_EFFECTS, Effect, MachineEffects
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.numbers import is_machine
 from ...schemas.section import BuildError, ByteOrder
 from ...schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS, SFRAME_S390X_SP_VAL_OFFSET, SframeAbi
 from ..kernels.sframe.protocol import PaddingCode
@@ -306,7 +305,7 @@ def find_architecture(name: str) -> Architecture | None:
     if name in ARCHITECTURES:
         return ARCHITECTURES[name]
     other = _OTHER.fullmatch(name)
-    if other is None or not (other[1].isdigit() or other[1] in ENUM_E_MACHINE):
+    if other is None or not (other[1].isdigit() or is_machine(other[1])):
         return None
     return architecture_of(other[1], int(other[2]) // 8, "big" if other[3] == "big" else "little")
 

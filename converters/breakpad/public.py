@@ -11,11 +11,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
-from elftools.elf.enums import ENUM_ST_INFO_BIND
 
 from ...schemas.breakpad import Public
 from ...schemas.breakpad_files import build_lines
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.numbers import STB_LOCAL
 from ..arrays import run_starts
 from ..elf.image import ElfImage, ElfSection
 from ..elf.symbols import defined_functions, name_ranges, strings_of
@@ -97,7 +97,7 @@ def _choose_names(symbols: NDArray[np.void], address: NDArray[np.uint64], string
     pool = np.frombuffer(strings, np.uint8)
     start, size = name_ranges(symbols, strings, table)
     underscores = sum((pool[np.minimum(start + at, len(pool) - 1)] == ord("_")).astype(np.int64) for at in range(2))
-    is_local = symbols["info"] >> 4 == ENUM_ST_INFO_BIND["STB_LOCAL"]
+    is_local = symbols["info"] >> 4 == STB_LOCAL
     order = np.lexsort((start, size, underscores, is_local, address))
     order = order[size[order] > 0]
     sorted_address = address[order]

@@ -12,13 +12,9 @@ import zlib
 from contextlib import suppress
 from typing import Protocol
 
-from elftools.elf.enums import ENUM_ELFCOMPRESS_TYPE
-
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.numbers import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD
 from ...schemas.section import ByteOrder, ParseError
-
-ELFCOMPRESS_ZLIB: int = ENUM_ELFCOMPRESS_TYPE["ELFCOMPRESS_ZLIB"]
-ELFCOMPRESS_ZSTD = 2
 
 ZDEBUG, DEBUG = ".zdebug_", ".debug_"
 # The header of a `.zdebug_*` section: this, and the size as 8 bytes, most significant first.

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from elftools.elf.constants import SH_FLAGS
-
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.numbers import SHF
 from ...schemas.section import BuildError, FormatError, ParseError, Section
 from .compression import LEAST_INFLATED, MAX_INFLATION
 from .identity import build_id, by_build_id
@@ -180,7 +179,7 @@ def _joined(image: ElfImage, other: ElfImage, is_whole: bool) -> ElfImage:
 
     def is_wanted(one: ElfSection) -> bool:
         # A string table may be needed by a symbol table, whatever its name is.
-        return not one.flags & SH_FLAGS.SHF_ALLOC and (one.type == "SHT_STRTAB" or one.name not in present)
+        return not one.flags & SHF.ALLOC and (one.type == "SHT_STRTAB" or one.name not in present)
 
     sections = tuple(
         replace(one, index=first + one.index, link=first + one.link)

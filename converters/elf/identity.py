@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from elftools.elf.enums import ENUM_D_TAG, ENUM_NOTE_N_TYPE
-
 from ...schemas.core_files.notes import notes_in
+from ...schemas.elf.numbers import DT, NT_GNU_BUILD_ID
 from ...schemas.section import ByteOrder
 from .image import ElfImage, ElfSection
 from .inputs import StrPath
@@ -45,11 +44,7 @@ def _build_id_in(image: ElfImage, header: ElfSection) -> bytes:
 def build_ids_in(data: memoryview, byte_order: ByteOrder) -> list[bytes]:
     """The build ids among notes."""
     notes = notes_in(data, byte_order)
-    return [
-        bytes(note.description)
-        for note in notes
-        if note.type == ENUM_NOTE_N_TYPE["NT_GNU_BUILD_ID"] and note.name == b"GNU\0"
-    ]
+    return [bytes(note.description) for note in notes if note.type == NT_GNU_BUILD_ID and note.name == b"GNU\0"]
 
 
 def by_build_id(folder: StrPath, identifier: bytes) -> Path:
@@ -62,7 +57,7 @@ def _soname(image: ElfImage) -> str:
     header = next((one for one in image.sections if one.type == "SHT_DYNAMIC" and not one.is_nobits), None)
     if header is None or header.link >= len(image.sections) or image.sections[header.link].type != "SHT_STRTAB":
         return ""
-    offset = image.dynamic_value(ENUM_D_TAG["DT_SONAME"])
+    offset = image.dynamic_value(DT.SONAME)
     strings = image.sections[header.link]
     if offset is None or strings.is_nobits:
         return ""

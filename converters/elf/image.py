@@ -1,27 +1,20 @@
-"""ELF files, through pyelftools: sections, segments and their bytes, memory-mapped.
+"""ELF files: sections, segments and their bytes, memory-mapped.
 
-Strategy: pyelftools parses the headers; contents are views of one mapping, so that a large file costs only the pages
-that are read. Both header tables are walked here, with their bounds checked first, because pyelftools' own section
-objects follow links and trust counts. Its exceptions become a ParseError.
+Strategy: contents are views of one mapping, so that a large file costs only the pages that are read.
 """
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from elftools.common.exceptions import ELFError
-from elftools.common.utils import struct_parse
-from elftools.elf.constants import SH_FLAGS, SHN_INDICES
-from elftools.elf.elffile import ELFFile
-from elftools.elf.enums import ENUM_D_TAG
 
 from ...schemas.arguments import check_integer, check_text, checked, flat_bytes
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.headers import MAGIC
+from ...schemas.elf.numbers import DT, PT, SHF, file_type, machine_name, section_type, segment_type
 from ...schemas.section import ByteOrder, ParseError, Section, order_code
 from ..arch.table import Architecture, architecture_of
 from ..arrays import furthest_before
@@ -35,17 +28,11 @@ from .compression import (
     decompress,
     plain_name,
 )
+from .headers import ElfHeaders, Mapping
 from .inputs import Input, input_name, map_input, mapping_of, release
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-# What pyelftools raises on hostile headers, besides its own errors: for an offset that seek() refuses, or a number
-# outside an enumeration.
-_HEADER_ERRORS = (ELFError, OverflowError, ValueError, KeyError, TypeError, AttributeError)
-
-# gABI: e_phnum is PN_XNUM if the number of program headers is in section header 0.
-PN_XNUM = 0xFFFF
 
 # Names of interest are shorter; in a hostile file, a name may be as long as the file.
 MAX_NAME = 255
@@ -87,12 +74,12 @@ class ElfSection:
     @property
     def has_compression_header(self) -> bool:
         """Whether the section is SHF_COMPRESSED."""
-        return bool(self.flags & SH_FLAGS.SHF_COMPRESSED)
+        return bool(self.flags & SHF.COMPRESSED)
 
     @property
     def is_code(self) -> bool:
         """Whether the section is loaded and executable."""
-        return bool(self.flags & SH_FLAGS.SHF_EXECINSTR) and bool(self.flags & SH_FLAGS.SHF_ALLOC)
+        return bool(self.flags & SHF.EXECINSTR) and bool(self.flags & SHF.ALLOC)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +142,7 @@ class ElfImage:
     @cached_property
     def data_base(self) -> int:
         """The address that DW_EH_PE_datarel is relative to, as in gcc's unwinder: DT_PLTGOT, or 0 without one."""
-        return self.dynamic_value(ENUM_D_TAG["DT_PLTGOT"]) or 0
+        return self.dynamic_value(DT.PLTGOT) or 0
 
     @checked(tag=check_integer)
     def dynamic_value(self, tag: int) -> int | None:
@@ -253,24 +240,22 @@ def elf_of_mapping(name: str, data: memoryview, least_inflated: int = LEAST_INFL
     """As `open_elf`, for all bytes of a file called `name`, from `map_input`. Its compressed sections may have
     `least_inflated` bytes of content whatever its size."""
     mapping = mapping_of(data)
-    if mapping[:4] != b"\x7fELF":
+    if mapping[:4] != MAGIC:
         kind = next((kind for place, magic, kind in _OTHER_KINDS if mapping[place : place + len(magic)] == magic), None)
         raise ParseError("", None, "", "not an ELF file" + (f" but {kind}" if kind else ""))
-    try:
-        elf = ELFFile(mapping)
-        headers = list(_section_headers(elf, mapping))
-        image = ElfImage(
-            path=name,
-            type=elf["e_type"],
-            machine=elf["e_machine"],
-            address_size=elf.elfclass // 8,
-            byte_order="little" if elf.little_endian else "big",
-            loaded=_loaded(elf, mapping, headers),
-            sections=_sections(elf, mapping, headers),
-            data=data,
-        )
-    except _HEADER_ERRORS as error:
-        raise ParseError("", None, "ELF headers", str(error) or type(error).__name__) from error
+    headers = ElfHeaders(mapping)
+    machine = machine_name(headers.machine)
+    sections = _sections(headers, mapping, machine)
+    image = ElfImage(
+        path=name,
+        type=file_type(headers.type),
+        machine=machine,
+        address_size=headers.address_size,
+        byte_order=headers.byte_order,
+        loaded=_loaded(headers),
+        sections=sections,
+        data=data,
+    )
     _refuse_shared_bytes(image)
     _refuse_inflation(image, least_inflated)
     return image
@@ -299,37 +284,6 @@ def _refuse_inflation(image: ElfImage, least: int) -> None:
         raise ParseError("", None, "section headers", reason)
 
 
-Header = Mapping[str, Any]
-
-
-def _header_table(elf: ELFFile, mapping: mmap.mmap, prefix: str, layout: Any, count: int) -> Iterator[Header]:
-    """The first `count` headers of a header table; `prefix` is that of its fields in the file header (e_sh, e_ph)."""
-    offset, size = elf[f"{prefix}off"], elf[f"{prefix}entsize"]
-    if count and size < layout.sizeof():
-        raise ParseError("", None, f"{prefix}entsize", f"{size} bytes do not hold a header of {layout.sizeof()}")
-    if offset + count * size > len(mapping):
-        reason = f"{count} headers from {offset:#x} reach past the file's end at {len(mapping):#x}"
-        raise ParseError("", None, f"{prefix}num", reason)
-    return (struct_parse(layout, mapping, offset + index * size) for index in range(count))
-
-
-def _section_headers(elf: ELFFile, mapping: mmap.mmap) -> Iterator[Header]:
-    count = elf["e_shnum"]
-    if not elf["e_shoff"]:
-        return iter(())
-    if count == 0:
-        # gABI: with 0xff00 sections or more, their number is in the first section header.
-        count = next(_header_table(elf, mapping, "e_sh", elf.structs.Elf_Shdr, 1))["sh_size"]
-    return _header_table(elf, mapping, "e_sh", elf.structs.Elf_Shdr, count)
-
-
-def _loaded(elf: ELFFile, mapping: mmap.mmap, sections: list[Header]) -> tuple[tuple[int, int], ...]:
-    """The address and memory size of each PT_LOAD."""
-    count = sections[0]["sh_info"] if elf["e_phnum"] == PN_XNUM and sections else elf["e_phnum"]
-    segments = _header_table(elf, mapping, "e_ph", elf.structs.Elf_Phdr, count)
-    return tuple((int(one["p_vaddr"]), int(one["p_memsz"])) for one in segments if one["p_type"] == "PT_LOAD")
-
-
 @dataclass(frozen=True, slots=True)
 class ElfSegment:
     """A program header. `type` is PT_... or the number."""
@@ -355,51 +309,40 @@ class ElfLayout:
 
 def layout_of(image: ElfImage) -> ElfLayout:
     """The entry point and the segments of an ELF file. Raises ParseError."""
-    mapping = mapping_of(image.data)
-    try:
-        elf = ELFFile(mapping)
-        count = elf["e_phnum"]
-        if count == PN_XNUM:
-            count = next(_header_table(elf, mapping, "e_sh", elf.structs.Elf_Shdr, 1))["sh_info"]
-        headers = _header_table(elf, mapping, "e_ph", elf.structs.Elf_Phdr, count)
-        names = ("p_type", "p_offset", "p_vaddr", "p_filesz", "p_memsz")
-        return ElfLayout(int(elf["e_entry"]), tuple(ElfSegment(*(one[name] for name in names)) for one in headers))
-    except _HEADER_ERRORS as error:
-        raise ParseError("", None, "ELF headers", str(error) or type(error).__name__) from error
+    headers = ElfHeaders(mapping_of(image.data))
+    segments = headers.segments()
+    columns = [segments[name].tolist() for name in ("type", "offset", "vaddr", "filesz", "memsz")]
+    found = (ElfSegment(segment_type(kind, image.machine), *rest) for kind, *rest in zip(*columns, strict=True))
+    return ElfLayout(headers.entry, tuple(found))
 
 
-def _sections(elf: ELFFile, mapping: mmap.mmap, headers: list[Header]) -> tuple[ElfSection, ...]:
+def _loaded(headers: ElfHeaders) -> tuple[tuple[int, int], ...]:
+    """The address and memory size of each PT_LOAD."""
+    segments = headers.segments()
+    columns = (segments[name].tolist() for name in ("type", "vaddr", "memsz"))
+    return tuple((start, size) for kind, start, size in zip(*columns, strict=True) if kind == PT.LOAD)
+
+
+def _sections(headers: ElfHeaders, mapping: Mapping, machine: str | int) -> tuple[ElfSection, ...]:
     """The sections with their names, which are all empty if there is no section name table."""
-    names_index = elf["e_shstrndx"]
-    if names_index == SHN_INDICES.SHN_XINDEX and headers:
-        names_index = headers[0]["sh_link"]
+    table, names_index = headers.sections(), headers.names_index()
     start = end = 0
-    if 0 < names_index < len(headers):
-        start = headers[names_index]["sh_offset"]
-        end = min(start + headers[names_index]["sh_size"], len(mapping))
-    return tuple(
-        _section(index, header, _name_at(mapping, start + header["sh_name"], end))
-        for index, header in enumerate(headers)
-    )
+    if 0 < names_index < len(table):
+        start = int(table["offset"][names_index])
+        end = min(start + int(table["size"][names_index]), len(mapping))
+    fields = ("name", "type", "flags", "addr", "offset", "size", "link", "info", "entsize")
+    found = []
+    columns = [table[name].tolist() for name in fields]
+    for index, (name, kind, *rest) in enumerate(zip(*columns, strict=True)):
+        stored = _name_at(mapping, start + name, end)
+        flags, address, offset, size, link, info, entry_size = rest
+        kind = section_type(kind, machine)
+        one = ElfSection(plain_name(stored), kind, flags, address, offset, size, index, link, info, entry_size, stored)
+        found.append(one)
+    return tuple(found)
 
 
-def _section(index: int, header: Header, stored_name: str) -> ElfSection:
-    return ElfSection(
-        name=plain_name(stored_name),
-        type=header["sh_type"],
-        flags=header["sh_flags"],
-        address=header["sh_addr"],
-        file_offset=header["sh_offset"],
-        size=header["sh_size"],
-        index=index,
-        link=header["sh_link"],
-        info=header["sh_info"],
-        entry_size=header["sh_entsize"],
-        stored_name=stored_name,
-    )
-
-
-def _name_at(mapping: mmap.mmap, offset: int, end: int) -> str:
+def _name_at(mapping: Mapping, offset: int, end: int) -> str:
     """The string at a file offset, up to its zero byte, to `end`, or to MAX_NAME bytes."""
     return mapping[offset : min(end, offset + MAX_NAME)].partition(b"\0")[0].decode(errors="backslashreplace")
 

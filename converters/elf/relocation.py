@@ -12,9 +12,10 @@ from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
-from elftools.elf.constants import SH_FLAGS, SHN_INDICES
 
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.headers import SHN_COMMON, SHN_LORESERVE, SHN_UNDEF, SHN_XINDEX
+from ...schemas.elf.numbers import SHF
 from ...schemas.section import ParseError, Section, order_code
 from ..arch.relocations import Operation, RelocationTypes, has_n64_records, relocation_types
 from ..arrays import integers_at, put_integers, run_starts, sign_extended
@@ -34,8 +35,7 @@ FIRST_ADDRESS = 0x40000000
 # Between sections, so that the end of one is not the start of the next; the largest alignment of code sections.
 GAP = 64
 
-SHT_CREL = 0x40000014
-TABLES = ("SHT_REL", "SHT_RELA", SHT_CREL)
+TABLES = ("SHT_REL", "SHT_RELA", "SHT_CREL")
 LEB_GROUPS = 10
 
 
@@ -67,7 +67,7 @@ def lay_out(image: ElfImage, at_zero: bool = False) -> LaidOut:
     """
     if image.type != "ET_REL":
         return LaidOut(image, np.zeros(0, np.uint64), {}, {})
-    loaded = [one for one in image.sections if one.flags & SH_FLAGS.SHF_ALLOC]
+    loaded = [one for one in image.sections if one.flags & SHF.ALLOC]
     end = FIRST_ADDRESS
     sections = [replace(one, address=0) if one.address else one for one in image.sections]
     for one in sorted(() if at_zero else loaded, key=lambda one: (one.is_nobits, not one.is_code, one.index)):
@@ -118,7 +118,7 @@ def relocate(laid: LaidOut, header: ElfSection) -> Section:
         return section
     data = np.frombuffer(section.data, np.uint8).copy()
     for table in tables:
-        if table.type == SHT_CREL:
+        if table.type == "SHT_CREL":
             raise ParseError(table.name, None, "sh_type", "is SHT_CREL, compact relocations, which are not supported")
         _apply(_relocations(laid, table, len(data)), data, section)
     return replace(section, data=data.data)
@@ -271,15 +271,15 @@ def _symbol_values(laid: LaidOut, header: ElfSection, symbol: U32, relocations: 
         relocations.refuse(wrong, "symbol", f"{int(symbol[wrong])} is out of range: there are {len(symbols)} symbols")
     section = symbols["shndx"][symbol].astype(np.uint32)
     value = symbols["value"][symbol].astype(np.uint64)
-    extended = section == SHN_INDICES.SHN_XINDEX
-    is_reserved = (section >= SHN_INDICES.SHN_LORESERVE) & ~extended
+    extended = section == SHN_XINDEX
+    is_reserved = (section >= SHN_LORESERVE) & ~extended
     if extended.any():
         section[extended] = extended_indices(image, symbols_header, len(symbols), laid.extended)[symbol[extended]]
     for wrong in np.flatnonzero((section >= len(image.sections)) & ~is_reserved)[:1]:
         reason = f"is in section {int(section[wrong])}, but there are only {len(image.sections)} sections"
         relocations.refuse(wrong, "symbol", reason)
     address = laid.address[np.where(is_reserved, 0, section)] + value
-    is_nowhere = (section == SHN_INDICES.SHN_UNDEF) | (section == SHN_INDICES.SHN_COMMON)
+    is_nowhere = (section == SHN_UNDEF) | (section == SHN_COMMON)
     address[is_nowhere | (relocations.operation == Operation.LINKER)] = 0
     return address
 

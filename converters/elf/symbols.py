@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from elftools.elf.constants import SHN_INDICES
-from elftools.elf.enums import ENUM_ST_INFO_TYPE
 
 from ...schemas.arguments import checked, each, encoded_text
+from ...schemas.elf.headers import SHN_ABS, SHN_LORESERVE, SHN_UNDEF, SHN_XINDEX
+from ...schemas.elf.numbers import STT
 from ...schemas.section import ParseError, Section, order_code
 from ..arrays import ranges
 from .image import ElfImage, ElfSection
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 TABLES = ("SHT_SYMTAB", "SHT_DYNSYM")
 # Types of symbols that may be code; symbols of assembler sources often have no type.
-_FUNCTION_TYPES = [ENUM_ST_INFO_TYPE[name] for name in ("STT_FUNC", "STT_LOOS")]  # the second: STT_GNU_IFUNC
-_CODE_TYPES = [ENUM_ST_INFO_TYPE["STT_NOTYPE"], *_FUNCTION_TYPES]
+_FUNCTION_TYPES = [STT.FUNC, STT.GNU_IFUNC]
+_CODE_TYPES = [STT.NOTYPE, *_FUNCTION_TYPES]
 _TYPE_MASK = 0xF
 # Names may be the ends of one another in a string table. Those of all symbols of a table have at most this many bytes
 # for each byte of the table and of its strings: of 2,930 tables of Debian's files, the highest ratio is 0.81.
@@ -159,10 +159,10 @@ def defined_functions(image: ElfImage, header: ElfSection) -> tuple[NDArray[np.v
     return symbols, _addresses_of(image, symbols)
 
 
-def _is_defined(symbols: NDArray[np.void], types: list[int]) -> NDArray[np.bool_]:
+def _is_defined(symbols: NDArray[np.void], types: Sequence[int]) -> NDArray[np.bool_]:
     """Which symbols have one of these types and an address."""
     is_code = np.isin(symbols["info"] & _TYPE_MASK, types)
-    nowhere = np.isin(symbols["shndx"], [SHN_INDICES.SHN_UNDEF, SHN_INDICES.SHN_ABS])
+    nowhere = np.isin(symbols["shndx"], [SHN_UNDEF, SHN_ABS])
     return is_code & ~nowhere
 
 
@@ -171,10 +171,10 @@ def _section_addresses(
 ) -> NDArray[np.uint64]:
     """The address of the section of some symbols; 0 for all others. Raises ParseError."""
     index = np.where(which, symbols["shndx"], 0).astype(np.uint32)
-    extended = index == SHN_INDICES.SHN_XINDEX
+    extended = index == SHN_XINDEX
     if extended.any():
         index[extended] = extended_indices(image, header, len(symbols), extended_headers(image))[extended]
-    index[(index >= SHN_INDICES.SHN_LORESERVE) & ~extended] = 0
+    index[(index >= SHN_LORESERVE) & ~extended] = 0
     for wrong in np.flatnonzero(index >= len(image.sections))[:1]:
         reason = f"is {int(index[wrong])}, but there are only {len(image.sections)} sections"
         raise ParseError(header.name, None, f"symbol[{wrong}].st_shndx", reason)
@@ -216,5 +216,5 @@ def _addresses_of(image: ElfImage, symbols: NDArray[np.void]) -> NDArray[np.uint
     value = symbols["value"].astype(np.uint64)
     if not image.architecture.marks_code:
         return value
-    is_function = symbols["info"] & _TYPE_MASK == ENUM_ST_INFO_TYPE["STT_FUNC"]
+    is_function = symbols["info"] & _TYPE_MASK == STT.FUNC
     return np.where(is_function, value & ~np.uint64(1), value)

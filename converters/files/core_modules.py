@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 
-from elftools.elf.enums import ENUM_D_TAG
-
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.numbers import DT
 from ...schemas.section import FormatError
 from ..breakpad.module import AGE, guid_of, module_of
 from ..elf.debug_files import BY_LINKS, DebugFiles, with_debug_file
@@ -260,7 +259,7 @@ def _first_link(state: ProcessState, layout: ElfLayout, bias: int) -> int:
     for one in layout.of_type("PT_DYNAMIC"):
         for at in range(0, min(one.memory_size, PAGE), 2 * WORD):
             tag, value = (state.memory.read(bias + one.address + at + more, WORD) for more in (0, WORD))
-            if tag == ENUM_D_TAG["DT_DEBUG"] and value:
+            if tag == DT.DEBUG and value:
                 return state.memory.read(value + WORD, WORD)
     return 0
 

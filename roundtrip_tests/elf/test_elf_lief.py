@@ -14,10 +14,10 @@ from typing import Any
 
 import lief
 import pytest
+from unwindkit.schemas.elf.numbers import SHF
 from unwindkit.schemas.section import BuildError
 from unwindkit.writers.elf.add import LIEF, write_by_engines
 from unwindkit.writers.elf.engines.plan import FollowingSection
-from unwindkit.writers.elf.tables import SHF
 
 from ..support.handmade import place
 from ..support.programs.elf_programs import DEBUG, Built, in_header, in_segment, sframe

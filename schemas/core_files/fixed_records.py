@@ -10,28 +10,16 @@ from collections.abc import Hashable, Iterator
 from functools import cache
 from typing import Any, TypeVar, cast
 
+from ..derive import struct_codes
 from ..section import ByteOrder, ParseError, Section, order_code
 from ..wire import Integer, Kind, Nested, Repeated, fields_of, fixed_size
 
 R = TypeVar("R")
-_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 @cache
 def _layout(cls: Any, order: ByteOrder) -> struct.Struct:
-    return struct.Struct(order_code(order) + "".join(_codes(field.kind) for field in fields_of(cls)))
-
-
-def _codes(kind: Kind) -> str:
-    """The type codes of all integers in a kind."""
-    match kind:
-        case Integer(size=size, signed=signed):
-            return _CODES[size].lower() if signed else _CODES[size]
-        case Nested(record=inner):
-            return "".join(_codes(field.kind) for field in fields_of(inner))
-        case Repeated(kind=inner_kind, length=length):
-            return _codes(inner_kind) * length
-    raise TypeError(f"{kind} is read by the engine alone")
+    return struct.Struct(order_code(order) + struct_codes(cls))
 
 
 def _value(kind: Kind, values: Iterator[int]) -> Any:

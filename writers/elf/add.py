@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.numbers import PF, SHF, SHT
 from ...schemas.section import BuildError
 from ..files import rewriting, size_of, take_owner_and_mode, take_times
 from .checks.added import ExpectedSection, check_added
@@ -22,9 +23,6 @@ from .engines.native import write_headers_kept, write_headers_moved
 from .engines.plan import LoadedSection, Plan
 from .tables import (
     NULL_SECTION,
-    PF,
-    SHF,
-    SHT,
     SectionHeader,
     Segment,
     Tables,

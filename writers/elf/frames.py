@@ -12,16 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.numbers import SHF, SHT
 from ...schemas.section import BuildError, ParseError
 from .add import Writer, engines_of, write_by_engines
 from .checks.frames import check_frames
 from .engines.plan import FollowingSection, LoadedSection
-from .tables import SHF, SHT, SectionHeader, Tables, read_tables
+from .tables import SectionHeader, Tables, read_tables
 
 FRAMES, HEADER = ".eh_frame", ".eh_frame_hdr"
 PT_GNU_EH_FRAME = 0x6474E550
 # The types of both sections: gold gives those of x86-64 the second one (x86-64 psABI, Special Sections).
-SHT_PROGBITS, SHT_X86_64_UNWIND = 1, 0x70000001
+SHT_X86_64_UNWIND = 0x70000001
 ALIGNMENT = 8
 HEADER_ALIGNMENT = 4
 
@@ -109,4 +110,4 @@ def _pair(frames: FrameSections, old: SectionHeader | None, header: SectionHeade
 
 
 def _type_of(old: SectionHeader | None) -> int:
-    return SHT_PROGBITS if old is None or old.type != SHT_X86_64_UNWIND else SHT_X86_64_UNWIND
+    return SHT.PROGBITS if old is None or old.type != SHT_X86_64_UNWIND else SHT_X86_64_UNWIND

@@ -17,18 +17,15 @@ from io import BytesIO
 from typing import NamedTuple
 
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.headers import SHN_XINDEX
+from ...schemas.elf.numbers import ET, SHF, SHT, STT
 from ...schemas.section import BuildError, ByteOrder, ParseError
 from .tables import (
-    ET,
     HEADER,
     HEADER_SIZE,
     MAX_SECTIONS,
     NULL_SECTION,
     SECTION,
-    SHF,
-    SHN_XINDEX,
-    SHT,
-    STT_SECTION,
     SYMBOL,
     SectionHeader,
     Tables,
@@ -214,7 +211,7 @@ def _rank_of(info: int, other: int) -> _Rank | None:
     """The rank of a symbol; None if a linker may resolve it to anything other than its place in the section."""
     binding, kind = info >> 4, info & 0xF
     if binding == STB_LOCAL:
-        if kind == STT_SECTION:
+        if kind == STT.SECTION:
             return _Rank.SECTION
         return {STT_FUNC: _Rank.LOCAL_FUNCTION, STT_OBJECT: _Rank.LOCAL, STT_NOTYPE: _Rank.LOCAL}.get(kind)
     is_own = binding == STB_GLOBAL and other & 3 != STV_DEFAULT and kind in (STT_FUNC, STT_OBJECT, STT_NOTYPE)

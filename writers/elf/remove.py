@@ -14,6 +14,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.numbers import SHT
 from ...schemas.section import BuildError, ParseError
 from ..files import copy_range, rewriting, size_of, take_owner_and_mode, take_times
 from .checks.removed import check_removed
@@ -22,7 +23,6 @@ from .tables import (
     NULL_SECTION,
     SECTION_SIZE,
     SEGMENT_SIZE,
-    SHT,
     SectionHeader,
     Tables,
     bytes_at,

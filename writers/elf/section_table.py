@@ -11,25 +11,27 @@ from dataclasses import astuple
 from typing import BinaryIO
 
 from ...schemas.data_classes import dataclass
-from ...schemas.section import ParseError
-from .tables import (
-    BYTE_ORDER,
-    ELFCLASS32,
+from ...schemas.derive import struct_codes
+from ...schemas.elf.headers import (
+    EI_CLASS,
+    EI_DATA,
+    EI_NIDENT,
+    ELFCLASS,
     ELFCLASS64,
-    HEADER,
-    MAX_SECTIONS,
-    SECTION,
+    ELFDATA,
+    MAGIC,
     SHN_XINDEX,
-    SHT,
-    SectionHeader,
-    bytes_at,
+    FileHeader32,
+    ProgramHeader32,
+    ProgramHeader64,
+    SectionHeader32,
 )
+from ...schemas.elf.numbers import SHT
+from ...schemas.section import ParseError, order_code
+from ...schemas.wire import fields_of
+from .tables import HEADER, MAX_SECTIONS, SECTION, SectionHeader, bytes_at
 
-HEADER32, SECTION32 = "16sHHIIIIIHHHHHH", "IIIIIIIIII"
-# Program headers: p_offset and p_filesz among the fields of each class.
-SEGMENT32, SEGMENT64 = "IIIIIIII", "IIQQQQQQ"
-PLACES = {SEGMENT32: (1, 4), SEGMENT64: (2, 5)}
-IDENT_SIZE = 16
+HEADER32, SECTION32 = f"{EI_NIDENT}s{struct_codes(FileHeader32)}", struct_codes(SectionHeader32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +91,10 @@ def has_bytes(one: SectionHeader) -> bool:
 
 def read_section_table(file: BinaryIO) -> SectionTable:
     """Read the section headers. Raises ParseError if they, or a section, are outside the file."""
-    ident = bytes_at(file, "e_ident", 0, IDENT_SIZE)
-    if ident[:4] != b"\x7fELF" or ident[4] not in (ELFCLASS32, ELFCLASS64) or ident[5] not in BYTE_ORDER:
+    ident = bytes_at(file, "e_ident", 0, EI_NIDENT)
+    if not ident.startswith(MAGIC) or ident[EI_CLASS] not in ELFCLASS or ident[EI_DATA] not in ELFDATA:
         raise ParseError("", None, "e_ident", "is not an ELF file of a known class and byte order")
-    order, is_64 = BYTE_ORDER[ident[5]], ident[4] == ELFCLASS64
+    order, is_64 = order_code(ELFDATA[ident[EI_DATA]]), ident[EI_CLASS] == ELFCLASS64
     layout, section = order + (HEADER if is_64 else HEADER32), order + (SECTION if is_64 else SECTION32)
     fields = struct.unpack(layout, bytes_at(file, "e_ident", 0, struct.calcsize(layout)))
     shoff, shentsize, shnum = fields[6], fields[11], fields[12]
@@ -117,8 +119,10 @@ def read_section_table(file: BinaryIO) -> SectionTable:
 
 
 def _segments(file: BinaryIO, order: str, is_64: bool, fields: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    layout = SEGMENT64 if is_64 else SEGMENT32
-    size, (offset, filesz) = struct.calcsize(order + layout), PLACES[layout]
+    declared = ProgramHeader64 if is_64 else ProgramHeader32
+    names = [field.name for field in fields_of(declared)]
+    layout, offset, filesz = struct_codes(declared), names.index("offset"), names.index("filesz")
+    size = struct.calcsize(order + layout)
     phoff, phentsize, phnum = fields[5], fields[9], fields[10]
     if not phnum or phentsize != size:
         return ()

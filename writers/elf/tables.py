@@ -8,85 +8,32 @@ from __future__ import annotations
 import os
 import struct
 from dataclasses import astuple, replace
-from enum import IntEnum, IntFlag
 from io import BufferedReader
 from typing import Any, BinaryIO
 
 from ...schemas.data_classes import dataclass
-from ...schemas.section import BuildError, ParseError
-
-
-# ELF64 (gABI: ELF Header, Section Header Table, Program Header). Only the values used here, with the gABI's names.
-class ET(IntEnum):
-    """Object file types."""
-
-    REL = 1
-    EXEC = 2
-    DYN = 3
-    CORE = 4
-
-
-class PT(IntEnum):
-    """Segment types."""
-
-    NULL = 0
-    LOAD = 1
-    DYNAMIC = 2
-    INTERP = 3
-    NOTE = 4
-    PHDR = 6
-    GNU_PROPERTY = 0x6474E553
-
-
-class PF(IntFlag):
-    """Segment flags."""
-
-    W = 2
-    R = 4
-
-
-class SHT(IntEnum):
-    """Section types."""
-
-    NULL = 0
-    SYMTAB = 2
-    STRTAB = 3
-    RELA = 4
-    HASH = 5
-    NOTE = 7
-    NOBITS = 8
-    REL = 9
-    DYNSYM = 11
-    GROUP = 17
-    SYMTAB_SHNDX = 18
-    CREL = 0x40000014
-    GNU_HASH = 0x6FFFFFF6
-
-
-class SHF(IntFlag):
-    """Section flags."""
-
-    WRITE = 1
-    ALLOC = 2
-    EXECINSTR = 4
-    INFO_LINK = 0x40
-
-
-class DT(IntEnum):
-    """Tags of dynamic entries."""
-
-    HASH = 4
-    SYMTAB = 6
-    GNU_HASH = 0x6FFFFEF5
-
+from ...schemas.derive import struct_codes
+from ...schemas.elf.headers import (
+    EI_CLASS,
+    EI_DATA,
+    EI_NIDENT,
+    ELFCLASS32,
+    ELFCLASS64,
+    ELFDATA,
+    MAGIC,
+    PN_XNUM,
+    SHN_LORESERVE,
+    SHN_XINDEX,
+    FileHeader64,
+    ProgramHeader64,
+    SectionHeader64,
+)
+from ...schemas.elf.numbers import DT, ET, PT, SHF, SHT
+from ...schemas.section import BuildError, ParseError, order_code
 
 # The dynamic entry that is the only reference to a section of that type.
 POINTED_AT = {SHT.HASH: DT.HASH, SHT.GNU_HASH: DT.GNU_HASH, SHT.DYNSYM: DT.SYMTAB}
-ELFCLASS32, ELFCLASS64 = 1, 2
-BYTE_ORDER = {1: "<", 2: ">"}  # ELFDATA2LSB, ELFDATA2MSB
-PN_XNUM = 0xFFFF
-MAX_SECTIONS = 0xFF00  # SHN_LORESERVE: larger indices are reserved
-SHN_XINDEX = 0xFFFF
+MAX_SECTIONS = SHN_LORESERVE  # larger indices are reserved
 MIN_PAGE, MAX_PAGE = 0x1000, 0x10000  # of all machines that run ELF64
 ADDRESS_LIMIT = 1 << 63
 # Sections that only Linux images have (include/asm-generic/vmlinux.lds.h).
@@ -95,13 +42,13 @@ UNSUITABLE_TYPES = {
     ET.REL: "is a relocatable file (ET_REL), which is not loaded: link it first",
     ET.CORE: "is a core file (ET_CORE)",
 }
-HEADER, SEGMENT, SECTION, DYNAMIC = "16sHHIQQQIHHHHHH", "IIQQQQQQ", "IIQQQQIIQQ", "qQ"
+HEADER = f"{EI_NIDENT}s{struct_codes(FileHeader64)}"
+SEGMENT, SECTION, DYNAMIC = struct_codes(ProgramHeader64), struct_codes(SectionHeader64), "qQ"
 HEADER_SIZE, SEGMENT_SIZE, SECTION_SIZE, DYNAMIC_SIZE = (
     struct.calcsize("<" + fields) for fields in (HEADER, SEGMENT, SECTION, DYNAMIC)
 )
 SYMBOL = "IBBHQQ"  # st_name, st_info, st_other, st_shndx, st_value, st_size
 SYMBOL_VALUE_OFFSET = 8
-STT_SECTION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,16 +170,15 @@ def read_object_tables(file: BinaryIO) -> Tables:
 def _file_header(file: BinaryIO) -> tuple[str, tuple[Any, ...]]:
     """The byte order as struct's, and the fields of Elf64_Ehdr."""
     file.seek(0)
-    if file.read(4) != b"\x7fELF":
+    if file.read(len(MAGIC)) != MAGIC:
         raise ParseError("", None, "e_ident", "is not an ELF file")
-    ident = bytes_at(file, "e_ident", 0, 16)
-    if ident[4] == ELFCLASS32:
+    ident = bytes_at(file, "e_ident", 0, EI_NIDENT)
+    if ident[EI_CLASS] == ELFCLASS32:
         raise BuildError("", None, "e_ident", "is ELF32; a loaded section can be added to ELF64 only")
-    if ident[4] != ELFCLASS64 or ident[5] not in BYTE_ORDER:
-        raise ParseError(
-            "", None, "e_ident", f"has class {ident[4]} and byte order {ident[5]}, which ELF does not define"
-        )
-    order = BYTE_ORDER[ident[5]]
+    if ident[EI_CLASS] != ELFCLASS64 or ident[EI_DATA] not in ELFDATA:
+        reason = f"has class {ident[EI_CLASS]} and byte order {ident[EI_DATA]}, which ELF does not define"
+        raise ParseError("", None, "e_ident", reason)
+    order = order_code(ELFDATA[ident[EI_DATA]])
     return order, struct.unpack(order + HEADER, bytes_at(file, "e_ident", 0, HEADER_SIZE))
 
 

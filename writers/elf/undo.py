@@ -17,6 +17,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.numbers import PF, PT, SHF, SHT
 from ...schemas.section import BuildError
 from ..files import copy_range, size_of, take_owner_and_mode
 from .add import HEADERS_KEPT, HEADERS_MOVED, LIEF, write_by_engines
@@ -25,12 +26,8 @@ from .engines.native import contents_end, described_end
 from .engines.plan import LoadedSection, align_up
 from .tables import (
     HEADER_SIZE,
-    PF,
-    PT,
     SECTION_SIZE,
     SEGMENT_SIZE,
-    SHF,
-    SHT,
     SectionHeader,
     Segment,
     Tables,

@@ -14,14 +14,14 @@ from io import BufferedRandom, BufferedReader
 from pathlib import Path
 
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.numbers import SHF, SHT
 from ...schemas.section import BuildError
 from ..files import copy_range, rewriting, size_of, take_owner_and_mode, take_times
 from .checks.unloaded import ExpectedUnloaded, check_unloaded
 from .engines.plan import align_up
 from .section_table import SectionTable, has_bytes, read_section_table
-from .tables import MAX_SECTIONS, SHF, SHT, SectionHeader, put
+from .tables import MAX_SECTIONS, SectionHeader, put
 
-SHT_PROGBITS = 1
 TABLE_ALIGNMENT = 8
 NULL_BYTE = b"\0"
 # Linkers and debug file tools leave at most padding between sections.
@@ -119,7 +119,7 @@ def _with_names(
         if NULL_BYTE + stored not in longer:
             longer += stored if longer.endswith(NULL_BYTE) else NULL_BYTE + stored
         place = longer.index(NULL_BYTE + stored) + 1
-        new.append((SectionHeader(place, SHT_PROGBITS, 0, 0, 0, len(one.data), 0, 0, 1, 0), one.data))
+        new.append((SectionHeader(place, SHT.PROGBITS, 0, 0, 0, len(one.data), 0, 0, 1, 0), one.data))
     if len(before.sections) + len(new) >= MAX_SECTIONS > len(before.sections):
         raise BuildError("", None, "e_shnum", f"the file has {len(before.sections)} sections already")
     if longer != names:

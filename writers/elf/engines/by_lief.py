@@ -12,9 +12,10 @@ from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 
+from ....schemas.elf.numbers import PF, PT, SHF
 from ....schemas.section import BuildError, ParseError
 from ...files import copy_range
-from ..tables import PF, PT, SHF, SectionHeader, Segment, Tables, read_tables
+from ..tables import SectionHeader, Segment, Tables, read_tables
 from .plan import LoadedSection, Plan, page_of
 
 

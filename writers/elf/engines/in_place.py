@@ -6,9 +6,10 @@ from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 
+from ....schemas.elf.numbers import PF, SHT
 from ....schemas.section import BuildError
 from ...files import copy_range, size_of
-from ..tables import MIN_PAGE, PF, SHT, Segment, Tables
+from ..tables import MIN_PAGE, Segment, Tables
 from .plan import LoadedSection, Part, Plan, align_up
 
 

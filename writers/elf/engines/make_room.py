@@ -16,17 +16,15 @@ from itertools import takewhile
 import numpy as np
 
 from ....schemas.data_classes import dataclass
+from ....schemas.elf.numbers import PT, SHT, STT
 from ....schemas.section import BuildError
 from ..tables import (
     DYNAMIC,
     DYNAMIC_SIZE,
     MIN_PAGE,
     POINTED_AT,
-    PT,
     SECTION_SIZE,
     SEGMENT_SIZE,
-    SHT,
-    STT_SECTION,
     SYMBOL,
     SYMBOL_VALUE_OFFSET,
     SectionHeader,
@@ -230,7 +228,7 @@ def section_symbols(source: BufferedReader, before: Tables, moved: tuple[int, ..
         for number in np.flatnonzero(np.isin(symbols["f3"], moved)).tolist():
             index = int(symbols["f3"][number])
             inside = int(symbols["f4"][number]) - before.sections[index].address
-            is_own = symbols["f1"][number] == STT_SECTION or (before.names[index] == ABI_TAG and inside == 0)
+            is_own = symbols["f1"][number] == STT.SECTION or (before.names[index] == ABI_TAG and inside == 0)
             if not (is_own or 0 <= inside < before.sections[index].size):
                 continue  # __ehdr_start has a section index, but is before that section.
             if table in moved or not is_own:

@@ -13,23 +13,11 @@ from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 
+from ....schemas.elf.headers import PN_XNUM
+from ....schemas.elf.numbers import PF, PT, SHF, SHT
 from ....schemas.section import BuildError
 from ...files import copy_range, size_of
-from ..tables import (
-    ADDRESS_LIMIT,
-    MAX_SECTIONS,
-    PF,
-    PN_XNUM,
-    PT,
-    SECTION_SIZE,
-    SEGMENT_SIZE,
-    SHF,
-    SHT,
-    SectionHeader,
-    Segment,
-    Tables,
-    bytes_at,
-)
+from ..tables import ADDRESS_LIMIT, MAX_SECTIONS, SECTION_SIZE, SEGMENT_SIZE, SectionHeader, Segment, Tables, bytes_at
 from .make_room import Displaced, displace_sections, may_move
 from .plan import LoadedSection, Plan, align_up, page_of
 

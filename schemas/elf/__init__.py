@@ -1,0 +1,1 @@
+"""ELF files: headers and the names of their numbers (System V gABI)."""
