@@ -60,8 +60,10 @@ class SHT(IntEnum):
     DYNSYM = 11
     INIT_ARRAY = 14
     FINI_ARRAY = 15
+    PREINIT_ARRAY = 16
     GROUP = 17
     SYMTAB_SHNDX = 18
+    RELR = 19
     CREL = 0x40000014
     GNU_HASH = 0x6FFFFFF6
     GNU_verdef = 0x6FFFFFFD
@@ -100,6 +102,8 @@ class STT(IntEnum):
 
 
 STB_LOCAL = 0
+# The type of `.eh_frame` from gold and clang (x86-64 psABI, Special Sections). On other machines it is another type.
+SHT_X86_64_UNWIND = 0x70000001
 NT_GNU_BUILD_ID = 3
 ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD = 1, 2
 
@@ -143,6 +147,8 @@ def machine_name(number: int) -> str | int:
 
 def section_type(number: int, machine: str | int) -> str | int:
     """The name of sh_type, or the number of an unknown one."""
+    if number == SHT_X86_64_UNWIND and machine == "EM_X86_64":
+        return "SHT_AMD64_UNWIND"  # as pyelftools calls it
     return _SECTION_TYPES.get(number) or _other_of("ENUM_SH_TYPE", number, machine)
 
 

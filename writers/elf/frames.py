@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...schemas.data_classes import dataclass
-from ...schemas.elf.numbers import SHF, SHT
+from ...schemas.elf.numbers import PT, SHF, SHT, SHT_X86_64_UNWIND
 from ...schemas.section import BuildError, ParseError
 from .add import Writer, engines_of, write_by_engines
 from .checks.frames import check_frames
@@ -20,9 +20,6 @@ from .engines.plan import FollowingSection, LoadedSection
 from .tables import SectionHeader, Tables, read_tables
 
 FRAMES, HEADER = ".eh_frame", ".eh_frame_hdr"
-PT_GNU_EH_FRAME = 0x6474E550
-# The types of both sections: gold gives those of x86-64 the second one (x86-64 psABI, Special Sections).
-SHT_X86_64_UNWIND = 0x70000001
 ALIGNMENT = 8
 HEADER_ALIGNMENT = 4
 
@@ -91,7 +88,7 @@ def _existing(tables: Tables, name: str) -> SectionHeader | None:
 
 def _refuse_other_header(tables: Tables, header: SectionHeader) -> None:
     """Raise BuildError if there is a PT_GNU_EH_FRAME that refers to anything but the header."""
-    named = [one.vaddr for one in tables.segments if one.type == PT_GNU_EH_FRAME]
+    named = [one.vaddr for one in tables.segments if one.type == PT.GNU_EH_FRAME]
     if named not in ([], [header.address]):
         raise BuildError(HEADER, None, "PT_GNU_EH_FRAME", "does not refer to the section")
 
@@ -103,7 +100,7 @@ def _pair(frames: FrameSections, old: SectionHeader | None, header: SectionHeade
         return frames.header(frames_address, address)
 
     following = FollowingSection(
-        HEADER, _type_of(header), PT_GNU_EH_FRAME, frames.header_size, header_content, HEADER_ALIGNMENT
+        HEADER, _type_of(header), PT.GNU_EH_FRAME, frames.header_size, header_content, HEADER_ALIGNMENT
     )
     alignment = old.addralign if old is not None and old.addralign in (4, 8) else ALIGNMENT
     return LoadedSection(FRAMES, _type_of(old), None, frames.size, frames.content, alignment, following)
