@@ -7,7 +7,7 @@ and takes longer to import than the headers of many files to read: it is asked f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 from functools import cache
 from typing import Any
 
@@ -37,7 +37,7 @@ class PT(IntEnum):
     GNU_PROPERTY = 0x6474E553
 
 
-class PF(IntFlag):
+class PF(IntEnum):
     """Segment flags."""
 
     W = 2
@@ -71,7 +71,7 @@ class SHT(IntEnum):
     GNU_versym = 0x6FFFFFFF
 
 
-class SHF(IntFlag):
+class SHF(IntEnum):
     """Section flags."""
 
     WRITE = 1
