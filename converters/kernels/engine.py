@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from . import breakpad as breakpad
     from . import cfi as cfi
     from . import dwarf as dwarf
+    from . import execution as execution
     from . import line as line
     from . import sframe as sframe
     from . import shared as shared

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
 
 from ..converters.arch.registers import register_text
+from ..converters.kernels import engine, views
+from ..converters.kernels.execution.protocol import Outcome
 from ..converters.walk.caller import Abi, Frame, WalkEnd, caller_by_row
 from ..schemas.data_classes import dataclass
 from .claims import NO_COLUMN, Claim
 from .control import Control
 from .loaded_files import AddressSpace, Spot, Stated
 from .shadow import Call, Registers, Shadow, Stacks, Stop, Wrong
+
+if TYPE_CHECKING:
+    from ..converters.kernels.execution.frames import SpotState
 
 ReadRegister = Callable[[int], int | None]
 
@@ -49,68 +57,66 @@ class CheckedThread:
         self.machine = space.known_files.machine
         self.space, self.tally, self._other_register = space, tally, other_register
         self.shadow = Shadow(self.machine, stacks)
-        self.spot: Spot | None = None
-        # The registers before the last instruction if it was a transfer, else None.
-        self._before: Registers | None = None
-        self._spots = space.spots
-        self._pc, self._sp = self.machine.program_counter, self.machine.stack_pointer
-        self._mask = (1 << 8 * self.machine.architecture.address_size) - 1
+        self._pc = self.machine.program_counter
+        architecture = self.machine.architecture
+        self._mask = (1 << 8 * architecture.address_size) - 1
+        frames = engine.execution.frames
+        nothing = views(np.zeros((0, 4), np.int64), np.zeros(0, np.int64))
+        summary = frames.Summary(*nothing, 0, 0, nothing[0], False)
+        self.call = frames.InnermostCall(
+            frames.SpotState(None, summary, False),
+            space.spots,
+            space.read,
+            views(np.zeros(self.machine.register_count, np.uint64))[0],
+            self._pc,
+            self.machine.stack_pointer,
+            architecture.register_size,
+            self._mask,
+            architecture.byte_order == "big",
+        )
+
+    @property
+    def spot(self) -> Spot | None:
+        """That of the instruction before the next stop, None if it is not known."""
+        return cast("Spot | None", self.call.last.spot)
 
     def step(self, registers: Stop) -> None:
         """The registers before the next instruction of this thread."""
-        pc = registers[self._pc]
-        spot = self._spots.get(pc) or self.space.spot(pc)
-        if self._before is not None:
-            self._transfer(self._before, registers, spot)
-        calls = self.shadow.calls
-        if not calls:
-            spot.unchecked += 1
-        elif registers[self._sp] > calls[-1].limit:
-            spot.unchecked += 1
+        state = self.space.state(registers[self._pc])
+        if self.call.last.is_transfer:
+            self._transfer(registers, cast("Spot", state.spot))
+        self.follow_up(state, self.call.stop(state, registers), registers)
+
+    def follow_up(self, state: SpotState, outcome: int, registers: Stop) -> None:
+        """What a stop needs after the kernel saw it: by its `Outcome`."""
+        if outcome == Outcome.LEFT:
             self.shadow.set_aside(None if self.spot is None else self.spot.function)
-        else:
-            spot.checked += 1
-            call = calls[-1]
-            if call.held is spot.summary:
-                for column, value, take, kept in call.tests:
-                    if registers[column] != value or take(registers) != kept:
-                        self._check_all(spot, call, registers)
-                        break
-            else:
-                self._enter_row(spot, call, registers)
-        self.spot = spot
-        if spot.is_transfer:
-            self._before = tuple(registers)
+            self._take_innermost()
+        elif outcome != Outcome.FINE:
+            self._check_all(cast("Spot", state.spot), outcome == Outcome.WRONG_AT_ENTRY, registers)
+        self.call.go_on(state, registers)
 
-    def _enter_row(self, spot: Spot, call: Call, registers: Stop) -> None:
-        """The first step with another row in force, or after a call: only now memory is read."""
-        summary, cfa, entry = spot.summary, call.cfa, call.entry
-        tests = [(column, cfa - offset & self._mask, take, take(entry)) for column, offset, take in summary.tests]
-        is_right = summary.is_complete and all(
-            registers[column] == value and take(registers) == kept for column, value, take, kept in tests
-        )
-        saved = summary.saved
-        if is_right and saved is not None:
-            data = self.space.read(cfa + saved.offset & self._mask, saved.size)
-            is_right = len(data) == saved.size and saved.pick(saved.unpack(data)) == saved.of(entry)
-        if not is_right:
-            self._check_all(spot, call, registers)
-        call.held, call.tests = summary, tests
+    def _take_innermost(self) -> None:
+        """Tell the kernel which call is the innermost one. It reads memory anew, which may have changed."""
+        if not self.shadow.calls:
+            self.call.leave()
+            return
+        innermost = self.shadow.calls[-1]
+        self.call.enter(innermost.cfa & _ALL, innermost.limit & _ALL, innermost.entry)
 
-    def _check_all(self, spot: Spot, call: Call, registers: Stop) -> None:
+    def _check_all(self, spot: Spot, is_entered: bool, registers: Stop) -> None:
+        """Hold each claim; those about memory only if their row was not in force before (`is_entered`)."""
         for one in spot.stated:
             if one.claim is not None:
-                self._check(one, one.claim, spot, call, registers)
+                self._check(one, one.claim, spot, is_entered, registers)
 
-    def _transfer(self, before: Registers, registers: Stop, spot: Spot) -> None:
-        shadow, last = self.shadow, self.spot
+    def _transfer(self, registers: Stop, spot: Spot) -> None:
+        shadow, last, before = self.shadow, self.spot, self.call.before
         assert last is not None
-        self._before = None
         shadow.transfer(before, last, registers, spot)
         if shadow.ended or shadow.left:
             self.collect()
-        if shadow.calls:
-            shadow.calls[-1].held = None  # memory may have changed in the meantime
+        self._take_innermost()
         if last.instruction.control is Control.SYSTEM_CALL:
             self._forget_unmapped(before)
 
@@ -126,21 +132,26 @@ class CheckedThread:
         """A signal handler was entered with these registers; `before` has those that the signal interrupted."""
         function = None if self.spot is None else self.spot.function
         self.shadow.interrupt(before, registers, return_address, function)
+        self._take_innermost()
         self.forget_position()
         self.step(registers)
 
     def forget_position(self) -> None:
         """The next step is not after the last one."""
-        self.spot = self._before = None
+        self.call.last = self.call.nowhere
 
     def follow(self, parent: CheckedThread, calls: list[Call]) -> None:
         """Begin as a copy of a thread that has just made this process, with these `calls`."""
-        self._before, self.spot, self.shadow.calls = parent._before, parent.spot, calls
+        self.shadow.calls = calls
+        self.call.last = parent.call.last
+        self.call.before[:] = parent.call.before
+        self._take_innermost()
 
     def finish(self) -> None:
         """The thread ended: judge the calls that did not return."""
         self.shadow.ended += self.shadow.calls
         self.shadow.calls = []
+        self._take_innermost()
         self.collect()
         self.tally.switches += self.shadow.switches
         self.shadow.switches = 0
@@ -153,7 +164,8 @@ class CheckedThread:
                     _merge(into, call.wrong)
             ended.clear()
 
-    def _check(self, stated: Stated, claim: Claim, spot: Spot, call: Call, registers: Stop) -> None:
+    def _check(self, stated: Stated, claim: Claim, spot: Spot, is_entered: bool, registers: Stop) -> None:
+        call = self.shadow.calls[-1]
         if claim.cfa_column != NO_COLUMN:
             cfa = registers[claim.cfa_column] + claim.cfa_offset & self._mask
             if cfa != call.cfa:
@@ -167,7 +179,7 @@ class CheckedThread:
         if signed is not None and registers[signed] & self.machine.address_mask != call.return_address:
             self._note(stated, spot, call, "return address", registers[signed], call.return_address)
             return
-        if call.held is not spot.summary:
+        if is_entered:
             self._check_memory(stated, claim, spot, call)
         if claim.needs_walk:
             self._check_walk(stated, claim, spot, call, registers)

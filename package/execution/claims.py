@@ -1,25 +1,29 @@
 """What rows claim: where the CFA, the return address and the registers that calls preserve are found at a PC.
 
-Strategy: a row becomes a claim with indices into a stop's registers, so that one that is met again costs a few
-comparisons; rules of rare kinds are left to the walker. A claim says nothing about what its format leaves out: SFrame
-has no registers but FP.
+Strategy: a row becomes a claim with indices into a stop's registers, and what all claims at a PC need becomes a summary
+of comparisons for the kernels; rules of rare kinds are left to the walker. A claim says nothing about what its format
+leaves out: SFrame has no registers but FP.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from collections.abc import Iterable
 from functools import cached_property
-from operator import itemgetter
-from struct import Struct
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ..converters.kernels import engine, views
+from ..converters.kernels.execution.protocol import MAX_SAVED
 from ..converters.rules import CfaKind, RaState, RuleKind
 from ..converters.table.lookup import owners
 from ..converters.table.model import RegisterRule, Row, UnwindTable
 from ..schemas.data_classes import dataclass
-from ..schemas.section import order_code
 from .machines import Machine
+
+if TYPE_CHECKING:
+    from ..converters.kernels.execution.frames import Summary
 
 NO_COLUMN = -1
 _KEPT = (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE)
@@ -31,11 +35,11 @@ class Claim:
     """The claims of one row of one source.
 
     The CFA is register `cfa_column` of the stop + `cfa_offset`; it has NO_COLUMN if an expression computes it.
-    `kept_columns`: columns of registers with the caller's value; `kept` takes these values from a stop. `saved`: pairs
-    of such a column and the offset from the CFA of the memory with the caller's value; `return_offset`: that of the
-    return address, None if it is elsewhere. `is_signed`: whether the return address is; `signed_column`: the column of
-    the register that still has it then, else None. `computed`: registers whose rules are of other kinds; `needs_walk`:
-    whether the walker has to apply the row for these, the CFA or the return address.
+    `kept_columns`: columns of registers with the caller's value. `saved`: pairs of such a column and the offset from
+    the CFA of the memory with the caller's value; `return_offset`: that of the return address, None if it is elsewhere.
+    `is_signed`: whether the return address is; `signed_column`: the column of the register that still has it then, else
+    None. `computed`: registers whose rules are of other kinds; `needs_walk`: whether the walker has to apply the row
+    for these, the CFA or the return address.
     """
 
     row: Row
@@ -43,7 +47,6 @@ class Claim:
     cfa_column: int
     cfa_offset: int
     kept_columns: tuple[int, ...]
-    kept: Callable[[Sequence[int]], object] = field(repr=False)
     saved: tuple[tuple[int, int], ...]
     return_offset: int | None
     is_signed: bool
@@ -80,7 +83,6 @@ def claim_of(
         cfa_column=column,
         cfa_offset=offset,
         kept_columns=tuple(kept),
-        kept=itemgetter(*kept) if kept else _nothing,
         saved=tuple((machine.columns[one], _offset(rules[one])) for one in claimed if kinds[one] is RuleKind.OFFSET),
         return_offset=_offset(returned) if returned.kind is RuleKind.OFFSET else None,
         is_signed=is_signed,
@@ -88,36 +90,6 @@ def claim_of(
         computed=computed,
         needs_walk=bool(computed) or column == NO_COLUMN or returned.kind in _COMPUTED,
     )
-
-
-def _nothing(_: object) -> tuple[int, ...]:
-    """The values of no registers."""
-    return ()
-
-
-@dataclass(frozen=True, slots=True)
-class SavedRegisters:
-    """The memory of a frame with its caller's registers: `size` bytes from `offset`, relative to the CFA. `pick` takes
-    the values from the integers that `unpack` gives; `of` takes the same registers from a stop."""
-
-    offset: int
-    size: int
-    unpack: Callable[[bytes], tuple[int, ...]]
-    pick: Callable[[Sequence[int]], object]
-    of: Callable[[Sequence[int]], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What all claims at a PC need to be true, if comparisons of registers and one read of memory tell that.
-
-    `tests`: the distinct columns and offsets of the CFA, and what takes the registers with the caller's value from a
-    stop. `saved` is None if no register is saved. `is_complete`: whether there is nothing else to hold.
-    """
-
-    tests: tuple[tuple[int, int, Callable[[Sequence[int]], object]], ...]
-    saved: SavedRegisters | None
-    is_complete: bool
 
 
 def summary_of(claims: Iterable[Claim], machine: Machine) -> Summary:
@@ -128,21 +100,21 @@ def summary_of(claims: Iterable[Claim], machine: Machine) -> Summary:
     is_complete = not any(
         one.needs_walk or one.signed_column is not None or one.return_offset not in pushed for one in claims
     )
-    kept = {(one.cfa_column, one.cfa_offset, one.kept_columns): one.kept for one in claims}
-    tests = tuple((column, offset, take) for (column, offset, _), take in kept.items())
+    distinct = dict.fromkeys((one.cfa_column, one.cfa_offset, one.kept_columns) for one in claims)
+    tests = np.zeros((len(distinct), 4), np.int64)
+    kept: list[int] = []
+    for number, (column, offset, columns) in enumerate(distinct):
+        tests[number] = column, offset, len(kept), len(kept) + len(columns)
+        kept += columns
     pairs = sorted({(offset, column) for one in claims for column, offset in one.saved})
-    size = machine.architecture.register_size
-    if not pairs or any((offset - pairs[0][0]) % size for offset, _ in pairs):
-        return Summary(tests, None, is_complete and not pairs)
-    first, words = pairs[0][0], (pairs[-1][0] - pairs[0][0]) // size + 1
-    layout = Struct(f"{order_code(machine.architecture.byte_order)}{words}Q")
-    pick = itemgetter(*((offset - first) // size for offset, _ in pairs))
-    of = itemgetter(*(column for _, column in pairs))
-    is_complete = is_complete and words <= MAX_SAVED
-    return Summary(tests, SavedRegisters(first, layout.size, layout.unpack, pick, of), is_complete)
-
-
-MAX_SAVED = 64  # words of memory that are read at once
+    word = machine.architecture.register_size
+    if pairs and pairs[-1][0] - pairs[0][0] >= MAX_SAVED * word:
+        is_complete, pairs = False, []
+    first = pairs[0][0] if pairs else 0
+    size = pairs[-1][0] - first + word if pairs else 0
+    saved = np.array([(column, offset - first) for offset, column in pairs], np.int64).reshape(-1, 2)
+    arrays = views(tests, np.array(kept, np.int64), saved)
+    return engine.execution.frames.Summary(arrays[0], arrays[1], first, size, arrays[2], is_complete)
 
 
 def _offset(rule: RegisterRule) -> int:

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from dataclasses import field
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..converters.breakpad.module import module_of
 from ..converters.breakpad.symbols import read_symbols
 from ..converters.elf.image import ElfImage, elf_of_bytes, open_elf
 from ..converters.files.read_elf import DIALECTS, STACK_CFI, table_of_image
+from ..converters.kernels import engine
 from ..converters.table.model import UnwindTable
 from ..schemas.data_classes import dataclass
 from ..schemas.section import FormatError
-from .claims import SFRAME, Claim, ClaimSource, Summary, summary_of
+from .claims import SFRAME, Claim, ClaimSource, summary_of
 from .control import MAX_INSTRUCTION, Control, Instruction
 from .machines import Machine
+
+if TYPE_CHECKING:
+    from ..converters.kernels.execution.frames import SpotState, Summary
 
 Function: TypeAlias = tuple[int, int]  # a file, by identity, and the index of the function in its first source
 EH_FRAME = ".eh_frame"
@@ -53,25 +58,25 @@ class Stated:
 @dataclass(slots=True, eq=False)
 class Spot:
     """One PC. `address` is that in the file; `code` the bytes from there on; `stated` has an element for each source
-    with a row there, and `summary` what these claim together. `is_transfer`: whether the instruction is one that a
-    shadow stack must know. `checked`: how often the PC was reached in a frame whose caller is known; `unchecked`: how
-    often in another."""
+    with a row there, and `state` what these claim together, for the kernels, and how often the PC was reached."""
 
     file: LoadedFile
     address: int
     instruction: Instruction
     code: bytes
     stated: tuple[Stated, ...]
-    summary: Summary
     function: Function | None
-    is_transfer: bool
-    checked: int = 0
-    unchecked: int = 0
+    state: SpotState = field(init=False)
+
+    @property
+    def checked(self) -> int:
+        """How often the PC was reached in a frame whose caller is known."""
+        return self.state.checked
 
     @property
     def steps(self) -> int:
         """How often the PC was reached."""
-        return self.checked + self.unchecked
+        return self.state.checked + self.state.unchecked
 
 
 class LoadedFile:
@@ -119,7 +124,8 @@ class LoadedFile:
             function = (id(self), stated[0].place[0]) if stated else None
             instruction = self.machine.decode(code)
             is_transfer = instruction.control is not Control.OTHER
-            found = Spot(self, address, instruction, code, stated, summary, function, is_transfer)
+            found = Spot(self, address, instruction, code, stated, function)
+            found.state = engine.execution.frames.SpotState(found, summary, is_transfer)
             self.spots[address] = found
         return found
 
@@ -177,34 +183,48 @@ class AddressSpace:
         self, library: Library, read: Callable[[int, int], bytes], mappings: Callable[[], list[Mapping]]
     ) -> None:
         self.known_files, self.read, self._list = library, read, mappings
-        self.spots: dict[int, Spot] = {}
+        # By PC, the same object for all threads.
+        self.spots: dict[int, SpotState] = {}
         self._mappings: list[Mapping] = []
+        # Of each mapping that was looked at, by its start: its file, and the difference between addresses.
+        self._files: dict[int, tuple[LoadedFile, int]] = {}
 
     def forget(self) -> None:
         """Mappings have changed."""
         self.spots.clear()
+        self._files.clear()
         self._mappings = []
 
     def has_code(self, start: int, end: int) -> bool:
         """Whether code of a file was mapped in a range when the mappings were listed last."""
         return any(one.is_executable and one.start < end and start < one.end for one in self._mappings)
 
-    def mapping_at(self, address: int) -> Mapping | None:
-        """The mapping that contains an address."""
+    def _mapping_at(self, address: int) -> Mapping:
+        """The mapping that contains an address; without one, as memory without a file."""
         for is_fresh in (False, True):
             if is_fresh:
                 self._mappings = sorted(self._list(), key=lambda one: one.start)
+                self._files.clear()
             index = bisect_right(self._mappings, address, key=lambda one: one.start) - 1
             if index >= 0 and address < self._mappings[index].end:
                 return self._mappings[index]
-        return None
+        return Mapping(address, address + MAX_INSTRUCTION, 0, "", True)
 
-    def spot(self, pc: int) -> Spot:
-        """The spot at a PC that is reached for the first time since `forget`."""
-        mapping = self.mapping_at(pc)
-        mapping = mapping or Mapping(pc, pc + MAX_INSTRUCTION, 0, "", True)
-        file = self.known_files.file(mapping, self.read)
-        found = file.spot(pc - file.bias(mapping), self.read(pc, MAX_INSTRUCTION))
+    def _file_at(self, pc: int) -> tuple[LoadedFile, int]:
+        """The file at a PC, and the number to subtract to get an address in the file."""
+        mapping = self._mapping_at(pc)
+        if mapping.start not in self._files:
+            file = self.known_files.file(mapping, self.read)
+            self._files[mapping.start] = file, file.bias(mapping)
+        return self._files[mapping.start]
+
+    def state(self, pc: int) -> SpotState:
+        """The state of the spot at a PC."""
+        known = self.spots.get(pc)
+        if known is not None:
+            return known
+        file, bias = self._file_at(pc)
+        found = file.spot(pc - bias, self.read(pc, MAX_INSTRUCTION)).state
         if file.image is not None:
             # Code elsewhere may be written again and again.
             self.spots[pc] = found

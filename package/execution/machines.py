@@ -50,6 +50,11 @@ class Machine:
     system_calls: SystemCalls
 
     @property
+    def register_count(self) -> int:
+        """How many of a stop's registers matter: the first ones."""
+        return 1 + max(self.program_counter, *self.columns.values())
+
+    @property
     def preserved(self) -> tuple[int, ...]:
         """The registers of a stop whose caller's values rows recover; SP only where a rule gives it."""
         architecture = self.architecture

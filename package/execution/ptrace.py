@@ -15,9 +15,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ..converters.kernels import engine, views
+from ..converters.kernels.execution.protocol import PTRACE_GETREGS, PTRACE_SINGLESTEP, Outcome
 from ..schemas.core_files.signal_frames import SignalFrameX86_64
 from ..schemas.data_classes import dataclass
 from ..schemas.wire import offset_of
@@ -25,11 +30,14 @@ from .checker import CheckedThread, Tally
 from .loaded_files import AddressSpace, Library
 from .machines import X86_64
 from .process_maps import read_mappings
-from .shadow import Registers, Stacks, Stop
+from .shadow import Registers, Stacks, Stop, kept
 from .stepping import Limits
 
+if TYPE_CHECKING:
+    from ..converters.kernels.execution.frames import InnermostCall
+
 # <sys/ptrace.h>
-_CONT, _SINGLESTEP, _GETREGS, _DETACH = 7, 9, 12, 17
+_CONT, _DETACH = 7, 17
 _GETEVENTMSG, _SEIZE, _INTERRUPT, _LISTEN = 0x4201, 0x4206, 0x4207, 0x4208
 _FORK, _VFORK, _CLONE, _EXEC, _STOP = 1, 2, 3, 4, 128  # PTRACE_EVENT_...
 _EXITKILL = 1 << 20
@@ -82,7 +90,7 @@ class _Thread:
     process: Process
     checked: CheckedThread
     signal: int = 0
-    interrupted: Registers = ()
+    interrupted: Registers = field(default_factory=lambda: np.zeros(0, np.uint64))
 
 
 class Tracer:
@@ -95,11 +103,19 @@ class Tracer:
         self._threads: dict[int, _Thread] = {}
         self._early: set[int] = set()  # new threads that stopped before they were announced
         self._processes: dict[int, Process] = {}
-        buffer = (ctypes.c_uint64 * _USER_REGS)()
-        self._registers, self._buffer = (
-            memoryview(buffer).cast("B").cast("Q"),
-            ctypes.c_void_p(ctypes.addressof(buffer)),
+        buffer, status = np.zeros(_USER_REGS, np.uint64), np.zeros(1, np.int32)
+        (self._registers,), self._buffer = views(buffer), ctypes.c_void_p(buffer.ctypes.data)
+        self._stepping = engine.execution.steps.Steps(
+            _address(_libc.waitpid),
+            _address(_libc.ptrace),
+            *views(status, buffer),
+            _WAIT,
+            _STEPPED,
+            status.ctypes.data,
+            buffer.ctypes.data,
         )
+        # Of each thread in _threads, for the kernel.
+        self._calls: dict[int, InnermostCall] = {}
         self._root = 0
         self._program: subprocess.Popen[bytes] | None = None
         self._is_free = False
@@ -202,32 +218,48 @@ class Tracer:
 
     def _steps(self, count: int) -> None:
         """Handle stops until there were `count` single steps more, or all threads ended."""
-        threads, buffer, registers = self._threads, self._buffer, self._registers
-        wait, ptrace, tally = os.waitpid, _ptrace_step, self.tally
+        stepping, threads, tally = self._stepping, self._threads, self.tally
         end = tally.steps + count
-        while tally.steps < end:
-            try:
-                number, status = wait(-1, _WAIT)
-            except ChildProcessError:
-                self.exit_status = self.exit_status or 0
-                return
-            thread = threads.get(number)
-            if status != _STEPPED or thread is None:
-                self._other_stop(number, status, thread)
-                if self._is_over or (self.exit_status is not None and not threads):
+        while tally.steps < end and not self._is_over and (self.exit_status is None or threads):
+            outcome = stepping.run(self._calls, end - tally.steps)
+            tally.steps += stepping.made
+            number, status = stepping.number, stepping.status
+            if outcome == Outcome.NO_STOP:
+                try:
+                    number, status = os.waitpid(-1, _WAIT | os.WNOHANG)
+                except ChildProcessError:
+                    self.exit_status = self.exit_status or 0
                     return
-            elif ptrace(_GETREGS, number, 0, buffer) == 0:
-                if thread.signal:
-                    self._after_signal(thread, registers)
-                else:
-                    thread.checked.step(registers)
-                tally.steps += 1
-                ptrace(_SINGLESTEP, number, 0, 0)
+            if outcome == Outcome.OTHER_STOP or (number and outcome == Outcome.NO_STOP):
+                self._waited(number, status)
+            elif outcome not in (Outcome.ENOUGH, Outcome.NO_STOP):
+                self._step(number, threads[number], outcome)
+
+    def _waited(self, number: int, status: int) -> None:
+        """Handle a stop whose registers were not read."""
+        thread = self._threads.get(number)
+        if status != _STEPPED or thread is None:
+            self._other_stop(number, status, thread)
+        elif _ptrace_step(PTRACE_GETREGS, number, 0, self._buffer) == 0:
+            self._step(number, thread, Outcome.NOT_LOOKED_AT)
+
+    def _step(self, number: int, thread: _Thread, outcome: int) -> None:
+        """Handle the stop after a step that needs more than the kernel does, and go on."""
+        registers, checked = self._registers, thread.checked
+        if outcome != Outcome.NOT_LOOKED_AT:
+            checked.follow_up(checked.space.state(registers[_RIP]), outcome, registers)
+        elif thread.signal:
+            self._after_signal(thread, registers)
+        else:
+            checked.step(registers)
+        self.tally.steps += 1
+        _ptrace_step(PTRACE_SINGLESTEP, number, 0, 0)
 
     def _after_signal(self, thread: _Thread, registers: Stop) -> None:
         """The stop after a signal was delivered: perhaps at the first instruction of a handler."""
         number, thread.signal = thread.signal, 0
         sp, checked = registers[_SP], thread.checked
+        checked.call.is_watched = 0
         if registers[_RDI] != number or registers[_RDX] != sp + _UCONTEXT:
             checked.step(registers)
             return
@@ -235,8 +267,8 @@ class Tracer:
         return_address = int.from_bytes(read(sp, 8), "little")
         # A system call that is restarted is interrupted before it.
         pc = int.from_bytes(read(sp + _INTERRUPTED_RIP, 8), "little")
-        before = thread.interrupted
-        checked.interrupt((*before[:_RIP], pc, *before[_RIP + 1 :]), registers, return_address)
+        thread.interrupted[_RIP] = pc
+        checked.interrupt(thread.interrupted, registers, return_address)
 
     def _other_stop(self, number: int, status: int, thread: _Thread | None) -> None:
         event, stopped_by = status >> 16, status >> 8 & 0xFF
@@ -255,16 +287,18 @@ class Tracer:
         elif event == _STOP:
             self._go_on(number)
         else:
-            if not self._is_free and _ptrace_step(_GETREGS, number, 0, self._buffer) == 0:
-                thread.signal, thread.interrupted = stopped_by, tuple(self._registers)
+            if not self._is_free and _ptrace_step(PTRACE_GETREGS, number, 0, self._buffer) == 0:
+                thread.signal, thread.interrupted = stopped_by, kept(self._registers)
+                thread.checked.call.is_watched = 1
             self._go_on(number, stopped_by)
 
     def _go_on(self, number: int, stopped_by: int = 0) -> None:
-        _ptrace(_CONT if self._is_free else _SINGLESTEP, number, 0, stopped_by)
+        _ptrace(_CONT if self._is_free else PTRACE_SINGLESTEP, number, 0, stopped_by)
 
     def _ended(self, number: int, status: int) -> None:
         if number == self._root:
             self.exit_status = os.waitstatus_to_exitcode(status)
+        self._calls.pop(number, None)
         thread = self._threads.pop(number, None)
         if thread is not None:
             thread.checked.finish()
@@ -296,7 +330,7 @@ class Tracer:
         for other, thread in list(self._threads.items()):
             if thread.process.number == number:
                 thread.checked.finish()
-                del self._threads[other]
+                del self._threads[other], self._calls[other]
         if number in self._processes:
             self._processes.pop(number).close()
         self._add(number, self._process(number))
@@ -309,7 +343,7 @@ class Tracer:
 
     def _add(self, number: int, process: Process) -> _Thread:
         checked = CheckedThread(process.space, process.stacks, self.tally, _unknown)
-        self._threads[number] = _Thread(process, checked)
+        self._threads[number], self._calls[number] = _Thread(process, checked), checked.call
         return self._threads[number]
 
     # --- sampling ---------------------------------------------------------------------------------------------
@@ -333,6 +367,11 @@ class Tracer:
         self._is_free = False
         for number in self._threads:
             _ptrace(_INTERRUPT, number, 0, 0)
+
+
+def _address(function: object) -> int:
+    """The address of a function of the C library, for the kernel."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
 
 def _stay_on_this_cpu() -> None:

@@ -18,13 +18,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from ..converters.kernels import views
 from ..schemas.section import order_code
 from .checker import CheckedThread, Tally
 from .fixed_size_control import MAX_EXCLUSIVE, exclusive_exits
 from .loaded_files import AddressSpace, Library, Mapping
 from .machines import AARCH64
 from .process_maps import read_mappings
-from .shadow import Registers, Stacks
+from .shadow import Stacks, Stop
 from .stepping import Limits
 
 _PROGRAMS = {"aarch64": "qemu-aarch64", "s390x": "qemu-s390x"}
@@ -86,8 +89,7 @@ class Emulator:
         self._is_over = False
         self._exits: dict[int, tuple[int, ...]] = {}
         self._order = self.machine.architecture.byte_order
-        count = 1 + max(self.machine.program_counter, *self.machine.columns.values())
-        self._registers = struct.Struct(f"{order_code(self._order)}{count}Q")
+        self._registers = struct.Struct(f"{order_code(self._order)}{self.machine.register_count}Q")
 
     def launch(self, command: Sequence[str]) -> None:
         """Start a program under the emulator, stopped. Raises OSError without one."""
@@ -139,8 +141,9 @@ class Emulator:
         self._process.wait()
         self._folder.cleanup()
 
-    def _stop(self) -> Registers:
-        return self._registers.unpack_from(bytes.fromhex(self._gdb.ask(b"g").decode()))
+    def _stop(self) -> Stop:
+        values = self._registers.unpack_from(bytes.fromhex(self._gdb.ask(b"g").decode()))
+        return views(np.array(values, np.uint64))[0]
 
     def _step(self, pc: int) -> bool:
         """Execute one instruction, or an exclusive sequence; whether the program goes on. Signals are passed to it."""

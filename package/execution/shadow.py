@@ -7,21 +7,32 @@ branch arrives where one of its functions continues.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import field
+from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
+from ..converters.kernels import views
 from ..schemas.data_classes import dataclass
-from .claims import Summary
 from .control import Control
 from .loaded_files import Function, Spot, Stated
 from .machines import Machine
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 # A stack that starts this many bytes below the current one is another one, or was made with alloca.
 FAR_BELOW = 2048
 MAX_ASIDE = 10_000  # chains; of a program with more stacks the oldest are forgotten
-NO_LIMIT = 1 << 64
-Registers = tuple[int, ...]
-Stop = Sequence[int]  # the registers of a stopped thread, perhaps in memory that the next stop overwrites
+NO_LIMIT = (1 << 64) - 1
+# The registers of a stopped thread; a Stop may be in memory that the next stop overwrites.
+Registers: TypeAlias = "NDArray[np.uint64]"
+Stop: TypeAlias = Registers
+
+
+def kept(now: Stop) -> Registers:
+    """The registers of a stop, to be kept."""
+    return views(np.array(now, np.uint64))[0]
 
 
 @dataclass(slots=True, eq=False)
@@ -38,9 +49,7 @@ class Wrong:
 class Call:
     """A call that has not returned. `cfa` and `return_address` are those of the callee, `entry` has the registers at
     its first instruction; for the frame of a signal, those that it interrupted. `caller`: the function of the call.
-    `limit`: the stack pointer is at most this in the callee. `held`: the summary of the rows in force where the memory
-    of the frame was checked last; `tests`: its tests, with the values that this frame has to have. `wrong`: by spot and
-    source.
+    `limit`: the stack pointer is at most this in the callee. `wrong`: by spot and source.
     """
 
     cfa: int
@@ -48,8 +57,6 @@ class Call:
     entry: Registers
     caller: Function | None
     limit: int
-    held: Summary | None = None
-    tests: Sequence[tuple[int, int, Callable[[Stop], object], object]] = ()
     wrong: dict[tuple[int, int], Wrong] = field(default_factory=dict)
 
 
@@ -102,7 +109,7 @@ class Shadow:
         if now[machine.program_counter] == following:
             return  # how position-independent code gets its address
         cfa = now[machine.stack_pointer] + machine.cfa_offset
-        self.calls.append(Call(cfa, following, tuple(now), source.function, cfa))
+        self.calls.append(Call(cfa, following, kept(now), source.function, cfa))
 
     def _branch(self, before: Registers, pc: int, sp: int, target: Spot) -> None:
         """Follow a branch to an address in memory or a register: perhaps a return."""
@@ -130,7 +137,7 @@ class Shadow:
         cfa = before[machine.stack_pointer] - machine.architecture.caller_sp_offset
         self.calls.append(Call(cfa, before[machine.program_counter], before, function, NO_LIMIT))
         cfa = now[machine.stack_pointer] + machine.cfa_offset
-        self.calls.append(Call(cfa, return_address, tuple(now), None, cfa))
+        self.calls.append(Call(cfa, return_address, kept(now), None, cfa))
 
     def set_aside(self, function: Function | None) -> None:
         """The stack pointer left the current frame, which is of `function`, in an unknown way."""

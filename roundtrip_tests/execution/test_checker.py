@@ -11,14 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
+from unwindkit.converters.kernels import views
 from unwindkit.execution.checker import CheckedThread, Tally
 from unwindkit.execution.loaded_files import AddressSpace, Library, Mapping
 from unwindkit.execution.machines import AARCH64, S390X, X86_64, Machine
-from unwindkit.execution.shadow import Stacks
+from unwindkit.execution.shadow import Registers, Stacks
 
 from ..support.handmade import Fde, eh_frame, octets
 from ..support.small_elf import ALLOC, BASE, EM_S390, ET_EXEC, EXEC, PROGBITS, Part, small_elf
+
+pytestmark = pytest.mark.usefixtures("kernels")
 
 EM_AARCH64 = 183
 OFFSET, SIZE = 0x40, 0x80  # of .text, the first section, in the file
@@ -35,13 +39,13 @@ class Simulated:
     registers: dict[int, int]
     memory: dict[int, int] = field(default_factory=dict)
 
-    def stop(self, pc: int) -> tuple[int, ...]:
+    def stop(self, pc: int) -> Registers:
         columns = self.machine.columns
         values = [0] * (max(*columns.values(), self.machine.program_counter) + 1)
         for number, column in columns.items():
             values[column] = self.registers.get(number, 0)
         values[self.machine.program_counter] = pc
-        return tuple(values)
+        return views(np.array(values, np.uint64))[0]
 
     def read(self, address: int, size: int) -> bytes:
         order = self.machine.architecture.byte_order

@@ -54,6 +54,7 @@ def figures(report: VerifyReport, path: Path) -> dict[str, tuple[int, int]]:
     return {one.source: (one.rows, one.wrong) for one in file.sources}
 
 
+@pytest.mark.usefixtures("kernels")
 def test_every_way_out_of_a_function(tmp_path: Path) -> None:
     """Signals on two stacks, siglongjmp, longjmp, contexts, threads, fork, vfork and exec: no row is wrong, and the
     only unclear ones are of the C library's code that replaces the registers."""
@@ -67,6 +68,7 @@ def test_every_way_out_of_a_function(tmp_path: Path) -> None:
     assert {one.symbol.partition("+")[0] for one in report.unclear} <= REPLACE_REGISTERS
 
 
+@pytest.mark.usefixtures("kernels")
 def test_exceptions(tmp_path: Path) -> None:
     program = built(tmp_path, EXCEPTIONS, "gcc", "-static-libstdc++", "-static-libgcc")
     report = verify([str(program)])
