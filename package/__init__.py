@@ -44,7 +44,8 @@ _HOMES = {
         "converters.files.lint": "LintFindings LintedSection",
         "converters.files.read_elf": "read_elf",
         "converters.files.unit_macros": "Macro UnitMacros read_unit_macros",
-        "converters.files.symbolize": "SourceFrame SourceFrames symbolize",
+        "converters.files.symbol_names": "SourceFrame",
+        "converters.files.symbolize": "SourceFrames symbolize",
         "converters.files.core_modules": "Places",
         "converters.files.walk_core": "CoreFrame CoreTraces ThreadTrace walk_core",
         "converters.findings": "Findings",
@@ -163,7 +164,7 @@ if TYPE_CHECKING:
     from .converters.files.lint import LintedSection as LintedSection
     from .converters.files.lint import LintFindings as LintFindings
     from .converters.files.read_elf import read_elf as read_elf
-    from .converters.files.symbolize import SourceFrame as SourceFrame
+    from .converters.files.symbol_names import SourceFrame as SourceFrame
     from .converters.files.symbolize import SourceFrames as SourceFrames
     from .converters.files.symbolize import symbolize as symbolize
     from .converters.files.unit_macros import Macro as Macro

@@ -21,11 +21,12 @@ from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
 from ...schemas.text_records import HEXADECIMAL, Mark, Maybe, Number, Record, bytes_from, parts_of, text_from
 from ..debug_info.table import FunctionTable
+from ..elf.function_symbols import FunctionSymbols
 from ..kernels import engine, views
 from ..line.paths import Paths
 from ..line.ranges import LineRanges
 from .functions import SOURCE, FunctionRecords, function_records
-from .public import PublicSymbols, replace_unprintable
+from .public import replace_unprintable
 from .source_paths import PathMap, map_paths
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ CHUNK = 1024  # functions
 FIRST_NAME = 3
 
 
-@checked(table=FunctionTable, lines=LineRanges, symbols=optional(PublicSymbols), paths=each(PathMap))
+@checked(table=FunctionTable, lines=LineRanges, symbols=optional(FunctionSymbols), paths=each(PathMap))
 def to_function_records(
     table: FunctionTable,
     lines: LineRanges,
     load_address: int = 0,
-    symbols: PublicSymbols | None = None,
+    symbols: FunctionSymbols | None = None,
     paths: Sequence[PathMap] = (),
 ) -> bytes:
     """The FILE, INLINE_ORIGIN, FUNC, INLINE and line records of a linked file, relative to the load address.

@@ -18,13 +18,14 @@ from ...schemas.text_records import bytes_from, text_from
 from ..arrays import group_numbers, range_run_starts, ranges, run_ends, run_starts, values_at
 from ..columns import Columns, column_of, columns
 from ..debug_info.table import FunctionTable
+from ..elf.function_symbols import FunctionSymbols
 from ..line.ranges import LineRanges
 from ..strings import Strings, concatenate
 from ..table.lookup import range_owners
 from .demangle import MANGLED, demangle_names
 from .inlines import InlineRecordColumns, InlineRecordRanges, inline_records
 from .line_records import OMITTED
-from .public import PublicSymbols, replace_unprintable
+from .public import replace_unprintable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,7 +62,7 @@ class FunctionRecords:
 
 
 def function_records(
-    table: FunctionTable, lines: LineRanges | None = None, symbols: PublicSymbols | None = None
+    table: FunctionTable, lines: LineRanges | None = None, symbols: FunctionSymbols | None = None
 ) -> FunctionRecords:
     """The FUNC and INLINE records of a table; with `lines` and `symbols` also a FUNC record for each symbol that covers
     line records where the table has no function (code of assemblers), and functions without a linkage name have that of
@@ -82,7 +83,7 @@ def function_records(
     return FunctionRecords(functions, inlines, inline_ranges, list(names))
 
 
-def _with_symbol_names(table: FunctionTable, symbols: PublicSymbols) -> FunctionTable:
+def _with_symbol_names(table: FunctionTable, symbols: FunctionSymbols) -> FunctionTable:
     """The table, where functions without a linkage name have the mangled name of the symbol at one of their starts:
     GCC gives none to functions with internal linkage, so lambdas would have the name of `operator()`.
 
@@ -175,7 +176,7 @@ def _has_several(start: NDArray[np.uint64], name: NDArray[np.int64]) -> NDArray[
 
 
 def _with_symbols(
-    functions: FuncColumns, lines: LineRanges, symbols: PublicSymbols, names: dict[str, int]
+    functions: FuncColumns, lines: LineRanges, symbols: FunctionSymbols, names: dict[str, int]
 ) -> tuple[FuncColumns, NDArray[np.int64]]:
     """The FUNC records and those of symbols with line records between them, ascending; and the new index of each of the
     former. Adds their names to `names`."""
@@ -195,7 +196,7 @@ def _with_symbols(
 
 
 def _between(
-    functions: FuncColumns, symbols: PublicSymbols
+    functions: FuncColumns, symbols: FunctionSymbols
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
     """The parts of symbols outside all functions: start, size and the index of the symbol."""
     low = np.append(np.uint64(0), functions.address + functions.size)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from contextlib import suppress
 
 from ...schemas.section import ParseError
-from ..breakpad.public import PublicSymbols, public_symbols
+from ..elf.function_symbols import FunctionSymbols, function_symbols
 from ..elf.image import ElfImage
 
 
@@ -15,10 +15,10 @@ class CodeNames:
 
     def __init__(self, image: ElfImage | None) -> None:
         self.sections = () if image is None else image.sections
-        self.symbols = PublicSymbols.empty()
+        self.symbols = FunctionSymbols.empty()
         if image is not None:
             with suppress(ParseError):
-                self.symbols = public_symbols(image)
+                self.symbols = function_symbols(image)
         self.starts = self.symbols.address.tolist()
 
     def at(self, address: int) -> tuple[str, int]:

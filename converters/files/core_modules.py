@@ -21,6 +21,7 @@ from ..elf.image import ElfImage, ElfLayout, elf_of_bytes, layout_of, open_elf
 from ..elf.inputs import StrPath, is_file
 from ..elf.process_state import LoadedModule, ProcessState
 from ..elf.relocation import lay_out, relocate
+from ..table.lookup import RowIndex
 from ..table.model import UnwindTable, concatenate
 from .inputs import Raw, open_image
 from .read_elf import STACK_CFI, table_of_section
@@ -60,13 +61,14 @@ class Module:
     identifier: str = ""
     notes: list[str] = field(default_factory=list)
     symbols: ElfImage | None = None
-    tables: dict[str, UnwindTable | None] = field(default_factory=dict)
+    indices: dict[str, RowIndex | None] = field(default_factory=dict)
 
-    def table(self, source: str, places: Places) -> UnwindTable | None:
+    def index(self, source: str, places: Places) -> RowIndex | None:
         """The table of one source; None if the module does not have it, or if it is malformed."""
-        if source not in self.tables:
-            self.tables[source] = self._read(source, places)
-        return self.tables[source]
+        if source not in self.indices:
+            table = self._read(source, places)
+            self.indices[source] = None if table is None else RowIndex(table)
+        return self.indices[source]
 
     def _read(self, source: str, places: Places) -> UnwindTable | None:
         try:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ...schemas.arguments import checked
 from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.range_lists import ADDRESSES, RANGE_LISTS, RANGES
@@ -38,9 +36,10 @@ from ..line.ranges import NO_FILES, LineRanges, SourceFiles, line_programs, line
 from ..line.read import LINE
 from ..threads import in_background
 from .split_units import with_split_units
+from .symbol_names import executable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,12 +134,3 @@ def _supplementary(laid: LaidOut) -> SupplementarySections | None:
         return None
     strings = StringSections(debug_section(laid, SUPPLEMENTARY_STRINGS))
     return SupplementarySections(debug_info, debug_section(laid, SUPPLEMENTARY_ABBREVIATIONS), strings)
-
-
-def executable(image: ElfImage) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Start and end of the executable sections, ascending and disjoint."""
-    found = sorted((one.address, one.address + one.size) for one in image.sections if one.is_code and one.size)
-    start, end = np.array(found, np.uint64).reshape(-1, 2).T
-    reach = np.maximum.accumulate(end)
-    begin = np.maximum(start, np.concatenate([np.zeros(1, np.uint64), reach])[:-1])
-    return begin[begin < end], end[begin < end]

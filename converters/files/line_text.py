@@ -13,7 +13,8 @@ import numpy as np
 from ..arrays import range_run_starts, run_ends
 from ..breakpad.demangle import demangle_names
 from ..breakpad.line_records import OMITTED, LineRecords, line_records, to_line_records
-from ..breakpad.public import public_symbols, replace_unprintable
+from ..breakpad.public import replace_unprintable
+from ..elf.function_symbols import function_symbols
 from ..elf.image import ElfImage
 from ..line.table import LineTable
 
@@ -39,7 +40,7 @@ def line_text(image: ElfImage, table: LineTable) -> tuple[bytes, int]:
 
 def _functions(image: ElfImage) -> tuple[U64, U64, list[str]]:
     """Start, size and demangled name of the functions of the symbol table, disjoint and ascending."""
-    symbols = public_symbols(image)
+    symbols = function_symbols(image)
     kept = symbols.size > 0
     names = [name for name, is_kept in zip(symbols.name, kept.tolist(), strict=True) if is_kept]
     return symbols.address[kept], symbols.size[kept], replace_unprintable(demangle_names(names))

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...schemas.data_classes import dataclass
 from ..arrays import starts_of, values_at
-from ..breakpad.public import PublicSymbols
+from ..elf.function_symbols import FunctionSymbols
 from ..table.lookup import NOTHING
 from ..table.model import UnwindTable
 
@@ -36,7 +36,7 @@ class Pairs:
     unpaired: tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def pair_by_symbol(tables: Sequence[UnwindTable], symbols: Sequence[PublicSymbols]) -> Pairs:
+def pair_by_symbol(tables: Sequence[UnwindTable], symbols: Sequence[FunctionSymbols]) -> Pairs:
     """Pair the functions of two tables that start at a symbol of the same name. Functions of one name are paired in
     order of address if both files have the same number of them, and otherwise not at all. Addresses of personality and
     LSDA are dropped: they differ between builds."""
@@ -63,7 +63,7 @@ def pair_by_symbol(tables: Sequence[UnwindTable], symbols: Sequence[PublicSymbol
     )
 
 
-def _by_name(table: UnwindTable, symbols: PublicSymbols) -> dict[str, list[int]]:
+def _by_name(table: UnwindTable, symbols: FunctionSymbols) -> dict[str, list[int]]:
     """The functions at symbols, by name, in order of address."""
     order = np.argsort(table.functions.start, kind="stable")
     start = table.functions.start[order]

@@ -18,12 +18,13 @@ from ...schemas.data_classes import dataclass
 from ..breakpad.function_text import FunctionText, lay_out_functions
 from ..breakpad.functions import function_records
 from ..breakpad.module import module_of
-from ..breakpad.public import PublicSymbols, public_lines, public_symbols
+from ..breakpad.public import public_lines
 from ..breakpad.source_paths import PathMap
 from ..breakpad.stack_cfi.write import StackCfiText, lay_out_text
 from ..debug_info.table import InlineColumns, InlineRanges
 from ..elf.admission import refuse_relocatable
 from ..elf.debug_files import BY_LINKS, DebugFiles
+from ..elf.function_symbols import FunctionSymbols, function_symbols
 from ..elf.image import ElfImage
 from ..elf.relocation import lay_out
 from ..refusals import Refusals
@@ -125,7 +126,7 @@ def symbol_file(image: ElfImage, choices: SymbolChoices = WHOLE, debug: DebugFil
     unwinding = _stack_cfi(image)
     if choices.cfi_only:
         return SymbolFile(module, header, None, 0, 0, b"", unwinding, unwinding.outside)
-    symbols = public_symbols(image)
+    symbols = function_symbols(image)
     is_loaded = _is_loaded(image, symbols.address)
     found = source_map(image, choices.lines, debug)
     functions, outside = _functions(image, choices, symbols.select(is_loaded), found)
@@ -137,7 +138,7 @@ def symbol_file(image: ElfImage, choices: SymbolChoices = WHOLE, debug: DebugFil
 
 
 def _functions(
-    image: ElfImage, choices: SymbolChoices, symbols: PublicSymbols, found: SourceMap
+    image: ElfImage, choices: SymbolChoices, symbols: FunctionSymbols, found: SourceMap
 ) -> tuple[FunctionText, int]:
     """The text from FILE to line records, and the number of ranges of functions outside every PT_LOAD."""
     is_loaded = _is_loaded(image, found.functions.ranges.start)

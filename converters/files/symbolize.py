@@ -18,19 +18,18 @@ from ...schemas.breakpad_files import parse_record
 from ...schemas.data_classes import dataclass
 from ...schemas.text_records import text_from
 from ..arrays import last_at_or_before, starts_of, values_at
-from ..breakpad.demangle import MANGLED, demangle_names
 from ..breakpad.function_read import from_function_records
-from ..breakpad.public import PublicSymbols, public_symbols
 from ..columns import Columns, column_of, columns
-from ..debug_info.functions import table_of_nothing
 from ..debug_info.table import FunctionRanges
 from ..elf.debug_files import BY_LINKS, DebugFiles, refuse_debug_file, with_debug_file
+from ..elf.function_symbols import TOP, FunctionSymbols
 from ..elf.image import ElfImage
 from ..elf.inputs import Input
-from ..line.ranges import NO_FILES, LineRanges
+from ..line.ranges import LineRanges
 from ..table.lookup import NOTHING, addresses, ranges_at
-from .functions import SourceMap, executable, source_map
+from .functions import SourceMap, source_map
 from .inputs import BREAKPAD, ELF, Raw, open_image
+from .symbol_names import SourceFrame, demangle_some, symbols_at, symbols_of_code
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     U64 = NDArray[np.uint64]
 
 PUBLIC = b"PUBLIC "
-TOP = np.uint64((1 << 64) - 1)
 
 
 @columns
@@ -50,17 +48,6 @@ class FrameColumns(Columns):
     file: NDArray[np.int64] = column_of("index", "in `SourceFrames.files`; -1 if it is unknown", fill=-1)
     line: NDArray[np.uint32] = column_of("line", "from 1; 0 if it is unknown, and for code of no line")
     is_inlined: NDArray[np.uint8] = column_of("", "1 if the next frame's function contains the code of this one")
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFrame:
-    """A function at an address, and the position in it: of the address, or of the call of the inlined frame before. The
-    name and file are "" and the line is 0 if they are unknown."""
-
-    function: str
-    file: str
-    line: int
-    is_inlined: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +90,7 @@ class SourceSymbols:
     """What addresses are looked up in: functions and lines, and the symbols for code that has neither."""
 
     source: SourceMap
-    symbols: PublicSymbols
+    symbols: FunctionSymbols
 
 
 @checked(address=check_address, debug=DebugFiles)
@@ -134,21 +121,12 @@ def read_symbols(image: ElfImage, debug: DebugFiles = BY_LINKS) -> SourceSymbols
     return SourceSymbols(SourceMap(functions, lines), publics)
 
 
-def read_joined(joined: ElfImage, debug: DebugFiles = BY_LINKS, has_source: bool = True) -> SourceSymbols:
-    """As `read_symbols`, for a linked file joined with its debug file; without `has_source` the symbols alone."""
-    nothing = SourceMap(table_of_nothing(NO_FILES), LineRanges.empty(0))
-    found = source_map(joined, debug=debug) if has_source else nothing
-    return SourceSymbols(found, _end_in_sections(public_symbols(joined), *executable(joined)))
+def read_joined(joined: ElfImage, debug: DebugFiles = BY_LINKS) -> SourceSymbols:
+    """As `read_symbols`, for a linked file joined with its debug file."""
+    return SourceSymbols(source_map(joined, debug=debug), symbols_of_code(joined))
 
 
-def _end_in_sections(symbols: PublicSymbols, start: U64, end: U64) -> PublicSymbols:
-    """Symbols without a size extend to the end of their section, unless another one follows."""
-    limit = values_at(end, np.searchsorted(start, symbols.address, side="right") - 1, 0)
-    room = np.where(limit > symbols.address, limit - symbols.address, np.uint64(0))
-    return replace(symbols, size=np.where(symbols.size > 0, symbols.size, room))
-
-
-def _public_records(text: bytes, load_address: int, functions: FunctionRanges) -> PublicSymbols:
+def _public_records(text: bytes, load_address: int, functions: FunctionRanges) -> FunctionSymbols:
     """The PUBLIC records of a symbol file. Raises ParseError."""
     found: dict[int, Public] = {}
     for number, line in enumerate(text.splitlines(keepends=True)):
@@ -162,7 +140,7 @@ def _public_records(text: bytes, load_address: int, functions: FunctionRanges) -
     starts = np.unique(np.append(functions.start, TOP))
     limit = np.minimum(np.append(address[1:], TOP)[: len(address)], starts[np.searchsorted(starts, address)])
     nothing = np.zeros(len(names), np.bool_)
-    return PublicSymbols(address, limit - address, nothing, names, nothing)
+    return FunctionSymbols(address, limit - address, nothing, names, nothing)
 
 
 def find_frames(found: SourceSymbols, pc: NDArray[np.uint64], demangle: bool = True) -> SourceFrames:
@@ -179,7 +157,7 @@ def find_frames(found: SourceSymbols, pc: NDArray[np.uint64], demangle: bool = T
     frames.file[first[:-1]], frames.line[first[:-1]] = _lines_at(lines, pc)
     names, files = _Names(table.names, found.symbols.name), _Names(table.files)
     frames.name[outermost] = names.numbers(
-        values_at(table.functions.name, function, NOTHING), _symbols_at(found.symbols, pc)
+        values_at(table.functions.name, function, NOTHING), symbols_at(found.symbols, pc)
     )
     for depth, inline in enumerate(inlines):
         here = np.flatnonzero(inline != NOTHING)
@@ -188,7 +166,9 @@ def find_frames(found: SourceSymbols, pc: NDArray[np.uint64], demangle: bool = T
         frames.file[at + 1], frames.line[at + 1] = table.inlines.call_file[one], table.inlines.call_line[one]
     frames.file[:] = files.numbers(frames.file)
     texts = names.texts()
-    return SourceFrames(pc, first, frames, _demangle(texts) if demangle else texts, files.texts(), found.source.notes)
+    return SourceFrames(
+        pc, first, frames, demangle_some(texts) if demangle else texts, files.texts(), found.source.notes
+    )
 
 
 class _Names:
@@ -213,13 +193,6 @@ class _Names:
         """The strings by number."""
         found = [self.pools[pool][index] for pool, index in self.used]
         return [one if isinstance(one, str) else text_from(one) for one in found]
-
-
-def _demangle(names: list[str]) -> list[str]:
-    """The names, demangled if they are mangled."""
-    mangled = [name for name in names if name.startswith(MANGLED)]
-    demangled = dict(zip(mangled, demangle_names(mangled), strict=True))
-    return [demangled.get(name, name) for name in names]
 
 
 def _inlines_at(source: SourceMap, function: I64, pc: U64) -> I64:
@@ -256,10 +229,3 @@ def _lines_at(lines: LineRanges, pc: U64) -> tuple[I64, NDArray[np.uint32]]:
     inside = pc - values_at(lines.address, place, 0) < values_at(lines.size, place, 0)
     place = np.where(inside, place, NOTHING)
     return values_at(lines.path.astype(np.int64), place, NOTHING), values_at(lines.line, place, 0)
-
-
-def _symbols_at(symbols: PublicSymbols, pc: U64) -> I64:
-    """The symbol whose code each address is in; -1 for none."""
-    place = np.searchsorted(symbols.address, pc, side="right") - 1
-    inside = pc - values_at(symbols.address, place, 0) < values_at(symbols.size, place, 0)
-    return np.where(inside, place, NOTHING)

@@ -20,11 +20,11 @@ from ..elf.image import elf_of_mapping
 from ..elf.inputs import Input, input_name, map_input
 from ..elf.process_state import ProcessState
 from ..walk.backtrace import MAX_FRAMES, Backtrace, WalkedFrame, check_limit, walk_frames
-from ..walk.caller import ADDRESS_MASK, SIGNATURE_BITS, Caller, Frame, WalkEnd, caller_frame
+from ..walk.caller import ADDRESS_MASK, SIGNATURE_BITS, Abi, Caller, Frame, WalkEnd, caller_by_index
 from ..walk.minidump import is_minidump, minidump_state
 from ..walk.signal_frames import interrupted_frame
 from .core_modules import AUTO, BREAKPAD, SECTIONS, SOURCES, Module, Places, modules_of
-from .symbolize import SourceFrame, find_frames, read_joined, read_symbols
+from .symbol_names import SourceFrame, frames_of_symbols
 
 ANYWHERE = Places()
 # A source without a row for the PC is not the end while there is another one.
@@ -132,20 +132,16 @@ class Walker:
         return interrupted_frame(self.state.architecture, frame, memory.bytes_at, memory.read) or result
 
     def _by(self, module: Module | None, source: str, frame: Frame) -> Caller | None:
-        table = None if module is None else module.table(source, self.places)
-        if module is None or table is None:
+        index = None if module is None else module.index(source, self.places)
+        if module is None or index is None:
             return None
-        fp = self.state.architecture.frame_pointer
-        bits = self.state.signature_bits
-        return caller_frame(
-            table,
-            frame,
-            self.state.memory.read,
-            load_bias=module.bias,
-            # SFrame does not describe other registers, which the function may have changed.
-            kept=(fp,) if source == "sframe" and fp is not None else None,
-            signature_bits=SIGNATURE_BITS if bits is None else bits,
-        )
+        architecture = index.table.architecture
+        fp = architecture.frame_pointer
+        # SFrame does not describe other registers, which the function may have changed.
+        kept = (fp,) if source == "sframe" and fp is not None else architecture.callee_saved
+        bits = SIGNATURE_BITS if self.state.signature_bits is None else self.state.signature_bits
+        abi = Abi(architecture, index.table.byte_order, kept, bits)
+        return caller_by_index(abi, index, frame, self.state.memory.read, module.bias)
 
 
 class _Names:
@@ -180,12 +176,16 @@ def _names_in(walker: Walker, module: Module, pcs: list[int], lines: bool) -> di
     debug = walker.places.debug
     addresses = np.array([(pc - module.bias) & ADDRESS_MASK for pc in pcs], np.uint64)
     try:
-        if module.image is None or walker.sources == (BREAKPAD,):
-            image = module.symbol_file(walker.places)
-            symbols = None if image is None else read_symbols(image)
-        else:
-            symbols = read_joined(module.image, debug, has_source=lines)
-        return {} if symbols is None else dict(zip(pcs, find_frames(symbols, addresses), strict=True))
+        is_by_symbol_file = module.image is None or walker.sources == (BREAKPAD,)
+        image = module.symbol_file(walker.places) if is_by_symbol_file else module.image
+        if image is None:
+            return {}
+        if lines or is_by_symbol_file:
+            from .symbolize import find_frames, read_joined, read_symbols  # takes longer to import than to find symbols
+
+            symbols = read_symbols(image) if is_by_symbol_file else read_joined(image, debug)
+            return dict(zip(pcs, find_frames(symbols, addresses), strict=True))
+        return dict(zip(pcs, frames_of_symbols(image, addresses), strict=True))
     except (FormatError, OSError) as error:
         module.notes.append(f"names cannot be read: {error}")
         return {}

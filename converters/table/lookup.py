@@ -74,6 +74,27 @@ def find_rows(table: UnwindTable, pcs: ArrayLike) -> RowsAt:
     return RowsAt(function, row)
 
 
+class RowIndex:
+    """As `find_rows`, for single PCs of one table: its functions are put in order once."""
+
+    def __init__(self, table: UnwindTable) -> None:
+        self.table = table
+        self._owner, self._begin = owners(table)
+
+    def row_at(self, pc: int) -> tuple[int, int]:
+        """The function and the row in force at a PC; NOTHING for none."""
+        functions, runs, offsets = self.table.functions, self.table.run_rows, self.table.rows.offset
+        at = int(np.searchsorted(self._begin, np.uint64(pc), side="right")) - 1
+        function = int(self._owner[at]) if at >= 0 else NOTHING
+        if function == NOTHING or (offset := pc - int(functions.start[function])) >= int(functions.size[function]):
+            return NOTHING, NOTHING
+        offset %= int(functions.repetition[function]) or 1 << 64
+        run = int(functions.run[function])
+        first, end = int(runs[run]), int(runs[run + 1])
+        row = first - 1 + int(np.searchsorted(offsets[first:end], np.uint64(offset), side="right"))
+        return function, row if row >= first else NOTHING
+
+
 def owners(table: UnwindTable) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """As `range_owners`, for the functions of a table."""
     return range_owners(table.functions.start, table.functions.size)

@@ -17,7 +17,7 @@ from ..arch.table import Architecture
 from ..dwarf.expressions import ExpressionError, ReadMemory, evaluate, parse
 from ..findings import Worded
 from ..rules import CfaKind, RuleKind
-from ..table.lookup import NOTHING, find_rows
+from ..table.lookup import NOTHING, RowIndex
 from ..table.model import CfaRule, FunctionFlag, RegisterRule, Row, UnwindTable
 
 ADDRESS_MASK = (1 << 64) - 1
@@ -124,8 +124,13 @@ def caller_frame(
         architecture.callee_saved if kept is None else tuple(kept),
         signature_bits,
     )
-    found = find_rows(table, (frame.lookup_pc - load_bias) & ADDRESS_MASK)
-    function, row = int(found.function[0]), int(found.row[0])
+    return caller_by_index(abi, RowIndex(table), frame, memory, load_bias)
+
+
+def caller_by_index(abi: Abi, index: RowIndex, frame: Frame, memory: ReadMemory, load_bias: int) -> Caller:
+    """As `caller_frame`, for many frames of one table."""
+    table = index.table
+    function, row = index.row_at((frame.lookup_pc - load_bias) & ADDRESS_MASK)
     if function == NOTHING:
         return Caller(end=WalkEnd.NO_FUNCTION, source=table.source)
     flags = FunctionFlag(int(table.functions.flags[function]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .common import DONE, STREAM, add_address, add_debug_files, debug_files
 
 if TYPE_CHECKING:
-    from ..converters.files.symbolize import SourceFrame
+    from ..converters.files.symbol_names import SourceFrame
     from .common import Commands
 
 UNKNOWN = "??"

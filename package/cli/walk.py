@@ -12,7 +12,7 @@ from .common import DONE, add_debug_files, debug_files, integer
 if TYPE_CHECKING:
     from ..converters.arch.table import Architecture
     from ..converters.files.core_modules import Places
-    from ..converters.files.symbolize import SourceFrame
+    from ..converters.files.symbol_names import SourceFrame
     from ..converters.files.walk_core import CoreFrame, CoreTraces
     from .common import Commands
 

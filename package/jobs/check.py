@@ -226,13 +226,15 @@ def _compare(
 def _compare_by_symbol(first: Source, second: Source, labels: tuple[str, str]) -> CheckedPair:
     """Compare functions of the same name. What a format cannot express is refused in the first's own addresses, so
     ranges of one source alone get no reason."""
-    from ..converters.breakpad.public import public_symbols
+    from ..converters.elf.function_symbols import function_symbols
 
     sources = (first, second)
     for one in sources:
         if one.image is None or one.image.type == "ET_REL":
             raise BuildError("", None, "by_symbol", "needs two linked ELF files with symbols")
-    paired = pair_by_symbol([one.table for one in sources], [public_symbols(one.image) for one in sources if one.image])
+    paired = pair_by_symbol(
+        [one.table for one in sources], [function_symbols(one.image) for one in sources if one.image]
+    )
     refused = _refused(first, second, paired.tables[0], paired), _refused(second, first, paired.tables[1], paired)
     found = compare(*paired.tables, _scope(first, second), *refused)
     report = _pair(labels, paired.tables, found, lambda address: _in_pair(paired, address))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from unwindkit import BuildError
 from unwindkit.converters.breakpad.function_text import to_function_records
 from unwindkit.converters.breakpad.functions import function_records
-from unwindkit.converters.breakpad.public import PublicSymbols
 from unwindkit.converters.debug_info.table import FunctionRanges, FunctionTable, InlineRanges
+from unwindkit.converters.elf.function_symbols import FunctionSymbols
 from unwindkit.converters.line.ranges import LineRanges
 from unwindkit.schemas.breakpad_files import parse_record
 from unwindkit.schemas.breakpad_rules import check_records
@@ -176,7 +176,7 @@ def test_a_symbol_is_a_function_where_only_lines_are() -> None:
     """Assembler code: symbols with lines outside functions. One has none, one is partly in a function, one has no
     size."""
     drawn = Drawn(((0, ((0x1008, 8),)),), (), {0x1001: (1, 0), 0x1006: (2, 0), 0x1009: (3, 0), 0x1024: (4, 0)})
-    symbols = PublicSymbols(
+    symbols = FunctionSymbols(
         np.array([0x1000, 0x1004, 0x1010, 0x1024], np.uint64),
         np.array([4, 12, 4, 0], np.uint64),
         np.array([True, False, False, False]),
@@ -202,7 +202,7 @@ def test_a_function_without_a_linkage_name_has_that_of_its_symbol() -> None:
     starts = [[0x1008, 0x1000], [0x1010], [0x1018], [0x1020], [0x1020], [0x1028], [0x1030], [0x1038], [0x1040]]
     functions = tuple(zip(names, (tuple((one, 4) for one in some) for some in starts), strict=True))
     legacy = "_ZN42_$LT$$RF$T$u20$as$u20$core..fmt..Debug$GT$3fmt17h012345678abcdef9E"
-    symbols = PublicSymbols(
+    symbols = FunctionSymbols(
         np.array([0x1000, 0x1008, 0x1010, 0x1018, 0x1020, 0x1028, 0x1030, 0x1038, 0x1040], np.uint64),
         np.full(9, 4, np.uint64),
         np.zeros(9, np.bool_),

@@ -17,7 +17,8 @@ import pytest
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.breakpad.demangle import demangle_names
 from unwindkit.converters.breakpad.module import module_of
-from unwindkit.converters.breakpad.public import public_lines, public_symbols
+from unwindkit.converters.breakpad.public import public_lines
+from unwindkit.converters.elf.function_symbols import function_symbols
 from unwindkit.converters.elf.identity import build_id, module_name
 from unwindkit.converters.elf.image import elf_of_bytes, open_elf
 from unwindkit.schemas.breakpad import Public
@@ -137,7 +138,7 @@ def test_architectures_have_breakpads_names() -> None:
 @pytest.mark.parametrize("suite", [*NAMED_LIBRARIES, "sid-armhf"])
 def test_public_symbols_are_those_of_nm(suite: str) -> None:
     image = open_elf(libc(suite))
-    found = public_symbols(image)
+    found = function_symbols(image)
     assert len(found.name) > 1500
     names = defaultdict(set)
     # Of PowerPC readelf writes st_other between visibility and section.
@@ -156,7 +157,7 @@ def test_public_symbols_are_those_of_nm(suite: str) -> None:
 def test_the_name_that_people_know_is_chosen() -> None:
     path = next(path for path in REAL_FILES if "libc.so.6" in path)
     image = open_elf(path)
-    lines = public_lines(public_symbols(image), image.load_address).decode().splitlines()
+    lines = public_lines(function_symbols(image), image.load_address).decode().splitlines()
     names = {line.split()[-1] for line in lines}
     assert {"malloc", "write", "qsort", "newlocale"} <= names
     assert not {"__write", "__newlocale"} & names
@@ -169,7 +170,7 @@ def test_a_name_that_others_see_goes_before_a_local_one(tmp_path: Path) -> None:
         ".globl _start, longer\n.type longer, @function\n.type a, @function\na:\nlonger: nop\n_start: nop\n"
     )
     tool("gcc", "-nostdlib", source, "-o", tmp_path / "two")
-    assert public_symbols(open_elf(tmp_path / "two")).name == ["longer"]
+    assert function_symbols(open_elf(tmp_path / "two")).name == ["longer"]
 
 
 def test_variants_of_one_constructor_are_not_other_functions(tmp_path: Path) -> None:
@@ -178,14 +179,14 @@ def test_variants_of_one_constructor_are_not_other_functions(tmp_path: Path) -> 
     lines = [f".type {name}, @function\n{name}:" for group in groups for name in (*group, "nop")]
     source.write_text("\n".join(lines).replace(".type nop, @function\nnop:", "nop") + "\n")
     tool("gcc", "-nostdlib", "-Wl,--entry=0", source, "-o", tmp_path / "same")
-    found = public_symbols(open_elf(tmp_path / "same"))
+    found = function_symbols(open_elf(tmp_path / "same"))
     assert found.m.tolist() == [True, True, False]
     assert found.has_others.tolist() == [False, True, False]
 
 
 def test_names_are_demangled_as_by_the_binutils(tmp_path: Path) -> None:
     path = next(path for path in REAL_FILES if "libstdc++" in path)
-    names = sorted({name for name in public_symbols(open_elf(path)).name if name.startswith("_Z")})
+    names = sorted({name for name in function_symbols(open_elf(path)).name if name.startswith("_Z")})
     assert len(names) > 1000
     assert demangle_names(names) == filtered(names, tmp_path, "gnu-v3")
 
@@ -251,7 +252,7 @@ def test_symbols_that_no_line_holds_are_written_with_a_mark(tmp_path: Path) -> N
     tool("gcc", "-nostdlib", source, "-o", tmp_path / "odd")
     tool("objcopy", "--redefine-sym", "odd=two\nlines", tmp_path / "odd")
     image = open_elf(tmp_path / "odd")
-    found = public_symbols(image)
+    found = function_symbols(image)
     assert any("\n" in name for name in found.name)
     assert public_lines(found, image.load_address).decode().splitlines()[0].endswith(" 0 two?lines")
 

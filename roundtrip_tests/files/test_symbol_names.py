@@ -6,9 +6,12 @@ import io
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 from unwindkit import ParseError, addresses_of_names, write_breakpad
+from unwindkit.converters.elf.function_symbols import function_symbols
 from unwindkit.converters.elf.image import open_elf
+from unwindkit.converters.files.symbol_names import frames_of_symbols
 
 from ..support.tiny_elf import CFI, CODE, STRTAB, SYMTAB, Content, patched, tiny_elf
 
@@ -47,3 +50,16 @@ def test_every_place_of_a_name_is_found(tmp_path: Path) -> None:
     """`a` is a name, the end of one, and what versioned names start with."""
     path = written([1, 3, 7, 8, 10], b"\0a\0a@V\0ba\0b", tmp_path)
     assert addresses_of_names(open_elf(path), ["a"]) == {"a": (0x1000, 0x1001, 0x1003)}
+
+
+def test_symbols_at_some_addresses_are_those_of_the_whole_table(tmp_path: Path) -> None:
+    """`a`, `bc` and `d`, each of 1 byte, from 0x1000 on."""
+    path = written([1, 3, 6], b"\0a\0bc\0d", tmp_path)
+    image = open_elf(path)
+    whole = function_symbols(image)
+    assert whole.name == ["a", "bc", "d"]
+    for pcs, names in (([0xFFF], []), ([0x1000], ["a"]), ([0x1001, 0x1001], ["bc"]), ([0x1002, 0x1000], ["a", "d"])):
+        some = function_symbols(image, np.array(pcs, np.uint64))
+        assert (some.name, some.size.tolist()) == (names, [1] * len(names))
+    frames = frames_of_symbols(image, np.array([0xFFF, 0x1000, 0x1001, 0x1002, 0x1003], np.uint64))
+    assert [[one.function for one in each] for each in frames] == [[""], ["a"], ["bc"], ["d"], [""]]

@@ -94,7 +94,7 @@ BY_ANNOTATION: dict[str, list[Any]] = {
     "Names": OBJECTS,
     "FunctionTable": OBJECTS,
     "LineRanges": OBJECTS,
-    "PublicSymbols | None": without_none(OBJECTS),
+    "FunctionSymbols | None": without_none(OBJECTS),
     "Sequence[PathMap]": SEQUENCES,
     "Literal['git', 'hg']": [*CHOICES, None],
     'Literal["git", "hg"]': [*CHOICES, None],

@@ -7,6 +7,7 @@ for cases that random ones seldom contain. test_lookup_sframe.py has sections ma
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.rules import CfaKind
 from unwindkit.converters.sframe.read import rows_of_fres
 from unwindkit.converters.table.by_pc import RuleSet
+from unwindkit.converters.table.lookup import RowIndex
 from unwindkit.converters.table.model import CfaRule, Function, Row, table_of
 from unwindkit.schemas import engine
 from unwindkit.schemas.sframe import SFRAME_VERSION
@@ -33,6 +35,13 @@ from ..support.tables import MAX_ADDRESS, tables, telling_pcs
 NO_ROW = Row(0, CfaRule(CfaKind.NONE))
 ANYWHERE = st.integers(0, MAX_ADDRESS)
 engines = st.sampled_from(["pure", "compiled"])
+
+
+def rows_found(table: UnwindTable, pcs: Sequence[int]) -> RowsAt:
+    """`find_rows`; looked up one at a time, each PC has the same function and row."""
+    found, index = find_rows(table, pcs), RowIndex(table)
+    assert [index.row_at(pc) for pc in pcs] == list(zip(found.function.tolist(), found.row.tolist(), strict=True))
+    return found
 
 
 # --- laws -----------------------------------------------------------------------------------------------------
@@ -83,7 +92,7 @@ def placed_tables(draw: DrawFn) -> UnwindTable:
 @given(table=placed_tables(), data=st.data())
 def test_rows_found_are_those_of_the_rules_by_pc(table: UnwindTable, data: st.DataObject) -> None:
     pcs = telling_pcs(table) + data.draw(st.lists(ANYWHERE, max_size=3))
-    found, rules = find_rows(table, pcs), by_pc(table)
+    found, rules = rows_found(table, pcs), by_pc(table)
     starts, ends = rules.start.tolist(), rules.end.tolist()
     for index, pc in enumerate(pcs):
         place = bisect_right(starts, pc) - 1
@@ -111,7 +120,7 @@ def table(*functions: Function) -> UnwindTable:
 
 def found_in(made: UnwindTable, *pcs: int) -> list[tuple[int, int | None]]:
     """For each PC the function and the offset of the row."""
-    at = find_rows(made, pcs)
+    at = rows_found(made, pcs)
     rows = [None if number < 0 else int(made.rows.offset[number]) for number in at.row.tolist()]
     return list(zip(at.function.tolist(), rows, strict=True))
 
@@ -177,4 +186,4 @@ def test_function_without_a_row_at_its_start() -> None:
 
 def test_table_without_functions() -> None:
     assert found_in(table(), 0, 0x1000, MAX_ADDRESS) == [NOWHERE] * 3
-    assert len(find_rows(table(), []).function) == 0
+    assert len(rows_found(table(), []).function) == 0
