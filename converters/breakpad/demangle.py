@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from .cplusplus import demangle_with_limits, open_runtime
 from .rust import demangle_rust
 
 # Rust's legacy scheme is C++'s with a hash at the end of the name; its v0 scheme has a prefix of its own.
@@ -65,6 +64,8 @@ def demangle_names(names: Iterable[str]) -> list[str]:
 
 def _demangle(names: list[str]) -> Iterator[str]:
     """Mangled names, demangled."""
+    from .cplusplus import open_runtime  # it starts a process at times; most programs have no such names
+
     is_other = [name.startswith(_OTHERS) for name in names]
     is_rust = [("17h" in name or name.startswith("_R")) and _RUST.match(name) is not None for name in names]
     is_cplusplus = [not (is_one or is_two) for is_one, is_two in zip(is_rust, is_other, strict=True)]
@@ -98,6 +99,8 @@ def _with_limits(names: list[str]) -> dict[str, str]:
     sent = [name for name in names if len(name) <= _MAX_DIRECT and not _UNSENDABLE.search(name)]
     if len(sent) < _MANY:
         return {}
+    from .cplusplus import demangle_with_limits
+
     answers = demangle_with_limits([name.encode(*_BYTES) for name in sent], MAX_EXPANSION)
     return {name: text.decode(*_BYTES) for name, text in zip(sent, answers, strict=False) if text}
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from ...schemas.data_classes import dataclass
 from ...schemas.elf.numbers import DT
 from ...schemas.section import FormatError
-from ..breakpad.module import AGE, guid_of, module_of
 from ..elf.debug_files import BY_LINKS, DebugFiles, with_debug_file
 from ..elf.identity import build_id, build_ids_in, by_build_id
 from ..elf.image import ElfImage, ElfLayout, elf_of_bytes, layout_of, open_elf
@@ -23,7 +22,6 @@ from ..elf.process_state import LoadedModule, ProcessState
 from ..elf.relocation import lay_out, relocate
 from ..table.lookup import RowIndex
 from ..table.model import UnwindTable, concatenate
-from .inputs import Raw, open_image
 from .read_elf import STACK_CFI, table_of_section
 
 VDSO = "[vdso]"
@@ -90,6 +88,9 @@ class Module:
     def symbol_file(self, places: Places) -> ElfImage | None:
         """The module's file in a symbol store. Raises OSError and ParseError."""
         if self.symbols is None and places.stores:
+            from ..breakpad.module import module_of  # most walks need no symbol files
+            from .inputs import Raw, open_image
+
             names, identifier, load_address = [Path(self.path).name], self.identifier, 0
             if self.image is not None:
                 module, _ = module_of(self.image)
@@ -135,6 +136,8 @@ def _vdso(state: ProcessState) -> Iterator[Module]:
 
 def _listed(one: LoadedModule, places: Places) -> Module:
     """A module of a list."""
+    from ..breakpad.module import AGE, guid_of, module_of  # for minidumps only
+
     identifier = one.identifier or (guid_of(one.build_id) + AGE if one.build_id else "")
     module = Module(one.path, one.start, one.start + one.size, one.start, identifier=identifier)
     module.image = _find(module, places, None, one.build_id)

@@ -65,6 +65,8 @@ def demangle_some(names: list[str]) -> list[str]:
     from ..breakpad.demangle import MANGLED, demangle_names  # most programs have no such names
 
     mangled = [name for name in names if name.startswith(MANGLED)]
+    if not mangled:
+        return names
     demangled = dict(zip(mangled, demangle_names(mangled), strict=True))
     return [demangled.get(name, name) for name in names]
 

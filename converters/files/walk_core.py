@@ -13,6 +13,7 @@ import numpy as np
 
 from ...schemas.arguments import checked, one_of
 from ...schemas.data_classes import dataclass
+from ...schemas.elf.headers import MAGIC
 from ...schemas.section import FormatError
 from ..arch.table import Architecture
 from ..elf.core_file import core_file
@@ -21,8 +22,6 @@ from ..elf.inputs import Input, input_name, map_input
 from ..elf.process_state import ProcessState
 from ..walk.backtrace import MAX_FRAMES, Backtrace, WalkedFrame, check_limit, walk_frames
 from ..walk.caller import ADDRESS_MASK, SIGNATURE_BITS, Abi, Caller, Frame, WalkEnd, caller_by_index
-from ..walk.minidump import is_minidump, minidump_state
-from ..walk.signal_frames import interrupted_frame
 from .core_modules import AUTO, BREAKPAD, SECTIONS, SOURCES, Module, Places, modules_of
 from .symbol_names import SourceFrame, frames_of_symbols
 
@@ -71,9 +70,17 @@ def walk_core(
     has a row. With `lines`, names are from debugging information, with inlined functions, files and lines; otherwise
     from symbol tables. Raises OSError, and ParseError for a malformed core file.
     """
-    data = map_input(path)
-    state = minidump_state(data) if is_minidump(data) else core_file(elf_of_mapping(input_name(path), data))
-    return name_frames(walk_threads(state, source, places, limit), lines=lines)
+    return name_frames(walk_threads(_state_of(input_name(path), map_input(path)), source, places, limit), lines=lines)
+
+
+def _state_of(name: str, data: memoryview) -> ProcessState:
+    """The process of a core file or a minidump. Raises ParseError."""
+    if bytes(data[: len(MAGIC)]) != MAGIC:
+        from ..walk.minidump import is_minidump, minidump_state
+
+        if is_minidump(data):
+            return minidump_state(data)
+    return core_file(elf_of_mapping(name, data))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,6 +135,8 @@ class Walker:
                 result = found
                 if found.end not in _NEXT:
                     return found
+        from ..walk.signal_frames import interrupted_frame
+
         memory = self.state.memory
         return interrupted_frame(self.state.architecture, frame, memory.bytes_at, memory.read) or result
 

@@ -10,28 +10,19 @@ import argparse
 import io
 import os
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 
 from .. import __version__
 from ..schemas.section import FormatError
-from . import (
-    breakpad,
-    check,
-    conform,
-    convert,
-    corpus,
-    dump,
-    edit,
-    find,
-    info,
-    merge,
-    remove,
-    sframe,
-    symbolize,
-    verify,
-    walk,
-)
 from .common import DIFFERENT, WRONG
 
+PROGRAM = "unwindkit"
+# Each is a module of this folder; in the order of the help text.
+COMMANDS = (
+    *("info", "sframe", "breakpad", "dump", "find", "symbolize", "walk", "check", "verify", "remove", "edit"),
+    *("convert", "merge", "corpus", "conform"),
+)
 # When it is loaded, NumPy's linear algebra starts one thread per core; nothing here uses them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -42,7 +33,10 @@ def main(arguments: list[str] | None = None) -> int:
         # A file name may be any bytes; they are printed unchanged.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="surrogateescape")
-    options = _parser().parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    # The other commands take as long to add as a short command takes to run.
+    only = arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else COMMANDS
+    options = _parser(only).parse_args(arguments)
     try:
         code: int = options.run(options)
     except FormatError as error:
@@ -61,28 +55,13 @@ def _complain(message: str) -> int:
     return WRONG
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(names: Iterable[str]) -> argparse.ArgumentParser:
+    """The parser of the commands of these names."""
     about = "Read, convert and write the unwind information of finished binaries."
-    parser = argparse.ArgumentParser(prog="unwindkit", description=about)
-    parser.add_argument("--version", action="version", version=f"unwindkit {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    uses = (
-        info,
-        sframe,
-        breakpad,
-        dump,
-        find,
-        symbolize,
-        walk,
-        check,
-        verify,
-        remove,
-        edit,
-        convert,
-        merge,
-        corpus,
-        conform,
-    )
-    for command in uses:
-        command.add(commands)
+    parser = argparse.ArgumentParser(prog=PROGRAM, description=about)
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    # Without `prog`, argparse formats the usage here.
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", prog=PROGRAM)
+    for name in names:
+        import_module(f".{name}", __name__).add(commands)
     return parser
