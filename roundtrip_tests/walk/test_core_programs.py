@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import unwindkit
 from unwindkit import CoreTraces, DebugFiles, Places, ThreadTrace, WalkEnd
-from unwindkit.converters.files.core_modules import VDSO
+from unwindkit.converters.elf.core_file import core_file
+from unwindkit.converters.elf.image import open_elf
+from unwindkit.converters.files.core_modules import VDSO, VDSO_SIZE
 
 from ..support.commands import unwindkit as command
 from ..support.programs.core_programs import (
@@ -124,13 +126,27 @@ def test_a_stub_of_the_plt(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.mark.oracle("gdb", "g++")
-def test_a_function_of_the_vdso(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_function_of_the_vdso(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     seen = crashed(AMD64, tmp_path_factory, "-pthread", "-Wl,-z,now", stop=IN_VDSO)
     found = unwindkit.walk_core(seen.path, places=Places(debug=NO_LINKS))
     compare_all(found, seen, COMPARED["x86_64"])
     main = next(thread for thread in found.threads if thread.frames[0].module == VDSO)
     assert "asks_the_time" in [one.function for frame in main.frames for one in frame.names]
     assert sources(found) == {".eh_frame"}
+    copy, store = tmp_path / "vdso", tmp_path / "store"
+    copy.write_bytes(vdso_of(seen.path))
+    for module in [copy, *(one for one in modules(found) if one != VDSO)]:
+        unwindkit.store_breakpad(module, store, cfi_only=True)
+    by_symbols = unwindkit.walk_core(seen.path, "breakpad", Places(debug=NO_LINKS, stores=[store]))
+    compare_all(by_symbols, seen, COMPARED["x86_64"])
+    assert sources(by_symbols) == {"STACK CFI"}
+
+
+def vdso_of(core: Path) -> bytes:
+    """The vDSO of a process, whose only copy is in its memory."""
+    state = core_file(open_elf(core))
+    assert state.vdso is not None
+    return state.memory.upto(state.vdso, VDSO_SIZE)
 
 
 @pytest.mark.oracle("gdb", "g++")
