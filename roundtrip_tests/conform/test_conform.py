@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from unwindkit.cli import main
+from unwindkit.conform import explain
 from unwindkit.conform.reader import ReaderError
 from unwindkit.conform.report import report_json, report_text
 from unwindkit.conform.run import Result, conform
@@ -82,6 +83,18 @@ def test_a_small_case_and_the_byte_are_found(form: str, change: str, size: int, 
     assert failure.case is not None
     assert len(failure.case.data) <= size
     assert any(re.search(sentence, one) for one in failure.bytes_named)
+
+
+def test_the_byte_of_a_line_program_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader whose line_base is one too high, in the 32-bit format: byte 12 of a unit of version 2."""
+    monkeypatch.setattr(explain, "_MOST_BYTES", 3)  # minimum_instruction_length, default_is_stmt, line_base
+    path = tmp_path / "reader.py"
+    change = "data[:12] + bytes([data[12] + 1 & 255]) + data[13:] if data[:4] != bytes([255] * 4) else data"
+    path.write_text(CHANGED.replace("{change}", change), encoding="utf-8")
+    result = conform([sys.executable, str(path)], ["debug-line-2"], 2, Options(valid_only=True), raw=True, shrinks=0)
+    named = result.failures["debug-line-2", "line", "wrong"].bytes_named
+    assert any(re.fullmatch(r".*\.line_base, byte 0xc of \.debug_line .* is read as .*", one) for one in named)
+    assert not any("default_is_stmt" in one for one in named)
 
 
 def test_pyelftools_reads_window_save_as_nop() -> None:
