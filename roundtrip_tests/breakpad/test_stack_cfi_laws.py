@@ -58,7 +58,6 @@ def sayable_tables(draw: DrawFn, architecture: Architecture) -> UnwindTable:
 
 
 @EVERY
-@fewer(3)
 @given(data=st.data())
 def test_a_table_that_can_be_said_comes_back(architecture: Architecture, data: DataObject) -> None:
     table = data.draw(sayable_tables(architecture))

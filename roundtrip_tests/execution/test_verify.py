@@ -68,6 +68,7 @@ def test_every_way_out_of_a_function(tmp_path: Path) -> None:
     assert {one.symbol.partition("+")[0] for one in report.unclear} <= REPLACE_REGISTERS
 
 
+@pytest.mark.usefixtures("kernels")
 def test_exceptions(tmp_path: Path) -> None:
     program = built(tmp_path, EXCEPTIONS, "gcc", "-static-libstdc++", "-static-libgcc")
     report = verify([str(program)])
