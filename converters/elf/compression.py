@@ -112,7 +112,7 @@ def _zlib(found: CompressedBytes, limit: int) -> memoryview:
         pass
     else:
         # What it refuses is read again by zlib, whose messages are known.
-        refused: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub declares an instance
+        refused: type[Exception] = vars(isal_zlib)["error"]  # its stub declares an instance
         with suppress(refused):
             return _inflated(found, limit, isal_zlib.decompressobj())
     try:

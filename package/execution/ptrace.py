@@ -58,6 +58,8 @@ _libc = ctypes.CDLL(None)
 _ptrace = _libc.ptrace
 _ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
 _ptrace.restype = ctypes.c_long
+# Of the functions that the kernel calls: a function of ctypes is stored as its address.
+_WAITPID_AT, _PTRACE_AT = (ctypes.c_size_t.from_buffer(one).value for one in (_libc.waitpid, _libc.ptrace))
 # For the two requests of each step, which do not block: without conversions, and without releasing Python's lock.
 _ptrace_step = ctypes.PyDLL(None).ptrace
 _ptrace_step.restype = ctypes.c_long
@@ -106,8 +108,8 @@ class Tracer:
         buffer, status = np.zeros(_USER_REGS, np.uint64), np.zeros(1, np.int32)
         (self._registers,), self._buffer = views(buffer), ctypes.c_void_p(buffer.ctypes.data)
         self._stepping = engine.execution.steps.Steps(
-            _address(_libc.waitpid),
-            _address(_libc.ptrace),
+            _WAITPID_AT,
+            _PTRACE_AT,
             *views(status, buffer),
             _WAIT,
             _STEPPED,
@@ -367,11 +369,6 @@ class Tracer:
         self._is_free = False
         for number in self._threads:
             _ptrace(_INTERRUPT, number, 0, 0)
-
-
-def _address(function: object) -> int:
-    """The address of a function of the C library, for the kernel."""
-    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
 
 def _stay_on_this_cpu() -> None:
