@@ -25,7 +25,7 @@ REASON_ROWS = re.compile(r"(<!-- reasons -->\n).*?(<!-- end -->)", re.DOTALL)
 LINT_ROWS = re.compile(r"(<!-- lint -->\n).*?(<!-- end -->)", re.DOTALL)
 OPCODES = re.compile(r"(<!-- opcodes: (\w+)\.(\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COLUMNS = re.compile(r"(<!-- columns: ([\w.]+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-MARK = re.compile(r"(<!-- fields: (\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARK = re.compile(r"(<!-- fields: ([\w.]+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def describe(kind: object) -> str:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.arguments import check_address, text_argument
-from ...schemas.breakpad import NAMES, File, Func, Inline, InlineOrigin
-from ...schemas.breakpad_files import parse_record
+from ...schemas.breakpad.files import parse_record
+from ...schemas.breakpad.records import NAMES, File, Func, Inline, InlineOrigin
 from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
 from ...schemas.text_records import bytes_from

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.arguments import check_address, checked, each, optional
-from ...schemas.breakpad import NAMES, File, Func, Inline, InlineOrigin, Line
-from ...schemas.breakpad_files import build_lines
+from ...schemas.breakpad.files import build_lines
+from ...schemas.breakpad.records import NAMES, File, Func, Inline, InlineOrigin, Line
 from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
 from ...schemas.text_records import HEXADECIMAL, Mark, Maybe, Number, Record, bytes_from, parts_of, text_from

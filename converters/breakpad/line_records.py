@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.arguments import check_address, check_byte_order, check_integers, checked, optional, text_argument
-from ...schemas.breakpad import File, Func, Line
-from ...schemas.breakpad_files import build_lines, parse_record
+from ...schemas.breakpad.files import build_lines, parse_record
+from ...schemas.breakpad.records import File, Func, Line
 from ...schemas.data_classes import dataclass
 from ...schemas.line import DW_LNCT, STANDARD_OPCODE_LENGTHS, RowFlag
 from ...schemas.section import BuildError, ByteOrder, ParseError

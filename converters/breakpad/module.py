@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from ...schemas.breakpad import InfoCodeId, Module
+from ...schemas.breakpad.records import InfoCodeId, Module
 from ...schemas.section import BuildError
 from ..elf.identity import build_id, module_name
 from ..elf.image import ElfImage

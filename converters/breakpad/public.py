@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...schemas.breakpad import Public
-from ...schemas.breakpad_files import build_lines
+from ...schemas.breakpad.files import build_lines
+from ...schemas.breakpad.records import Public
 from ..elf.function_symbols import FunctionSymbols
 from .demangle import demangle_names
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.breakpad import RECORDS, Func, Module, Public
-from ...schemas.breakpad_files import parse_record
+from ...schemas.breakpad.files import parse_record
+from ...schemas.breakpad.records import RECORDS, Func, Module, Public
 from ...schemas.text_records import bytes_from
 
 if TYPE_CHECKING:

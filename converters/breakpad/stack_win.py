@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ...schemas.arguments import check_address, check_callable, checked, each
-from ...schemas.breakpad import Func, Public, StackWin
-from ...schemas.breakpad_values import FrameType
+from ...schemas.breakpad.records import Func, Public, StackWin
+from ...schemas.breakpad.values import FrameType
 from ...schemas.section import ParseError
 from ...schemas.text_records import Record
 from ..dwarf.expressions import ReadMemory

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.arguments import check_address, checked, optional, text_argument
-from ...schemas.breakpad import StackWin
-from ...schemas.breakpad_files import parse_record
+from ...schemas.breakpad.files import parse_record
+from ...schemas.breakpad.records import StackWin
 from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
 from ...schemas.text_records import Number, parts_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from ...schemas.breakpad import CFA_NAME, RA_NAME, StackWin
-from ...schemas.breakpad_values import LOAD
+from ...schemas.breakpad.records import CFA_NAME, RA_NAME, StackWin
+from ...schemas.breakpad.values import LOAD
 from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
 from ..refusals import Reason

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...schemas.breakpad import NAMES, StackWin
-from ...schemas.breakpad_files import parse_record
+from ...schemas.breakpad.files import parse_record
+from ...schemas.breakpad.records import NAMES, StackWin
 from ..arrays import holds_any, ranges, run_starts
 from ..breakpad.records import STACK, lines_of, lines_starting_with
 from ..breakpad.stack_cfi.read import stack_lines

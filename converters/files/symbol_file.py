@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas.breakpad import Module
-from ...schemas.breakpad_files import build_record
+from ...schemas.breakpad.files import build_record
+from ...schemas.breakpad.records import Module
 from ...schemas.data_classes import dataclass
 from ..breakpad.function_text import FunctionText, lay_out_functions
 from ..breakpad.functions import function_records

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.arguments import check_address, check_item, checked
-from ...schemas.breakpad import Public
-from ...schemas.breakpad_files import parse_record
+from ...schemas.breakpad.files import parse_record
+from ...schemas.breakpad.records import Public
 from ...schemas.data_classes import dataclass
 from ...schemas.text_records import text_from
 from ..arrays import last_at_or_before, starts_of, values_at

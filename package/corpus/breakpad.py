@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from ..converters.arch.table import ARCHITECTURES, Architecture, breakpad_names, unwind_registers
-from ..schemas.breakpad import CFA_NAME, RA_NAME
+from ..schemas.breakpad.records import CFA_NAME, RA_NAME
 from ..schemas.data_classes import dataclass
 from .case import FAULTY, NONE, UNDECIDED, Answer, Case, WireField, telling_pcs
 from .choices import Draw, integers, one_of, sampled_from

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import ARCHITECTURES, FormatError, ParseError
-from unwindkit.schemas import breakpad
-from unwindkit.schemas.breakpad import RECORDS, File, Func, Line, Module, Public, StackCfi, Unknown
-from unwindkit.schemas.breakpad_files import build_record, parse_record, read_records, write_records
-from unwindkit.schemas.breakpad_rules import check_records
-from unwindkit.schemas.breakpad_values import MODULE_ARCHITECTURES
+from unwindkit.schemas.breakpad import records as breakpad
+from unwindkit.schemas.breakpad.files import build_record, parse_record, read_records, write_records
+from unwindkit.schemas.breakpad.records import RECORDS, File, Func, Line, Module, Public, StackCfi, Unknown
+from unwindkit.schemas.breakpad.rules import check_records
+from unwindkit.schemas.breakpad.values import MODULE_ARCHITECTURES
 from unwindkit.schemas.strategies.breakpad import any_records, spellings, symbol_files
 from unwindkit.schemas.text_records import Record
 

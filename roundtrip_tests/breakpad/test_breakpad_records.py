@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 from unwindkit import BuildError, ParseError
-from unwindkit.schemas.breakpad import (
+from unwindkit.schemas.breakpad.files import build_record, parse_record
+from unwindkit.schemas.breakpad.records import (
     File,
     Func,
     Info,
@@ -23,7 +24,6 @@ from unwindkit.schemas.breakpad import (
     StackWin,
     Unknown,
 )
-from unwindkit.schemas.breakpad_files import build_record, parse_record
 from unwindkit.schemas.text_records import Record
 
 MAX = (1 << 64) - 1

@@ -10,7 +10,7 @@ from hypothesis.strategies import DataObject
 from unwindkit import FormatError, ParseError
 from unwindkit.converters.breakpad.function_read import from_function_records
 from unwindkit.converters.breakpad.function_text import to_function_records
-from unwindkit.schemas.breakpad_files import parse_record
+from unwindkit.schemas.breakpad.files import parse_record
 from unwindkit.schemas.strategies.breakpad import spellings
 
 from ..support.function_tables import Drawn, drawn_functions, line_records_of, table_of

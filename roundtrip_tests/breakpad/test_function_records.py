@@ -15,8 +15,8 @@ from unwindkit.converters.breakpad.functions import function_records
 from unwindkit.converters.debug_info.table import FunctionRanges, FunctionTable, InlineRanges
 from unwindkit.converters.elf.function_symbols import FunctionSymbols
 from unwindkit.converters.line.ranges import LineRanges
-from unwindkit.schemas.breakpad_files import parse_record
-from unwindkit.schemas.breakpad_rules import check_records
+from unwindkit.schemas.breakpad.files import parse_record
+from unwindkit.schemas.breakpad.rules import check_records
 
 from ..support.function_tables import (
     BASE,

@@ -21,8 +21,8 @@ from unwindkit.converters.breakpad.public import public_lines
 from unwindkit.converters.elf.function_symbols import function_symbols
 from unwindkit.converters.elf.identity import build_id, module_name
 from unwindkit.converters.elf.image import elf_of_bytes, open_elf
-from unwindkit.schemas.breakpad import Public
-from unwindkit.schemas.breakpad_files import build_lines, build_record
+from unwindkit.schemas.breakpad.files import build_lines, build_record
+from unwindkit.schemas.breakpad.records import Public
 from unwindkit.schemas.section import BuildError
 
 from ..cfi.test_cfi_reading import NAMED_LIBRARIES, libc

@@ -18,8 +18,8 @@ from unwindkit.converters.breakpad.stack_cfi.evaluate import (
 )
 from unwindkit.converters.breakpad.stack_win import caller_by_stack_win, stack_win_at
 from unwindkit.converters.dwarf.expressions import ReadMemory
-from unwindkit.schemas.breakpad import StackWin
-from unwindkit.schemas.breakpad_files import parse_record, read_records
+from unwindkit.schemas.breakpad.files import parse_record, read_records
+from unwindkit.schemas.breakpad.records import StackWin
 
 
 def memory_of(words: dict[int, int], word_size: int = 4) -> ReadMemory:

@@ -30,8 +30,8 @@ from unwindkit.converters.breakpad.stack_win_rules import MAX_WORDS, win_rules
 from unwindkit.converters.dwarf.expressions import ReadMemory
 from unwindkit.converters.rules import CfaKind, RuleKind
 from unwindkit.converters.table.model import Row
-from unwindkit.schemas.breakpad import StackWin
-from unwindkit.schemas.breakpad_files import build_record, parse_record
+from unwindkit.schemas.breakpad.files import build_record, parse_record
+from unwindkit.schemas.breakpad.records import StackWin
 
 from ..support.programs.minidumps import Module, State
 from ..support.texts.stackwalks import BY_CFI, store, walk

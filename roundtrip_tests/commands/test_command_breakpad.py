@@ -21,8 +21,8 @@ from unwindkit import (
     write_breakpad_many,
 )
 from unwindkit.jobs.batch import Failure
-from unwindkit.schemas.breakpad import InfoCodeId, Module, Public, StackCfi, StackCfiInit
-from unwindkit.schemas.breakpad_files import read_records
+from unwindkit.schemas.breakpad.files import read_records
+from unwindkit.schemas.breakpad.records import InfoCodeId, Module, Public, StackCfi, StackCfiInit
 from unwindkit.schemas.section import ParseError
 
 from ..cfi.test_cfi_reading import libc

@@ -17,9 +17,9 @@ from unwindkit import (
     write_breakpad,
     write_breakpad_many,
 )
-from unwindkit.schemas.breakpad import File, Func, Inline, InlineOrigin, Line, Public
-from unwindkit.schemas.breakpad_files import read_records
-from unwindkit.schemas.breakpad_rules import check_records
+from unwindkit.schemas.breakpad.files import read_records
+from unwindkit.schemas.breakpad.records import File, Func, Inline, InlineOrigin, Line, Public
+from unwindkit.schemas.breakpad.rules import check_records
 from unwindkit.schemas.text_records import Record
 
 from ..support.commands import DONE, WRONG, unwindkit

@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 import unwindkit
 from unwindkit import CfaKind, ParseError, RuleKind, Section, UnwindTable
-from unwindkit.schemas import breakpad, engine, sframe
-from unwindkit.schemas.breakpad_files import build_record, parse_record, read_records
-from unwindkit.schemas.breakpad_rules import check_records
+from unwindkit.schemas import engine, sframe
+from unwindkit.schemas.breakpad import records as breakpad
+from unwindkit.schemas.breakpad.files import build_record, parse_record, read_records
+from unwindkit.schemas.breakpad.rules import check_records
 from unwindkit.schemas.text_records import Record
 
 from . import cases

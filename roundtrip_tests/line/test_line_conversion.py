@@ -26,9 +26,9 @@ from unwindkit import (
 )
 from unwindkit.converters.line.paths import paths_of
 from unwindkit.converters.line.table import LineRow
-from unwindkit.schemas.breakpad import File, Func, Line
-from unwindkit.schemas.breakpad_files import read_records
-from unwindkit.schemas.breakpad_rules import check_records
+from unwindkit.schemas.breakpad.files import read_records
+from unwindkit.schemas.breakpad.records import File, Func, Line
+from unwindkit.schemas.breakpad.rules import check_records
 from unwindkit.schemas.line import STANDARD_OPCODE_LENGTHS
 from unwindkit.testing import line_tables
 

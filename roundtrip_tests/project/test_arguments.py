@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import unwindkit
 from unwindkit import FormatError, testing
-from unwindkit.schemas.breakpad import StackCfiInit, StackWin
+from unwindkit.schemas.breakpad.records import StackCfiInit, StackWin
 
 from ..support.bad_arguments import INDICES, bad_values, parameters
 from ..support.handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets

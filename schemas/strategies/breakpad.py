@@ -1,7 +1,7 @@
 """Strategies for Breakpad symbol files: records, unusual spellings of them, whole files.
 
 Strategy: a record is drawn field by field from its declaration; a spelling is a line with the same meaning that no
-writer should write; a file's records follow every rule of `breakpad_rules`.
+writer should write; a file's records follow every rule of `breakpad.rules`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from .. import breakpad
-from ..breakpad import CFA_NAME, RA_NAME, UNDEFINED
-from ..breakpad_values import ASSIGN, BINARY_OPERATORS, LOAD, MODULE_ARCHITECTURES, OPERATING_SYSTEMS, FrameType
+from ..breakpad import records as breakpad
+from ..breakpad.records import CFA_NAME, RA_NAME, UNDEFINED
+from ..breakpad.values import ASSIGN, BINARY_OPERATORS, LOAD, MODULE_ARCHITECTURES, OPERATING_SYSTEMS, FrameType
 from ..text_records import (
     NUMBER_LIMIT,
     Either,

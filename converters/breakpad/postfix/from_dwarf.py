@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ....schemas.breakpad import CFA_NAME
+from ....schemas.breakpad.records import CFA_NAME
 from ....schemas.section import ByteOrder, ParseError
 from ...dwarf.expressions import Binary, Constant, ExpressionError, Memory, Node, Register, Unary, parse, simplify
 

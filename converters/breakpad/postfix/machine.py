@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
-from ....schemas.breakpad_values import ASSIGN, BINARY_OPERATORS, LOAD, postfix_words
+from ....schemas.breakpad.values import ASSIGN, BINARY_OPERATORS, LOAD, postfix_words
 from ....schemas.data_classes import dataclass
 from ....schemas.section import ParseError
 

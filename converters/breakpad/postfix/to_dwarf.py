@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ....schemas.breakpad import CFA_NAME
+from ....schemas.breakpad.records import CFA_NAME
 from ....schemas.expressions import Operation, build_expression
 from ....schemas.section import ByteOrder, Section
 from ....schemas.text_records import shortened

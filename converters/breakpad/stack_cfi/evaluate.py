@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ....schemas.arguments import check_address, check_address_size, check_callable, checked, each
-from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED, StackCfi, StackCfiInit
+from ....schemas.breakpad.records import CFA_NAME, RA_NAME, UNDEFINED, StackCfi, StackCfiInit
 from ....schemas.data_classes import dataclass
 from ....schemas.section import ParseError
 from ....schemas.text_records import Record

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ....schemas.arguments import check_address, text_argument
-from ....schemas.breakpad import StackCfi, StackCfiInit
-from ....schemas.breakpad_files import build_record, parse_record
+from ....schemas.breakpad.files import build_record, parse_record
+from ....schemas.breakpad.records import StackCfi, StackCfiInit
 from ....schemas.data_classes import dataclass
 from ....schemas.section import ParseError
 from ....schemas.text_records import Number, Record, Rule, parts_of

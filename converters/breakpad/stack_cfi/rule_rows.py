@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED
+from ....schemas.breakpad.records import CFA_NAME, RA_NAME, UNDEFINED
 from ....schemas.text_records import shortened
 from ...arch.table import Architecture, assembler_of, unwind_registers
 from ...rules import MAX_OFFSET, CfaKind, RuleKind

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from ....schemas.breakpad import CFA_NAME, RA_NAME, UNDEFINED
+from ....schemas.breakpad.records import CFA_NAME, RA_NAME, UNDEFINED
 from ....schemas.data_classes import dataclass
 from ...arch.table import assembler_of, breakpad_names, unwind_registers
 from ...refusals import Reason

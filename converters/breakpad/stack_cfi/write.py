@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....schemas.arguments import checked
-from ....schemas.breakpad import NAMES, StackCfi, StackCfiInit
+from ....schemas.breakpad.records import NAMES, StackCfi, StackCfiInit
 from ....schemas.data_classes import dataclass
 from ....schemas.section import BuildError
 from ...arrays import ranges, starts_of

@@ -15,9 +15,8 @@ from itertools import chain, repeat, takewhile
 from os import PathLike
 from typing import Any, BinaryIO, NamedTuple
 
-from .breakpad import NAMES, RECORDS, Info, Line, Unknown
-from .section import BuildError, ParseError
-from .text_records import (
+from ..section import BuildError, ParseError
+from ..text_records import (
     HEXADECIMAL,
     Either,
     Layout,
@@ -36,6 +35,7 @@ from .text_records import (
     texts_of,
     value_of,
 )
+from .records import NAMES, RECORDS, Info, Line, Unknown
 
 _LAYOUTS = {cls: Layout(cls, head, NAMES[cls]) for head, cls in RECORDS.items()}
 

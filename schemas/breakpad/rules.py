@@ -13,7 +13,11 @@ from dataclasses import field
 
 import numpy as np
 
-from .breakpad import (
+from ..data_classes import dataclass
+from ..section import ParseError
+from ..text_records import Record, Rule
+from .files import spelling_faults
+from .records import (
     CFA_NAME,
     NAMES,
     RA_NAME,
@@ -28,11 +32,7 @@ from .breakpad import (
     StackCfiInit,
     StackWin,
 )
-from .breakpad_files import spelling_faults
-from .breakpad_values import Fault, expression_faults, module_faults, stack_win_faults
-from .data_classes import dataclass
-from .section import ParseError
-from .text_records import Record, Rule
+from .values import Fault, expression_faults, module_faults, stack_win_faults
 
 Ranges = tuple[tuple[int, int], ...]
 

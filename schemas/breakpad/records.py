@@ -1,12 +1,12 @@
 """Breakpad symbol files: every record, declared (Breakpad, docs/symbol_files.md).
 
-Strategy: fields in the document's order, under its names. `breakpad_files` reads and writes lines by these
+Strategy: fields in the document's order, under its names. `files` reads and writes lines by these
 declarations; `strategies.breakpad` and the field tables of the manual are derived from them too.
 """
 
 from __future__ import annotations
 
-from .text_records import (
+from ..text_records import (
     DECIMAL,
     HEXADECIMAL,
     Either,

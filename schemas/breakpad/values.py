@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from enum import IntEnum
 
-from .breakpad import CFA_NAME, UNDEFINED, Module, StackWin
-from .text_records import Rule
+from ..text_records import Rule
+from .records import CFA_NAME, UNDEFINED, Module, StackWin
 
 Fault = tuple[str, str]
 
