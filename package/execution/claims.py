@@ -7,7 +7,6 @@ leaves out: SFrame has no registers but FP.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,8 +16,9 @@ import numpy as np
 from ..converters.kernels import engine, views
 from ..converters.kernels.execution.protocol import MAX_SAVED
 from ..converters.rules import CfaKind, RaState, RuleKind
-from ..converters.table.lookup import owners
+from ..converters.table.lookup import NOTHING, RowIndex
 from ..converters.table.model import RegisterRule, Row, UnwindTable
+from ..converters.walk.caller import ADDRESS_MASK
 from ..schemas.data_classes import dataclass
 from .machines import Machine
 
@@ -132,36 +132,15 @@ class ClaimSource:
             claimed = tuple(one for one in claimed if one == machine.architecture.frame_pointer)
         self._claimed = claimed
         self._claims: dict[tuple[int, int], Claim | None] = {}
-        self._offsets: dict[int, list[int]] = {}
 
     @cached_property
-    def _owners(self) -> tuple[list[int], list[int]]:
-        """Functions and the first address that each owns, ascending."""
-        function, begin = owners(self.table)
-        return function.tolist(), begin.tolist()
-
-    def _function_at(self, address: int) -> int | None:
-        """The index of the function at an address."""
-        functions, begins = self._owners
-        index = bisect_right(begins, address) - 1
-        if index < 0:
-            return None
-        function, columns = functions[index], self.table.functions
-        return function if address - int(columns.start[function]) < int(columns.size[function]) else None
+    def _index(self) -> RowIndex:
+        return RowIndex(self.table)
 
     def row_at(self, address: int) -> tuple[int, int] | None:
         """The indices of the function and the row in force at an address."""
-        function = self._function_at(address)
-        if function is None:
-            return None
-        functions = self.table.functions
-        run, block = int(functions.run[function]), int(functions.repetition[function])
-        offset = address - int(functions.start[function])
-        first = int(self.table.run_rows[run])
-        if run not in self._offsets:
-            self._offsets[run] = self.table.rows.offset[first : int(self.table.run_rows[run + 1])].tolist()
-        index = bisect_right(self._offsets[run], offset % block if block else offset) - 1
-        return (function, first + index) if index >= 0 else None
+        function, row = self._index.row_at(address & ADDRESS_MASK)
+        return None if row == NOTHING else (function, row)
 
     def claim(self, place: tuple[int, int]) -> Claim | None:
         """The claim of a row, given as `row_at` returns it."""

@@ -24,8 +24,6 @@ LEFT = cython.declare(cython.int, int(Outcome.LEFT))
 WRONG = cython.declare(cython.int, int(Outcome.WRONG))
 WRONG_AT_ENTRY = cython.declare(cython.int, int(Outcome.WRONG_AT_ENTRY))
 
-ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
-
 
 @cython.final
 @cython.cclass
