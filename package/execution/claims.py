@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..converters.kernels import engine, views
-from ..converters.kernels.execution.protocol import MAX_SAVED
 from ..converters.rules import CfaKind, RaState, RuleKind
 from ..converters.table.lookup import NOTHING, RowIndex
 from ..converters.table.model import RegisterRule, Row, UnwindTable
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from ..converters.kernels.execution.frames import Summary
 
 NO_COLUMN = -1
+MAX_SAVED = 64  # words of memory that are read at once
 _KEPT = (RuleKind.UNSPECIFIED, RuleKind.SAME_VALUE)
 _COMPUTED = (RuleKind.VAL_OFFSET, RuleKind.REGISTER, RuleKind.EXPRESSION, RuleKind.VAL_EXPRESSION)
 

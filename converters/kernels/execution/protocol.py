@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-MAX_SAVED = 64  # words of memory that are read at once
 # <sys/ptrace.h>
 PTRACE_SINGLESTEP, PTRACE_GETREGS = 9, 12
 
