@@ -159,6 +159,8 @@ class Templates:
         self._words: list[bytes] = []
         self._steps: list[tuple[int, int, int]] = []
         self._first = [0]
+        # Bytes a record: of those before, and more for some that are longer.
+        self._record_size = 64.0
         for template in templates:
             self._add(template)
 
@@ -190,12 +192,15 @@ class Templates:
         first = np.array(self._first, np.int64)
         kinds, arguments, widths = np.array(self._steps, np.int64).reshape(-1, 3).T.copy()
         records = template, np.ascontiguousarray(values)
-        starts, out = np.cumsum(sizes) - sizes, np.zeros(0, np.uint8)
-        for _ in ("count", "fill"):
-            columns = views(text, starts, sizes, first, kinds, arguments, widths, *records, out)
-            size = engine.text.printf.fill(*columns)
-            out = out if len(out) == size else np.empty(size, np.uint8)
-        return out.tobytes()
+        columns = text, np.cumsum(sizes) - sizes, sizes, first, kinds, arguments, widths, *records
+        size = int(self._record_size * len(template))
+        while True:
+            out = np.empty(size, np.uint8)
+            size = engine.text.printf.fill(*views(*columns, out))
+            if size <= len(out):
+                break
+        self._record_size = 1.25 * size / max(1, len(template))
+        return out[:size].tobytes()
 
 
 # The two digits of each byte.

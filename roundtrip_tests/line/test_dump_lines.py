@@ -16,6 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit import ParseError, read_lines
+from unwindkit.converters import bulk_text, strings
+from unwindkit.converters.line.dump import decode, decoded, raw
 from unwindkit.schemas.forms import DW_FORM
 from unwindkit.schemas.line import DW_LNE, DW_LNS, VERSIONS, LineUnit
 from unwindkit.schemas.line_sections import build_line_section
@@ -218,6 +220,23 @@ def has_known_difference(unit: LineUnit) -> bool:
 
 HP_SOURCE_FILE_CORRELATION = 0x80
 OTHER_STRINGS = {DW_FORM.strp, DW_FORM.strp_sup, DW_FORM.strx, *range(DW_FORM.strx1, DW_FORM.strx4 + 1)}
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7])
+@pytest.mark.parametrize("part", [16, 160, 1 << 20])
+def test_chunks_of_any_size(
+    chunk: int, part: int, kernels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text is the same wherever it is cut: inside programs that define files, in headers, between units."""
+    program = f"01 00 06 03 6300 00 00 00 04 03 01 04 02 01 0d 00 02 99 00 {END}"
+    rows, tables = f"01 {END}", NEW_TABLES["MD5 and strings"]
+    units = Unit(program), Unit(""), Unit(program, 5, tables=tables), Unit(rows, 3), Unit(rows, 5, tables=tables)
+    path = line_file(tmp_path / "file", X86_64, b"".join(unit.data() for unit in units), LINE_STRINGS)
+    whole = [by_us(path, decoded=which) for which in (False, True)]
+    monkeypatch.setattr(decode, "CHUNK", chunk)
+    for module in (bulk_text, strings, raw, decoded):
+        monkeypatch.setattr(module, "PART", part)
+    assert [by_us(path, decoded=which) for which in (False, True)] == whole
 
 
 # --- sections, and the command --------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Text of many records by templates: words and numbers in a row, in the formats of C's printf.
 
-Strategy: runs twice; without space it only counts. No record becomes an object.
+Strategy: text for which there is no space is only counted, so that a caller without enough can come again. No record
+becomes an object.
 """
 
 from __future__ import annotations

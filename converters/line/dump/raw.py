@@ -1,12 +1,13 @@
 """`.debug_line` as in GNU readelf 2.47 with `--debug-dump=rawline`: headers, and instruction by instruction.
 
-Strategy: an instruction's effect chooses a template, which a kernel fills. Unknown opcodes and files that programs
-define have no template; their text is a word.
+Strategy: an instruction's effect chooses a template, which a kernel fills. Unknown opcodes, files that programs define,
+and headers have no template; their text is a word.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,17 +16,23 @@ from ....schemas.line import DW_LNCT, LNE_LO_USER, LineEffect
 from ....schemas.section import Section
 from ....schemas.wire import Block, Sized, SizedBlock, Variable
 from ...bulk_text import Templates, in_parts, prefixed
-from ...dwarf.unit_strings import STRING_SECTIONS
+from ...dwarf.unit_strings import INDEXED_FORMS, STRING_SECTIONS
 from ...kernels.line.protocol import Event, UnitField
+from ...strings import PART
 from ..headers import block_at
 from ..path_strings import strings_in
-from .decode import Events, LineDump, defined_in, events_of
+from .decode import EFFECTS, ENDING, HEADING, Events, LineDump, defined_in, events_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _AT = "  [0x{offset:08x}]"
 _EXTENDED = f"{_AT}  Extended opcode {{opcode}}: "
 _WORD = f"{_AT}{{word:w}}"
 # By effect; INDEX is replaced by op_index, VIEW by the view number of the row.
 _TEXTS = {
+    HEADING: "{word:w}",
+    ENDING: "\n",
     LineEffect.NOTHING: _WORD,
     LineEffect.SPECIAL: f"{_AT}  Special opcode {{opcode}}: advance Address by {{advance}} to {{address:#x}}INDEX"
     " and Line by {line_advance:d} to {line:d}VIEW\n",
@@ -49,7 +56,7 @@ _TEXTS = {
 # A template for each effect, with and without INDEX and VIEW.
 _TEMPLATES = [
     _TEXTS[effect].replace("INDEX", index).replace("VIEW", view)
-    for effect in LineEffect
+    for effect in EFFECTS
     for index in ("", "[{op_index}]")
     for view in ("", " (view {view})")
 ]
@@ -72,49 +79,75 @@ _HP_NAMES = {
 def raw_line_text(dump: LineDump) -> Iterator[bytes]:
     """The text, in chunks. Raises ParseError."""
     yield f"Raw dump of debug contents of section {dump.section.listed_name}:\n\n".encode(errors="surrogateescape")
-    templates = Templates(Event, _TEMPLATES)
-    for unit in range(len(dump.headers)):
-        yield from in_parts(_header_text(dump, unit))
-        if dump.headers.field(UnitField.PROGRAM)[unit] >= dump.headers.field(UnitField.END)[unit]:
-            yield b" No Line Number Statements.\n"
-            continue
-        yield b" Line Number Statements:\n"
-        file_count = int(np.diff(dump.paths.first_file)[unit])
-        for events in events_of(dump.headers, unit):
-            words, file_count = _words(dump.section, events, file_count, templates.first_word)
-            has_view = events.value(Event.VIEW) > 0
-            template = 4 * events.effect.astype(np.int64) + 2 * dump.is_vliw(unit) + has_view
-            yield templates.fill(template, events.values, words)
-        yield b"\n"
+    text = _Text(dump)
+    for events in events_of(dump.headers, range(len(dump.headers))):
+        yield from text.of(events)
 
 
-def _words(section: Section, events: Events, file_count: int, first_word: int) -> tuple[list[bytes], int]:
-    """The texts of instructions without a template, and the number of files after them; sets each one's WORD."""
-    words = _defined_files(section, events, file_count)
-    file_count += len(words)
-    events.values[events.having(LineEffect.DEFINE_FILE), Event.WORD] = first_word + np.arange(len(words))
-    for number in events.having(LineEffect.NOTHING).tolist():
-        begin, end = (int(events.values[number, event]) for event in (Event.BEGIN, Event.END))
-        opcode = int(events.values[number, Event.OPCODE])
-        events.values[number, Event.WORD] = first_word + len(words)
-        if events.values[number, Event.IS_EXTENDED]:
-            words.append(unknown_extended(opcode, bytes(section.data[begin:end])))
-        else:
-            words.append(unknown_standard(section, opcode, begin, end))
-    return words, file_count
+class _Text:
+    """The text of one chunk of instructions after the other; holds the number of files that a unit has so far."""
 
+    def __init__(self, dump: LineDump) -> None:
+        self._dump = dump
+        self._templates = Templates(Event, _TEMPLATES)
+        self._is_vliw = dump.is_vliw()
+        self._file_count = np.diff(dump.paths.first_file)
 
-def _defined_files(section: Section, events: Events, file_count: int) -> list[bytes]:
-    """The text of each DW_LNE_define_file."""
-    found = defined_in(section, events)
-    paths = found.paths(section)
-    heading = b"  Extended opcode 3: define new File Table entry\n  Entry\tDir\tTime\tSize\tName\n"
-    columns = zip(found.directory_index.tolist(), found.timestamp.tolist(), found.size.tolist(), strict=True)
-    return [
-        heading + f"   {file_count + number + 1}\t{directory}\t{time}\t{size}\t".encode() + paths[number]
-        + b"\n\n"
-        for number, (directory, time, size) in enumerate(columns)
-    ]  # fmt: skip
+    def of(self, events: Events) -> Iterator[bytes]:
+        """The text of a chunk, in parts of which none holds more than PART bytes of headers, or a piece of one."""
+        begin, words, size = 0, list[bytes](), 0
+        for number in events.having(HEADING).tolist():
+            for text in in_parts(_header_text(self._dump, int(events.unit[number]))):
+                if size + len(text) > PART:
+                    yield self._filled(events.part(begin, number), words)
+                    begin, words, size = number, [], 0
+                if len(text) >= PART:
+                    yield text
+                else:
+                    # The last piece of a header, which is less than a part.
+                    words.append(text)
+                    size += len(text)
+        yield self._filled(events.part(begin, len(events)), words)
+
+    def _filled(self, events: Events, words: list[bytes]) -> bytes:
+        """The text of entries, given the words of their headings."""
+        first_word = self._templates.first_word
+        events.values[events.having(HEADING), Event.WORD] = first_word + np.arange(len(words))
+        for which, texts in (self._defined_files(events), self._unknown(events)):
+            events.values[which, Event.WORD] = first_word + len(words) + np.arange(len(texts))
+            words = words + texts
+        has_view = events.value(Event.VIEW) > 0
+        template = 4 * events.effect.astype(np.int64) + 2 * self._is_vliw[events.unit] + has_view
+        return self._templates.fill(template, events.values, words)
+
+    def _unknown(self, events: Events) -> tuple[NDArray[np.int64], list[bytes]]:
+        """The instructions with unknown opcodes, and the text of each."""
+        which, section = events.having(LineEffect.NOTHING), self._dump.section
+        texts: list[bytes] = []
+        for number in which.tolist():
+            begin, end = (int(events.values[number, event]) for event in (Event.BEGIN, Event.END))
+            opcode = int(events.values[number, Event.OPCODE])
+            if events.values[number, Event.IS_EXTENDED]:
+                texts.append(unknown_extended(opcode, bytes(section.data[begin:end])))
+            else:
+                texts.append(unknown_standard(section, opcode, begin, end))
+        return which, texts
+
+    def _defined_files(self, events: Events) -> tuple[NDArray[np.int64], list[bytes]]:
+        """The instructions that define files (DW_LNE_define_file), and the text of each."""
+        which = events.having(LineEffect.DEFINE_FILE)
+        if not len(which):
+            return which, []
+        found = defined_in(self._dump.section, events)
+        paths = found.paths(self._dump.section)
+        heading = b"  Extended opcode 3: define new File Table entry\n  Entry\tDir\tTime\tSize\tName\n"
+        columns = (events.unit[which], found.directory_index, found.timestamp, found.size)
+        texts: list[bytes] = []
+        for number, (unit, *values) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            self._file_count[unit] += 1
+            entry = "\t".join(map(str, (self._file_count[unit], *values)))
+            texts.append(heading + f"   {entry}\t".encode() + paths[number] + b"\n\n")
+        return which, texts
 
 
 def unknown_standard(section: Section, opcode: int, begin: int, end: int) -> bytes:
@@ -142,7 +175,7 @@ def unknown_extended(opcode: int, operands: bytes) -> bytes:
 
 
 def _header_text(dump: LineDump, unit: int) -> Iterator[bytes]:
-    """The header of a unit."""
+    """The header of a unit, and the heading of its instructions."""
     headers = dump.headers
     fields = {name: int(value) for name, value in zip(UnitField, headers.fields[unit], strict=True)}
     version, offset = int(headers.version[unit]), int(headers.offset[unit])
@@ -169,7 +202,8 @@ def _header_text(dump: LineDump, unit: int) -> Iterator[bytes]:
     )
     yield f"{shown}\n Opcodes:\n{opcodes}".encode()
     yield from _formatted_tables(dump, unit) if version >= 5 else _old_tables(dump, unit)
-    yield b"\n"
+    has_program = fields[UnitField.PROGRAM] < fields[UnitField.END]
+    yield b"\n Line Number Statements:\n" if has_program else b"\n No Line Number Statements.\n"
 
 
 def _old_tables(dump: LineDump, unit: int) -> Iterator[bytes]:
@@ -227,10 +261,12 @@ def _formatted_table(dump: LineDump, table: int, name: str) -> Iterator[bytes]:
     yield f"{heading}\n".encode()
     columns = [_column_texts(dump, table, one) for one in order]
     for number, texts in enumerate(zip(*columns, strict=True)):
-        yield f"  {number}".encode() + b"".join(texts) + b"\n"
+        yield b"  %d%b\n" % (number, b"".join(texts))
 
 
 _IN_HEXADECIMAL = (DW_FORM.data4, DW_FORM.data8, DW_FORM.sec_offset)
+# Forms whose values are printed as unsigned decimal numbers.
+_AS_NUMBER = (DW_FORM.udata, DW_FORM.data1, DW_FORM.data2, DW_FORM.flag, *INDEXED_FORMS)
 _STRING_KINDS = {DW_FORM.line_strp: "indirect line string", DW_FORM.strp: "indirect string"}
 
 
@@ -240,6 +276,8 @@ def _column_texts(dump: LineDump, table: int, column: int) -> Iterator[bytes]:
     form = DW_FORM(int(dump.values.form[first + column]))
     begin, stop = (int(dump.values.first_value[one]) for one in (table, table + 1))
     values = slice(begin + column, stop, end - first)
+    if form in _AS_NUMBER:
+        return (b"\t%d" % number for number in dump.values.number[values].tolist())
     if form not in STRING_SECTIONS:
         return (_value_text(dump, form, value) for value in range(values.start, values.stop, values.step))
     offset = dump.values.number[values]
@@ -250,8 +288,8 @@ def _column_texts(dump: LineDump, table: int, column: int) -> Iterator[bytes]:
         place = int(dump.values.start[values.start])
         found = strings_in(dump.section, dump.strings, STRING_SECTIONS[form], offset, place)
         number, strings = found.number.tolist(), found.strings
-    kind, pairs = _STRING_KINDS[form], zip(offset.tolist(), number, strict=True)
-    return (f"\t({kind}, offset: {prefixed(at)}): ".encode() + strings[one] for at, one in pairs)
+    kind, pairs = _STRING_KINDS[form].encode(), zip(offset.tolist(), number, strict=True)
+    return (b"\t(%b, offset: %b): %b" % (kind, b"%#x" % at if at else b"0", strings[one]) for at, one in pairs)
 
 
 def _paths_of_table(dump: LineDump, table: int) -> list[int]:
@@ -281,6 +319,5 @@ def _value_text(dump: LineDump, form: DW_FORM, value: int) -> bytes:
         return f"\t{prefixed(number)}".encode()
     if form is DW_FORM.strp_sup and isinstance(kind, Variable):
         return f"\t<{prefixed(number)}>".encode()
-    if form is DW_FORM.sdata:
-        return f"\t{number - (number >> 63 << 64)}".encode()
-    return f"\t{number}".encode()
+    assert form is DW_FORM.sdata, form
+    return f"\t{number - (number >> 63 << 64)}".encode()

@@ -16,7 +16,7 @@ from ...kernels.line.protocol import Event, UnitField
 from ..headers import LineHeaders, read_line_headers
 from ..read import no_programs, run_programs, table_of_programs
 from ..table import LineFile, LineTable, contents_bit
-from .decode import events_of
+from .decode import ENDING, HEADING, events_of
 
 Plain = dict[str, Any]
 
@@ -129,9 +129,10 @@ _OPERANDS = {
 def _instructions(headers: LineHeaders, unit: int) -> list[Plain]:
     """The instructions of a unit, each with the line and the address after it."""
     found: list[Plain] = []
-    for events in events_of(headers, unit):
+    for events in events_of(headers, range(unit, unit + 1)):
         for effect, values in zip(events.effect.tolist(), events.values.tolist(), strict=True):
-            found.append(_instruction(headers.section, LineEffect(effect), values))
+            if effect not in (HEADING, ENDING):
+                found.append(_instruction(headers.section, LineEffect(effect), values))
     return found
 
 
