@@ -18,7 +18,7 @@ from pathlib import Path
 
 from unwindkit.converters.elf.image import open_elf
 from unwindkit.schemas.cfi import EH_FRAME
-from unwindkit.schemas.cfi_sections import parse_augmentation, parse_cie
+from unwindkit.schemas.cies import parse_augmentation, parse_cie
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import Section
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import field
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
-from ..schemas.data_classes import dataclass
+from ..schemas.data_classes import dataclass, parts_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,7 +55,7 @@ def column_of(unit: str | type[IntEnum | IntFlag] = "", meaning: str = "", *, it
 def columns(cls: type[C]) -> type[C]:
     """Make a subclass of `Columns` a frozen data class with the columns as its fields."""
     made: Any = dataclass(frozen=True, slots=True, eq=False)(cls)
-    made.declared = tuple(_declared(one.name, str(one.type), one.metadata) for one in fields(made))
+    made.declared = tuple(_declared(one.name, one.type, one.given.metadata) for one in parts_of(made))
     described = (f"    {one.name} ({one.dtype}): {one.unit} {one.meaning}".rstrip() for one in made.declared)
     made.__doc__ = "\n".join([f"{cls.__doc__}\n", *described])
     return cast("type[C]", made)

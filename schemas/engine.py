@@ -18,12 +18,10 @@ from .constructs import ListOfEntries, SizedBytes, ValuesUntilZero
 from .pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_SIZES, is_known, is_signed, value_format
 from .section import BuildError, ByteOrder, ParseError, Section
 from .wire import (
-    INITIAL_LENGTH_SIZES,
-    LENGTH_DWARF64,
-    LENGTH_RESERVED,
+    LEB_BITS,
+    LEB_GROUPS,
     Bits,
     Block,
-    DwarfFormat,
     Either,
     Entries,
     Given,
@@ -49,10 +47,6 @@ from .wire import (
 )
 
 R = TypeVar("R")
-
-# A LEB128 may be padded, but its value must fit an address or an offset.
-LEB_BITS = 64
-LEB_GROUPS = 10
 
 # A string is read in chunks of doubling size, so that many short strings in a large section take linear time.
 FIRST_READ = 64
@@ -394,36 +388,3 @@ def parse_records(
         yield offset, value
         offset = end
         index += 1
-
-
-def parse_initial_length(section: Section, offset: int, record: str) -> tuple[DwarfFormat, int, int]:
-    """The format, the length, and the offset after the length field (DWARF5 7.4).
-
-    Raises ParseError also where the length reaches past the section's end.
-    """
-    data, order = section.data, section.byte_order
-    if offset + 4 > len(data):
-        raise ParseError(section, offset, f"{record}.length", f"4 bytes needed, {len(data) - offset} left")
-    length = int.from_bytes(data[offset : offset + 4], order)
-    dwarf_format = DwarfFormat.DWARF32
-    if length == LENGTH_DWARF64:
-        if offset + 12 > len(data):
-            raise ParseError(section, offset, f"{record}.length", f"12 bytes needed, {len(data) - offset} left")
-        length = int.from_bytes(data[offset + 4 : offset + 12], order)
-        dwarf_format = DwarfFormat.DWARF64
-    elif length >= LENGTH_RESERVED:
-        raise ParseError(section, offset, f"{record}.length", f"{length:#x} is a reserved initial length")
-    start = offset + INITIAL_LENGTH_SIZES[dwarf_format]
-    if length > len(data) - start:
-        reason = f"{length:#x} bytes reach past the section's end at {len(data):#x}"
-        raise ParseError(section, offset, f"{record}.length", reason)
-    return dwarf_format, length, start
-
-
-def build_initial_length(dwarf_format: DwarfFormat, length: int, byte_order: ByteOrder) -> bytes:
-    """An initial length; raises BuildError if it does not fit 32-bit DWARF."""
-    if dwarf_format is DwarfFormat.DWARF64:
-        return LENGTH_DWARF64.to_bytes(4, byte_order) + length.to_bytes(8, byte_order)
-    if length >= LENGTH_RESERVED:
-        raise BuildError("", None, "length", f"{length:#x} needs 64-bit DWARF")
-    return length.to_bytes(4, byte_order)

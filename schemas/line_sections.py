@@ -10,6 +10,7 @@ import io
 from typing import Any
 
 from . import engine
+from .initial_length import build_initial_length, parse_initial_length
 from .line import (
     DW_LNS,
     EXTENDED,
@@ -32,7 +33,7 @@ NAME = ".debug_line"
 
 def parse_unit(section: Section, offset: int, name: str = "unit") -> tuple[LineUnit, int]:
     """The unit at `offset` bytes into the section, and the offset after it. Raises ParseError."""
-    dwarf_format, length, start = engine.parse_initial_length(section, offset, name)
+    dwarf_format, length, start = parse_initial_length(section, offset, name)
     end = start + length
     head, at = engine.parse(LineUnitHead, section, start, end, name, dwarf_format=dwarf_format)
     program = _program_start(section, at, end, dwarf_format, name)
@@ -60,7 +61,7 @@ def build_unit(unit: LineUnit, byte_order: ByteOrder = "little") -> bytes:
     if len(header) >> 8 * dwarf_format:
         raise BuildError(NAME, None, "header_length", f"{len(header):#x} needs 64-bit DWARF")
     body = b"".join((head, len(header).to_bytes(dwarf_format, byte_order), header, unit.program))
-    return engine.build_initial_length(dwarf_format, len(body), byte_order) + body
+    return build_initial_length(dwarf_format, len(body), byte_order) + body
 
 
 def parse_line_section(section: Section) -> tuple[LineUnit, ...]:

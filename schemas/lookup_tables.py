@@ -13,6 +13,7 @@ from enum import IntEnum
 from . import engine
 from .data_classes import dataclass
 from .forms import SECTION_OFFSET
+from .initial_length import build_initial_length, parse_initial_length
 from .section import BuildError, ByteOrder, ParseError, Section
 from .wire import (
     BitField,
@@ -143,7 +144,7 @@ def _bounds(section: Section, record: str) -> Iterator[tuple[int, str, DwarfForm
     offset = index = 0
     while offset < len(section) and (any(section.data[offset : offset + 4]) or any(section.data[offset:])):
         name = f"{record}[{index}]"
-        dwarf_format, length, start = engine.parse_initial_length(section, offset, name)
+        dwarf_format, length, start = parse_initial_length(section, offset, name)
         yield offset, name, dwarf_format, start, start + length
         offset = start + length
         index += 1
@@ -183,7 +184,7 @@ def build_address_ranges(sets: tuple[AddressRangeSet, ...], byte_order: ByteOrde
 
 
 def _with_length(dwarf_format: DwarfFormat, body: bytes, byte_order: ByteOrder) -> bytes:
-    return engine.build_initial_length(dwarf_format, len(body), byte_order) + body
+    return build_initial_length(dwarf_format, len(body), byte_order) + body
 
 
 def parse_names(section: Section, is_gnu: bool) -> tuple[NameSet, ...]:

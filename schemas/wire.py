@@ -13,7 +13,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
-from .data_classes import dataclass
+from .data_classes import dataclass, parts_of
 
 R = TypeVar("R")
 Depends = Callable[[Any], Any]
@@ -172,6 +172,11 @@ Kind = (
     | Pointer
 )
 
+# A LEB128 may be padded, but its value must fit an address or an offset.
+LEB_BITS = 64
+# These hold as many bits.
+LEB_GROUPS = 10
+
 U8, U16, U32, U64 = (Integer(size) for size in (1, 2, 4, 8))
 I8, I16, I32, I64 = (Integer(size, signed=True) for size in (1, 2, 4, 8))
 ULEB, SLEB = Leb(signed=False), Leb(signed=True)
@@ -252,9 +257,8 @@ class DeclaredField(NamedTuple):
 
 def fields_of(cls: type) -> tuple[DeclaredField, ...]:
     """The declared fields of a record, in wire order."""
-    return tuple(
-        DeclaredField(field.name, field.metadata["kind"], field.metadata["doc"]) for field in dataclasses.fields(cls)
-    )
+    declared = ((part.name, part.given.metadata) for part in parts_of(cls))
+    return tuple(DeclaredField(name, metadata["kind"], metadata["doc"]) for name, metadata in declared)
 
 
 def bit_widths(cls: type) -> dict[str, int]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from ...schemas import engine
 from ...schemas.arguments import checked, instance_of
 from ...schemas.data_classes import dataclass
 from ...schemas.derive import dtype_of
+from ...schemas.direct import parse
 from ...schemas.eh_frame_hdr import POINTER_OFFSET, VERSION, EhFrameHdr, EhFrameHdrHead, EhFrameHdrPrefix
 from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES, is_known, value_format
 from ...schemas.section import BuildError, ByteOrder, ParseError, Section, order_code
@@ -62,7 +62,7 @@ class EhFrameHdrColumns:
 def read_eh_frame_hdr(section: Section) -> EhFrameHdrColumns:
     """Read the section. Raises ParseError. As in readelf, the low four bits of an encoding are the format whatever the
     other bits are, and an unknown application adds nothing to the value."""
-    prefix, end = engine.parse(EhFrameHdrPrefix, section, 0, len(section), _HEADER_RECORD)
+    prefix, end = parse(EhFrameHdrPrefix, section, 0, len(section), _HEADER_RECORD)
     pointer, end = _value(section, end, prefix.eh_frame_ptr_enc, f"{_HEADER_RECORD}.eh_frame_ptr")
     number, offset = _value(section, end, prefix.fde_count_enc, f"{_HEADER_RECORD}.fde_count")
     count = None if not len(number) else _signed(int(number[0]), prefix.fde_count_enc)
@@ -212,7 +212,9 @@ def build_eh_frame_hdr(
         raise BuildError(".eh_frame_hdr", None, "eh_frame_ptr", reason)
     header = EhFrameHdrHead(VERSION, _POINTER, _COUNT, _TABLE, to_eh_frame, len(rows))
     table = distance.astype(f"{order_code(byte_order)}i{_VALUE_BYTES}").tobytes()
-    return engine.build(header, byte_order, address_size=address_size) + table
+    from ...schemas.engine import build
+
+    return build(header, byte_order, address_size=address_size) + table
 
 
 def _searched(fdes: FdeAddresses) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.cfi import Cie, Dialect, OpaqueCie
+from ...schemas.cies import fde_format, parse_augmentation, parse_cie
 from ...schemas.data_classes import dataclass
 from ...schemas.pointers import DW_EH_PE, NO_BASES, PointerBases, resolve
 from ...schemas.section import ParseError, Section
@@ -28,7 +29,7 @@ from .interpreter import CieColumns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...schemas.cfi_sections import Augmentation
+    from ...schemas.cies import Augmentation
 
     ParsedCie = tuple[Cie | OpaqueCie, Augmentation | None]
 
@@ -216,8 +217,6 @@ def cie_columns(
     A CIE with an unknown augmentation gets no instructions and the return column `return_address`; if that is None, its
     fields are read as if it had no augmentation, as in readelf.
     """
-    from ...schemas import cfi_sections
-
     parsed: dict[bytes, Cie | OpaqueCie] = {}
     kinds: dict[object, int] = {}
     found: list[ParsedCie] = []
@@ -226,14 +225,12 @@ def cie_columns(
         name = f"CIE[{number}]"
         raw = bytes(section.data[offset:end])
         known_only = return_address is not None
-        cie = parsed.get(raw) or parsed.setdefault(
-            raw, cfi_sections.parse_cie(section, offset, dialect, name, known_only)
-        )
+        cie = parsed.get(raw) or parsed.setdefault(raw, parse_cie(section, offset, dialect, name, known_only))
         if isinstance(cie, OpaqueCie):
             key, values = _opaque_values(section, end, return_address or 0)
             augmentation = None
         else:
-            augmentation = cfi_sections.parse_augmentation(cie, section, offset, name)
+            augmentation = parse_augmentation(cie, section, offset, name)
             key, values = _values_of_cie(section, offset, end, name, cie, augmentation, bases)
         found.append((cie, augmentation))
         records.append({"kind": kinds.setdefault(key, len(kinds)), **values})
@@ -247,9 +244,7 @@ _CieRow = tuple[object, dict[str, int]]
 def _values_of_cie(
     section: Section, offset: int, end: int, name: str, cie: Cie, augmentation: Augmentation, bases: PointerBases
 ) -> _CieRow:
-    from ...schemas import cfi_sections
-
-    layout = cfi_sections.fde_format(cie, augmentation, section)
+    layout = fde_format(cie, augmentation, section)
     _check_numbers(section, offset, name, cie)
     personality = 0
     if augmentation.personality:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.supplementary import DEBUG_SUP, DebugSup
+from ...schemas.direct import parse
 from ...schemas.section import FormatError, ParseError, Section
 from .identity import build_id, by_build_id
 from .image import ElfImage, ElfSection, Part, open_elf
@@ -71,9 +72,7 @@ def _links_in(image: ElfImage, notes: list[str]) -> Iterator[_Link]:
 def _parse_sup(section: Section) -> DebugSup:
     """The contents of a `.debug_sup`. Raises ParseError."""
     # Few files have this section, and the reference engine takes longer to import than most commands to run.
-    from ...schemas import engine
-
-    return engine.parse(DebugSup, section, 0, len(section))[0]
+    return parse(DebugSup, section, 0, len(section))[0]
 
 
 def _candidates(image: ElfImage, link: _Link, folders: Sequence[StrPath]) -> Iterator[Path]:

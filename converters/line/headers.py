@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ...schemas import engine as reference
 from ...schemas.data_classes import dataclass
 from ...schemas.derive import Place, leading_places
 from ...schemas.forms import DW_FORM, FORM_KINDS
+from ...schemas.initial_length import parse_initial_length
 from ...schemas.line import DW_LNCT, VERSIONS, FileName, LineProgramHeader, LineUnitHead
 from ...schemas.section import ParseError, Section
 from ...schemas.wire import Block, DwarfFormat, Integer, SizedBlock, fields_of
@@ -61,7 +61,7 @@ def read_line_headers(section: Section) -> LineHeaders:
     bounds = array("q")
     offset = 0
     while offset < len(section):
-        dwarf_format, length, start = reference.parse_initial_length(section, offset, f"unit[{len(bounds) // 4}]")
+        dwarf_format, length, start = parse_initial_length(section, offset, f"unit[{len(bounds) // 4}]")
         if length == 0:
             raise ParseError(section, start, f"unit[{len(bounds) // 4}].version", "the unit ends before this field")
         bounds.extend((offset, start, start + length, dwarf_format))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...schemas import engine
 from ...schemas.arguments import check_integer, checked, optional
 from ...schemas.data_classes import dataclass
+from ...schemas.initial_length import parse_initial_length
 from ...schemas.line_sections import parse_unit
 from ...schemas.section import ParseError, Section, order_code
 from ..dwarf.contributions import scan_sets
@@ -208,7 +208,7 @@ def string_offsets_bases(
 def _file_names(line: Section, offset: int) -> FileNames:
     """The names of one program's files."""
     try:
-        _, _, start = engine.parse_initial_length(line, offset, "unit")
+        _, _, start = parse_initial_length(line, offset, "unit")
         if int.from_bytes(line.data[start : start + 2], line.byte_order) > _LAST_NAMED:
             return NO_NAMES
         header = parse_unit(line, offset)[0].header

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from unwindkit import BuildError, ParseError
-from unwindkit.schemas import cfi_sections
+from unwindkit.schemas import cfi_sections, cies
 from unwindkit.schemas.cfi import (
     DEBUG_FRAME,
     DW_CFA,
@@ -17,7 +17,7 @@ from unwindkit.schemas.cfi import (
     Instruction,
     Terminator,
 )
-from unwindkit.schemas.cfi_sections import Augmentation
+from unwindkit.schemas.cies import Augmentation
 from unwindkit.schemas.pointers import DW_EH_PE
 from unwindkit.schemas.section import ByteOrder, Section
 from unwindkit.schemas.wire import DwarfFormat, Leb128, LebBlock, leb_block, sleb, uleb
@@ -98,11 +98,11 @@ def test_eh_frame_with_zplr() -> None:
         (0, cie),
         (25, fde),
     )
-    augmentation = cfi_sections.parse_augmentation(cie, section, 0)
+    augmentation = cies.parse_augmentation(cie, section, 0)
     assert augmentation == Augmentation(
         fde_encoding=0x1B, lsda_encoding=0x1B, personality_encoding=0x9B, personality=0x10, personality_offset=19
     )
-    lsda = cfi_sections.parse_lsda(fde, section, 42, cfi_sections.fde_format(cie, augmentation, section))
+    lsda = cfi_sections.parse_lsda(fde, section, 42, cies.fde_format(cie, augmentation, section))
     assert lsda is not None
     assert lsda.lsda == 0x80
 
@@ -120,7 +120,7 @@ def test_eh_frame_with_zplr() -> None:
 def test_augmentation_letters(letters: str, expected: Augmentation) -> None:
     body = octets(f"00000000 01 {letters} 01 7c 1e 01 1b")
     section = Section.of(".eh_frame", len(body).to_bytes(4, "little") + body)
-    assert cfi_sections.parse_augmentation(cfi_sections.parse_cie(section, 0, EH_FRAME), section, 0) == expected
+    assert cies.parse_augmentation(cies.parse_cie(section, 0, EH_FRAME), section, 0) == expected
 
 
 def test_eh_augmentation_has_an_address_before_the_factors() -> None:

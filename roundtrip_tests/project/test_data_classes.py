@@ -8,10 +8,10 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, asdict, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from unwindkit.schemas.data_classes import dataclass
+from unwindkit.schemas.data_classes import dataclass, parts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +167,23 @@ def test_signature_before_and_after_the_first_use() -> None:
 
 def test_order() -> None:
     assert Ordered(1) < Ordered(2)
+
+
+def test_fields_of_the_standard_library_are_those_that_are_listed() -> None:
+    for cls in (Span, Identity, Checked, Own, Base, Derived):
+        known = [(one.name, one.type, one.kw_only) for one in fields(cls)]
+        assert [(part.name, part.type, part.kw_only) for part in parts_of(cls)] == known
+    assert [part.name for part in parts_of(Derived)] == ["name", "count", "size"]
+
+
+def test_shared_values_and_own_methods_are_no_fields() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Counted:
+        number: int
+        total: ClassVar[int] = 7
+
+    assert [one.name for one in fields(Counted)] == [part.name for part in parts_of(Counted)] == ["number"]
+    assert (Counted(1).total, Counted.__slots__, Counted.__match_args__) == (7, ("number",), ("number",))
 
 
 def test_first_use_by_several_threads() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from unwindkit import ParseError
-from unwindkit.schemas import cfi_sections, engine
+from unwindkit.schemas import cfi_sections, cies, engine
 from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect, Terminator
 from unwindkit.schemas.section import Section
 
@@ -211,9 +211,9 @@ def test_personality_that_is_cut_or_has_no_encoding(data: str, offset: int) -> N
 def test_fields_before_an_unknown_letter_are_read() -> None:
     data = eh_frame("01 7a52787800 01 78 10 03 1b 0000")
     section = Section.of(".eh_frame", data)
-    cie = cfi_sections.parse_cie(section, 0, EH_FRAME)
+    cie = cies.parse_cie(section, 0, EH_FRAME)
     assert int(cie.code_alignment_factor) == 1
-    augmentation = cfi_sections.parse_augmentation(cie, section, 0)
+    augmentation = cies.parse_augmentation(cie, section, 0)
     assert (augmentation.fde_encoding, augmentation.unknown) == (0x1B, b"xx")
 
 

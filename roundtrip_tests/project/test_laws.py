@@ -7,6 +7,7 @@ judged in test_refusals.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from types import ModuleType
 
@@ -18,9 +19,9 @@ from unwindkit import FormatError, by_pc, from_sframe, project_sframe, read_elf,
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.cfi.read import table_from_cfi
 from unwindkit.converters.elf.image import open_elf
-from unwindkit.schemas import cfi, cfi_sections, eh_frame_hdr, engine, sframe, strategies
+from unwindkit.schemas import cfi, cfi_sections, direct, eh_frame_hdr, engine, sframe, strategies
 from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
-from unwindkit.schemas.section import ByteOrder, Section
+from unwindkit.schemas.section import ByteOrder, ParseError, Section
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
 from unwindkit.schemas.wire import DwarfFormat
 
@@ -54,6 +55,7 @@ def survives(record: object, order: ByteOrder, **params: object) -> None:
     parsed, end = engine.parse(type(record), section, 0, len(data), **params)
     assert parsed == record
     assert end == len(data)
+    assert direct.parse(type(record), section, 0, len(data), **params) == (record, end)
 
 
 def declared_records(module: ModuleType) -> set[type]:
@@ -136,6 +138,29 @@ def test_law_1_cies(order: ByteOrder, address_size: int, data: st.DataObject) ->
     survives(cie, order, address_size=address_size, dwarf_format=dwarf_format)
     opaque = strategies.records(cfi.OpaqueCie, dwarf_format=dwarf_format)
     survives(data.draw(opaque), order, dwarf_format=dwarf_format)
+
+
+@given(order=orders, address_size=address_sizes, data=st.data())
+def test_direct_reading_of_damaged_records_is_that_of_the_reference_engine(
+    order: ByteOrder, address_size: int, data: st.DataObject
+) -> None:
+    dwarf_format = data.draw(st.sampled_from(list(DwarfFormat)))
+    params: dict[str, object] = {"dwarf_format": dwarf_format, "address_size": address_size}
+    whole = bytearray(engine.build(data.draw(strategies.cies(dwarf_format, address_size)), order, **params))
+    for _ in range(data.draw(st.integers(0, 3))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    section = Section.of("test", bytes(whole), 0x1000, order)
+    start = data.draw(st.integers(0, 2))
+    end = data.draw(st.integers(start, len(whole)))
+
+    def outcome(parse: Callable[..., tuple[object, int]], record: type) -> object:
+        try:
+            return parse(record, section, start, end, "a record", **params)
+        except ParseError as error:
+            return str(error)
+
+    for record in (cfi.Cie, cfi.OpaqueCie, cfi.PersonalityPointer):
+        assert outcome(direct.parse, record) == outcome(engine.parse, record)
 
 
 @given(order=orders, address_size=address_sizes, data=st.data())

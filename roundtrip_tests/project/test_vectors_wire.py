@@ -10,6 +10,7 @@ from unwindkit import BuildError, ParseError
 from unwindkit.schemas import cfi_sections, engine
 from unwindkit.schemas.cfi import EH_FRAME, Fde, PersonalityPointer
 from unwindkit.schemas.eh_frame_hdr import EhFrameHdr
+from unwindkit.schemas.initial_length import build_initial_length, parse_initial_length
 from unwindkit.schemas.pointers import DW_EH_PE, PointerBases, resolve, store
 from unwindkit.schemas.section import ByteOrder, Section
 from unwindkit.schemas.wire import SLEB, ULEB, DwarfFormat, Leb128, leb_block, record, sleb, uleb, wire
@@ -157,8 +158,8 @@ LENGTHS = [
 def test_initial_length(order: ByteOrder, text: str, dwarf_format: DwarfFormat, length: int, start: int) -> None:
     data = octets(text)
     section = Section.of("test", data, 0, order)
-    assert engine.parse_initial_length(section, 0, "entry") == (dwarf_format, length, start)
-    assert engine.build_initial_length(dwarf_format, length, order) == data[:start]
+    assert parse_initial_length(section, 0, "entry") == (dwarf_format, length, start)
+    assert build_initial_length(dwarf_format, length, order) == data[:start]
 
 
 @pytest.mark.parametrize(
@@ -174,14 +175,14 @@ def test_initial_length(order: ByteOrder, text: str, dwarf_format: DwarfFormat, 
 )
 def test_initial_length_that_lies(text: str, reason: str) -> None:
     with pytest.raises(ParseError) as caught:
-        engine.parse_initial_length(Section.of("test", octets(text)), 0, "entry")
+        parse_initial_length(Section.of("test", octets(text)), 0, "entry")
     assert str(caught.value) == f"test+0x0: entry.length: {reason}"
 
 
 def test_length_beyond_32_bits_needs_64_bit_dwarf() -> None:
-    assert engine.build_initial_length(DwarfFormat.DWARF32, 0xFFFFFFEF, "little") == octets("ef ff ff ff")
+    assert build_initial_length(DwarfFormat.DWARF32, 0xFFFFFFEF, "little") == octets("ef ff ff ff")
     with pytest.raises(BuildError, match="0xfffffff0 needs 64-bit DWARF"):
-        engine.build_initial_length(DwarfFormat.DWARF32, 0xFFFFFFF0, "little")
+        build_initial_length(DwarfFormat.DWARF32, 0xFFFFFFF0, "little")
 
 
 FORMATS = [

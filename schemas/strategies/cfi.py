@@ -24,6 +24,7 @@ from ..cfi import (
     OpaqueCie,
     Terminator,
 )
+from ..cies import fde_format_at
 from ..eh_frame_hdr import EhFrameHdr
 from ..pointers import DW_EH_PE, FORMAT_SIZES, is_signed, value_format
 from ..section import ByteOrder, Section
@@ -114,7 +115,7 @@ def cfi_entries(
         cie, cie_offset = draw(_any_cies(dwarf_format, address_size, address + len(data))), len(data)
         put(cie, FdeFormat(address_size))
         section = Section.of(dialect.name, bytes(data), address, byte_order, address_size)
-        layout = cfi_sections.fde_format_at(section, cie_offset, dialect, "CIE")
+        layout = fde_format_at(section, cie_offset, dialect, "CIE")
         for _ in range(draw(st.integers(0, 3))):
             field = len(data) + INITIAL_LENGTH_SIZES[dwarf_format]
             back = field - cie_offset if dialect.relative else cie_offset

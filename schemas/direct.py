@@ -1,0 +1,140 @@
+"""Records of call frame information read from their declarations, without construct, which takes longer to import than
+a short command takes to run.
+
+Strategy: a cursor reads one value after another; the functions in a declaration get what construct would give them. No
+record is refused here: a malformed one, and one with a kind that is not read here, is left to the reference engine,
+which names the field.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from .pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_SIZES, is_known, is_signed, value_format
+from .section import ByteOrder, Section
+from .wire import (
+    LEB_BITS,
+    LEB_GROUPS,
+    Block,
+    Either,
+    Given,
+    Integer,
+    Kind,
+    Leb,
+    Leb128,
+    LebBlock,
+    NulTerminated,
+    Pointer,
+    Rest,
+    Variable,
+    When,
+    fields_of,
+)
+
+R = TypeVar("R")
+
+
+class _LeftError(Exception):
+    """The record is left to the reference engine."""
+
+
+def parse(cls: type[R], section: Section, offset: int, end: int, record: str = "", **params: Any) -> tuple[R, int]:
+    """As `engine.parse`."""
+    known = {"address": section.address + offset, "address_size": section.address_size} | params
+    cursor = _Cursor(bytes(section.data[offset:end]), section.byte_order, SimpleNamespace(**known))
+    values: dict[str, Any] = {}
+    try:
+        for field in fields_of(cls):
+            values[field.name] = value = cursor.value(field.kind)
+            setattr(cursor.this, field.name, value)
+    except _LeftError:
+        from . import engine
+
+        return engine.parse(cls, section, offset, end, record, **params)
+    return cls(**values), offset + cursor.at
+
+
+class _Cursor:
+    """The bytes of a record up to its end, the offset of the next value, and the values before it (`this`)."""
+
+    def __init__(self, data: bytes, order: ByteOrder, params: SimpleNamespace) -> None:
+        self.data = data
+        self.order = order
+        self.at = 0
+        self.this = SimpleNamespace(_params=params)
+
+    def value(self, kind: Kind) -> Any:
+        """The next value, of this kind."""
+        match kind:
+            case Given():
+                return kind.value(self.this)
+            case Integer():
+                return self._allowed(self._integer(kind.size, kind.signed), kind.allowed)
+            case Variable():
+                return self._integer(kind.size(self.this), kind.signed)
+            case Leb():
+                return self._leb(kind.signed)
+            case NulTerminated():
+                text = self._take(self.data.find(b"\0", self.at) - self.at)
+                self.at += 1
+                return text
+            case Block():
+                length = self._leb(signed=False)
+                return LebBlock(self._take(length.value), length.size)
+            case Rest():
+                return self._take(len(self.data) - self.at)
+            case When():
+                return self.value(kind.kind) if kind.condition(self.this) else None
+            case Either():
+                return self.value(kind.yes if kind.condition(self.this) else kind.no)
+            case Pointer():
+                return self._pointer(kind, kind.encoding(self.this))
+        raise _LeftError
+
+    def _take(self, size: int) -> bytes:
+        """The next `size` bytes."""
+        start = self.at
+        if not 0 <= size <= len(self.data) - start:
+            raise _LeftError
+        self.at = start + size
+        return self.data[start : self.at]
+
+    def _integer(self, size: int, signed: bool) -> int:
+        if size < 1:
+            raise _LeftError
+        return int.from_bytes(self._take(size), self.order, signed=signed)
+
+    def _allowed(self, value: int, allowed: tuple[int, ...]) -> int:
+        if allowed and value not in allowed:
+            raise _LeftError
+        return value
+
+    def _leb(self, signed: bool) -> Leb128:
+        value = size = 0
+        byte = 0x80
+        while byte >= 0x80:
+            # More groups are padding, of any length.
+            if size == LEB_GROUPS:
+                raise _LeftError
+            (byte,) = self._take(1)
+            value |= (byte & 0x7F) << 7 * size
+            size += 1
+        if signed and byte & 0x40:
+            value -= 1 << 7 * size
+        limit = 1 << LEB_BITS - signed
+        if not (-limit if signed else 0) <= value < limit:
+            raise _LeftError
+        return Leb128(value, size)
+
+    def _pointer(self, kind: Pointer, encoding: int) -> int | Leb128 | None:
+        if encoding == DW_EH_PE.omit:
+            return None
+        # An aligned value follows padding.
+        if not is_known(encoding) or encoding & APPLICATION_MASK == DW_EH_PE.aligned:
+            raise _LeftError
+        size = FORMAT_SIZES[value_format(encoding)]
+        signed = is_signed(encoding) and not kind.always_unsigned
+        if size is None:
+            return self._leb(signed)
+        return self._integer(size or self.this._params.address_size, signed)
