@@ -6,7 +6,8 @@ imports below it are for type checkers; test_structure.py checks that the two li
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+# As in typing, which takes longer to import than this package.
+TYPE_CHECKING = False
 
 _HOMES = {
     name: module

@@ -1,67 +1,26 @@
 """The command line, one file per command: each parses its arguments, makes one library call and prints the result.
 
 Strategy: results go to standard output or `-o`, everything else to standard error. Exit code 0: done; 1: done, but
-`--strict` found a refusal; 2: malformed input or wrong usage, with one line that tells where.
+`--strict` found a refusal; 2: malformed input or wrong usage, with one line that tells where. Nothing is imported here
+before it is known to be needed: `--version` takes about as long as Python itself.
 """
 
 from __future__ import annotations
 
-import argparse
-import io
-import os
 import sys
-from collections.abc import Iterable
-from importlib import import_module
 
 from .. import __version__
-from ..schemas.section import FormatError
-from .common import DIFFERENT, WRONG
 
 PROGRAM = "unwindkit"
-# Each is a module of this folder; in the order of the help text.
-COMMANDS = (
-    *("info", "sframe", "breakpad", "dump", "find", "symbolize", "walk", "check", "verify", "remove", "edit"),
-    *("convert", "merge", "corpus", "conform"),
-)
-# When it is loaded, NumPy's linear algebra starts one thread per core; nothing here uses them.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+VERSION = f"{PROGRAM} {__version__}"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        # A file name may be any bytes; they are printed unchanged.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="surrogateescape")
     arguments = sys.argv[1:] if arguments is None else arguments
-    # The other commands take as long to add as a short command takes to run.
-    only = arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else COMMANDS
-    options = _parser(only).parse_args(arguments)
-    try:
-        code: int = options.run(options)
-    except FormatError as error:
-        return _complain(f"{error.file or options.file}: {error}")
-    except BrokenPipeError:
-        # The reader has closed the pipe; Python would report that again when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DIFFERENT
-    except OSError as error:
-        return _complain(f"{error.filename or options.file}: {error.strerror or error}")
-    return code
+    if arguments == ["--version"]:
+        print(VERSION)
+        return 0
+    from .commands import run_command
 
-
-def _complain(message: str) -> int:
-    print(f"unwindkit: {message}", file=sys.stderr)
-    return WRONG
-
-
-def _parser(names: Iterable[str]) -> argparse.ArgumentParser:
-    """The parser of the commands of these names."""
-    about = "Read, convert and write the unwind information of finished binaries."
-    parser = argparse.ArgumentParser(prog=PROGRAM, description=about)
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    # Without `prog`, argparse formats the usage here.
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", prog=PROGRAM)
-    for name in names:
-        import_module(f".{name}", __name__).add(commands)
-    return parser
+    return run_command(arguments)

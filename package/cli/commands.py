@@ -1,0 +1,61 @@
+"""The commands: the arguments of the one that is run are parsed, and its errors become one line."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+
+from ..schemas.section import FormatError
+from . import PROGRAM, VERSION
+from .common import DIFFERENT, WRONG
+
+# Each is a module of this folder; in the order of the help text.
+COMMANDS = (
+    *("info", "sframe", "breakpad", "dump", "find", "symbolize", "walk", "check", "verify", "remove", "edit"),
+    *("convert", "merge", "corpus", "conform"),
+)
+# When it is loaded, NumPy's linear algebra starts one thread per core; nothing here uses them.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run the command that these arguments begin with; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A file name may be any bytes; they are printed unchanged.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="surrogateescape")
+    # The other commands take as long to add as a short command takes to run.
+    only = arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else COMMANDS
+    options = _parser(only).parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except FormatError as error:
+        return _complain(f"{error.file or options.file}: {error}")
+    except BrokenPipeError:
+        # The reader has closed the pipe; Python would report that again when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DIFFERENT
+    except OSError as error:
+        return _complain(f"{error.filename or options.file}: {error.strerror or error}")
+    return code
+
+
+def _complain(message: str) -> int:
+    print(f"unwindkit: {message}", file=sys.stderr)
+    return WRONG
+
+
+def _parser(names: Iterable[str]) -> argparse.ArgumentParser:
+    """The parser of the commands of these names."""
+    about = "Read, convert and write the unwind information of finished binaries."
+    parser = argparse.ArgumentParser(prog=PROGRAM, description=about)
+    parser.add_argument("--version", action="version", version=VERSION)
+    # Without `prog`, argparse formats the usage here.
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", prog=PROGRAM)
+    for name in names:
+        import_module(f".{name}", __package__).add(commands)
+    return parser
