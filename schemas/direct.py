@@ -11,6 +11,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from . import engine
 from .pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_SIZES, is_known, is_signed, value_format
 from .section import ByteOrder, Section
 from .wire import (
@@ -49,8 +50,6 @@ def parse(cls: type[R], section: Section, offset: int, end: int, record: str = "
             values[field.name] = value = cursor.value(field.kind)
             setattr(cursor.this, field.name, value)
     except _LeftError:
-        from . import engine
-
         return engine.parse(cls, section, offset, end, record, **params)
     return cls(**values), offset + cursor.at
 

@@ -17,6 +17,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.derive import dtype_of
 from ...schemas.direct import parse
 from ...schemas.eh_frame_hdr import POINTER_OFFSET, VERSION, EhFrameHdr, EhFrameHdrHead, EhFrameHdrPrefix
+from ...schemas.engine import build
 from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES, is_known, value_format
 from ...schemas.section import BuildError, ByteOrder, ParseError, Section, order_code
 from ..arrays import run_starts, values_at
@@ -212,8 +213,6 @@ def build_eh_frame_hdr(
         raise BuildError(".eh_frame_hdr", None, "eh_frame_ptr", reason)
     header = EhFrameHdrHead(VERSION, _POINTER, _COUNT, _TABLE, to_eh_frame, len(rows))
     table = distance.astype(f"{order_code(byte_order)}i{_VALUE_BYTES}").tobytes()
-    from ...schemas.engine import build
-
     return build(header, byte_order, address_size=address_size) + table
 
 

@@ -23,4 +23,4 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     from .commands import run_command
 
-    return run_command(arguments)
+    return run_command(PROGRAM, VERSION, arguments)

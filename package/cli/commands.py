@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from importlib import import_module
 
 from ..schemas.section import FormatError
-from . import PROGRAM, VERSION
 from .common import DIFFERENT, WRONG
 
 # Each is a module of this folder; in the order of the help text.
@@ -22,15 +21,15 @@ COMMANDS = (
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-def run_command(arguments: list[str]) -> int:
-    """Run the command that these arguments begin with; returns the exit code."""
+def run_command(program: str, version: str, arguments: list[str]) -> int:
+    """Run the command that the arguments begin with; returns the exit code."""
     for stream in (sys.stdout, sys.stderr):
         # A file name may be any bytes; they are printed unchanged.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="surrogateescape")
     # The other commands take as long to add as a short command takes to run.
     only = arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else COMMANDS
-    options = _parser(only).parse_args(arguments)
+    options = _parser(program, version, only).parse_args(arguments)
     try:
         code: int = options.run(options)
     except FormatError as error:
@@ -49,13 +48,13 @@ def _complain(message: str) -> int:
     return WRONG
 
 
-def _parser(names: Iterable[str]) -> argparse.ArgumentParser:
+def _parser(program: str, version: str, names: Iterable[str]) -> argparse.ArgumentParser:
     """The parser of the commands of these names."""
     about = "Read, convert and write the unwind information of finished binaries."
-    parser = argparse.ArgumentParser(prog=PROGRAM, description=about)
-    parser.add_argument("--version", action="version", version=VERSION)
+    parser = argparse.ArgumentParser(prog=program, description=about)
+    parser.add_argument("--version", action="version", version=version)
     # Without `prog`, argparse formats the usage here.
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", prog=PROGRAM)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", prog=program)
     for name in names:
         import_module(f".{name}", __package__).add(commands)
     return parser
