@@ -58,6 +58,7 @@ class _PieceFres(Columns):
     repeated: NDArray[np.int64] = column_of(
         "bytes", "of the first one, if it repeats the last one of the piece before; else 0"
     )
+    last: NDArray[np.uint64] = column_of("bytes", "where the last one starts, from the piece's start")
 
 
 def group_fdes(plan: FdePlan, options: Options, gaps: Gaps, max_rows: int) -> FdePlan:
@@ -71,7 +72,8 @@ def group_fdes(plan: FdePlan, options: Options, gaps: Gaps, max_rows: int) -> Fd
     fre_size = _fre_sizes(plan.rows, segments)
     total = starts_of(fre_size)
     repeats = joins & _same_rows(plan.rows, segments.rows[np.roll(first + count - 1, 1)], segments.rows[first])
-    fres = _PieceFres(first, count, total[first + count] - total[first], np.where(repeats, fre_size[first], 0))
+    last = segments.last_start(plan.rows, pieces.segment)
+    fres = _PieceFres(first, count, total[first + count] - total[first], np.where(repeats, fre_size[first], 0), last)
     is_first = run_starts(_choose(pieces, fres, joins, options, min(max_rows, sframe.MAX_FRES[options.version])))
     return _lay_out(plan, fres, is_first, repeats & ~is_first)
 
@@ -133,15 +135,23 @@ def _choose(
     """For each piece the index of the first piece of its group."""
     attributes = sframe.ATTRIBUTE_SIZE if options.version >= SFRAME_VERSION.V3 else 0
     fde = sframe.FDE_SIZES[options.version]
-    width = np.where(pieces.size < 1 << 8, 1, np.where(pieces.size < 1 << 16, 2, 4))
+    width = np.where(fres.last < 1 << 8, 1, np.where(fres.last < 1 << 16, 2, 4))
     separate = fres.size + fres.count * width + attributes
-    block, first_of = number_distinct(pieces.segment, width)
+    block, first_of = number_distinct(pieces.segment)
     users = np.bincount(block)[block] if options.shares else np.ones(len(pieces), np.int64)
     chosen, fewest = np.arange(len(pieces)), None
     for _ in range(PASSES if options.shares else 1):
         cost = SCALE * fde + SCALE * separate // np.maximum(users, 1)
         best, begin = np.empty(len(pieces) + 1, np.int64), np.empty(len(pieces), np.int64)
-        columns = (pieces.start, pieces.end, joins.astype(np.uint8), fres.count, fres.size, fres.repeated, cost)
+        columns = (
+            pieces.start,
+            pieces.start + fres.last,
+            joins.astype(np.uint8),
+            fres.count,
+            fres.size,
+            fres.repeated,
+            cost,
+        )
         ranges = engine.sframe.merge_fdes.Ranges(*views(*columns))
         engine.sframe.merge_fdes.group(max_rows, WINDOW, SCALE, SCALE * (fde + attributes), ranges, *views(best, begin))
         groups = _trace_groups(begin)

@@ -262,12 +262,11 @@ class _Attributes(Columns):
 def _attributes(plan: FdePlan, version: SFRAME_VERSION) -> _Attributes:
     pieces = plan.pieces
     repetition = plan.functions.repetition[pieces.function]
-    # Start addresses of FREs are less than the size of the FDE, or of its block if it is PCMASK.
-    reach = np.where(repetition > 0, repetition.astype(np.uint64), pieces.size)
-    types = np.full(len(reach), SFRAME_FRE_TYPE.ADDR4, np.uint8)
-    types[reach < 1 << 16] = SFRAME_FRE_TYPE.ADDR2
-    types[reach < 1 << 8] = SFRAME_FRE_TYPE.ADDR1
-    types[repetition > 0] = SFRAME_FRE_TYPE.ADDR1
+    # The width that the last FRE's start needs. GNU as takes that of the function's size, which is never less.
+    last = plan.segments.last_start(plan.rows, pieces.segment)
+    types = np.full(len(last), SFRAME_FRE_TYPE.ADDR4, np.uint8)
+    types[last < 1 << 16] = SFRAME_FRE_TYPE.ADDR2
+    types[last < 1 << 8] = SFRAME_FRE_TYPE.ADDR1
     info2 = plan.segments.is_flex(plan.rows, pieces.segment) * np.uint8(SFRAME_V3_FDE_TYPE.FLEX)
     return _Attributes(types, types | _flag_bits(plan.functions, pieces, version), info2, repetition)
 

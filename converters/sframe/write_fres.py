@@ -7,6 +7,7 @@ stored once. In version 3, if one row of a segment needs FLEX words, the whole s
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,12 +17,13 @@ from ...schemas.data_classes import dataclass
 from ...schemas.section import ByteOrder
 from ...schemas.sframe import SFRAME_VERSION
 from ..arch.table import Architecture, unwind_registers
-from ..arrays import group_numbers, hash_slots, run_starts, starts_of_ends
+from ..arrays import group_numbers, hash_slots, run_starts, starts_of, starts_of_ends
 from ..columns import Columns, column_of, columns
 from ..distinct import random_keys
 from ..kernels import engine, views
 from ..refusals import Reason
 from ..table.model import ROW_VALUES, FunctionColumns, UnwindTable
+from ..threads import in_threads
 from .flex import forms_of
 from .fres import MAX_FLEX_WORDS, MAX_WORDS, abi_of
 
@@ -39,6 +41,9 @@ FLEXIBLE = (
     # Only those by an expression, which may be the ABI's rule in other words.
     Reason.SP_RULE,
 )
+
+# Rows that one thread encodes at a time.
+PART = 1 << 18
 
 
 @columns
@@ -79,6 +84,10 @@ class Segments:
         """The number of FREs of each given segment."""
         return np.diff(self.fres, prepend=0)[segment]
 
+    def last_start(self, rows: SframeRows, segment: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """The start of the last FRE of each given segment, from the segment's own; all segments must have FREs."""
+        return rows.offset[self.rows[self.fres[segment] - 1]] - self.start[segment]
+
     def is_flex(self, rows: SframeRows, segment: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether the words of each given segment are pairs; all segments must have FREs."""
         return rows.is_flex[self.rows[self.fres[segment] - 1]]
@@ -106,25 +115,40 @@ def _kernel_abi(architecture: Architecture, version: SFRAME_VERSION) -> Abi:
 
 def project_rows(tables: tuple[UnwindTable, ...], version: SFRAME_VERSION) -> SframeRows:
     """All rows of tables of one architecture as FREs, concatenated."""
-    found = [_project(table, version) for table in tables]
-    if len(found) == 1:
-        return found[0]
-    width = max(rows.words.shape[1] for rows in found)
-    wide = (np.pad(rows.words, ((0, 0), (0, width - rows.words.shape[1]))) for rows in found)
-    return SframeRows.concatenate([replace(rows, words=words) for rows, words in zip(found, wide, strict=True)])
+    first = starts_of(np.array([len(table.rows) for table in tables]))
+    count = int(first[-1])
+    offsets = [table.rows.offset for table in tables]
+    whole = SframeRows(
+        offsets[0] if len(tables) == 1 else np.concatenate(offsets),
+        np.empty(count, np.uint8),
+        np.empty(count, np.uint8),
+        np.empty((count, MAX_WORDS), np.int32),
+        np.zeros(count, np.bool_),
+    )
+    plain = [whole.select(slice(*ends)) for ends in pairwise(first.tolist())]
+    found = [_project(table, rows, version) for table, rows in zip(tables, plain, strict=True)]
+    if found == plain:
+        return whole
+    wide = [replace(one, words=np.pad(one.words, ((0, 0), (0, MAX_FLEX_WORDS - one.words.shape[1])))) for one in found]
+    return SframeRows.concatenate(wide)
 
 
-def _project(table: UnwindTable, version: SFRAME_VERSION) -> SframeRows:
+def _project(table: UnwindTable, plain: SframeRows, version: SFRAME_VERSION) -> SframeRows:
+    """Fill the columns of a table's rows. Returns them, or wider ones if some rows are FLEX."""
     kernels = engine.sframe.project
-    count = len(table.rows)
-    reason, info = np.empty(count, np.uint8), np.empty(count, np.uint8)
-    words = np.empty((count, MAX_WORDS), np.int32)
     abi = _kernel_abi(table.architecture, version)
-    rows = engine.shared.rows.Rows(**table.rows.views(without=ROW_VALUES))
     rules = engine.shared.rows.Rules(**table.rules.views())
-    kernels.project(abi, rows, rules, kernels.Fres(*views(reason, info, words)))
-    plain = SframeRows(table.rows.offset, reason, info, words, np.zeros(count, np.bool_))
-    return plain if version < SFRAME_VERSION.V3 else _with_flex(table, plain, abi, rows, rules)
+
+    def fill(begin: int) -> None:
+        part = slice(begin, begin + PART)
+        rows = engine.shared.rows.Rows(**table.rows.select(part).views(without=ROW_VALUES))
+        kernels.project(abi, rows, rules, kernels.Fres(*views(plain.reason[part], plain.info[part], plain.words[part])))
+
+    in_threads(fill, range(0, len(table.rows), PART))
+    if version < SFRAME_VERSION.V3:
+        return plain
+    rows = engine.shared.rows.Rows(**table.rows.views(without=ROW_VALUES))
+    return _with_flex(table, plain, abi, rows, rules)
 
 
 def _with_flex(table: UnwindTable, plain: SframeRows, abi: Abi, rows: Rows, rules: Rules) -> SframeRows:

@@ -64,19 +64,21 @@ def fres_of(*rows: Row, architecture: str = "x86_64", **fields: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("size", "fretype", "first_fre"),
+    ("last", "fretype", "fres"),
     [
-        (1, 0, "00 03 08"),
-        (255, 0, "00 03 08"),
-        (256, 1, "0000 03 08"),
-        (65535, 1, "0000 03 08"),
-        (65536, 2, "00000000 03 08"),
-        (0xFFFFFFFF, 2, "00000000 03 08"),
+        (1, 0, "00 03 08  01 03 10"),
+        (255, 0, "00 03 08  ff 03 10"),
+        (256, 1, "0000 03 08  0001 03 10"),
+        (65535, 1, "0000 03 08  ffff 03 10"),
+        (65536, 2, "00000000 03 08  00000100 03 10"),
+        (0xFFFFFFFE, 2, "00000000 03 08  feffffff 03 10"),
     ],
 )
-def test_fre_type_follows_the_function_size(size: int, fretype: int, first_fre: str) -> None:
-    (fde,), _ = encode(function(ENTRY, size=size))
-    assert (fde.size, fde.info, fde.fre_count, fde.fres) == (size, fretype, 1, octets(first_fre))
+@pytest.mark.parametrize("size", [None, 0xFFFFFFFF])
+def test_fre_type_follows_the_last_fre(last: int, fretype: int, fres: str, size: int | None) -> None:
+    """The size of the function, which may be larger by far, does not matter."""
+    (fde,), _ = encode(function(ENTRY, row(last, sp(16), SAVED_RA), size=size or last + 1))
+    assert (fde.size, fde.info, fde.fre_count, fde.fres) == (size or last + 1, fretype, 2, octets(fres))
 
 
 @pytest.mark.parametrize(
@@ -304,20 +306,14 @@ def test_fdes_are_sorted_by_start_and_counted_from_their_own_fields() -> None:
     assert stored == (0x10 - 0x181C, 0x1000 - 0x1830, 0x2000 - 0x1844, 0x3000 - 0x1858)
 
 
-def test_equal_rows_name_the_same_fres_where_the_start_width_is_equal() -> None:
+def test_equal_rows_name_the_same_fres_whatever_the_size_of_the_function() -> None:
     rows = (ENTRY, row(1, sp(16), SAVED_RA))
-    functions = [
-        function(*rows, start=0x1000 * index, size=size) for index, size in ((1, 16), (2, 255), (3, 256), (4, 9))
-    ]
+    sizes = 16, 255, 256, 65536, 9
+    functions = [function(*rows, start=0x100000 * index, size=size) for index, size in enumerate(sizes)]
     shared, _ = encode(*functions)
-    assert [(fde.fre_offset, fde.fre_count, fde.info) for fde in shared] == [(0, 2, 0), (0, 2, 0), (6, 2, 1), (0, 2, 0)]
+    assert [(fde.fre_offset, fde.fre_count, fde.info) for fde in shared] == [(0, 2, 0)] * 5
     plain, _ = encode(*functions, compact="none")
-    assert [(fde.fre_offset, fde.fre_count, fde.info) for fde in plain] == [
-        (0, 2, 0),
-        (6, 2, 0),
-        (12, 2, 1),
-        (20, 2, 0),
-    ]
+    assert [(fde.fre_offset, fde.fre_count, fde.info) for fde in plain] == [(6 * index, 2, 0) for index in range(5)]
 
 
 def test_runs_that_differ_only_in_what_sframe_does_not_keep_share_fres() -> None:

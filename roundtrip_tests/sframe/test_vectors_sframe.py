@@ -39,7 +39,7 @@ AMD64 = octets("""
     00            # func_rep_size
     0000          # func_padding2
     d01f0000      # FDE[1] at 0x400030: 0x402000 is 0x1fd0 on
-    00010000      # func_size 256
+    00020000      # func_size 512
     0b000000      # func_start_fre_off
     02000000      # func_num_fres
     01 00 0000    # func_info: PCINC, ADDR2
@@ -47,12 +47,12 @@ AMD64 = octets("""
     01 05 10 f0   # +1: two offsets: CFA = SP + 16, FP at CFA - 16
     04 04 10 f0   # +4: the same from FP
     0000 03 08    # +0
-    0100 23 9000  # +1: one offset of two bytes: CFA = SP + 144
+    0001 23 9000  # +256: one offset of two bytes: CFA = SP + 144
 """)
 AMD64_HEADER = Header(0xDEE2, 2, 5, 3, 0, -8, 0, 2, 5, 20, 0, 40)
 AMD64_ROWS = [
     (row(0, sp(8), SAVED_RA), row(1, sp(16), at(6, -16), SAVED_RA), row(4, on(6, 16), at(6, -16), SAVED_RA)),
-    (row(0, sp(8), SAVED_RA), row(1, sp(144), SAVED_RA)),
+    (row(0, sp(8), SAVED_RA), row(256, sp(144), SAVED_RA)),
 ]
 
 # Starts relative to the section (flag 4 is off), after an auxiliary header, with gaps.
@@ -104,7 +104,7 @@ def test_preamble_in_both_byte_orders(order: ByteOrder, text: str) -> None:
 def test_section_of_amd64_as_records() -> None:
     fdes = (
         FuncDescEntry(0xFE4, 0x20, 0, 3, FdeInfo(0, 0, 0, 0), 0, 0),
-        FuncDescEntry(0x1FD0, 0x100, 11, 2, FdeInfo(0, 0, 0, 1), 0, 0),
+        FuncDescEntry(0x1FD0, 0x200, 11, 2, FdeInfo(0, 0, 0, 1), 0, 0),
     )
     expected = SframeSection(AMD64_HEADER, b"", b"", fdes, b"", AMD64[68:], b"")
     assert engine.parse(SframeSection, Section.of(".sframe", AMD64), 0, len(AMD64)) == (expected, len(AMD64))
@@ -116,7 +116,7 @@ def test_section_of_amd64_is_read() -> None:
     functions = list(from_sframe(AMD64, 0x400000))
     assert [(function.start, function.size, function.return_column) for function in functions] == [
         (0x401000, 0x20, 16),
-        (0x402000, 0x100, 16),
+        (0x402000, 0x200, 16),
     ]
     assert [function.rows for function in functions] == AMD64_ROWS
 
@@ -126,7 +126,7 @@ def test_section_of_amd64_is_written() -> None:
     table = table_of_bytes(
         eh_frame(
             f"{PLAIN_CIE} {X86_64_START}",
-            Fde(0x402000, 0x100, "41 0e 9001"),
+            Fde(0x402000, 0x200, "03 0001 0e 9001"),
             Fde(0x401000, 0x20, "41 0e10 8602 43 0d06"),
         )
     )
@@ -161,8 +161,9 @@ def test_section_of_s390x_is_read() -> None:
 
 @pytest.mark.usefixtures("kernels")
 def test_fres_of_s390x_are_written_as_they_were_read() -> None:
+    """But for the width of a start, which follows from the last FRE of a function."""
     data, refusals = to_sframe(from_sframe(S390X, 0x100000), section_address=0x100000)
-    assert data.endswith(octets(S390X_FRES))
+    assert data.endswith(octets(S390X_FRES.replace("00000000 43", "00 43")))
     assert data[:8] == octets("dee2 02 05 04 00 00 00")
     # PC-relative now: from 0x10001c to 0xff000, from 0x100030 to 0x101000.
     assert (data[28:32], data[48:52]) == (octets("ffffefe4"), octets("00000fd0"))

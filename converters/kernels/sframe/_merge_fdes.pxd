@@ -6,7 +6,7 @@ from ..array_types cimport ConstI64, ConstU64, ConstU8, I64, U8
 @cython.final
 cdef class Ranges:
     cdef ConstU64 start
-    cdef ConstU64 end
+    cdef ConstU64 last
     cdef ConstU8 joins
     cdef ConstI64 rows
     cdef ConstI64 size

@@ -123,13 +123,14 @@ class Ranges:
     """Ranges of addresses, ascending. Each has `rows` FREs, which take `size` bytes without their start addresses.
 
     `joins`: it may share an FDE with the range before it; `repeated` is the size of its first FRE if the range before
-    it ends with an equal one, else 0. `single_cost` is its cost in an FDE of its own.
+    it ends with an equal one, else 0. `single_cost` is its cost in an FDE of its own; `last` is where its last FRE
+    starts.
     """
 
     def __init__(
         self,
         start: ConstU64,
-        end: ConstU64,
+        last: ConstU64,
         joins: ConstU8,
         rows: ConstI64,
         size: ConstI64,
@@ -137,7 +138,7 @@ class Ranges:
         single_cost: ConstI64,
     ) -> None:
         self.start = start
-        self.end = end
+        self.last = last
         self.joins = joins
         self.rows = rows
         self.size = size
@@ -146,7 +147,7 @@ class Ranges:
 
     def bytes_of_starts(self, first: cython.longlong, last: cython.longlong) -> cython.longlong:
         """The size of the start addresses in an FDE of some ranges."""
-        reach: cython.ulonglong = self.end[last] - self.start[first]
+        reach: cython.ulonglong = self.last[last] - self.start[first]
         return 1 if reach < 0x100 else 2 if reach < 0x10000 else 4
 
 

@@ -53,8 +53,8 @@ def _functions(architecture: Architecture, rows: tuple[Row, ...]) -> list[Functi
     column = architecture.return_address
     return [
         Function(0x1000, 0x40, rows, return_column=column),
-        Function(0x2000, 0x400, rows[:1], return_column=column, flags=key),
-        Function(0x3000, 0x20000, rows, return_column=column),
+        Function(0x2000, 0x400, (rows[0], replace(rows[1], offset=0x300)), return_column=column, flags=key),
+        Function(0x3000, 0x20000, (*rows, replace(rows[0], offset=0x10000)), return_column=column),
         Function(0x30000, 0x40, rows[:2], return_column=column, repetition=16),
     ]
 
