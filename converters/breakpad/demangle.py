@@ -1,8 +1,9 @@
 """Demangling of C++, Rust, D and Swift symbol names.
 
-Strategy: the C++ runtime's own demangler demangles C++. Rust names are recognised by their form; a kernel demangles the
-usual ones. A library demangles other ones, names of D and Swift, and also C++ if there is no C++ runtime. A name that
-none of them can demangle is kept.
+Strategy: kernels demangle the usual names of C++ and Rust, and the C++ runtime's own demangler most others of C++. A
+library demangles the rest, names of D and Swift, and also C++ if there is no C++ runtime. A name that none of them can
+demangle is kept. The kernel writes C++ as the runtime or the library would, whichever is chosen for that name, so both
+engines find the same text.
 
 The runtime has no limit, and ten more characters can double what it writes. Names in which substitutions may multiply,
 or that may be nested deeply, go to a process with limits if they are many, else to the library, which stops at a limit
@@ -14,6 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from ..kernels import engine
+from .itanium import demangle_itanium
 from .rust import demangle_rust
 
 # Rust's legacy scheme is C++'s with a hash at the end of the name; its v0 scheme has a prefix of its own.
@@ -38,8 +41,8 @@ _REPEATS = re.compile(r"S[0-9A-Z]*_|T[0-9A-Z]*_")
 _PACKS = ("Dp", "sp")
 _PACK_DOUBLINGS, _MAX_DOUBLINGS = 4, 8
 _MAX_DIRECT = 1024
-# For this many names the library takes longer than a process takes to start.
-_MANY = 64
+# For this many names the library takes as long as a process takes to start. The runtime demangles more names.
+_MANY = 32
 # Characters that separate names, and unnamed types: the runtime of gcc 12 does not number them among substitutions.
 _UNSENDABLE = re.compile(r"[\n\0]|U[lt]")
 _BYTES = ("utf-8", "surrogateescape")
@@ -69,6 +72,8 @@ def _demangle(names: list[str]) -> Iterator[str]:
     is_other = [name.startswith(_OTHERS) for name in names]
     is_rust = [("17h" in name or name.startswith("_R")) and _RUST.match(name) is not None for name in names]
     is_cplusplus = [not (is_one or is_two) for is_one, is_two in zip(is_rust, is_other, strict=True)]
+    usual = _usual([name for name, is_one in zip(names, is_cplusplus, strict=True) if is_one])
+    is_cplusplus = [is_one and name not in usual for name, is_one in zip(names, is_cplusplus, strict=True)]
     is_direct = [is_one and not _may_expand(name) for name, is_one in zip(names, is_cplusplus, strict=True)]
     limited = _with_limits(
         [name for name, is_one, is_two in zip(names, is_cplusplus, is_direct, strict=True) if is_one and not is_two]
@@ -78,11 +83,35 @@ def _demangle(names: list[str]) -> Iterator[str]:
         for name, is_of_rust, is_one in zip(names, is_rust, is_direct, strict=True):
             if is_of_rust:
                 yield next(rust) or _demangle_bounded(name)
+            elif text := usual.get(name):
+                yield text
             elif is_one and runtime is not None:
                 # The runtime of GCC 12 cannot demangle all conversion operators of its own library.
                 yield runtime(name.encode(*_BYTES)).decode(*_BYTES) or _demangle_bounded(name)
             else:
                 yield limited.get(name) or _demangle_bounded(name)
+
+
+def _usual(names: list[str]) -> dict[str, str]:
+    """The texts of C++ names of the usual forms, as the C++ runtime or the library writes them."""
+    # Uncompiled, the kernel is slower than both.
+    if engine.chosen().name == "pure":
+        return {}
+    texts: dict[str, str] = {}
+    by_runtime: list[str] = []
+    by_library: list[str] = []
+    for name in names:
+        if not (name.isascii() and name.isprintable()):
+            continue
+        if len(name) > _MAX_DIRECT:
+            by_library.append(name)
+        elif not ("Ul" in name or "Ut" in name):
+            by_runtime.append(name)
+        elif _may_expand(name):
+            by_library.append(name)
+    for some, is_whole in ((by_runtime, False), (by_library, True)):
+        texts.update(zip(some, demangle_itanium(some, MAX_EXPANSION, is_whole), strict=True))
+    return {name: text for name, text in texts.items() if text}
 
 
 def _may_expand(name: str) -> bool:
