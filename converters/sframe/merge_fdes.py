@@ -15,7 +15,7 @@ from ...schemas import sframe
 from ...schemas.derive import bit_position
 from ...schemas.section import Section
 from ...schemas.sframe import SFRAME_VERSION
-from ..arrays import group_numbers, ranks, run_ends, run_starts, starts_of
+from ..arrays import ranges, run_ends, run_starts, starts_of
 from ..columns import Columns, column_of, columns
 from ..distinct import number_distinct
 from ..kernels import engine, views
@@ -36,6 +36,8 @@ MAX_GAP = 4096
 SCALE = 1024
 # Each pass uses the sharing that results from the pass before.
 PASSES = 3
+# Pieces that are laid out at a time.
+PART = 1 << 15
 
 
 class Gaps(NamedTuple):
@@ -63,19 +65,26 @@ class _PieceFres(Columns):
 
 def group_fdes(plan: FdePlan, options: Options, gaps: Gaps, max_rows: int) -> FdePlan:
     """The same row at every PC of a function, with fewer FDEs of at most `max_rows` FREs each."""
-    pieces, segments = plan.pieces, plan.segments
-    if not len(pieces):
+    if not len(plan.pieces):
         return plan
     joins = _joins(plan, gaps)
+    fres, repeats = _fres_of_pieces(plan, joins)
+    most = min(max_rows, sframe.MAX_FRES[options.version])
+    is_first = run_starts(_choose(plan.pieces, fres, joins, options, most))
+    return _lay_out(plan, fres, is_first, repeats & ~is_first)
+
+
+def _fres_of_pieces(plan: FdePlan, joins: NDArray[np.bool_]) -> tuple[_PieceFres, NDArray[np.bool_]]:
+    """The FREs of each piece; and whether it joins the piece before and its first FRE repeats the last one there."""
+    pieces, segments = plan.pieces, plan.segments
     count = segments.fre_count(pieces.segment)
     first = segments.fres[pieces.segment] - count
     fre_size = _fre_sizes(plan.rows, segments)
     total = starts_of(fre_size)
     repeats = joins & _same_rows(plan.rows, segments.rows[np.roll(first + count - 1, 1)], segments.rows[first])
+    repeated = np.where(repeats, fre_size[first], 0)
     last = segments.last_start(plan.rows, pieces.segment)
-    fres = _PieceFres(first, count, total[first + count] - total[first], np.where(repeats, fre_size[first], 0), last)
-    is_first = run_starts(_choose(pieces, fres, joins, options, min(max_rows, sframe.MAX_FRES[options.version])))
-    return _lay_out(plan, fres, is_first, repeats & ~is_first)
+    return _PieceFres(first, count, total[first + count] - total[first], repeated, last), repeats
 
 
 def _fre_sizes(rows: SframeRows, split: Segments) -> NDArray[np.int64]:
@@ -152,8 +161,8 @@ def _choose(
             fres.repeated,
             cost,
         )
-        ranges = engine.sframe.merge_fdes.Ranges(*views(*columns))
-        engine.sframe.merge_fdes.group(max_rows, WINDOW, SCALE, SCALE * (fde + attributes), ranges, *views(best, begin))
+        found = engine.sframe.merge_fdes.Ranges(*views(*columns))
+        engine.sframe.merge_fdes.group(max_rows, WINDOW, SCALE, SCALE * (fde + attributes), found, *views(best, begin))
         groups = _trace_groups(begin)
         single = np.bincount(groups, minlength=len(pieces))[groups] == 1
         left = np.bincount(block[single], minlength=len(first_of))
@@ -182,23 +191,32 @@ def _lay_out(plan: FdePlan, fres: _PieceFres, is_first: NDArray[np.bool_], repea
     """One segment per group: the FREs of its pieces in order, without those that repeat the one before."""
     rows, pieces = plan.rows, plan.pieces
     group, starts = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
-    owner, rank = group_numbers(fres.count), ranks(fres.count)
-    kept = ~((rank == 0) & repeats[owner])
-    owner, rank = owner[kept], rank[kept]
-    row = plan.segments.rows[fres.first[owner] + rank]
-    shift = pieces.start - pieces.start[starts][group]
-    offset = rows.offset[row] - plan.segments.start[pieces.segment[owner]] + shift[owner]
-    new_rows = replace(rows.select(row), offset=offset, reason=np.zeros(len(row), np.uint8))
-    groups = len(starts)
+    groups, kept = len(starts), fres.count - repeats
+    first = starts_of(kept)
+    # From the start of a piece's segment to the place of its rows in the group.
+    shift = pieces.start - pieces.start[starts][group] - plan.segments.start[pieces.segment]
+    count = int(first[-1])
+    laid = SframeRows(
+        offset=np.empty(count, np.uint64),
+        reason=np.empty(count, np.uint8),
+        info=np.empty(count, np.uint8),
+        words=np.empty((count, rows.words.shape[1]), np.int32),
+        is_flex=np.empty(count, np.bool_),
+    )
+    for begin in range(0, len(pieces), PART):
+        part = slice(begin, begin + PART)
+        row = plan.segments.rows[ranges(fres.first[part] + repeats[part], kept[part])]
+        offset = rows.offset[row] + np.repeat(shift[part], kept[part])
+        place = slice(int(first[begin]), int(first[begin]) + len(row))
+        laid.put(place, replace(rows.select(row), offset=offset))
     segments = Segments(
         first=np.arange(groups + 1),
         reason=np.zeros(groups, np.uint8),
         start=np.zeros(groups, np.uint64),
-        fres=np.cumsum(np.bincount(group[owner], minlength=groups)),
-        size=np.zeros(groups, np.int64),
-        rows=np.arange(len(row)),
+        fres=np.cumsum(np.add.reduceat(kept, starts)),
+        size=np.add.reduceat(fres.size - np.where(repeats, fres.repeated, 0), starts),
+        rows=np.arange(count),
     )
-    sizes = np.bincount(group[owner], weights=_fre_sizes(new_rows, segments), minlength=groups).astype(np.int64)
     size = pieces.end[np.flatnonzero(run_ends(is_first))] - pieces.start[starts]
     merged = replace(pieces.select(starts), segment=np.arange(groups), size=size)
-    return FdePlan(plan.functions, new_rows, replace(segments, size=sizes), merged)
+    return FdePlan(plan.functions, laid, segments, merged)
