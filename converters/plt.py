@@ -5,6 +5,7 @@ Strategy: a section is recognized only if all of its bytes belong to known stubs
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,7 +68,7 @@ def plt_functions(name: str, address: int, data: bytes, architecture: Architectu
 
 
 def _is_at(stub: Stub, data: bytes, at: int) -> bool:
-    return at >= 0 and stub.pattern.match(data[at : at + stub.size]) is not None
+    return at >= 0 and re.match(stub.pattern, data[at : at + stub.size]) is not None
 
 
 def _function(architecture: Architecture, start: int, size: int, stub: Stub, block: int) -> Function:

@@ -1,5 +1,5 @@
-"""Records of call frame information read from their declarations, without construct, which takes longer to import than
-a short command takes to run.
+"""Records of call frame information, and operands of expressions, read from their declarations without construct, which
+takes longer to import than a short command takes to run.
 
 Strategy: a cursor reads one value after another; the functions in a declaration get what construct would give them. No
 record is refused here: a malformed one, and one with a kind that is not read here, is left to the reference engine,
@@ -8,6 +8,7 @@ which names the field.
 
 from __future__ import annotations
 
+import io
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -43,7 +44,7 @@ class _LeftError(Exception):
 def parse(cls: type[R], section: Section, offset: int, end: int, record: str = "", **params: Any) -> tuple[R, int]:
     """As `engine.parse`."""
     known = {"address": section.address + offset, "address_size": section.address_size} | params
-    cursor = _Cursor(bytes(section.data[offset:end]), section.byte_order, SimpleNamespace(**known))
+    cursor = _Cursor(section.data[offset:end], 0, section.byte_order, SimpleNamespace(**known))
     values: dict[str, Any] = {}
     try:
         for field in fields_of(cls):
@@ -54,13 +55,26 @@ def parse(cls: type[R], section: Section, offset: int, end: int, record: str = "
     return cls(**values), offset + cursor.at
 
 
-class _Cursor:
-    """The bytes of a record up to its end, the offset of the next value, and the values before it (`this`)."""
+def parse_value(
+    kind: Kind, section: Section, stream: io.BytesIO, offset: int, record: str, **params: Any
+) -> tuple[Any, int]:
+    """As `engine.parse_value`."""
+    known = {"address": section.address + offset, "address_size": section.address_size} | params
+    cursor = _Cursor(stream.getbuffer(), stream.tell(), section.byte_order, SimpleNamespace(**known))
+    try:
+        value = cursor.value(kind)
+    except _LeftError:
+        return engine.parse_value(kind, section, stream, offset, record, **params)
+    return value, offset + stream.seek(cursor.at)
 
-    def __init__(self, data: bytes, order: ByteOrder, params: SimpleNamespace) -> None:
+
+class _Cursor:
+    """Bytes up to the end of a record, the offset of its next value, and the values before that (`this`)."""
+
+    def __init__(self, data: memoryview, at: int, order: ByteOrder, params: SimpleNamespace) -> None:
         self.data = data
         self.order = order
-        self.at = 0
+        self.at = at
         self.this = SimpleNamespace(_params=params)
 
     def value(self, kind: Kind) -> Any:
@@ -75,7 +89,7 @@ class _Cursor:
             case Leb():
                 return self._leb(kind.signed)
             case NulTerminated():
-                text = self._take(self.data.find(b"\0", self.at) - self.at)
+                text = self._take(bytes(self.data[self.at :]).find(b"\0"))
                 self.at += 1
                 return text
             case Block():
@@ -97,7 +111,7 @@ class _Cursor:
         if not 0 <= size <= len(self.data) - start:
             raise _LeftError
         self.at = start + size
-        return self.data[start : self.at]
+        return bytes(self.data[start : self.at])
 
     def _integer(self, size: int, signed: bool) -> int:
         if size < 1:

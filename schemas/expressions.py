@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from functools import cache
 
-from . import engine
+from . import direct, engine
 from .data_classes import dataclass
 from .section import BuildError, ParseError, Section
 from .wire import (
@@ -198,7 +198,7 @@ def parse_operation(
     operands = []
     stream.seek(end)
     for kind in kinds:
-        value, end = engine.parse_value(kind, expression, stream, 0, record, offset_size=offset_size)
+        value, end = direct.parse_value(kind, expression, stream, 0, record, offset_size=offset_size)
         operands.append(value)
     return Operation(name, tuple(operands), offset, end)
 

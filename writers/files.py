@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -68,6 +67,8 @@ def rewriting(out_path: Path) -> Iterator[Path]:
 
     Links in `out_path` are followed. Raises OSError.
     """
+    import tempfile  # with all that it imports: short commands write no ELF file
+
     check_path(out_path)
     target = out_path.resolve()
     try:

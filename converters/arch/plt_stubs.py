@@ -1,13 +1,12 @@
 """The bytes and unwind rows of PLT entries, by architecture.
 
-Strategy: data, in one function per architecture, so that patterns are compiled only when they are needed. Sources: the
+Strategy: data, in one function per architecture, so that patterns are made only when they are needed. Sources: the
 psABIs, and the output of GNU ld, lld and mold: x86-64 with and without IBT and BND, AArch64 with and without BTI and
 PAC, s390x.
 """
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import NamedTuple
 
@@ -26,7 +25,7 @@ class Stub(NamedTuple):
     """One kind of entry: its size in bytes, the pattern of its code, and its rows."""
 
     size: int
-    pattern: re.Pattern[bytes]
+    pattern: bytes
     rows: tuple[StubRow, ...]
 
 
@@ -42,7 +41,7 @@ class Stubs(NamedTuple):
 
 
 def _stub(size: int, code: bytes, *rows: StubRow) -> Stub:
-    return Stub(size, re.compile(rb"(?s)" + code + rb"\Z"), rows)
+    return Stub(size, rb"(?s)" + code + rb"\Z", rows)
 
 
 _JUMP = rb"\xff\x25.{4}"  # jmp *GOT(%rip)

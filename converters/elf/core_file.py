@@ -13,15 +13,14 @@ from ...schemas.core_files.notes import (
     LAYOUTS,
     NT,
     CoreLayout,
-    Note,
     Thread,
-    notes_in,
     parse_auxv,
     parse_file,
     parse_fpregset,
     parse_pac_mask,
     parse_prstatus,
 )
+from ...schemas.elf.notes import Note, notes_in
 from ...schemas.section import ParseError
 from .image import ElfImage, layout_of
 from .process_state import Memory, ProcessState

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ...schemas.core_files.notes import notes_in
+from ...schemas.elf.notes import notes_in
 from ...schemas.elf.numbers import DT, NT_GNU_BUILD_ID
 from ...schemas.section import ByteOrder
 from .image import ElfImage, ElfSection

@@ -7,7 +7,9 @@ import io
 import os
 import sys
 from collections.abc import Iterable
+from functools import partial
 from importlib import import_module
+from typing import Any
 
 from ..schemas.section import FormatError
 from .common import DIFFERENT, WRONG
@@ -48,10 +50,27 @@ def _complain(message: str) -> int:
     return WRONG
 
 
+def _columns() -> int:
+    """The columns of the terminal; 80 if there is none."""
+    try:
+        return int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size(1).columns or 80
+    except (ValueError, OSError):
+        return 80
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser, and those of its commands, which are told the width of help texts: argparse would import shutil."""
+
+    def __init__(self, **options: Any) -> None:
+        # The last column is left free, and one more, as by argparse.
+        formatter = partial(argparse.HelpFormatter, width=_columns() - 2)
+        super().__init__(**{"formatter_class": formatter, **options})
+
+
 def _parser(program: str, version: str, names: Iterable[str]) -> argparse.ArgumentParser:
     """The parser of the commands of these names."""
     about = "Read, convert and write the unwind information of finished binaries."
-    parser = argparse.ArgumentParser(prog=program, description=about)
+    parser = _Parser(prog=program, description=about)
     parser.add_argument("--version", action="version", version=version)
     # Without `prog`, argparse formats the usage here.
     commands = parser.add_subparsers(required=True, metavar="COMMAND", prog=program)

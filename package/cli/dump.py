@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -72,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _print_json(sections: Iterable[JsonSection]) -> None:
     """Print an array of objects one by one: the objects of a large section would not fit into memory."""
+    import json
 
     before = "["
     for section in sections:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -37,6 +36,8 @@ def run(options: argparse.Namespace) -> int:
     for debug_file in sorted({one.file for one in found} - {""}):
         print(f"unwindkit: {options.file}: debug file: {debug_file}", file=sys.stderr)
     if options.json:
+        import json
+
         print(json.dumps([found_json(architecture, one) for one in found], indent=2))
     else:
         print(found_text(architecture, found))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -35,7 +34,12 @@ def run(options: argparse.Namespace) -> int:
     from ..jobs.info import info
 
     found = info(input_of(options.file), **raw_input(options), debug=debug_files(options))
-    print(json.dumps(asdict(found), indent=2) if options.json else _info_text(found))
+    if options.json:
+        import json
+
+        print(json.dumps(asdict(found), indent=2))
+    else:
+        print(_info_text(found))
     return DONE
 
 

@@ -23,13 +23,13 @@ from ..schemas.core_files.notes import (
     NT,
     CoreLayout,
     MappedFile,
-    Note,
     Thread,
     parse_auxv,
     parse_fpregset,
     parse_pac_mask,
     parse_registers,
 )
+from ..schemas.elf.notes import Note
 from ..schemas.section import ParseError
 from .process_maps import read_mappings
 

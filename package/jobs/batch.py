@@ -19,10 +19,11 @@ from ..converters.threads import use_one_thread
 from ..schemas.archive import ARCHIVE_MAGIC
 from ..schemas.arguments import check_executor, check_path, checked, optional
 from ..schemas.data_classes import dataclass
+from ..schemas.elf.headers import MAGIC
 from ..schemas.section import FormatError, ParseError
 from . import StrPath
 from .breakpad import BreakpadReport, store_breakpad
-from .file_kinds import ELF_MAGIC, first_bytes, is_linked_elf
+from .file_kinds import first_bytes, is_linked_elf
 from .sframe_files import write_sframe
 from .sframe_report import SframeReport
 
@@ -70,7 +71,7 @@ def _elf_files(folder: Path) -> Iterator[Path]:
                 continue
             header = first_bytes(path)
             is_archive = header.startswith(ARCHIVE_MAGIC) and path.suffix == ARCHIVE_SUFFIX
-            if header.startswith(ELF_MAGIC) or is_archive:
+            if header.startswith(MAGIC) or is_archive:
                 yield path
 
 

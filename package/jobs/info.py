@@ -172,7 +172,7 @@ def _section_info(laid: LaidOut, header: ElfSection, frames: list[tuple[Section,
         about,
         functions=len(table),
         rows=int(np.diff(table.run_rows)[functions.run].sum()),
-        distinct_runs=len(np.unique(functions.run)),
+        distinct_runs=int(np.count_nonzero(np.bincount(functions.run))),
         covered_bytes=covered_bytes(image, functions.start, functions.start + functions.size)[0],
         opaque=int((functions.flags & FunctionFlag.UNKNOWN_AUGMENTATION > 0).sum()),
     )

@@ -23,11 +23,11 @@ from ..schemas.section import BuildError, FormatError, ParseError
 from ..schemas.sframe import SECTION_ALIGNMENT, SHT_GNU_SFRAME
 from ..writers.archive import build_archive, parse_archive
 from ..writers.elf.checks.object import ExpectedRelocated, check_object
-from ..writers.elf.object import Place, RelocatedSection, is_relocatable, with_section, without_section
+from ..writers.elf.object import Place, RelocatedSection, with_section, without_section
 from ..writers.elf.remove import RemoveReport
 from ..writers.files import write_as
 from .code_coverage import UnreadSection
-from .file_kinds import is_archive_file
+from .file_kinds import is_archive_file, is_relocatable
 from .sframe_report import Choices, Converted, SframeReport, refuse_without_code, report_of, signature_warnings
 
 if TYPE_CHECKING:

@@ -24,9 +24,10 @@ from ..execution.machines import MACHINES, X86_64, Machine
 from ..execution.stepping import Limits, Stepper
 from ..schemas.arguments import check_callable, check_integer, check_path, checked, each, optional
 from ..schemas.data_classes import dataclass
+from ..schemas.elf.headers import MAGIC
 from ..schemas.section import ParseError
 from . import StrPath
-from .file_kinds import ELF_MAGIC, first_bytes
+from .file_kinds import first_bytes
 
 if TYPE_CHECKING:
     from ..execution.checker import Tally
@@ -225,7 +226,7 @@ def _executable_of(pid: int) -> str:
 
 def _machine_of(path: str) -> Machine:
     """The machine that a program is for; a script is run by a program of this machine. Raises OSError, ParseError."""
-    name = open_elf(path).architecture.name if first_bytes(Path(path)).startswith(ELF_MAGIC) else platform.machine()
+    name = open_elf(path).architecture.name if first_bytes(Path(path)).startswith(MAGIC) else platform.machine()
     if name not in MACHINES:
         raise ParseError("", None, "e_machine", f"programs for {name} cannot be stepped, only {', '.join(MACHINES)}")
     return MACHINES[name]

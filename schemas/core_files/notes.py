@@ -6,13 +6,13 @@ their fields. Sizes and counts are checked before they are used; a note that is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple
 
+from ..elf.notes import Note
 from ..section import ByteOrder, ParseError, Section
-from ..wire import I16, I32, U32, U64, Repeated, fields_of, fixed_size, offset_of, record, wire
+from ..wire import I16, I32, U64, Repeated, fields_of, fixed_size, offset_of, record, wire
 from .fixed_records import read_array, read_fixed
 
 
@@ -32,15 +32,6 @@ class AT(IntEnum):
     NULL = 0
     ENTRY = 9
     SYSINFO_EHDR = 33
-
-
-@record
-class NoteHeader:
-    """The start of a note (gABI, Note Section); name and description follow, each padded to 4 bytes."""
-
-    namesz: int = wire(U32, "bytes of the name")
-    descsz: int = wire(U32, "bytes of the description")
-    type: int = wire(U32, "NT_...")
 
 
 @record
@@ -139,15 +130,6 @@ class PacMask:
     insn_mask: int = wire(U64, "of pointers to code")
 
 
-class Note(NamedTuple):
-    """One note; `offset` is that of its description in the file."""
-
-    type: int
-    name: bytes
-    description: memoryview
-    offset: int
-
-
 class Thread(NamedTuple):
     """The thread of an NT_PRSTATUS: registers by DWARF number, and the PC."""
 
@@ -212,21 +194,6 @@ LAYOUTS = {
         {S390X_FIRST_FLOATING + at: _index(FloatingS390x, "fprs") + n for at, n in enumerate(S390X_FLOATING)},
     ),
 }
-
-
-def notes_in(data: memoryview, byte_order: ByteOrder, offset: int = 0) -> Iterator[Note]:
-    """The notes of a PT_NOTE or SHT_NOTE (gABI, Note Section), at `offset` in the file. One that reaches past the end
-    is the last."""
-    section, header_size = Section("notes", data, 0, None, byte_order), fixed_size(NoteHeader)
-    at = 0
-    while at + header_size <= len(data):
-        header = read_fixed(NoteHeader, section, at)
-        start = at + header_size + (header.namesz + 3 & ~3)
-        if start + header.descsz > len(data):
-            break
-        name = bytes(data[at + header_size : at + header_size + header.namesz])
-        yield Note(header.type, name, data[start : start + header.descsz], offset + start)
-        at = start + (header.descsz + 3 & ~3)
 
 
 def _contents(note: Note, byte_order: ByteOrder) -> Section:

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from ...schemas.data_classes import dataclass
 from ...schemas.elf.headers import SHN_XINDEX
-from ...schemas.elf.numbers import ET, SHF, SHT, STT
-from ...schemas.section import BuildError, ByteOrder, ParseError
+from ...schemas.elf.numbers import SHF, SHT, STT
+from ...schemas.section import BuildError, ParseError
 from .tables import (
     HEADER,
     HEADER_SIZE,
@@ -59,12 +59,6 @@ class RelocatedSection:
     alignment: int
     relocation_type: int
     places: tuple[Place, ...]
-
-
-def is_relocatable(start: bytes) -> bool:
-    """Whether a file is relocatable ELF, by its first 18 bytes or more."""
-    order: ByteOrder = "big" if start[5:6] == b"\2" else "little"
-    return start.startswith(b"\x7fELF") and int.from_bytes(start[16:18], order) == ET.REL
 
 
 class _Rank(IntEnum):

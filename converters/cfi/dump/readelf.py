@@ -249,7 +249,7 @@ def _add_data(entries: DecodedEntries, pool: Pool, entry: NDArray[np.int64], _: 
     size = np.where(entries.is_terminator[entry], 0, entries.instructions[entry] - entries.data[entry])
     # A CIE without augmentation data has an empty line.
     line = np.where(entries.is_fde[entry] | entries.is_terminator[entry], 0, pool.add_list([b"\n"]))
-    for length in np.unique(size[size > 0]).tolist():
+    for length in sorted({*size.tolist()} - {0}):
         which = np.flatnonzero(size == length)
         values = section[entries.data[entry[which]][:, None] + np.arange(length)].astype(np.uint64)
         parts: list[bytes | NDArray[np.uint8]] = [_DATA_HEADING]
