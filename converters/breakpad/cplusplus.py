@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -64,6 +63,8 @@ def demangle_with_limits(names: Sequence[bytes], expansion: int) -> list[bytes]:
     process. No name may contain END."""
     if not (sys.executable and os.path.exists(__file__)):
         return []
+    import subprocess  # by files with names of C++ only
+
     # Without site-packages, which take longer to find than all names to demangle.
     command = (sys.executable, "-I", "-S", __file__, str(expansion))
     try:

@@ -8,7 +8,6 @@ of a supplementary file the entries and strings are (`supplementary`).
 
 from __future__ import annotations
 
-import lzma
 import os
 import zlib
 from collections.abc import Iterator
@@ -209,6 +208,8 @@ def _with_mini(image: ElfImage) -> ElfImage:
 
 def _unpacked(section: Section) -> bytes:
     """The contents of an xz stream. Raises ParseError."""
+    import lzma  # by files with a `.gnu_debugdata` only
+
     limit = LEAST_INFLATED + MAX_INFLATION * len(section)
     engine = lzma.LZMADecompressor(lzma.FORMAT_XZ, LZMA_MEMORY)
     try:
