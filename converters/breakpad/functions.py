@@ -22,6 +22,7 @@ from ..elf.function_symbols import FunctionSymbols
 from ..line.ranges import LineRanges
 from ..strings import Strings, concatenate
 from ..table.lookup import range_owners
+from ..threads import in_background
 from .demangle import MANGLED, demangle_names
 from .inlines import InlineRecordColumns, InlineRecordRanges, inline_records
 from .line_records import OMITTED
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 SOURCE = "function records"
 TOP = np.uint64((1 << 64) - 1)
+# Bytes of a range, and its share of the inlined function that it is of.
+RANGE_SIZE = 64
 # What follows a mangled name in a symbol: a version, or the suffixes of clones.
 _SUFFIX = re.compile(r"(?:\.(?:cold|part|isra|constprop|lto_priv|llvm)(?:\.\d+)?)*(?:@.*)?$")
 # GCC's symbols that name types without a name (`10._anon_4`) cannot be demangled. Rust's legacy names have `..` inside.
@@ -73,9 +76,13 @@ def function_records(
     """
     if symbols is not None:
         table = _with_symbol_names(table, symbols)
-    number, names = _distinct_names(table.names, [table.functions.name, table.inlines.name])
-    functions = _func_records(table, number)
-    inlines, inline_ranges = inline_records(table, functions.function, functions.address, functions.size)
+    functions, place = _func_records(table)
+    # Names take Python's time, ranges that of NumPy, which releases its lock.
+    columns = functions.function, functions.address, functions.size
+    with in_background(lambda: inline_records(table, *columns), RANGE_SIZE * len(table.inline_ranges)) as read_inlines:
+        number, names = _distinct_names(table.names, [table.functions.name, table.inlines.name])
+        inlines, inline_ranges = read_inlines()
+    functions = _named(functions, place, table, number)
     inlines = replace(inlines, name=number[inlines.name])
     if lines is not None and symbols is not None and len(lines) and len(symbols.name):
         functions, moved = _with_symbols(functions, lines, symbols, names)
@@ -145,23 +152,33 @@ def _demangle(names: list[str]) -> list[str]:
     return [next(demangled) if is_one else name for name, is_one in zip(names, is_mangled, strict=True)]
 
 
-def _func_records(table: FunctionTable, number: NDArray[np.int64]) -> FuncColumns:
-    """The FUNC records of the table's functions, whose names have these numbers."""
+def _func_records(table: FunctionTable) -> tuple[FuncColumns, NDArray[np.int64]]:
+    """The FUNC records of the table's functions, not yet named, and for each the index of its range in the table."""
     found = table.ranges
     if len(found) and int(found.function.max()) >= len(table):
         raise BuildError(SOURCE, None, "ranges", f"one is of none of the {len(table)} functions")
     order = np.lexsort((found.function, found.start))
     start, function = found.start[order], found.function[order].astype(np.int64)
     size = np.minimum(found.size[order], TOP - start)
-    name = number[table.functions.name][function]
-    is_shared = _has_several(start, name)
     owner, begin = range_owners(start, size)
     end = start[owner] + size[owner]
     is_new = range_run_starts(begin, end, function[owner])
     first = owner[is_new]
     begin, end = begin[is_new], end[run_ends(is_new)]
-    m = (is_shared[first] & (begin == start[first])).astype(np.uint8)
-    return FuncColumns(begin, end - begin, m, function[first], name[first])
+    none = np.zeros(len(first), np.int64)
+    return FuncColumns(begin, end - begin, none.astype(np.uint8), function[first], none), order[first]
+
+
+def _named(
+    functions: FuncColumns, place: NDArray[np.int64], table: FunctionTable, number: NDArray[np.int64]
+) -> FuncColumns:
+    """FUNC records of the ranges at these indices, with the names that have these numbers."""
+    found, name = table.ranges, number[table.functions.name]
+    order = np.argsort(found.start, kind="stable")
+    is_shared = np.zeros(len(found), np.bool_)
+    is_shared[order] = _has_several(found.start[order], name[found.function[order]])
+    m = (is_shared[place] & (functions.address == found.start[place])).astype(np.uint8)
+    return replace(functions, m=m, name=name[functions.function])
 
 
 def _has_several(start: NDArray[np.uint64], name: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -38,7 +38,7 @@ MAX_STEPS = 16
 MAX_SCOPES = 256
 SEPARATOR = b"::"
 # What demanglers print for scopes without a name.
-ANONYMOUS = {
+_ANONYMOUS: dict[int, bytes] = {
     DW_TAG.namespace: b"(anonymous namespace)",
     DW_TAG.class_type: b"(anonymous class)",
     DW_TAG.structure_type: b"(anonymous struct)",
@@ -149,20 +149,20 @@ class NameReader:
         """The names of the entries `which`, qualified by their scopes. Raises ParseError."""
         self._read_scopes(np.unique(scope[which]))
         texts = [
-            self._join(self._scope_names[of_scope], short, number)
-            for of_scope, number in zip(scope[which].tolist(), short.number[which].tolist(), strict=True)
+            self._join(self._scope_names[of_scope], text)
+            for of_scope, text in zip(scope[which].tolist(), short.strings.select(short.number[which]), strict=True)
         ]
         number = np.full(len(scope), NOTHING)
         number[which] = np.arange(len(which))
         return Numbered(number, Strings.of(texts))
 
-    def _join(self, before: bytes, short: Numbered, number: int) -> bytes:
+    def _join(self, before: bytes, short: bytes) -> bytes:
         """A short name qualified by that of a scope, which is b"" outside all scopes. Raises ParseError."""
-        self._left -= len(before) + len(SEPARATOR) + int(short.strings.size[number])
+        self._left -= len(before) + len(SEPARATOR) + len(short)
         if self._left < 0:
             section = self._decoded(0).section
             raise ParseError(section, None, "names", f"qualified names take more than {PROPORTION} bytes for each byte")
-        return before + SEPARATOR + short.strings[number] if before else short.strings[number]
+        return before + SEPARATOR + short if before else short
 
     def _read_scopes(self, place: I64) -> None:
         """Find the qualified names of scopes and of those that contain them. Raises ParseError."""
@@ -191,9 +191,5 @@ class NameReader:
         name = self._scope_names.get(place, b"")
         for one in reversed(chain):
             short, number, tag = shorts[one]
-            if number >= 0:
-                name = self._join(name, short, number)
-            else:
-                text = ANONYMOUS.get(DW_TAG(tag), b"(anonymous)") if tag in set(DW_TAG) else b"(anonymous)"
-                name = self._join(name, Numbered(np.zeros(1, np.int64), Strings.of([text])), 0)
-            self._scope_names[one] = name
+            text = short.strings[number] if number >= 0 else _ANONYMOUS.get(tag, b"(anonymous)")
+            name = self._scope_names[one] = self._join(name, text)

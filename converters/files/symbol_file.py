@@ -15,6 +15,7 @@ import numpy as np
 from ...schemas.breakpad.files import build_record
 from ...schemas.breakpad.records import Module
 from ...schemas.data_classes import dataclass
+from ...schemas.debug_info.roots import DEBUG_INFO
 from ..breakpad.function_text import FunctionText, lay_out_functions
 from ..breakpad.functions import function_records
 from ..breakpad.module import module_of
@@ -29,6 +30,7 @@ from ..elf.image import ElfImage
 from ..elf.relocation import lay_out
 from ..refusals import Refusals
 from ..table.cut import trim
+from ..threads import in_background
 from .code_frames import code_frames, expressed_ranges, ranges_of
 from .functions import SourceMap, source_map
 from .read_elf import DIALECTS
@@ -122,13 +124,15 @@ def symbol_file(image: ElfImage, choices: SymbolChoices = WHOLE, debug: DebugFil
     refuse_relocatable(image)
     module, code_id = module_of(image)
     header = b"".join(build_record(record) for record in (module, code_id) if record is not None)
-    # The table takes most memory: it is freed before the symbols are read.
-    unwinding = _stack_cfi(image)
     if choices.cfi_only:
+        unwinding = _stack_cfi(image)
         return SymbolFile(module, header, None, 0, 0, b"", unwinding, unwinding.outside)
-    symbols = function_symbols(image)
-    is_loaded = _is_loaded(image, symbols.address)
-    found = source_map(image, choices.lines, debug)
+    # The largest section is decompressed at the same time.
+    with in_background(lambda: _stack_cfi(image), sum(one.size for one in image.named(DEBUG_INFO))) as read_unwinding:
+        symbols = function_symbols(image)
+        is_loaded = _is_loaded(image, symbols.address)
+        found = source_map(image, choices.lines, debug)
+        unwinding = read_unwinding()
     functions, outside = _functions(image, choices, symbols.select(is_loaded), found)
     outside += unwinding.outside + int((~is_loaded).sum())
     is_loaded &= ~np.isin(symbols.address, functions.starts)
