@@ -38,6 +38,8 @@ _WORDS = {
     NameWord.RESTRICT: " restrict",
     NameWord.LVALUE: " &",
     NameWord.RVALUE: " &&",
+    NameWord.DECLTYPE: "decltype (",
+    NameWord.ARGUMENT: "{parm#",
 }
 # <operator-name>
 _OPERATORS = {
@@ -87,6 +89,7 @@ _OPERATORS = {
     "cm": ",",
     "pm": "->*",
     "pt": "->",
+    "dt": ".",
     "cl": "()",
     "ix": "[]",
     "qu": "?",

@@ -58,6 +58,9 @@ NAMES = [
     ),
     ("_Z1fIiEN1bIXgtLi1ELi2EEEEv", "b<((1)>(2))> f<int>()"),
     ("_Z1fIJLi1ELi2EEEv1aIJXspT_EEE", "void f<1, 2>(a<1, 2>)"),
+    ("_Z1fIiEDTcl1gfp_cl1hEEET_", "decltype (g({parm#1}, h())) f<int>(int)"),
+    ("_Z1fI1aEDTcldtfp_1bfp0_EERT_i", "decltype (({parm#1}.b)({parm#2})) f<a>(a&, int)"),
+    ("_Z1fIKiEvKT_", "void f<int const>(int const)"),
     # Declarators.
     ("_Z1fPFivE", "f(int (*)())"),
     ("_Z1fPFPFivEcE", "f(int (*(*)(char))())"),
@@ -73,7 +76,20 @@ NAMES = [
 ]
 # Names with what the kernel does not read, and malformed ones.
 OTHERS = [
-    *("_Z1fIiEDTcl1gT_EES0_", "_Z1fu3int", "_Z1fDv4_f", "_ZTV1a", "_ZGV1a", "_Z1fv.cold", "_Zli1xv", "_ZZ1fvEs"),
+    *(
+        "_Z1fIiEDTcvT_Li1EEv",
+        "_Z1fILd14EEvv",
+        "_Z1fIrKiEvKT_",
+        "_Z1fIA2_iET_v",
+        "_ZL1f_12v",
+        "_Z1fu3int",
+        "_Z1fDv4_f",
+        "_ZTV1a",
+        "_ZGV1a",
+        "_Z1fv.cold",
+        "_Zli1xv",
+        "_ZZ1fvEs",
+    ),
     *(
         "_Z",
         "_Z1",
@@ -161,7 +177,24 @@ PIECES = [
         "B1x",
         "L",
     ),
-    *("Z1fvE", "_0", "cv", "pl", "Ut_", "XntsrT_1xE", "XspT_E", "PFivE", "RA2_i", "PA2_A3_i", "z", "ENK", "Ev"),
+    *(
+        "Z1fvE",
+        "_0",
+        "cv",
+        "pl",
+        "Ut_",
+        "XntsrT_1xE",
+        "XspT_E",
+        "DTcl1gfp_EE",
+        "DTcldtfp_1gEE",
+        "fp0_",
+        "PFivE",
+        "RA2_i",
+        "PA2_A3_i",
+        "z",
+        "ENK",
+        "Ev",
+    ),
 ]
 
 

@@ -42,6 +42,7 @@ cdef class Text:
     cdef void list(self, int item) noexcept nogil
     cdef void type_before(self, int node, int kind) noexcept nogil
     cdef void expression(self, int node, int kind) noexcept nogil
+    cdef void operation(self, int node, int kind) noexcept nogil
     cdef void operand(self, int node, int is_address) noexcept nogil
     cdef int target(self, int node) noexcept nogil
     cdef int item(self, int arguments, int number) noexcept nogil

@@ -72,6 +72,7 @@ cdef class Tree:
     cdef int template_arguments(self) noexcept nogil
     cdef int template_argument(self) noexcept nogil
     cdef int expression(self) noexcept nogil
+    cdef int call(self) noexcept nogil
     cdef int named(self) noexcept nogil
     cdef int operation(self, int one, int two) noexcept nogil
     cdef int literal(self) noexcept nogil

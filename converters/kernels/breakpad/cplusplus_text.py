@@ -46,6 +46,9 @@ LITERAL = cython.declare(cython.int, int(NameNode.LITERAL))
 ENCODING = cython.declare(cython.int, int(NameNode.ENCODING))
 UNARY = cython.declare(cython.int, int(NameNode.UNARY))
 BINARY = cython.declare(cython.int, int(NameNode.BINARY))
+CALL = cython.declare(cython.int, int(NameNode.CALL))
+DECLTYPE = cython.declare(cython.int, int(NameNode.DECLTYPE))
+ARGUMENT = cython.declare(cython.int, int(NameNode.ARGUMENT))
 
 COLONS = cython.declare(cython.int, int(NameWord.COLONS))
 COMMA = cython.declare(cython.int, int(NameWord.COMMA))
@@ -56,6 +59,8 @@ LAMBDA_START = cython.declare(cython.int, int(NameWord.LAMBDA))
 LAMBDA_NUMBER = cython.declare(cython.int, int(NameWord.LAMBDA_NUMBER))
 UNNAMED_TYPE = cython.declare(cython.int, int(NameWord.UNNAMED_TYPE))
 AUTO = cython.declare(cython.int, int(NameWord.AUTO))
+DECLTYPE_START = cython.declare(cython.int, int(NameWord.DECLTYPE))
+ARGUMENT_START = cython.declare(cython.int, int(NameWord.ARGUMENT))
 TRUE = cython.declare(cython.int, int(NameWord.TRUE))
 FALSE = cython.declare(cython.int, int(NameWord.FALSE))
 # The words of qualifiers, by bit from this one on; of types, by node.
@@ -316,6 +321,25 @@ class Text:
             self.expression(node, kind)
 
     def expression(self, node: cython.int, kind: cython.int) -> None:
+        """An expression, or a type that it has."""
+        left: cython.int = self.nodes.left[node]
+        if kind == ARGUMENT:
+            self.put_word(ARGUMENT_START)
+            self.put_number(self.nodes.right[node] + 1)
+            self.put(ord("}"))
+        elif kind == DECLTYPE:
+            self.put_word(DECLTYPE_START)
+            self.whole(left)
+            self.put(ord(")"))
+        elif kind == CALL:
+            self.operand(left, 0)
+            self.put(ord("("))
+            self.list(self.nodes.right[node])
+            self.put(ord(")"))
+        else:
+            self.operation(node, kind)
+
+    def operation(self, node: cython.int, kind: cython.int) -> None:
         """An operator and its operands, which have parentheses unless they are plain names."""
         word: cython.int = self.nodes.left[node]
         is_greater: cython.int = word == self.greater
@@ -331,7 +355,7 @@ class Text:
     def operand(self, node: cython.int, is_address: cython.int) -> None:
         """An operand. Of the address of a function in a scope, the type is omitted."""
         kind: cython.int = self.nodes.kind[node]
-        if kind == NAME or kind == NESTED:
+        if kind == NAME or kind == NESTED or kind == ARGUMENT:
             self.whole(node)
             return
         if is_address and kind == ENCODING and self.nodes.extra[self.nodes.right[node]] == 0:
@@ -456,6 +480,10 @@ class Text:
         if self.nodes.kind[inner] == ARRAY or self.nodes.kind[inner] == FUNCTION or self.nodes.kind[inner] == EXPANSION:
             self.wrong = 1
             return
+        while self.nodes.kind[inner] >= CONST and self.nodes.kind[inner] <= RESTRICT and not self.wrong:
+            inner = self.target(self.nodes.left[inner])
+            if self.nodes.kind[inner] == kind:
+                self.wrong = 1
         self.before(node)
         self.put_word(QUALIFIERS + kind - CONST)
 
@@ -518,6 +546,8 @@ class Text:
             self.arguments = self.nodes.extra[node]
             self.in_argument = 0
         if result >= 0 and has_result:
+            if self.nodes.kind[self.target(result)] == ARRAY:
+                self.wrong = 1
             self.before(result)
             if not self.has_after(result):
                 self.put(ord(" "))
@@ -561,7 +591,7 @@ class Text:
                 found = self.find_pack(self.nodes.right[node])
                 if found < 0:
                     found = self.find_pack(self.nodes.extra[node])
-            elif kind >= NESTED and kind != EXPANSION and kind != LAMBDA and kind != UNNAMED:
+            elif kind >= NESTED and kind != EXPANSION and kind != LAMBDA and kind != UNNAMED and kind != ARGUMENT:
                 found = self.find_pack(self.nodes.left[node])
                 if found < 0 and kind != LITERAL:
                     found = self.find_pack(self.nodes.right[node])

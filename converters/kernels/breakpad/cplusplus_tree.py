@@ -47,6 +47,9 @@ LITERAL = cython.declare(cython.int, int(NameNode.LITERAL))
 ENCODING = cython.declare(cython.int, int(NameNode.ENCODING))
 UNARY = cython.declare(cython.int, int(NameNode.UNARY))
 BINARY = cython.declare(cython.int, int(NameNode.BINARY))
+CALL = cython.declare(cython.int, int(NameNode.CALL))
+DECLTYPE = cython.declare(cython.int, int(NameNode.DECLTYPE))
+ARGUMENT = cython.declare(cython.int, int(NameNode.ARGUMENT))
 
 # Qualifiers of functions, as bits: <CV-qualifiers>, <ref-qualifier>.
 IS_CONST = cython.declare(cython.int, 1)
@@ -342,10 +345,13 @@ class Tree:
         if self.eat(ord("_")):
             self.number()
             self.need(ord("_"))
-        elif self.peek(0) >= ord("0") and self.peek(0) <= ord("9"):
-            self.at += 1
-        else:
+        elif self.peek(0) < ord("0") or self.peek(0) > ord("9"):
             self.wrong = 1
+        else:
+            self.at += 1
+            # A larger one has two underscores.
+            if self.peek(0) >= ord("0") and self.peek(0) <= ord("9"):
+                self.wrong = 1
 
     def enter(self) -> None:
         """One level deeper."""
@@ -546,15 +552,23 @@ class Tree:
         self.at += 1
         if word == 0:
             self.wrong = 1
-        return self.make(BUILTIN, word, one, 0)
+        return self.make(BUILTIN, word, one, one >= ord("d") and one <= ord("g"))
 
     def two_letters(self) -> cython.int:
-        """<builtin-type> of two letters, or a pack expansion."""
+        """<builtin-type> of two letters, a pack expansion, or the type of an expression."""
+        node: cython.int
         two: cython.int = self.peek(1)
         word: cython.int
         self.at += 2
         if two == ord("p"):
             return self.add(self.make(EXPANSION, self.type(), NOTHING, 0))
+        if two == ord("T") or two == ord("t"):
+            # The library keeps most such names as they are.
+            if self.is_whole:
+                self.wrong = 1
+            node = self.make(DECLTYPE, self.expression(), NOTHING, 0)
+            self.need(ord("E"))
+            return self.add(node)
         word = self.pairs[ord("D") * LETTERS + two] if two < LETTERS else 0
         if word == 0:
             self.wrong = 1
@@ -690,12 +704,41 @@ class Tree:
         elif one == ord("s") and two == ord("p"):
             self.at += 2
             node = self.make(EXPANSION, self.expression(), NOTHING, 0)
+        elif one == ord("f") and two == ord("p"):
+            self.at += 2
+            node = self.make(ARGUMENT, NOTHING, self.compact_number(), 0)
+        elif one == ord("d") and two == ord("t"):
+            self.at += 2
+            node = self.expression()
+            node = self.make(BINARY, self.pairs[one * LETTERS + two], node, self.named())
+        elif one == ord("c") and two == ord("l"):
+            node = self.call()
         elif one >= ord("0") and one <= ord("9"):
             node = self.named()
         else:
             node = self.operation(one, two)
         self.depth -= 1
         return node
+
+    def call(self) -> cython.int:
+        """A call in an expression."""
+        function: cython.int
+        first: cython.int = NOTHING
+        last: cython.int = NOTHING
+        item: cython.int
+        self.at += 2
+        function = self.expression()
+        # Demanglers do not agree on how much of its type is written.
+        if self.nodes.kind[function] == ENCODING:
+            self.wrong = 1
+        while not self.wrong and not self.eat(ord("E")):
+            item = self.make(ITEM, self.expression(), NOTHING, 0)
+            if last < 0:
+                first = item
+            else:
+                self.nodes.right[last] = item
+            last = item
+        return self.make(CALL, function, first, 0)
 
     def named(self) -> cython.int:
         """A name in an expression, with its template arguments."""
@@ -730,13 +773,18 @@ class Tree:
         node: cython.int
         is_negative: cython.int
         first: cython.longlong
+        one: cython.int
         self.at += 1
-        if self.peek(0) == ord("_"):
+        one = self.peek(0)
+        if one == ord("_"):
             self.at += 1
             self.need(ord("Z"))
             node = self.encoding()
         else:
             node = self.type()
+            # Floating-point numbers are hexadecimal.
+            if one == ord("Z") or (self.nodes.kind[node] == BUILTIN and self.nodes.extra[node]):
+                self.wrong = 1
             is_negative = self.eat(ord("n"))
             first = self.at
             while self.peek(0) >= ord("0") and self.peek(0) <= ord("9"):

@@ -35,7 +35,7 @@ class NameNode(IntEnum):
 
     NAME = 1  # offset in the mangled name, size, and whether it is an unnamed namespace
     WORD = 2  # number of the word
-    BUILTIN = 3  # number of the word, letter
+    BUILTIN = 3  # number of the word, letter, whether it is a floating-point type
     STANDARD = 4  # number of the word: an abbreviated class
     NESTED = 5  # scope, name
     LOCAL = 6  # function, name
@@ -63,6 +63,9 @@ class NameNode(IntEnum):
     ENCODING = 28  # name, FUNCTION, ARGUMENTS of the template
     UNARY = 29  # number of the word, -, operand
     BINARY = 30  # number of the word, operand, operand
+    CALL = 31  # function, first ITEM of arguments
+    DECLTYPE = 32  # expression
+    ARGUMENT = 33  # -, number of the function's parameter
 
 
 class NameWord(IntEnum):
@@ -85,3 +88,5 @@ class NameWord(IntEnum):
     RESTRICT = 14
     LVALUE = 15
     RVALUE = 16
+    DECLTYPE = 17
+    ARGUMENT = 18
