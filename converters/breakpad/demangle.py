@@ -67,13 +67,18 @@ def demangle_names(names: Iterable[str]) -> list[str]:
 
 def _demangle(names: list[str]) -> Iterator[str]:
     """Mangled names, demangled."""
+    usual = _usual(names)
+    others = _demangle_others([name for name in names if name not in usual])
+    return (usual.get(name) or next(others) for name in names)
+
+
+def _demangle_others(names: list[str]) -> Iterator[str]:
+    """Mangled names that are not of C++'s usual forms, demangled."""
     from .cplusplus import open_runtime  # it starts a process at times; most programs have no such names
 
     is_other = [name.startswith(_OTHERS) for name in names]
-    is_rust = [("17h" in name or name.startswith("_R")) and _RUST.match(name) is not None for name in names]
+    is_rust = list(map(_is_rust, names))
     is_cplusplus = [not (is_one or is_two) for is_one, is_two in zip(is_rust, is_other, strict=True)]
-    usual = _usual([name for name, is_one in zip(names, is_cplusplus, strict=True) if is_one])
-    is_cplusplus = [is_one and name not in usual for name, is_one in zip(names, is_cplusplus, strict=True)]
     is_direct = [is_one and not _may_expand(name) for name, is_one in zip(names, is_cplusplus, strict=True)]
     limited = _with_limits(
         [name for name, is_one, is_two in zip(names, is_cplusplus, is_direct, strict=True) if is_one and not is_two]
@@ -83,8 +88,6 @@ def _demangle(names: list[str]) -> Iterator[str]:
         for name, is_of_rust, is_one in zip(names, is_rust, is_direct, strict=True):
             if is_of_rust:
                 yield next(rust) or _demangle_bounded(name)
-            elif text := usual.get(name):
-                yield text
             elif is_one and runtime is not None:
                 # The runtime of GCC 12 cannot demangle all conversion operators of its own library.
                 yield runtime(name.encode(*_BYTES)).decode(*_BYTES) or _demangle_bounded(name)
@@ -92,26 +95,29 @@ def _demangle(names: list[str]) -> Iterator[str]:
                 yield limited.get(name) or _demangle_bounded(name)
 
 
+def _is_rust(name: str) -> bool:
+    """Whether a name has the form of one of Rust's schemes."""
+    return ("17h" in name or name.startswith("_R")) and _RUST.match(name) is not None
+
+
 def _usual(names: list[str]) -> dict[str, str]:
     """The texts of C++ names of the usual forms, as the C++ runtime or the library writes them."""
     # Uncompiled, the kernel is slower than both.
     if engine.chosen().name == "pure":
         return {}
-    texts: dict[str, str] = {}
-    by_runtime: list[str] = []
-    by_library: list[str] = []
-    for name in names:
-        if not (name.isascii() and name.isprintable()):
-            continue
-        if len(name) > _MAX_DIRECT:
-            by_library.append(name)
-        elif not ("Ul" in name or "Ut" in name):
-            by_runtime.append(name)
-        elif _may_expand(name):
-            by_library.append(name)
+    chosen = [name for name in names if name.startswith("_Z") and name.isascii() and not _is_rust(name)]
+    text = "".join(chosen)
+    if "\0" in text or "\n" in text:
+        chosen = [name for name in chosen if "\0" not in name and "\n" not in name]
+    by_runtime = [name for name in chosen if len(name) <= _MAX_DIRECT and "Ul" not in name and "Ut" not in name]
+    by_library = [
+        name for name in chosen if len(name) > _MAX_DIRECT or (("Ul" in name or "Ut" in name) and _may_expand(name))
+    ]
+    found: dict[str, str] = {}
     for some, is_whole in ((by_runtime, False), (by_library, True)):
-        texts.update(zip(some, demangle_itanium(some, MAX_EXPANSION, is_whole), strict=True))
-    return {name: text for name, text in texts.items() if text}
+        texts = demangle_itanium(some, MAX_EXPANSION, is_whole)
+        found.update((name, text) for name, text in zip(some, texts, strict=True) if text)
+    return found
 
 
 def _may_expand(name: str) -> bool:
