@@ -127,6 +127,12 @@ def test_whole_names_of_standard_classes(kernels: str) -> None:
     ]
 
 
+def test_a_pack_of_a_lambda_is_written_as_by_the_library(kernels: str) -> None:
+    name, text = "_ZZ1fvENKUlDpOT_E_clEv", "f()::{lambda((auto:1&&)...)#1}::operator()() const"
+    assert demangle_itanium([name], MAX_EXPANSION, is_whole=True) == [text]
+    assert demangle.demangle(name, language="itanium", style="gnu") == text
+
+
 def test_the_runtime_writes_the_same() -> None:
     with open_runtime() as runtime:
         if runtime is not None:

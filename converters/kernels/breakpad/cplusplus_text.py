@@ -560,8 +560,15 @@ class Text:
 
     def expansion(self, pattern: cython.int) -> None:
         """A pattern, for each argument of the pack in it."""
-        pack: cython.int = self.find_pack(pattern)
+        pack: cython.int
         item: cython.int
+        if self.lambdas and self.tree.is_whole:
+            self.operand(pattern, 0)
+            self.put(ord("."))
+            self.put(ord("."))
+            self.put(ord("."))
+            return
+        pack = self.find_pack(pattern)
         if pack < 0 or self.lambdas:
             self.wrong = 1
             return
