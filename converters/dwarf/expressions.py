@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
+from functools import lru_cache
 
 from ...schemas.data_classes import dataclass
 from ...schemas.expressions import FAMILIES, FAMILY_SIZE, OPERATIONS, Operation, parse_expression
@@ -433,6 +434,8 @@ def names_register(expression: bytes, number: int) -> bool:
     return _BREG0 + number in expression or _BREGX in expression
 
 
+# Linkers write one expression for each architecture and size of entries.
+@lru_cache(maxsize=16)
 def masked_offsets(
     expression: bytes, program_counter: int, byte_order: ByteOrder = "little", address_size: int = 8
 ) -> tuple[int, tuple[int, ...]] | None:

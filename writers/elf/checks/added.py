@@ -29,6 +29,7 @@ from .compare import (
     is_zero_outside,
     mode_faults,
     read_elf_tables,
+    read_input_tables,
     type_name,
 )
 from .moved import Moves, moves_of
@@ -81,7 +82,7 @@ def check_added(before: Path, after: Path, expected: ExpectedSection) -> tuple[s
     try:
         with before.open("rb") as first, after.open("rb") as second:
             faults = [*mode_faults(before, after)]
-            old, new = read_elf_tables(first), read_elf_tables(second)
+            old, new = read_input_tables(first), read_elf_tables(second)
             faults += _header_faults(old, new)
             if lost := [index for index in expected.moved if index >= min(len(old.sections), len(new.sections))]:
                 return (*faults, f"section {lost[0]} should have moved but is missing")
@@ -240,9 +241,10 @@ def _segment_bytes_faults(
 ) -> Iterator[str]:
     """Compare the bytes of `segment`, at the same offset in both files, outside the declared ranges."""
     skipped = [*CHANGED_HEADER_BYTES, *moves.ranges]
+    names = expected.names
     for elf in (old, new):
         for name, header in elf.sections:
-            if name in expected.names and header["sh_type"] != "SHT_NOBITS":
+            if name in names and header["sh_type"] != "SHT_NOBITS":
                 skipped.append((header["sh_offset"], header["sh_offset"] + header["sh_size"]))
     start, end = segment["p_offset"], segment["p_offset"] + segment["p_filesz"]
     place = difference_outside(old.data, new.data, start, end, skipped)

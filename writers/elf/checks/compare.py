@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from elftools.common.exceptions import ELFError
+from elftools.common.utils import struct_parse
 from elftools.elf.elffile import ELFFile
 
 from ....schemas.data_classes import dataclass
 
 CHUNK = 1 << 20
+# In a hostile file every name may be as long as the table. A longer name is not equal to that in the written file.
+MAX_NAME = 1 << 12
 KEPT_HEADER_FIELDS = (
     "e_ident", "e_type", "e_machine", "e_version", "e_entry", "e_flags", "e_ehsize", "e_phentsize", "e_shentsize",
     "e_shstrndx",
@@ -39,14 +42,45 @@ class ElfTables:
 
 
 def read_elf_tables(file: Any) -> ElfTables:
-    """Read the tables of a file. Raises ELFError if they cannot be read."""
+    """Read the tables of a written file, and what sections and segments refer to. Raises ELFError if that fails."""
+    return _tables(file, is_followed=True)
+
+
+def read_input_tables(file: Any) -> ElfTables:
+    """As `read_elf_tables`, for the file that the written one was made from: references are not followed."""
+    return _tables(file, is_followed=False)
+
+
+def _tables(file: Any, is_followed: bool) -> ElfTables:
     try:
         elf = ELFFile(file)
-        segments = [segment.header for segment in elf.iter_segments()]
-        sections = [(section.name, section.header) for section in elf.iter_sections()]
-        return ElfTables(elf.header, segments, sections, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if is_followed:
+            segments = [segment.header for segment in elf.iter_segments()]
+            sections = [(section.name, section.header) for section in elf.iter_sections()]
+        else:
+            segments = _headers(elf, elf.structs.Elf_Phdr, elf["e_phoff"], elf["e_phentsize"], elf.num_segments())
+            headers = _headers(elf, elf.structs.Elf_Shdr, elf["e_shoff"], elf["e_shentsize"], elf.num_sections())
+            sections = list(zip(_names(elf, headers, data), headers, strict=True))
+        return ElfTables(elf.header, segments, sections, data)
     except (OSError, ValueError) as fault:  # an offset larger than any file
         raise ELFError(str(fault)) from fault
+
+
+def _headers(elf: ELFFile, layout: Any, offset: int, size: int, count: int) -> list[Mapping[str, Any]]:
+    if count and size < layout.sizeof():
+        raise ELFError(f"headers of {size} bytes are too small")
+    return [struct_parse(layout, elf.stream, stream_pos=offset + index * size) for index in range(count)]
+
+
+def _names(elf: ELFFile, sections: Sequence[Mapping[str, Any]], data: mmap.mmap) -> Iterator[str]:
+    """The names of sections."""
+    index = elf.get_shstrndx()
+    if sections and index >= len(sections):
+        raise ELFError(f"e_shstrndx is {index}, but there are {len(sections)} sections")
+    for header in sections:
+        start = sections[index]["sh_offset"] + header["sh_name"]
+        yield data[start : start + MAX_NAME].partition(b"\0")[0].decode(errors="replace")
 
 
 def mode_faults(before: Path, after: Path) -> Iterator[str]:

@@ -22,6 +22,7 @@ from .compare import (
     is_zero_outside,
     mode_faults,
     read_elf_tables,
+    read_input_tables,
     type_name,
 )
 
@@ -35,7 +36,7 @@ def check_removed(before: Path, after: Path, name: str, segment_type: int) -> tu
     """Every fault of `after` as the file `before` without its sections of that name, a sentence each."""
     try:
         with before.open("rb") as first, after.open("rb") as second:
-            old, new = read_elf_tables(first), read_elf_tables(second)
+            old, new = read_input_tables(first), read_elf_tables(second)
             faults = [*mode_faults(before, after)]
             for field in (*KEPT_HEADER_FIELDS, "e_shoff"):
                 faults += field_faults("ELF header", field, old.header, new.header)

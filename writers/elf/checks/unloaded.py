@@ -16,7 +16,15 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
 
 from ....schemas.data_classes import dataclass
-from .compare import KEPT_HEADER_FIELDS, ElfTables, difference, field_faults, mode_faults, read_elf_tables
+from .compare import (
+    KEPT_HEADER_FIELDS,
+    ElfTables,
+    difference,
+    field_faults,
+    mode_faults,
+    read_elf_tables,
+    read_input_tables,
+)
 
 KEPT_FIELDS = ("sh_type", "sh_flags", "sh_addr", "sh_link", "sh_info", "sh_addralign", "sh_entsize")
 ADDED_FIELDS = {
@@ -38,7 +46,7 @@ def check_unloaded(before: Path, after: Path, expected: ExpectedUnloaded) -> tup
     """Every fault of `after` as the file `before` with these sections, a sentence each."""
     try:
         with before.open("rb") as first, after.open("rb") as second:
-            old, new = read_elf_tables(first), read_elf_tables(second)
+            old, new = read_input_tables(first), read_elf_tables(second)
             faults = [*mode_faults(before, after)]
             for field in (*KEPT_HEADER_FIELDS, "e_phoff", "e_phnum"):
                 faults += field_faults("ELF header", field, old.header, new.header)
