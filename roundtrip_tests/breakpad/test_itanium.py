@@ -104,6 +104,9 @@ OTHERS = [
     ),
     *("_Z1fIiEvT99999999999_", "_Z1fS0", "_Z1fSZZZZZZZZZZ_", "_ZC1v", "_ZN1aD3Ev", "_Z1fvv_", "_Z1fA_", "_Z1fL", "_ZZ"),
     *("_Z1fDpi", "_Z1fIiEvDpT_", "_Z1fPDpi", "_ZZ1fvEUlDpT_E_", "_Z1fA2_FivE", "_Z1f!", "_Z1fKVi", "_Z1fNK1aE"),
+    # What no compiler writes: a result that is an array, or an unexpanded pack; a member of what is no class; an
+    # operator's constructor.
+    *("_Z1fPFA_vE", "_Z1fIJRA2_ibEET_St1aDpOT_", "_Z1fMPFvvEi", "_ZN1aplC1Ev"),
     *(f"_Z1f{'P' * 1000}i", f"_Z1f{'1aI' * 500}i{'E' * 500}", f"_Z1f{'Z' * 500}", f"_Z1fIX{'nt' * 500}Lb1EEEvv"),
 ]
 

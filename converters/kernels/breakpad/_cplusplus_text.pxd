@@ -22,6 +22,7 @@ cdef class Text:
     cdef int in_argument
     cdef int last
     cdef int pack
+    cdef int expands
     cdef int depth
     cdef int lambdas
     cdef int wrong
@@ -41,6 +42,7 @@ cdef class Text:
     cdef void put_arguments(self, int node) noexcept nogil
     cdef void list(self, int item) noexcept nogil
     cdef void type_before(self, int node, int kind) noexcept nogil
+    cdef void result(self, int node) noexcept nogil
     cdef void expression(self, int node, int kind) noexcept nogil
     cdef void operation(self, int node, int kind) noexcept nogil
     cdef void operand(self, int node, int is_address) noexcept nogil

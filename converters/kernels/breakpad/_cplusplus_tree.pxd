@@ -45,6 +45,7 @@ cdef class Tree:
     cdef int parameters(self) noexcept nogil
     cdef int name(self) noexcept nogil
     cdef int nested(self) noexcept nogil
+    cdef int is_class(self, int node) noexcept nogil
     cdef int prefix(self, int one, int is_inner) noexcept nogil
     cdef int cv_qualifiers(self) noexcept nogil
     cdef int local(self) noexcept nogil

@@ -85,7 +85,7 @@ class Text:
 
     While a tree is written: `arguments` of the template that parameters refer to, and whether one of them is written
     (`in_argument`); `last`, the last character, which GNU's demanglers do not take back with the text that it is of;
-    `pack`, the index of arguments in the pack that is expanded; `steps`, those left; how many `lambdas` contain what is
+    `pack`, the index of arguments in the pack that is expanded, if one is (`expands`); `steps`, those left; how many `lambdas` contain what is
     written; of GNU's buffer, the characters in it (`buffered`) and how often it was written (`flushes`)."""
 
     def __init__(self, tree: Tree, words: ConstU8, word_start: ConstI64, out: U8) -> None:
@@ -106,7 +106,7 @@ class Text:
             self.limit = self.out.shape[0]
         self.steps = STEPS * limit
         self.buffered = self.flushes = 0
-        self.last = self.pack = self.depth = self.lambdas = self.in_argument = 0
+        self.last = self.pack = self.expands = self.depth = self.lambdas = self.in_argument = 0
         self.arguments = NOTHING
         self.wrong = self.tree.wrong
         self.whole(root)
@@ -268,9 +268,12 @@ class Text:
         kept: cython.longlong = 0
         begin: cython.longlong
         flushes: cython.longlong = -1
+        is_empty: cython.int
         if item < 0:
             return
+        begin = self.size
         self.whole(self.nodes.left[item])
+        is_empty = self.size == begin
         item = self.nodes.right[item]
         while item >= 0 and not self.wrong:
             if self.buffered >= BUFFER_SIZE - 1 and not self.tree.is_whole:
@@ -284,7 +287,12 @@ class Text:
             begin = self.size
             self.whole(self.nodes.left[item])
             if self.size > begin:
+                # The library writes no comma for an item without text.
+                if self.tree.is_whole and is_empty:
+                    self.wrong = 1
                 flushes = -1
+            else:
+                is_empty = 1
             item = self.nodes.right[item]
         if flushes >= 0 and not self.wrong:
             self.buffered -= self.size - kept
@@ -298,9 +306,7 @@ class Text:
         elif kind >= CONST and kind <= RESTRICT:
             self.qualified(left, kind)
         elif kind == FUNCTION:
-            self.before(left)
-            if not self.has_after(left):
-                self.put(ord(" "))
+            self.result(left)
         elif kind == ARRAY:
             self.before(left)
         elif kind == MEMBER:
@@ -319,6 +325,14 @@ class Text:
             self.encoding(node, 1)
         else:
             self.expression(node, kind)
+
+    def result(self, node: cython.int) -> None:
+        """The left part of the result of a function, which is neither a function nor an array."""
+        if self.is_wrapped(node):
+            self.wrong = 1
+        self.before(node)
+        if not self.has_after(node):
+            self.put(ord(" "))
 
     def expression(self, node: cython.int, kind: cython.int) -> None:
         """An expression, or a type that it has."""
@@ -376,8 +390,8 @@ class Text:
             return 0
         node = self.item(self.arguments, self.nodes.right[node])
         if node >= 0 and self.nodes.kind[node] == ARGUMENTS:
-            node = self.item(node, self.pack)
-        if node < 0 or self.nodes.kind[node] == PARAMETER:
+            node = self.item(node, self.pack) if self.expands else NOTHING
+        if node < 0 or self.nodes.kind[node] == PARAMETER or self.nodes.kind[node] == ARGUMENTS:
             self.wrong = 1
             return 0
         return node
@@ -462,6 +476,8 @@ class Text:
 
     def member(self, owner: cython.int, node: cython.int) -> None:
         """The left part of a pointer to a member."""
+        if self.nodes.kind[owner] >= POINTER and self.nodes.kind[owner] != PARAMETER:
+            self.wrong = 1
         self.before(node)
         if self.is_wrapped(node):
             self.parenthesis(1)
@@ -546,11 +562,7 @@ class Text:
             self.arguments = self.nodes.extra[node]
             self.in_argument = 0
         if result >= 0 and has_result:
-            if self.nodes.kind[self.target(result)] == ARRAY:
-                self.wrong = 1
-            self.before(result)
-            if not self.has_after(result):
-                self.put(ord(" "))
+            self.result(result)
         self.whole(self.nodes.left[node])
         self.signature(function)
         if result >= 0 and has_result:
@@ -562,6 +574,7 @@ class Text:
         """A pattern, for each argument of the pack in it."""
         pack: cython.int
         item: cython.int
+        expands: cython.int = self.expands
         if self.lambdas and self.tree.is_whole:
             self.operand(pattern, 0)
             self.put(ord("."))
@@ -574,6 +587,7 @@ class Text:
             return
         item = self.nodes.left[pack]
         self.pack = 0
+        self.expands = 1
         while item >= 0 and not self.wrong:
             if self.pack:
                 self.put_word(COMMA)
@@ -581,6 +595,7 @@ class Text:
             item = self.nodes.right[item]
             if item >= 0:
                 self.pack += 1
+        self.expands = expands
 
     def find_pack(self, node: cython.int) -> cython.int:
         """The first pack that a pattern has; -1 for none."""

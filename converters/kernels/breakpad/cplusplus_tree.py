@@ -281,6 +281,8 @@ class Tree:
             if one == ord("I") and node >= 0:
                 node = self.make(TEMPLATE, node, self.template_arguments(), 0)
             else:
+                if (one == ord("C") or one == ord("D")) and node >= 0 and not self.is_class(node):
+                    self.wrong = 1
                 part = self.prefix(one, node >= 0)
                 node = part if node < 0 else self.make(NESTED, node, part, 0)
             if one != ord("S") and self.peek(0) != ord("E"):
@@ -292,6 +294,14 @@ class Tree:
             return 0
         self.qualifiers = qualifiers
         return node
+
+    def is_class(self, node: cython.int) -> cython.int:
+        """Whether the last part of a name is an identifier, which constructors have, too."""
+        kind: cython.int = self.nodes.kind[node]
+        while kind == NESTED or kind == LOCAL or kind == TEMPLATE or kind == TAGGED:
+            node = self.nodes.right[node] if kind == NESTED or kind == LOCAL else self.nodes.left[node]
+            kind = self.nodes.kind[node]
+        return kind == NAME or kind == STANDARD
 
     def prefix(self, one: cython.int, is_inner: cython.int) -> cython.int:
         """A part of a nested name that begins with this character, and is no argument of a template."""
