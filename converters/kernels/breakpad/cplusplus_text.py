@@ -85,8 +85,9 @@ class Text:
 
     While a tree is written: `arguments` of the template that parameters refer to, and whether one of them is written
     (`in_argument`); `last`, the last character, which GNU's demanglers do not take back with the text that it is of;
-    `pack`, the index of arguments in the pack that is expanded, if one is (`expands`); `steps`, those left; how many `lambdas` contain what is
-    written; of GNU's buffer, the characters in it (`buffered`) and how often it was written (`flushes`)."""
+    `pack`, the index of arguments in the pack that is expanded, if one is (`expands`); `steps`, those left; how many
+    `lambdas` contain what is written; of GNU's buffer, the characters in it (`buffered`) and how often it was written
+    (`flushes`)."""
 
     def __init__(self, tree: Tree, words: ConstU8, word_start: ConstI64, out: U8) -> None:
         self.tree = tree
