@@ -40,7 +40,6 @@ cdef class Tree:
     cdef int number(self) noexcept nogil
     cdef int compact_number(self) noexcept nogil
     cdef int encoding(self) noexcept nogil
-    cdef int last_name(self, int node) noexcept nogil
     cdef int is_special(self, int node) noexcept nogil
     cdef int parameters(self) noexcept nogil
     cdef int name(self) noexcept nogil

@@ -187,7 +187,9 @@ class Tree:
         node = self.name()
         qualifiers = self.qualifiers
         if not self.wrong and self.at < self.end and self.peek(0) != ord("E"):
-            own = self.last_name(node)
+            own = node
+            while self.nodes.kind[own] == LOCAL:
+                own = self.nodes.right[own]
             if self.nodes.kind[own] == TEMPLATE:
                 self.arguments = self.nodes.right[own]
                 if not self.is_special(self.nodes.left[own]):
@@ -199,21 +201,13 @@ class Tree:
         self.arguments = outer
         return node
 
-    def last_name(self, node: cython.int) -> cython.int:
-        """The name itself, of one that is local to a function."""
-        while self.nodes.kind[node] == LOCAL:
-            node = self.nodes.right[node]
-        return node
-
     def is_special(self, node: cython.int) -> cython.int:
         """Whether a name is that of a function whose type has no result."""
+        kind: cython.int
         while self.nodes.kind[node] == NESTED or self.nodes.kind[node] == LOCAL:
             node = self.nodes.right[node]
-        return (
-            self.nodes.kind[node] == CONSTRUCTOR
-            or self.nodes.kind[node] == DESTRUCTOR
-            or self.nodes.kind[node] == CONVERSION
-        )
+        kind = self.nodes.kind[node]
+        return kind == CONSTRUCTOR or kind == DESTRUCTOR or kind == CONVERSION
 
     def parameters(self) -> cython.int:
         """The types of parameters, up to an E or the end: the first item; none for void."""
@@ -296,10 +290,10 @@ class Tree:
         return node
 
     def is_class(self, node: cython.int) -> cython.int:
-        """Whether the last part of a name is an identifier, which constructors have, too."""
+        """Whether the last part of a name is an identifier, which a constructor has, too."""
         kind: cython.int = self.nodes.kind[node]
-        while kind == NESTED or kind == LOCAL or kind == TEMPLATE or kind == TAGGED:
-            node = self.nodes.right[node] if kind == NESTED or kind == LOCAL else self.nodes.left[node]
+        while kind == NESTED or kind == TEMPLATE or kind == TAGGED:
+            node = self.nodes.right[node] if kind == NESTED else self.nodes.left[node]
             kind = self.nodes.kind[node]
         return kind == NAME or kind == STANDARD
 
