@@ -49,6 +49,17 @@ def both_sides(one: FrameRows | SframeRows, other: FrameRows | SframeRows) -> tu
     return said, heard, np.diff(bounds, append=bounds[-1:])
 
 
+def wider_starts(read: SframeRows) -> int:
+    """The bytes by which a section would be larger if the starts of FREs had the width of their functions' sizes."""
+    is_whole = read.repetition_block == 0
+    first, end = read.first_row[:-1], read.first_row[1:]
+    reach = read.end - read.start, read.pc[end - 1] - read.start
+    by_size, by_last = (
+        np.array([1, 2, 4])[np.searchsorted([1 << 8, 1 << 16], one[is_whole], side="right")] for one in reach
+    )
+    return int(((by_size - by_last) * (end - first)[is_whole]).sum())
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize(("suite", "file"), files())
 def test_what_as_is_given_says_what_the_file_says(suite: str, file: Path | str, tmp_path: Path) -> None:
@@ -71,4 +82,5 @@ def test_what_as_is_given_says_what_the_file_says(suite: str, file: Path | str, 
     # as refuses whole functions, including the lazy PLT.
     assert made.refused < 10
     assert size[both].sum() > 0.98 * size[said != NOTHING].sum()
-    assert 0.97 < len(data) / made.sframe < 1.03
+    # as takes the width of the starts of FREs from the size of the function, not from the last start.
+    assert 0.98 < (len(data) + wider_starts(ours)) / made.sframe < 1.01
