@@ -373,7 +373,9 @@ def _(kind: Pointer, order: ByteOrder) -> construct.Construct:
 
 @cache
 def construct_of(_: str, kind: Kind, order: ByteOrder) -> construct.Construct:
-    """A kind's construct, made once. Kinds are tuples, equal if their fields are; the type's name tells them apart."""
+    """A kind's construct, made once. Kinds are tuples, and those of two types may be equal: the type's name is
+    a key too.
+    """
     return _construct_of(kind, order)
 
 

@@ -45,8 +45,8 @@ _ANONYMOUS: dict[int, bytes] = {
     DW_TAG.union_type: b"(anonymous union)",
     DW_TAG.enumeration_type: b"(anonymous enum)",
 }
-# Qualified names take at most so many bytes together for each byte of the entries, and so many more: a scope's name is
-# in each name of what it contains.
+# Qualified names take at most PROPORTION bytes together for each byte of the entries, and LEAST more: a scope's name
+# is in the name of everything that it contains.
 PROPORTION, LEAST = 4, 1 << 24
 
 

@@ -21,7 +21,8 @@ from ..distinct import number_distinct
 from ..kernels import engine, views
 from ..kernels.sframe.protocol import PaddingCode
 from ..table.model import FunctionFlag
-from .write_fres import FdePlan, Options, Pieces, Segments, SframeRows
+from .section import FRE_WIDTHS
+from .write_fres import FdePlan, Options, Pieces, Segments, SframeRows, fre_types
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -144,8 +145,7 @@ def _choose(
     """For each piece the index of the first piece of its group."""
     attributes = sframe.ATTRIBUTE_SIZE if options.version >= SFRAME_VERSION.V3 else 0
     fde = sframe.FDE_SIZES[options.version]
-    width = np.where(fres.last < 1 << 8, 1, np.where(fres.last < 1 << 16, 2, 4))
-    separate = fres.size + fres.count * width + attributes
+    separate = fres.size + fres.count * FRE_WIDTHS[fre_types(fres.last)] + attributes
     block, first_of = number_distinct(pieces.segment)
     users = np.bincount(block)[block] if options.shares else np.ones(len(pieces), np.int64)
     chosen, fewest = np.arange(len(pieces)), None

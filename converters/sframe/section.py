@@ -73,7 +73,7 @@ class SframeColumns:
 
     def widths(self) -> NDArray[np.uint8]:
         """The size in bytes of the start addresses in each FDE's FREs."""
-        return _WIDTHS[self.bits("fretype")]
+        return FRE_WIDTHS[self.bits("fretype")]
 
     def blocks(self) -> FreBlocks:
         """The FREs of each FDE: one block per FDE."""
@@ -82,13 +82,14 @@ class SframeColumns:
     def distinct_blocks(self) -> tuple[FreBlocks, NDArray[np.int64]]:
         """The distinct blocks of FREs, and the index of each FDE's block."""
         # In two steps, because sorting single numbers is several times faster than sorting rows.
-        layout = (self.num_fres * len(_WIDTHS) + self.bits("fretype")) * 2 + self.is_flex()
+        layout = (self.num_fres * len(FRE_WIDTHS) + self.bits("fretype")) * 2 + self.is_flex()
         _, rank = np.unique(layout, return_inverse=True)
         _, first, block = np.unique(self.fre_offset << 32 | rank.reshape(-1), return_index=True, return_inverse=True)
         return self.blocks().select(first), block.reshape(-1)
 
 
-_WIDTHS = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
+# The bytes of a start address, by `SFRAME_FRE_TYPE`.
+FRE_WIDTHS = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
 _INFO_RECORDS = {
     SFRAME_VERSION.V1: sframe.FdeInfo,
     SFRAME_VERSION.V2: sframe.FdeInfo,

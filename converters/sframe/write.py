@@ -26,7 +26,8 @@ from ..refusals import Reason, Refusals
 from ..table.model import FunctionColumns, FunctionFlag, UnwindTable
 from ..table.pcmask import split_repetitive
 from .fres import abi_of
-from .write_fres import Blocks, FdePlan, Options, Pieces, Segments, project_rows, share_blocks, split_runs
+from .section import FRE_WIDTHS
+from .write_fres import Blocks, FdePlan, Options, Pieces, Segments, fre_types, project_rows, share_blocks, split_runs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -262,11 +263,7 @@ class _Attributes(Columns):
 def _attributes(plan: FdePlan, version: SFRAME_VERSION) -> _Attributes:
     pieces = plan.pieces
     repetition = plan.functions.repetition[pieces.function]
-    # The width that the last FRE's start needs. GNU as takes that of the function's size, which is never less.
-    last = plan.segments.last_start(plan.rows, pieces.segment)
-    types = np.full(len(last), SFRAME_FRE_TYPE.ADDR4, np.uint8)
-    types[last < 1 << 16] = SFRAME_FRE_TYPE.ADDR2
-    types[last < 1 << 8] = SFRAME_FRE_TYPE.ADDR1
+    types = fre_types(plan.segments.last_start(plan.rows, pieces.segment))
     info2 = plan.segments.is_flex(plan.rows, pieces.segment) * np.uint8(SFRAME_V3_FDE_TYPE.FLEX)
     return _Attributes(types, types | _flag_bits(plan.functions, pieces, version), info2, repetition)
 
@@ -305,8 +302,7 @@ def _blocks(
 ) -> tuple[Blocks, NDArray[np.int64]]:
     """The blocks of FREs to write, and the index of each FDE's block. With `shares` FDEs of one segment share one."""
     segment = plan.pieces.segment
-    widths = np.array([sframe.FRE_START_SIZES[kind] for kind in SFRAME_FRE_TYPE], np.uint8)
-    group, groups, header = attributes.fre_type.astype(np.int64), len(widths), 0
+    group, groups, header = attributes.fre_type.astype(np.int64), len(FRE_WIDTHS), 0
     if options.version >= SFRAME_VERSION.V3:
         # Attributes are part of the block: only FDEs with equal attributes can share one.
         header = sframe.ATTRIBUTE_SIZE
@@ -317,7 +313,7 @@ def _blocks(
         key = segment * groups + group
         fde, place = _by_first_use(key, len(plan.segments.reason) * groups)
         block = place[key]
-    width = widths[attributes.fre_type[fde]]
+    width = FRE_WIDTHS[attributes.fre_type[fde]]
     return Blocks(byte_order, plan.rows, plan.segments, fde, segment[fde], width, group[fde], header), block
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...schemas import sframe
 from ...schemas.data_classes import dataclass
 from ...schemas.section import ByteOrder
-from ...schemas.sframe import SFRAME_VERSION
+from ...schemas.sframe import SFRAME_FRE_TYPE, SFRAME_VERSION
 from ..arch.table import Architecture, unwind_registers
 from ..arrays import group_numbers, hash_slots, run_starts, starts_of, starts_of_ends
 from ..columns import Columns, column_of, columns
@@ -91,6 +91,17 @@ class Segments:
     def is_flex(self, rows: SframeRows, segment: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether the words of each given segment are pairs; all segments must have FREs."""
         return rows.is_flex[self.rows[self.fres[segment] - 1]]
+
+
+def fre_types(last: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """The `SFRAME_FRE_TYPE` of FDEs, given where the last FRE of each starts.
+
+    It has the width that this start needs. GNU as takes that of the function's size, which is never less.
+    """
+    types = np.full(len(last), SFRAME_FRE_TYPE.ADDR4, np.uint8)
+    types[last < 1 << 16] = SFRAME_FRE_TYPE.ADDR2
+    types[last < 1 << 8] = SFRAME_FRE_TYPE.ADDR1
+    return types
 
 
 def _kernel_abi(architecture: Architecture, version: SFRAME_VERSION) -> Abi:

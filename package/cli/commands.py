@@ -31,7 +31,10 @@ def run_command(program: str, version: str, arguments: list[str]) -> int:
             stream.reconfigure(errors="surrogateescape")
     # The other commands take as long to add as a short command takes to run.
     only = arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else COMMANDS
-    options = _parser(program, version, only).parse_args(arguments)
+    options, unknown = _parser(program, version, only).parse_known_args(arguments)
+    if unknown:
+        # By the command's parser, so that its usage is shown.
+        options.command.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         code: int = options.run(options)
     except FormatError as error:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit.converters.breakpad.cplusplus import open_runtime
 from unwindkit.converters.breakpad.demangle import MAX_EXPANSION
-from unwindkit.converters.breakpad.itanium import demangle_itanium
+from unwindkit.converters.breakpad.itanium import _BUILTINS, _OPERATORS, _STANDARD, demangle_itanium
 
 from ..conftest import engine_in_use
 from .test_demangle import doubling_name
@@ -29,6 +29,7 @@ NAMES = [
     ("_ZN1aD0Ev", "a::~a()"),
     ("_ZN1aIN1b1cEED1Ev", "a<b::c>::~a()"),
     ("_ZN1bCI21aEi", "b::a(int)"),
+    ("_ZN1aC5Ev", "a::a()"),
     ("_ZN1aplERKS_", "a::operator+(a const&)"),
     ("_ZN1anwEm", "a::operator new(unsigned long)"),
     ("_ZNK1acviEv", "a::operator int() const"),
@@ -102,7 +103,18 @@ OTHERS = [
         "_Z1fT_",
         "_Z1fIiEvT0_",
     ),
-    *("_Z1fIiEvT99999999999_", "_Z1fS0", "_Z1fSZZZZZZZZZZ_", "_ZC1v", "_ZN1aD3Ev", "_Z1fvv_", "_Z1fA_", "_Z1fL", "_ZZ"),
+    *(
+        "_Z1fIiEvT99999999999_",
+        "_Z1fS0",
+        "_Z1fSZZZZZZZZZZ_",
+        "_ZC1v",
+        "_ZN1aC6Ev",
+        "_ZN1aD3Ev",
+        "_Z1fvv_",
+        "_Z1fA_",
+        "_Z1fL",
+        "_ZZ",
+    ),
     *("_Z1fDpi", "_Z1fIiEvDpT_", "_Z1fPDpi", "_ZZ1fvEUlDpT_E_", "_Z1fA2_FivE", "_Z1f!", "_Z1fKVi", "_Z1fNK1aE"),
     # What no compiler writes: a result that is an array, or an unexpanded pack; a member of what is no class; an
     # operator's constructor.
@@ -128,6 +140,36 @@ def test_whole_names_of_standard_classes(kernels: str) -> None:
         "f(std::basic_string<char, std::char_traits<char>, std::allocator<char> >)",
         "auto f()::{lambda(auto:1)#2}::operator()<int>(int) const",
     ]
+
+
+@pytest.mark.parametrize(("index", "reference"), [(0, "S_"), (1, "S0_"), (10, "S9_"), (11, "SA_"), (37, "S10_")])
+def test_substitutions_are_counted_in_base_36(index: int, reference: str, kernels: str) -> None:
+    classes = [f"a{number:02}" for number in range(40)]
+    name = f"_Z1f{''.join(f'3{one}' for one in classes)}{reference}"
+    assert demangle_itanium([name], MAX_EXPANSION, is_whole=False) == [f"f({', '.join([*classes, classes[index]])})"]
+
+
+# A comma that would begin in the demangler's buffer of 255 characters and end outside it is written after the buffer.
+@pytest.mark.parametrize("size", range(248, 262))
+def test_commas_where_a_buffer_ends(size: int, kernels: str) -> None:
+    lists = ["JEE", "iJEE", "JEiE", "iJEiE", "JEJEiJEE", "iiE", "JiEJiEE"]
+    names = [f"_Z1f{size}{'a' * size}I{arguments}{second}" for arguments in lists for second in ("", "i", "1bIiJEE")]
+    with open_runtime() as runtime:
+        for one, text in zip(names, demangle_itanium(names, MAX_EXPANSION, is_whole=False), strict=True):
+            assert text
+            assert runtime is None or text == runtime(one.encode()).decode()
+
+
+def test_every_code_is_as_by_the_runtime(kernels: str) -> None:
+    operators = [f"_ZN1a{code}ERKS_" for code in _OPERATORS]
+    types = [f"_Z1f{code}PK{code}" for code in (*_BUILTINS, *_STANDARD) if code not in ("v", "St")]
+    values = [f"_Z1fIL{code}1EEvv" for code in _BUILTINS]
+    names = [*operators, *types, *values]
+    with open_runtime() as runtime:
+        for name, text in zip(names, demangle_itanium(names, MAX_EXPANSION, is_whole=False), strict=True):
+            assert runtime is None or not text or text == runtime(name.encode()).decode()
+    texts = demangle_itanium([*operators, *types], MAX_EXPANSION, is_whole=False)
+    assert [name for name, text in zip([*operators, *types], texts, strict=True) if not text] == []
 
 
 def test_a_pack_of_a_lambda_is_written_as_by_the_library(kernels: str) -> None:

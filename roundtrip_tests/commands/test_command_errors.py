@@ -150,3 +150,10 @@ def test_wrong_usage(tmp_path: Path, arguments: list[str]) -> None:
     assert done.stderr.startswith("usage: unwindkit")
     assert "Traceback" not in done.stderr
     assert tiny.read_bytes() == old
+
+
+def test_an_unknown_option_shows_the_usage_of_its_command() -> None:
+    done = unwindkit("dump", "FILE", "--sections", "--colour")
+    assert (done.returncode, done.stdout) == (WRONG, "")
+    assert done.stderr.startswith("usage: unwindkit dump ")
+    assert done.stderr.endswith("unwindkit dump: error: unrecognized arguments: --sections --colour\n")

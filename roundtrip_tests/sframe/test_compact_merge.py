@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from unwindkit import (
     BuildError,
@@ -22,7 +23,7 @@ from unwindkit import (
     write_sframe,
 )
 from unwindkit.converters.arch.table import ARCHITECTURES
-from unwindkit.converters.kernels import engine
+from unwindkit.converters.kernels import engine, views
 from unwindkit.converters.sframe.write import Compact
 from unwindkit.converters.table.model import Function, FunctionFlag, Row, table_of
 from unwindkit.schemas.section import Section
@@ -86,6 +87,57 @@ def fdes(table: UnwindTable, version: int = 2, max_rows: int | None = None) -> l
 def padded(gap: str, size: int = 0x1A) -> bytes:
     """Code of 0x14 bytes, a gap, and more code."""
     return bytes(range(1, 0x15)) + octets(gap) + bytes(range(1, size))
+
+
+@st.composite
+def _ranges(draw: st.DrawFn) -> list[tuple[int, int, bool, int, int, int, int]]:
+    """Start, last FRE's start, joins, rows, size, repeated and single cost of a few ranges, ascending."""
+    found, at = [], 0
+    for _ in range(draw(st.integers(1, 7))):
+        length = draw(st.sampled_from([0, 1, 0x40, 0xFE, 0xFF, 0x100, 0xFF00, 0xFFFF, 0x10000]))
+        rows, size = draw(st.integers(1, 4)), draw(st.integers(3, 12))
+        joins, repeated = draw(st.booleans()) and at > 0, draw(st.sampled_from([0, 2, 3]))
+        found.append((at, at + length, joins, rows, size, repeated if joins else 0, draw(st.integers(1, 40_000))))
+        at += length + draw(st.sampled_from([0, 1, 0x100]))
+    return found
+
+
+def _cheapest(ranges: list[tuple[int, int, bool, int, int, int, int]], max_rows: int, fde_cost: int) -> int:
+    """The lowest cost of all groupings, each tried: by the definition in the kernel's docstring."""
+    best = 1 << 62
+    for cuts in product([True, False], repeat=len(ranges) - 1):
+        firsts = [0, *(at for at, cut in enumerate(cuts, 1) if cut)]
+        total = 0
+        for first, end in pairwise([*firsts, len(ranges)]):
+            group = ranges[first:end]
+            if len(group) == 1:
+                total += group[0][6]
+                continue
+            count = sum(one[3] for one in group) - sum(one[5] > 0 for one in group[1:])
+            if not all(one[2] for one in group[1:]) or count > max_rows:
+                break
+            reach = group[-1][1] - group[0][0]
+            width = 1 if reach <= 0xFF else 2 if reach <= 0xFFFF else 4
+            total += fde_cost + 1024 * (sum(one[4] for one in group) - sum(one[5] for one in group[1:]) + count * width)
+        else:
+            best = min(best, total)
+    return best
+
+
+@pytest.mark.usefixtures("kernels")
+@given(_ranges(), st.sampled_from([3, 5, 100]))
+@example([(0, 0, False, 1, 3, 0, 30_000), (0xFF, 0xFF, True, 1, 3, 0, 30_000)], 100)
+@example([(0, 0, False, 1, 3, 0, 30_000), (0x100, 0x100, True, 1, 3, 0, 30_000)], 100)
+@example([(0, 0, False, 1, 3, 0, 30_000), (0xFFFF, 0xFFFF, True, 1, 3, 0, 30_000)], 100)
+@example([(0, 0, False, 1, 3, 0, 30_000), (0x10000, 0x10000, True, 1, 3, 0, 30_000)], 100)
+def test_groups_are_the_cheapest_of_all(ranges: list[tuple[int, int, bool, int, int, int, int]], max_rows: int) -> None:
+    kinds = (np.uint64, np.uint64, np.uint8, np.int64, np.int64, np.int64, np.int64)
+    columns = [np.array(values, kind) for values, kind in zip(zip(*ranges, strict=True), kinds, strict=True)]
+    best, begin = np.empty(len(ranges) + 1, np.int64), np.empty(len(ranges), np.int64)
+    kernel = engine.sframe.merge_fdes
+    # As many rows at least as any one range has: a range alone is never refused.
+    kernel.group(max_rows, 64, 1024, 20 * 1024, kernel.Ranges(*views(*columns)), *views(best, begin))
+    assert best[-1] == _cheapest(ranges, max_rows, 20 * 1024)
 
 
 PADDING = [

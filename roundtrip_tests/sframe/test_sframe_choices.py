@@ -81,6 +81,15 @@ def test_fre_type_follows_the_last_fre(last: int, fretype: int, fres: str, size:
     assert (fde.size, fde.info, fde.fre_count, fde.fres) == (size or last + 1, fretype, 2, octets(fres))
 
 
+def test_fre_type_counts_from_the_start_of_a_piece() -> None:
+    """After a row that cannot be encoded, starts are as wide as they are from there."""
+    far = 0x10000
+    late = (row(1, NO_CFA), row(far, sp(16), SAVED_RA), row(far + 0xFF, ENTRY.cfa, SAVED_RA))
+    (before, after), _ = encode(function(ENTRY, *late, size=far + 0x200))
+    assert (before.info, before.fres) == (0, octets("00 03 08"))
+    assert (after.info, after.fres) == (0, octets("00 03 10  ff 03 08"))
+
+
 @pytest.mark.parametrize(
     ("offset", "fre"),
     [

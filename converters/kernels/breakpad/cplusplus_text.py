@@ -67,13 +67,13 @@ FALSE = cython.declare(cython.int, int(NameWord.FALSE))
 QUALIFIERS = cython.declare(cython.int, int(NameWord.CONST))
 QUALIFIER_COUNT = cython.declare(cython.int, 5)
 
-# GNU's demanglers write as many characters at a time.
+# GNU's demanglers collect this many characters before they write them.
 BUFFER_SIZE = cython.declare(cython.int, 255)
 OPERATOR_SIZE = cython.declare(cython.int, len("operator"))
 LETTERS = cython.declare(cython.int, 128)
 NOTHING = cython.declare(cython.int, -1)
 MAX_DEPTH = cython.declare(cython.int, 100)
-# A step writes a character at least; few only find that nothing is to be written.
+# The steps allowed for each character. A step writes a character at least; few only find that there is none to write.
 STEPS = cython.declare(cython.int, 4)
 
 

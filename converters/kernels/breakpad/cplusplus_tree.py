@@ -61,7 +61,7 @@ IS_RVALUE = cython.declare(cython.int, 16)
 NOTHING = cython.declare(cython.int, -1)
 # Compilers nest a few dozen deep.
 MAX_DEPTH = cython.declare(cython.int, 100)
-# No name has so many parameters, unnamed types or substitutions.
+# Numbers are below this; no name has as many parameters, unnamed types or substitutions.
 MAX_NUMBER = cython.declare(cython.int, 1 << 20)
 # The word of the abbreviation of a standard class is followed by that of its whole name, and that of its constructor.
 WHOLE = cython.declare(cython.int, 1)

@@ -62,7 +62,7 @@ def digits_of(data: ConstU8, at: cython.longlong, end: cython.longlong, base: cy
 @cython.inline
 @cython.exceptval(check=False)
 def number_at(data: ConstU8, at: cython.longlong, count: cython.longlong, base: cython.int) -> cython.ulonglong:
-    """The value of so many digits."""
+    """The value of `count` digits."""
     value: cython.ulonglong = 0
     index: cython.longlong
     for index in range(at, at + count):
