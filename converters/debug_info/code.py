@@ -15,7 +15,7 @@ from ...schemas.debug_info.range_lists import ADDRESSES
 from ...schemas.debug_info.roots import NEW_VERSIONS, ROOT_FORM
 from ...schemas.section import ParseError, Section
 from ...schemas.wire import INITIAL_LENGTH_SIZES, LENGTH_DWARF64, DwarfFormat
-from ..arrays import integers_at, run_starts, values_at
+from ..arrays import integers_at, values_at
 from ..columns import Columns, column_of, columns
 from ..dwarf.units import OVERLAPS
 from ..kernels import engine, views
@@ -231,17 +231,26 @@ def _offsets(rows: Rows, attribute: Attribute) -> I64:
 
 def disjoint(found: Ranges) -> Ranges:
     """The ranges of each owner as disjoint ones, ascending; adjacent ones are joined."""
-    found = found.select(np.lexsort((found.start, found.owner)))
-    if not len(found):
+    found = _ascending(found)
+    if not np.any((found.owner[1:] == found.owner[:-1]) & (found.start[1:] <= found.end[:-1])):
         return found
-    # The largest end so far of the same owner, by rank: owners ascend, so the owner decides first.
-    order = np.sort(found.end)
-    reach = np.maximum.accumulate(found.owner * len(found) + np.searchsorted(order, found.end))
-    end = order[reach % len(found)]
-    is_new = run_starts(found.owner)
-    is_new[1:] |= found.start[1:] > end[:-1]
-    last = np.append(np.flatnonzero(is_new)[1:], len(found)) - 1
-    return Ranges(found.owner[is_new], found.start[is_new], end[last])
+    found = Ranges(found.owner.copy(), found.start.copy(), found.end.copy())
+    count = engine.dwarf.entry_ranges.join(*views(found.owner, found.start, found.end))
+    return found.select(slice(count))
+
+
+def _ascending(found: Ranges) -> Ranges:
+    """The ranges by owner and start. Most are in that order: only the owners whose starts descend are sorted."""
+    if np.any(found.owner[1:] < found.owner[:-1]):
+        found = found.select(np.argsort(found.owner, kind="stable"))
+    descends = (found.owner[1:] == found.owner[:-1]) & (found.start[1:] < found.start[:-1])
+    if not descends.any():
+        return found
+    is_of = np.zeros(int(found.owner[-1]) + 1, np.bool_)
+    is_of[found.owner[1:][descends]] = True
+    which, order = np.flatnonzero(is_of[found.owner]), np.arange(len(found))
+    order[which] = which[np.lexsort((found.start[which], found.owner[which]))]
+    return found.select(order)
 
 
 def inside(found: Ranges, start: U64, end: U64) -> Ranges:

@@ -13,10 +13,11 @@ import numpy as np
 
 from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError, Section
-from ..arrays import group_numbers, last_at_or_before, ranges, starts_of
+from ..arrays import starts_of
 from ..columns import Columns, column_of, columns
 from ..dwarf.unit_strings import StringSections
 from ..dwarf.units import DebugUnits, units_of_sections
+from ..kernels import engine, views
 from ..kernels.protocol import Fault
 from ..line.ranges import SourceFiles
 from ..strings import Numbered, Strings
@@ -179,9 +180,9 @@ def _concatenate(parts: Sequence[Sequence[Code]]) -> Code:
     return Code(entries, Ranges.concatenate([block.ranges for block in blocks]))
 
 
-def _check_nested(places: EntryPlaces, offset: I64, found: Sequence[Ranges]) -> None:
-    """Raise ParseError if the ranges of nested entries, those that are read first, become too many."""
-    if sum(map(len, found)) > MAX_NESTED * (len(offset) + len(found[0])):
+def _check_nested(places: EntryPlaces, offset: I64, read: int, count: int) -> None:
+    """Raise ParseError if the ranges of nested entries, of which so many were read, become too many."""
+    if count > MAX_NESTED * (len(offset) + read):
         section = places.sections[0].decoded.section
         raise ParseError(section, int(offset[0]), "ranges of nested entries", Fault.RANGES_OVERLAP.sentence)
 
@@ -197,7 +198,7 @@ def _with_containing(places: EntryPlaces, rows: Rows, own: Ranges) -> Ranges:
     has_code[np.flatnonzero(parent < 0)] = True
     parts = [own]
     while len(parts[-1]):
-        _check_nested(places, rows.offset, parts)
+        _check_nested(places, rows.offset, len(own), sum(map(len, parts)))
         last = parts[-1]
         above = parent[last.owner]
         lacking = np.flatnonzero(~has_code[above] & (above >= 0))
@@ -288,8 +289,7 @@ def _nested(places: EntryPlaces, entries: CodeColumns, own: Ranges) -> Ranges:
 
     With -gstrict-dwarf, GCC gives an inlined function in several parts the first one only, and what it contains is in
     the others: they are its, too."""
-    clipped = _clip_to_parents(places, entries, own)
-    is_cut = _bytes_of(clipped, len(entries)) < _bytes_of(own, len(entries))
+    clipped, is_cut = _clip_to_parents(places, entries, own)
     if not is_cut.any():
         return clipped
     parts, last = [own], own.select(is_cut[own.owner])
@@ -298,53 +298,25 @@ def _nested(places: EntryPlaces, entries: CodeColumns, own: Ranges) -> Ranges:
         is_inlined = np.flatnonzero((above >= 0) & (entries.parent[above] >= 0))
         last = Ranges(above[is_inlined], last.start[is_inlined], last.end[is_inlined])
         parts.append(last)
-        _check_nested(places, entries.offset, parts)
+        _check_nested(places, entries.offset, len(own), sum(map(len, parts)))
     if len(parts) == 2 and not len(parts[1]):
         return clipped
-    return _clip_to_parents(places, entries, disjoint(Ranges.concatenate(parts)))
+    clipped, _ = _clip_to_parents(places, entries, disjoint(Ranges.concatenate(parts)))
+    return clipped
 
 
-def _bytes_of(found: Ranges, count: int) -> NDArray[np.uint64]:
-    """The bytes of the ranges of each of `count` entries."""
-    size = np.zeros(count, np.uint64)
-    np.add.at(size, found.owner, found.end - found.start)
-    return size
-
-
-def _clip_to_parents(places: EntryPlaces, entries: CodeColumns, found: Ranges) -> Ranges:
-    """The ranges of all entries, those of inlined functions inside the ranges of their parents. Fills the column
-    `depth`."""
-    parent, depth = entries.parent, entries.depth
-    first = starts_of(np.bincount(found.owner, minlength=len(parent)))
-    outer, parts = np.flatnonzero(parent < 0), [found.select(parent[found.owner] < 0)]
-    # Children, in the order of their parents.
-    order = np.argsort(parent, kind="stable")
-    begin = np.searchsorted(parent[order], np.arange(len(parent) + 1))
-    level, around = 0, parts[0]
-    while len(outer):
-        count = begin[outer + 1] - begin[outer]
-        inner = np.sort(order[ranges(begin[outer], count)])
-        depth[inner] = level
-        own = ranges(first[inner], first[inner + 1] - first[inner])
-        around = _intersect(found.select(own), parent, around)
-        parts.append(around)
-        _check_nested(places, entries.offset, [found, *parts])
-        outer, level = inner, level + 1
-    clipped = Ranges.concatenate(parts)
-    return clipped.select(np.lexsort((clipped.start, clipped.owner)))
-
-
-def _intersect(inner: Ranges, parent: I64, around: Ranges) -> Ranges:
-    """The parts of ranges inside those of their parents."""
-    if not len(inner) or not len(around):
-        return inner.select(np.zeros(0, np.int64))
-    owner = parent[inner.owner]
-    begin, end = np.searchsorted(around.owner, owner), np.searchsorted(around.owner, owner, side="right")
-    first = np.maximum(last_at_or_before(around.start, begin, end, inner.start), begin)
-    last = last_at_or_before(around.start, begin, end, inner.end - np.uint64(1))
-    count = np.maximum(last - first + 1, 0)
-    which, other = group_numbers(count), ranges(first, count)
-    start = np.maximum(inner.start[which], around.start[other])
-    stop = np.minimum(inner.end[which], around.end[other])
-    kept = start < stop
-    return Ranges(inner.owner[which][kept], start[kept], stop[kept])
+def _clip_to_parents(places: EntryPlaces, entries: CodeColumns, found: Ranges) -> tuple[Ranges, NDArray[np.bool_]]:
+    """The ranges of all entries, those of inlined functions inside the ranges of their parents, and which entries lose
+    some bytes. Fills the column `depth`."""
+    own = starts_of(np.bincount(found.owner, minlength=len(entries)))
+    first, is_cut = np.zeros(len(entries) + 1, np.int64), np.zeros(len(entries), np.uint8)
+    count, space = -1, len(found)
+    while count < 0:
+        # What is nested is nearly always inside one range of what contains it.
+        _check_nested(places, entries.offset, len(found), len(found) + space)
+        clipped = Ranges.empty(space)
+        kernel = engine.dwarf.entry_ranges
+        filled = kernel.Clipped(*views(clipped.owner, clipped.start, clipped.end, first, entries.depth, is_cut))
+        count = kernel.clip(*views(entries.parent, own, found.start, found.end), filled)
+        space *= 2
+    return clipped.select(slice(count)), is_cut.astype(np.bool_)
