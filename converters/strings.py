@@ -89,7 +89,7 @@ class Strings(Sequence[bytes]):
         return self._bytes(check_item(index, len(self), "index")).tobytes()
 
     def __iter__(self) -> Iterator[bytes]:
-        for part in parts_of(self.size):
+        for part in parts_of(self.size, PART):
             end = np.cumsum(self.size[part])
             joined = self.join(np.arange(part.start, part.stop))
             pairs = zip((end - self.size[part]).tolist(), end.tolist(), strict=True)
@@ -142,17 +142,20 @@ class Strings(Sequence[bytes]):
         if len(self.buffers) == 1:
             start, lengths = np.ascontiguousarray(self.start), np.ascontiguousarray(self.size)
             engine.text.join.join(*views(self.buffers[0], start, lengths, np.ascontiguousarray(which), out))
-            return out.tobytes()
-        where, buffer, start = starts_of(size)[:-1], self.buffer[which], self.start[which]
-        for number, data in enumerate(self.buffers):
-            here = np.flatnonzero(buffer == number)
-            engine.text.join.place(*views(data, start[here], size[here], where[here], out))
+        else:
+            self.select(which).put(out, starts_of(size)[:-1])
         return out.tobytes()
+
+    def put(self, out: U8, where: I64) -> None:
+        """Copy the strings to `out`, each to its place there."""
+        for number, data in enumerate(self.buffers):
+            here = np.flatnonzero(self.buffer == number)
+            engine.text.join.place(*views(data, self.start[here], self.size[here], where[here], out))
 
     def join_parts(self, which: I64) -> Iterator[bytes]:
         """As `join`, in parts of about PART bytes, so that memory does not depend on how often a string is repeated."""
         which = check_indices(which, len(self), "which").astype(np.int64, copy=False)
-        return (self.join(which[part]) for part in parts_of(self.size[which]))
+        return (self.join(which[part]) for part in parts_of(self.size[which], PART))
 
     def compact(self) -> Strings:
         """The same strings in one buffer, with only the bytes that some string has, each once. It is no larger than all
@@ -180,8 +183,9 @@ class Strings(Sequence[bytes]):
 
     @property
     def is_compared(self) -> bool:
-        """Whether the total is in proportion to the number of strings, so that equal ones are found (MEAN_COMPARED)."""
-        return self.total <= MEAN_COMPARED * len(self)
+        """Whether the total is in proportion to the number of strings (MEAN_COMPARED) or to the buffers, so that equal
+        ones are found."""
+        return self.total <= max(MEAN_COMPARED * len(self), 2 * sum(map(len, self.buffers)))
 
     def distinct(self) -> tuple[Strings, I64]:
         """The distinct strings, in order of first occurrence, and the number of each string among them.
@@ -201,13 +205,13 @@ class Strings(Sequence[bytes]):
 NO_STRINGS = Strings.of(())
 
 
-def parts_of(size: I64) -> Iterator[slice]:
-    """Slices of items of these sizes in bytes: each slice is at most PART bytes, or one item."""
+def parts_of(size: I64, most: int) -> Iterator[slice]:
+    """Slices of items of these sizes in bytes: each slice is at most `most` bytes, or one item."""
     end = np.cumsum(size)
     begin = 0
     while begin < len(end):
         before = int(end[begin - 1]) if begin else 0
-        stop = max(begin + 1, int(np.searchsorted(end, before + PART, side="right")))
+        stop = max(begin + 1, int(np.searchsorted(end, before + most, side="right")))
         yield slice(begin, stop)
         begin = stop
 

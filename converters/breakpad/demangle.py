@@ -14,16 +14,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ...schemas.text_records import bytes_from, text_from
 from ..kernels import engine
+from ..strings import Strings, concatenate
 from .itanium import demangle_itanium
+from .name_forms import MAX_DIRECT, MAX_MANGLED, OTHERS, NameForm, forms_of, is_rust, may_expand
 from .rust import demangle_rust
 
-# Rust's legacy scheme is C++'s with a hash at the end of the name; its v0 scheme has a prefix of its own.
-_RUST = re.compile(r"_R[A-Z0-9]|_ZN.*17h[0-9a-f]{16}E")
-# D's names, and Swift's since version 4.2.
-_OTHERS = ("_D", "$s", "_$s", "$S", "_$S")
-MANGLED = ("_Z", "_R", *_OTHERS)
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    I64 = NDArray[np.int64]
+
+NOTHING = -1
+
 # What the library calls the schemes of these names.
 _SCHEMES = ("itanium", "rust", "d", "swift")
 
@@ -32,106 +40,90 @@ _SCHEMES = ("itanium", "rust", "d", "swift")
 MAX_EXPANSION = 64
 # All names of a file together: their ratio is 1.7 in these libraries.
 MAX_MEAN_EXPANSION, LEAST_EXPANSION = 8, 1 << 20
-# Longer names remain mangled; the longest of these libraries has 545 characters.
-MAX_MANGLED = 1 << 14
-# A substitution or template parameter repeats at most all that is before it, and so doubles a name at most; a pack
-# expansion repeats its pattern for each argument. A name with few of them is safe in the runtime, unless it is long:
-# then it may be nested too deeply for the stack, and libstdc++ refuses it.
-_REPEATS = re.compile(r"S[0-9A-Z]*_|T[0-9A-Z]*_")
-_PACKS = ("Dp", "sp")
-_PACK_DOUBLINGS, _MAX_DOUBLINGS = 4, 8
-_MAX_DIRECT = 1024
 # For this many names the library takes as long as a process takes to start. The runtime demangles more names.
 _MANY = 32
-# Characters that separate names, and unnamed types: the runtime of gcc 12 does not number them among substitutions.
+# Characters that separate names, and unnamed types.
 _UNSENDABLE = re.compile(r"[\n\0]|U[lt]")
 _BYTES = ("utf-8", "surrogateescape")
 
 
 def demangle_names(names: Iterable[str]) -> list[str]:
-    """Each name without its version (`@@GLIBC_2.34`), demangled if it is mangled.
+    """Each name without its version (`@@GLIBC_2.34`), demangled if it is mangled: as `demangle`."""
+    found = [name.partition("@")[0] or name if "@" in name else name for name in names]
+    return list(map(text_from, demangle_strings(Strings.of(map(bytes_from, found)))))
+
+
+def demangle_strings(names: Strings) -> Strings:
+    """Names of UTF-8, each demangled if it is mangled.
 
     A name remains mangled that would exceed MAX_EXPANSION, or with which all names would exceed MAX_MEAN_EXPANSION.
     """
-    found = [name.partition("@")[0] or name if "@" in name else name for name in names]
-    which = [index for index, name in enumerate(found) if name.startswith(MANGLED) and len(name) <= MAX_MANGLED]
-    allowance = LEAST_EXPANSION
-    for index, text in zip(which, _demangle([found[index] for index in which]), strict=True):
-        name = found[index]
-        allowance += MAX_MEAN_EXPANSION * len(name)
-        if len(text) <= min(MAX_EXPANSION * len(name), allowance):
-            name = found[index] = text
-        allowance -= len(name)
-    return found
+    form = forms_of(names)
+    place, parts = np.full(len(names), NOTHING), [names]
+    # Uncompiled, the kernel of C++ names is slower than the runtime and the library.
+    cplusplus = () if engine.chosen().name == "pure" else (NameForm.USUAL, NameForm.LONG)
+    for one in (*cplusplus, NameForm.RUST_LEGACY, NameForm.RUST_V0):
+        which = np.flatnonzero(form == one)
+        if not len(which):
+            continue
+        some = names.select(which)
+        if one in cplusplus:
+            texts = demangle_itanium(some, MAX_EXPANSION, one == NameForm.LONG)
+        else:
+            texts = demangle_rust(some, MAX_EXPANSION, one == NameForm.RUST_LEGACY)
+        _place(place, parts, which, texts)
+    others = np.flatnonzero((form != NameForm.PLAIN) & (place < 0))
+    if len(others):
+        texts = Strings.of(map(bytes_from, _demangle_others(list(map(text_from, names.select(others))))))
+        _place(place, parts, others, texts)
+    return _within_limits(names, concatenate(parts), place)
 
 
-def _demangle(names: list[str]) -> Iterator[str]:
-    """Mangled names, demangled."""
-    usual = _usual(names)
-    others = _demangle_others([name for name in names if name not in usual])
-    return (usual.get(name) or next(others) for name in names)
+def _place(place: I64, parts: list[Strings], which: I64, texts: Strings) -> None:
+    """Add the texts of the names `which` to `parts`; `place` is where each is among all. An empty one is none."""
+    has_text = texts.size > 0
+    place[which[has_text]] = sum(map(len, parts)) + np.flatnonzero(has_text)
+    parts.append(texts)
+
+
+def _within_limits(names: Strings, texts: Strings, place: I64) -> Strings:
+    """The texts at the places of names; a name itself if it has none, or one that is too long."""
+    which = np.flatnonzero(place >= 0)
+    before, after = names.size[which], texts.size[place[which]]
+    allowance = LEAST_EXPANSION + np.cumsum(MAX_MEAN_EXPANSION * before - after) + after
+    is_short = (after <= MAX_EXPANSION * before) & (after <= allowance)
+    if not is_short.all():
+        left = LEAST_EXPANSION
+        for number, (size, longer) in enumerate(zip(before.tolist(), after.tolist(), strict=True)):
+            left += MAX_MEAN_EXPANSION * size
+            is_short[number] = longer <= min(MAX_EXPANSION * size, left)
+            left -= longer if is_short[number] else size
+    index = np.arange(len(names))
+    index[which[is_short]] = place[which[is_short]]
+    return texts.select(index)
 
 
 def _demangle_others(names: list[str]) -> Iterator[str]:
-    """Mangled names that are not of C++'s usual forms, demangled."""
+    """Mangled names that no kernel has demangled."""
     from .cplusplus import open_runtime  # it starts a process at times; most programs have no such names
 
-    is_other = [name.startswith(_OTHERS) for name in names]
-    is_rust = list(map(_is_rust, names))
-    is_cplusplus = [not (is_one or is_two) for is_one, is_two in zip(is_rust, is_other, strict=True)]
-    is_direct = [is_one and not _may_expand(name) for name, is_one in zip(names, is_cplusplus, strict=True)]
+    is_cplusplus = [not (name.startswith(OTHERS) or is_rust(name)) for name in names]
+    is_direct = [is_one and not may_expand(name) for name, is_one in zip(names, is_cplusplus, strict=True)]
     limited = _with_limits(
         [name for name, is_one, is_two in zip(names, is_cplusplus, is_direct, strict=True) if is_one and not is_two]
     )
-    rust = iter(demangle_rust([name for name, is_one in zip(names, is_rust, strict=True) if is_one], MAX_EXPANSION))
     with open_runtime() as runtime:
-        for name, is_of_rust, is_one in zip(names, is_rust, is_direct, strict=True):
-            if is_of_rust:
-                yield next(rust) or _demangle_bounded(name)
-            elif is_one and runtime is not None:
+        for name, is_one in zip(names, is_direct, strict=True):
+            if is_one and runtime is not None:
                 # The runtime of GCC 12 cannot demangle all conversion operators of its own library.
                 yield runtime(name.encode(*_BYTES)).decode(*_BYTES) or _demangle_bounded(name)
             else:
                 yield limited.get(name) or _demangle_bounded(name)
 
 
-def _is_rust(name: str) -> bool:
-    """Whether a name has the form of one of Rust's schemes."""
-    return ("17h" in name or name.startswith("_R")) and _RUST.match(name) is not None
-
-
-def _usual(names: list[str]) -> dict[str, str]:
-    """The texts of C++ names of the usual forms, as the C++ runtime or the library writes them."""
-    # Uncompiled, the kernel is slower than both.
-    if engine.chosen().name == "pure":
-        return {}
-    chosen = [name for name in names if name.startswith("_Z") and name.isascii() and not _is_rust(name)]
-    text = "".join(chosen)
-    if "\0" in text or "\n" in text:
-        chosen = [name for name in chosen if "\0" not in name and "\n" not in name]
-    by_runtime = [name for name in chosen if len(name) <= _MAX_DIRECT and "Ul" not in name and "Ut" not in name]
-    by_library = [
-        name for name in chosen if len(name) > _MAX_DIRECT or (("Ul" in name or "Ut" in name) and _may_expand(name))
-    ]
-    found: dict[str, str] = {}
-    for some, is_whole in ((by_runtime, False), (by_library, True)):
-        texts = demangle_itanium(some, MAX_EXPANSION, is_whole)
-        found.update((name, text) for name, text in zip(some, texts, strict=True) if text)
-    return found
-
-
-def _may_expand(name: str) -> bool:
-    """Whether the C++ runtime could make a mangled name very long, or recurse deeply."""
-    if len(name) > _MAX_DIRECT:
-        return True
-    # Each repetition ends with an underscore.
-    packs = _PACK_DOUBLINGS * sum(map(name.count, _PACKS))
-    return name.count("_") + packs > _MAX_DOUBLINGS and len(_REPEATS.findall(name)) + packs > _MAX_DOUBLINGS
-
-
 def _with_limits(names: list[str]) -> dict[str, str]:
     """The texts of those names that a process with limits demangles, if they are many."""
-    sent = [name for name in names if len(name) <= _MAX_DIRECT and not _UNSENDABLE.search(name)]
+    sent = [name for name in names if len(name) <= MAX_DIRECT and not _UNSENDABLE.search(name)]
     if len(sent) < _MANY:
         return {}
     from .cplusplus import demangle_with_limits

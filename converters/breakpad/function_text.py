@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,14 +18,16 @@ from ...schemas.breakpad.files import build_lines
 from ...schemas.breakpad.records import NAMES, File, Func, Inline, InlineOrigin, Line
 from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
-from ...schemas.text_records import HEXADECIMAL, Mark, Maybe, Number, Record, bytes_from, parts_of, text_from
+from ...schemas.text_records import HEXADECIMAL, Mark, Maybe, Number, Record, parts_of
+from ..arrays import starts_of
 from ..debug_info.table import FunctionTable
 from ..elf.function_symbols import FunctionSymbols
 from ..kernels import engine, views
 from ..line.paths import Paths
 from ..line.ranges import LineRanges
+from ..strings import Strings
 from .functions import SOURCE, FunctionRecords, function_records
-from .public import replace_unprintable
+from .public import printable
 from .source_paths import PathMap, map_paths
 
 if TYPE_CHECKING:
@@ -131,15 +132,17 @@ def lay_out_functions(
     number, line_count = _number_files(functions, inlines, lines, path_of)
     used = np.flatnonzero(number >= 0)
     used = used[np.argsort(number[used])]
-    words = [*first_words(), *(bytes_from(f"{records.names[index]}\n") for index in name.tolist())]
+    first = first_words()
+    names, name_start = _lines(records.names.select(name))
+    word_start = starts_of(np.array([len(word) for word in first]))
     return FunctionText(
-        files=_numbered(File, replace_unprintable([text_from(texts[index]) for index in used.tolist()])),
-        origins=_numbered(InlineOrigin, [records.names[index] for index in origin.tolist()]),
+        files=_numbered(File, printable(Strings.of(texts[index] for index in used.tolist()))),
+        origins=_numbered(InlineOrigin, records.names.select(origin)),
         functions=functions,
         inlines=inlines,
         lines=_kernel_lines(lines, path_of),
-        words=np.frombuffer(b"".join(words), np.uint8),
-        word_start=np.array([0, *accumulate(map(len, words))], np.int64),
+        words=np.append(np.frombuffer(b"".join(first), np.uint8), names),
+        word_start=np.append(word_start[:-1], word_start[-1] + name_start),
         number=number,
         load_address=load_address,
         starts=records.functions.address,
@@ -148,9 +151,22 @@ def lay_out_functions(
     )
 
 
-def _numbered(cls: type[Record], names: list[str]) -> bytes:
+def _numbered(cls: type[Record], names: Strings) -> bytes:
     """The records that number names."""
-    return build_lines(cls, range(len(names)), names)
+    before = np.frombuffer(build_lines(cls, range(len(names)), [""] * len(names)), np.uint8)
+    end = np.flatnonzero(before == ord("\n"))
+    start = np.append(0, end + 1)[:-1]
+    return _lines(Strings.within(before, start, end - start), names)[0].tobytes()
+
+
+def _lines(*columns: Strings) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Lines, each of one string of each column; and where each starts, with one more element."""
+    start = starts_of(np.sum([one.size for one in columns], axis=0) + 1)
+    out, place = np.full(int(start[-1]), ord("\n"), np.uint8), start[:-1]
+    for one in columns:
+        one.put(out, place)
+        place = place + one.size
+    return out, start
 
 
 def _check_files(records: FunctionRecords, lines: LineRanges, count: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
-from ...schemas.text_records import bytes_from, text_from
+from ...schemas.text_records import bytes_from
 from ..arrays import group_numbers, range_run_starts, ranges, run_ends, run_starts, values_at
 from ..columns import Columns, column_of, columns
 from ..debug_info.table import FunctionTable
@@ -23,10 +23,11 @@ from ..line.ranges import LineRanges
 from ..strings import Strings, concatenate
 from ..table.lookup import range_owners
 from ..threads import in_background
-from .demangle import MANGLED, demangle_names
+from .demangle import demangle_names, demangle_strings
 from .inlines import InlineRecordColumns, InlineRecordRanges, inline_records
 from .line_records import OMITTED
-from .public import replace_unprintable
+from .name_forms import MANGLED
+from .public import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,7 +62,7 @@ class FunctionRecords:
     functions: FuncColumns
     inlines: InlineRecordColumns
     inline_ranges: InlineRecordRanges
-    names: Sequence[str]
+    names: Strings
 
 
 def function_records(
@@ -85,9 +86,9 @@ def function_records(
     functions = _named(functions, place, table, number)
     inlines = replace(inlines, name=number[inlines.name])
     if lines is not None and symbols is not None and len(lines) and len(symbols.name):
-        functions, moved = _with_symbols(functions, lines, symbols, names)
+        functions, moved, names = _with_symbols(functions, lines, symbols, names)
         inlines = replace(inlines, function=moved[inlines.function])
-    return FunctionRecords(functions, inlines, inline_ranges, list(names))
+    return FunctionRecords(functions, inlines, inline_ranges, names)
 
 
 def _with_symbol_names(table: FunctionTable, symbols: FunctionSymbols) -> FunctionTable:
@@ -125,31 +126,23 @@ def _have_linkage_names(table: FunctionTable, name: NDArray[np.int64]) -> NDArra
     return found
 
 
-def _distinct_names(
-    names: Sequence[bytes], used: Iterable[NDArray[np.int64]]
-) -> tuple[NDArray[np.int64], dict[str, int]]:
-    """The distinct demangled names, numbered, and the number of each name in use; the last element is that of functions
-    without a name, which have index -1."""
+def _distinct_names(names: Sequence[bytes], used: Iterable[NDArray[np.int64]]) -> tuple[NDArray[np.int64], Strings]:
+    """The number of each name in use among the distinct demangled names, and these; the last number is that of
+    functions without a name, which have index -1."""
     is_used = np.zeros(len(names) + 1, np.bool_)
     for index in used:
         if len(index) and not (int(index.min()) >= -1 and int(index.max()) < len(names)):
             raise BuildError(SOURCE, None, "name", f"an index is not below {len(names)}, the number of names")
         is_used[index] = True
     chosen = np.flatnonzero(is_used[:-1])
-    texts = replace_unprintable(_demangle(list(map(text_from, Strings.of(names).select(chosen)))))
-    numbers: dict[str, int] = {}
+    texts = printable(demangle_strings(Strings.of(names).select(chosen)))
+    # What has no name gets the last one.
+    place = np.full(int(is_used.sum()), len(texts))
+    place[: len(texts)][texts.size > 0] = np.flatnonzero(texts.size > 0)
+    distinct, found = concatenate([texts, Strings.of([OMITTED.encode()])]).select(place).distinct()
     number = np.full(len(names) + 1, -1, np.int64)
-    number[chosen] = [numbers.setdefault(text or OMITTED, len(numbers)) for text in texts]
-    if is_used[-1]:
-        number[-1] = numbers.setdefault(OMITTED, len(numbers))
-    return number, numbers
-
-
-def _demangle(names: list[str]) -> list[str]:
-    """The names, demangled if they are mangled. Unlike symbols' names, they have no versions after `@`."""
-    is_mangled = [name.startswith(MANGLED) for name in names]
-    demangled = iter(demangle_names([name for name, is_one in zip(names, is_mangled, strict=True) if is_one]))
-    return [next(demangled) if is_one else name for name, is_one in zip(names, is_mangled, strict=True)]
+    number[is_used] = found
+    return number, distinct
 
 
 def _func_records(table: FunctionTable) -> tuple[FuncColumns, NDArray[np.int64]]:
@@ -193,23 +186,24 @@ def _has_several(start: NDArray[np.uint64], name: NDArray[np.int64]) -> NDArray[
 
 
 def _with_symbols(
-    functions: FuncColumns, lines: LineRanges, symbols: FunctionSymbols, names: dict[str, int]
-) -> tuple[FuncColumns, NDArray[np.int64]]:
-    """The FUNC records and those of symbols with line records between them, ascending; and the new index of each of the
-    former. Adds their names to `names`."""
+    functions: FuncColumns, lines: LineRanges, symbols: FunctionSymbols, names: Strings
+) -> tuple[FuncColumns, NDArray[np.int64], Strings]:
+    """The FUNC records and those of symbols with line records between them, ascending; the new index of each of the
+    former; and the names, which are distinct, with those of the symbols."""
     start, size, symbol = _between(functions, symbols)
     has_lines = _have_lines(start, start + size, lines)
     start, size, symbol = start[has_lines], size[has_lines], symbol[has_lines]
     used, which = np.unique(symbol, return_inverse=True)
-    texts = replace_unprintable(demangle_names([symbols.name[index] for index in used.tolist()]))
-    number = np.array([names.setdefault(text, len(names)) for text in texts], np.int64)[which]
+    texts = map(bytes_from, demangle_names([symbols.name[index] for index in used.tolist()]))
+    together, number = concatenate([names, printable(Strings.of(texts))]).distinct()
+    number = number[len(names) :][which]
     m = (symbols.m[symbol] & (start == symbols.address[symbol])).astype(np.uint8)
     none = np.full(len(start), -1, np.int64)
     both = FuncColumns.concatenate([functions, FuncColumns(start, size, m, none, number)])
     order = np.argsort(both.address, kind="stable")
     moved = np.empty(len(order), np.int64)
     moved[order] = np.arange(len(order))
-    return both.select(order), moved
+    return both.select(order), moved, together
 
 
 def _between(

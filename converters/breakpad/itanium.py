@@ -6,9 +6,7 @@ GNU's demanglers do. The kernel is for whole files: uncompiled, it takes a thous
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,10 +14,14 @@ import numpy as np
 from ..arrays import starts_of
 from ..kernels import engine, views
 from ..kernels.breakpad.protocol import NameWord
+from ..strings import NO_STRINGS, Strings, concatenate, parts_of
 from ..threads import in_threads
+from .kernel_texts import texts_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from .kernel_texts import I64, U8
 
 _WORDS = {
     NameWord.COLONS: "::",
@@ -136,8 +138,8 @@ _STANDARD = {
     "Sd": ("std::iostream", f"std::basic_iostream<{_CHARACTERS} >", "basic_iostream"),
 }
 LETTERS = 128
-# Bytes of names that one thread demangles at a time; of text that a kernel writes at a time, unless one needs more.
-PART, SPACE = 1 << 18, 1 << 18
+# Bytes of names that one thread demangles at a time.
+PART = 1 << 18
 
 
 @cache
@@ -156,39 +158,25 @@ def _tables() -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8], 
     return pairs, builtins, data, starts_of(np.array([len(word) for word in words], np.int64))
 
 
-def demangle_itanium(names: list[str], expansion: int, is_whole: bool) -> list[str]:
-    """The text of each name of ASCII characters, at most `expansion` times as long; "" for a name of any other form.
-    `is_whole`: standard classes have no short names, such as std::string."""
-    parts = list(_parts(names)) if names else []
-    found = in_threads(lambda part: _demangle_part(names[part], expansion, is_whole), parts)
-    return [text for part in found for text in part]
+def demangle_itanium(names: Strings, expansion: int, is_whole: bool) -> Strings:
+    """The text of each name, of ASCII characters: at most `expansion` times as long, without bytes for a name of any
+    other form. `is_whole`: standard classes have no short names, such as std::string."""
+    parts = [names.select(part) for part in parts_of(names.size, PART)]
+    return concatenate([NO_STRINGS, *in_threads(lambda part: _demangle_part(part, expansion, is_whole), parts)])
 
 
-def _parts(names: list[str]) -> Iterator[slice]:
-    """Parts of about PART bytes of names each."""
-    place = starts_of(np.array([len(name) for name in names], np.int64)) // PART
-    cut = [0, *(np.flatnonzero(place[1:-1] != place[:-2]) + 1).tolist(), len(names)]
-    return (slice(first, end) for first, end in pairwise(cut))
-
-
-def _demangle_part(names: list[str], expansion: int, is_whole: bool) -> list[str]:
+def _demangle_part(names: Strings, expansion: int, is_whole: bool) -> Strings:
     """As `demangle_itanium`."""
-    start = starts_of(np.array([len(name) for name in names], np.int64))
-    longest = int(np.diff(start).max(initial=0))
-    data = np.frombuffer("".join(names).encode() or b"\0", np.uint8)
-    out = np.empty(max(SPACE, expansion * longest), np.uint8)
     pairs, builtins, words, word_start = _tables()
     # A character makes at most three nodes.
-    capacity = 4 * longest + 16
+    capacity = 4 * int(names.size.max(initial=0)) + 16
     trees, texts = engine.breakpad.cplusplus_tree, engine.breakpad.cplusplus_text
     left, right, extra, substitutions = (np.empty(capacity, np.int32) for _ in range(4))
     nodes = trees.Nodes(*views(np.empty(capacity, np.uint8), left, right, extra))
-    text_start, done, found = np.zeros(len(start), np.int64), 0, [""] * len(names)
-    while done < len(names):
+
+    def demangle(data: U8, start: I64, out: U8, text_start: I64, first: int) -> tuple[int, int]:
         tree = trees.Tree(*views(data, pairs, builtins), nodes, *views(substitutions), int(is_whole))
         text = texts.Text(tree, *views(words, word_start, out))
-        first = done
-        done = texts.demangle(text, *views(start, text_start), first, expansion)
-        written, ends = out[: text.size].tobytes().decode(), [0, *text_start[first + 1 : done + 1].tolist()]
-        found[first:done] = [written[begin:end] for begin, end in pairwise(ends)]
-    return found
+        return texts.demangle(text, *views(start, text_start), first, expansion), text.size
+
+    return texts_by(demangle, names, expansion)

@@ -7,35 +7,25 @@ part of the names at a time.
 
 from __future__ import annotations
 
-import re
-from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import starts_of
 from ..kernels import engine, views
+from ..strings import Strings
+from .kernel_texts import texts_by
 
-_V0, _LEGACY = re.compile(r"_R[A-Z]"), re.compile(r"_ZN.*17h[0-9a-f]{16}E", re.DOTALL)
-# Bytes of text that a kernel writes at a time, unless one name needs more.
-SPACE = 1 << 18
+if TYPE_CHECKING:
+    from .kernel_texts import I64, U8
 
 
-def demangle_rust(names: list[str], expansion: int) -> list[str]:
-    """The text of each name, at most `expansion` times as long; "" for a name of any other form."""
-    is_legacy = np.array([_LEGACY.fullmatch(name) is not None for name in names], np.bool_)
-    usual = [
-        name if name.isascii() and (is_one or _V0.match(name)) else ""
-        for name, is_one in zip(names, is_legacy.tolist(), strict=True)
-    ]
-    start = starts_of(np.array([len(name) for name in usual], np.int64))
-    data = np.frombuffer("".join(usual).encode() or b"\0", np.uint8)
-    out = np.empty(max(SPACE, expansion * int(np.diff(start).max(initial=0))), np.uint8)
-    text, done, found = np.zeros(len(start), np.int64), 0, [""] * len(names)
-    kernel = engine.breakpad.rust_names
-    while done < len(names):
+def demangle_rust(names: Strings, expansion: int, is_legacy: bool) -> Strings:
+    """The text of each name, of ASCII characters and in one of the schemes: at most `expansion` times as long, without
+    bytes for a name of any other form."""
+    kernel, scheme = engine.breakpad.rust_names, np.full(len(names), is_legacy, np.uint8)
+
+    def demangle(data: U8, start: I64, out: U8, text_start: I64, first: int) -> tuple[int, int]:
         named = kernel.Names(*views(data, out))
-        first = done
-        done = kernel.demangle(named, *views(start, is_legacy.astype(np.uint8), text), first, expansion)
-        written, ends = out[: named.size].tobytes().decode(), [0, *text[first + 1 : done + 1].tolist()]
-        found[first:done] = [written[begin:end] for begin, end in pairwise(ends)]
-    return found
+        return kernel.demangle(named, *views(start, scheme, text_start), first, expansion), named.size
+
+    return texts_by(demangle, names, expansion)

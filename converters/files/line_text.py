@@ -13,7 +13,7 @@ import numpy as np
 from ..arrays import range_run_starts, run_ends
 from ..breakpad.demangle import demangle_names
 from ..breakpad.line_records import OMITTED, LineRecords, line_records, to_line_records
-from ..breakpad.public import replace_unprintable
+from ..breakpad.public import printable_names
 from ..elf.function_symbols import function_symbols
 from ..elf.image import ElfImage
 from ..line.table import LineTable
@@ -43,7 +43,7 @@ def _functions(image: ElfImage) -> tuple[U64, U64, list[str]]:
     symbols = function_symbols(image)
     kept = symbols.size > 0
     names = [name for name, is_kept in zip(symbols.name, kept.tolist(), strict=True) if is_kept]
-    return symbols.address[kept], symbols.size[kept], replace_unprintable(demangle_names(names))
+    return symbols.address[kept], symbols.size[kept], printable_names(demangle_names(names))
 
 
 def _overlaps(records: LineRecords, start: U64, size: U64) -> NDArray[np.bool_]:

@@ -62,7 +62,8 @@ def symbols_at(symbols: FunctionSymbols, pc: U64) -> I64:
 
 def demangle_some(names: list[str]) -> list[str]:
     """The names, demangled if they are mangled."""
-    from ..breakpad.demangle import MANGLED, demangle_names  # most programs have no such names
+    from ..breakpad.demangle import demangle_names  # most programs have no such names
+    from ..breakpad.name_forms import MANGLED
 
     mangled = [name for name in names if name.startswith(MANGLED)]
     if not mangled:

@@ -7,6 +7,7 @@ import sys
 from string import ascii_lowercase
 
 import demangle
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,9 @@ from unwindkit.converters.breakpad.demangle import (
     MAX_MEAN_EXPANSION,
     demangle_names,
 )
-from unwindkit.converters.breakpad.rust import demangle_rust
+from unwindkit.converters.breakpad.name_forms import NameForm, forms_of
+from unwindkit.converters.breakpad.rust import demangle_rust as demangle_strings
+from unwindkit.converters.strings import Strings
 
 from ..support.work import at_most_allocated
 
@@ -177,6 +180,18 @@ def test_names_without_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nonexistent")
     assert cplusplus.demangle_with_limits([b"_Z1fv"], MAX_EXPANSION) == []
     assert demangle_names(many_names(70)) == expected
+
+
+def demangle_rust(names: list[str], expansion: int) -> list[str]:
+    """As the function of this name, of text; "" also for names that are not Rust's usual ones."""
+    strings = Strings.of(name.encode() for name in names)
+    form, found = forms_of(strings), [""] * len(names)
+    for scheme in (NameForm.RUST_LEGACY, NameForm.RUST_V0):
+        which = np.flatnonzero(form == scheme)
+        texts = demangle_strings(strings.select(which), expansion, scheme == NameForm.RUST_LEGACY)
+        for index, text in zip(which.tolist(), texts, strict=True):
+            found[index] = text.decode()
+    return found
 
 
 # Rust's compiler, legacy symbol names: what stands for characters that assemblers do not take, and parts of these.

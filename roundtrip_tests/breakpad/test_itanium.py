@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unwindkit.converters.breakpad.cplusplus import open_runtime
 from unwindkit.converters.breakpad.demangle import MAX_EXPANSION
-from unwindkit.converters.breakpad.itanium import _BUILTINS, _OPERATORS, _STANDARD, demangle_itanium
+from unwindkit.converters.breakpad.itanium import _BUILTINS, _OPERATORS, _STANDARD
+from unwindkit.converters.breakpad.itanium import demangle_itanium as demangle_strings
+from unwindkit.converters.strings import Strings
 
 from ..conftest import engine_in_use
 from .test_demangle import doubling_name
@@ -121,6 +123,12 @@ OTHERS = [
     *("_Z1fPFA_vE", "_Z1fIJRA2_ibEET_St1aDpOT_", "_Z1fMPFvvEi", "_ZN1aplC1Ev"),
     *(f"_Z1f{'P' * 1000}i", f"_Z1f{'1aI' * 500}i{'E' * 500}", f"_Z1f{'Z' * 500}", f"_Z1fIX{'nt' * 500}Lb1EEEvv"),
 ]
+
+
+def demangle_itanium(names: list[str], expansion: int, *, is_whole: bool) -> list[str]:
+    """As the function of this name, of text."""
+    found = demangle_strings(Strings.of(name.encode() for name in names), expansion, is_whole)
+    return [text.decode() for text in found]
 
 
 @pytest.mark.parametrize(("name", "text"), NAMES)

@@ -185,7 +185,7 @@ class _Units:
         which = events.having(LineEffect.SET_FILE)
         changes = zip(events.unit[which].tolist(), events.value(Event.FILE)[which].tolist(), strict=True)
         size[which] = [self._of(unit).heading_size(number) for unit, number in changes]
-        return (events.part(part.start, part.stop) for part in parts_of(size))
+        return (events.part(part.start, part.stop) for part in parts_of(size, PART))
 
     def _define(self, events: Events) -> None:
         """Append the files that the instructions define."""
