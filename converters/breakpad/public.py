@@ -19,7 +19,8 @@ _UNPRINTABLE = b"\0\r\n"
 def printable(names: Strings) -> Strings:
     """The names, with `?` for each character that a line cannot hold; in one buffer."""
     data = np.frombuffer(names.join(np.arange(len(names))), np.uint8)
-    wrong = np.flatnonzero((data <= max(_UNPRINTABLE)) & np.isin(data, np.frombuffer(_UNPRINTABLE, np.uint8)))
+    wrong = np.flatnonzero(data <= max(_UNPRINTABLE))
+    wrong = wrong[np.isin(data[wrong], np.frombuffer(_UNPRINTABLE, np.uint8))]
     if len(wrong):
         data = data.copy()
         data[wrong] = ord("?")

@@ -78,7 +78,7 @@ def test_joined_parts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(strings.join_parts(np.array([0, 0, 0, 1, 2, 0, 2])))
     assert found == [b"a" * 8, b"a" * 4, b"b" * 25, b"a" * 4]
     assert list(parts_of(np.array([4, 4, 4, 25, 0, 4, 0]), 10)) == [slice(0, 2), slice(2, 3), slice(3, 4), slice(4, 7)]
-    assert list(parts_of(np.zeros(0, np.int64))) == []
+    assert list(parts_of(np.zeros(0, np.int64), 10)) == []
 
 
 @given(TEXTS, TEXTS)
