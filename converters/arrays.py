@@ -61,6 +61,12 @@ def range_run_starts(start: NDArray[Any], end: NDArray[Any], *columns: NDArray[A
     return is_start
 
 
+def distinct_values(values: NDArray[Item]) -> NDArray[Item]:
+    """The distinct values, ascending. np.unique imports numpy.ma, and hashes, which is slow for millions."""
+    ascending = np.sort(values)
+    return ascending[run_starts(ascending)]
+
+
 def run_ends(is_start: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which elements end a run, given which elements start one."""
     return np.append(is_start[1:], True)[: len(is_start)]

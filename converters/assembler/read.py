@@ -20,6 +20,7 @@ from ...schemas.section import ByteOrder, Section
 from ...schemas.text_records import shortened
 from ...schemas.wire import DwarfFormat, sleb, uleb
 from ..arch.table import Architecture, assembler_of, unwind_registers
+from ..arrays import distinct_values
 from ..distinct import intern, number_distinct
 from ..table.model import FunctionColumns, FunctionFlag
 from .instructions import FunctionInstructions, register_number
@@ -125,7 +126,7 @@ def _section_numbers(
     Those that `to_directives` writes keep their numbers. An only section with functions has the number 0; several are
     numbered from 1, in order of appearance.
     """
-    with_functions = np.unique(places.section[start]).tolist()
+    with_functions = distinct_values(places.section[start]).tolist()
     number_of = np.zeros(len(places.names), np.uint32)
     for rank, section in enumerate(with_functions, 1):
         suffix = places.names[section].removeprefix(f"{SECTION}.")

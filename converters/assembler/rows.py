@@ -17,7 +17,7 @@ from ...schemas.cfi_sections import build_instructions
 from ...schemas.data_classes import dataclass
 from ...schemas.wire import leb_block, uleb
 from ..arch.table import Architecture, assembler_of, unwind_registers
-from ..arrays import group_numbers, ranges, run_starts
+from ..arrays import distinct_values, group_numbers, ranges, run_starts
 from ..refusals import Reason
 from ..rules import CfaKind, RaState, RuleKind
 from ..table.distinct import row_contents
@@ -117,7 +117,7 @@ def _pairs(run: NDArray[np.int64], registers: list[set[int]], which: NDArray[np.
     flat = np.array([register for some in registers for register in sorted(some)], np.int64)
     count = np.array([len(some) for some in registers], np.int64)
     place = ranges((np.cumsum(count) - count)[which], count[which])
-    return np.unique((np.repeat(run, count[which]) << _REGISTER_BITS) + flat[place])
+    return distinct_values((np.repeat(run, count[which]) << _REGISTER_BITS) + flat[place])
 
 
 def _run_reasons(table: UnwindTable, run: NDArray[np.int64], step_reason: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -18,7 +18,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
 from ...schemas.text_records import Number, parts_of
 from ..arch.table import ARCHITECTURES, breakpad_names
-from ..arrays import least_covering, range_run_starts, ranges, run_ends, run_starts, starts_of
+from ..arrays import distinct_values, least_covering, range_run_starts, ranges, run_ends, run_starts, starts_of
 from ..columns import Columns, column_of, columns
 from ..distinct import intern, number_distinct
 from ..kernels import engine, views
@@ -144,7 +144,7 @@ def _segments(lines: _Lines) -> _Segments:
     used = np.flatnonzero(np.isin(lines.type, np.array(EVALUATED, np.uint64)) & (lines.size > 0))
     used = used[np.lexsort((used, lines.size[used], ~lines.type[used]))]
     start, end = lines.address[used], lines.address[used] + lines.size[used]
-    bound = np.unique(np.concatenate([start, end]))
+    bound = distinct_values(np.concatenate([start, end]))
     begin, stop = np.searchsorted(bound, start), np.searchsorted(bound, end)
     count = max(0, len(bound) - 1)
     rank = least_covering(begin, stop, count)

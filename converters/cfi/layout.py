@@ -17,7 +17,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, is_signed
 from ...schemas.section import BuildError, ByteOrder, Section
 from ...schemas.wire import LENGTH_RESERVED, DwarfFormat, leb_block, sleb, uleb
-from ..arrays import put_integers, starts_of
+from ..arrays import distinct_values, put_integers, starts_of
 from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import pointer_sizes
@@ -309,18 +309,18 @@ def fill_headers(headers: FdeHeaders, fields: FdeHeaderFields, data: NDArray[np.
     field = fields.offset + LENGTH_BYTES
     put_integers(data, fields.offset, fields.size - LENGTH_BYTES, LENGTH_BYTES, order)
     put_integers(data, field, field - fields.cie if headers.dialect.relative else fields.cie, ID_BYTES, order)
-    for size in np.unique(headers.segment_size[headers.segment_size > 0]).tolist():
+    for size in distinct_values(headers.segment_size[headers.segment_size > 0]).tolist():
         which = headers.segment_size == size
         put_integers(data, field[which] + ID_BYTES, fields.segment[which], size, order)
     start, pointer = field + ID_BYTES + headers.segment_size, headers.pointer
-    for encoding in np.unique(headers.address_encoding).tolist():
+    for encoding in distinct_values(headers.address_encoding).tolist():
         which = headers.address_encoding == encoding
         size = int(pointer[which][0])
         put_integers(data, start[which] + size, fields.length[which], size, order)
         yield _fields("FDE.initial_location", encoding, size, start[which], fields.start[which])
     after, lsda = start + 2 * pointer, headers.lsda
     data[after[headers.is_augmented]] = lsda[headers.is_augmented]
-    for encoding in np.unique(headers.lsda_encoding[fields.has_lsda]).tolist():
+    for encoding in distinct_values(headers.lsda_encoding[fields.has_lsda]).tolist():
         which = (headers.lsda_encoding == encoding) & fields.has_lsda
         yield _fields("FDE.lsda", encoding, int(lsda[which][0]), after[which] + 1, fields.lsda[which])
 

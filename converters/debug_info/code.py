@@ -15,7 +15,7 @@ from ...schemas.debug_info.range_lists import ADDRESSES
 from ...schemas.debug_info.roots import NEW_VERSIONS, ROOT_FORM
 from ...schemas.section import ParseError, Section
 from ...schemas.wire import INITIAL_LENGTH_SIZES, LENGTH_DWARF64, DwarfFormat
-from ..arrays import integers_at, values_at
+from ..arrays import distinct_values, integers_at, values_at
 from ..columns import Columns, column_of, columns
 from ..dwarf.units import OVERLAPS
 from ..kernels import engine, views
@@ -129,7 +129,7 @@ class UnitCode:
         limit = np.where(base >= 0, np.maximum(len(section) - base, 0) // size, 0).astype(np.uint64)
         is_inside = number[which] < limit
         data = np.frombuffer(section.data, np.uint8)
-        for one in np.unique(size[is_inside]).tolist():
+        for one in distinct_values(size[is_inside]).tolist():
             of_size = is_inside & (size == one)
             place = base[of_size] + number[which][of_size].astype(np.int64) * one
             found[which[of_size]] = integers_at(data, place, one, section.byte_order)
@@ -203,7 +203,7 @@ class UnitCode:
         at = base + np.minimum(number[which], size).astype(np.int64) * width
         is_inside = (at >= 0) & (at + width <= len(section))
         place[which] = len(section)
-        for one in np.unique(width[is_inside]).tolist():
+        for one in distinct_values(width[is_inside]).tolist():
             of_width = is_inside & (width == one)
             offset = np.minimum(integers_at(data, at[of_width], one, section.byte_order), size).astype(np.int64)
             place[which[of_width]] = np.minimum(base[of_width] + offset, len(section))

@@ -17,6 +17,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.entries import DW_TAG
 from ...schemas.forms import DW_FORM
 from ...schemas.section import ParseError
+from ..arrays import distinct_values
 from ..dwarf.unit_strings import UnitStrings, strings_at
 from ..strings import NO_STRINGS, Numbered, Strings, concatenate, number_together
 from .attributes import Attribute, DecodedUnits
@@ -128,7 +129,7 @@ class NameReader:
     def _by_section(self, place: I64) -> Iterator[tuple[int, I64]]:
         """The numbers of the sections that these places are in, and the indices of the places of each."""
         number = self.places.numbers_of(place)
-        for one in np.unique(number).tolist():
+        for one in distinct_values(number).tolist():
             yield one, np.flatnonzero(number == one)
 
     def _strings_of(self, number: int, rows: Rows, attribute: Attribute) -> Numbered:
@@ -147,7 +148,7 @@ class NameReader:
 
     def _qualified(self, short: Numbered, scope: I64, which: I64) -> Numbered:
         """The names of the entries `which`, qualified by their scopes. Raises ParseError."""
-        self._read_scopes(np.unique(scope[which]))
+        self._read_scopes(distinct_values(scope[which]))
         texts = [
             self._join(self._scope_names[of_scope], text)
             for of_scope, text in zip(scope[which].tolist(), short.strings.select(short.number[which]), strict=True)
@@ -176,7 +177,8 @@ class NameReader:
             parents.update(zip(place.tolist(), parent.tolist(), strict=True))
             for one, number, tag in zip(place.tolist(), found.short.number.tolist(), found.tag.tolist(), strict=True):
                 shorts[one] = found.short, number, tag
-            place = np.array([one for one in np.unique(parent).tolist() if one not in parents and one >= 0], np.int64)
+            above = distinct_values(parent).tolist()
+            place = np.array([one for one in above if one not in parents and one >= 0], np.int64)
         for one in parents:
             self._name_scope(one, parents, shorts)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.debug_info.roots import ROOT_FORM
-from ..arrays import values_at
+from ..arrays import distinct_values, values_at
 from ..dwarf.unit_strings import StringSections
 from ..dwarf.units import types_of_units
 from ..threads import in_threads
@@ -113,7 +113,7 @@ class EntryPlaces:
     def scopes_of(self, place: I64) -> I64:
         """The place of the innermost scope that contains each place; -1 for none."""
         found, number = np.full(len(place), NOTHING), self.numbers_of(place)
-        for one in np.unique(number).tolist():
+        for one in distinct_values(number).tolist():
             which, start = np.flatnonzero(number == one), int(self.start[one])
             found[which] = _innermost(self.sections[one].scopes, place[which] - start, start)
         return found

@@ -14,7 +14,7 @@ from ...schemas.debug_info.roots import ROOT_FORM
 from ...schemas.forms import DW_FORM
 from ...schemas.section import ParseError, Section
 from ...schemas.wire import LENGTH_DWARF64, DwarfFormat
-from ..arrays import integers_at
+from ..arrays import distinct_values, integers_at
 from ..strings import NO_STRINGS, Numbered, Strings, concatenate, terminated
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class UnitStrings:
         found = np.full(len(form), NOTHING)
         parts = [NO_STRINGS]
         count = 0
-        for one in np.unique(form).tolist():
+        for one in distinct_values(form).tolist():
             which = np.flatnonzero(form == one)
             value, place = number[which], int(start[which[0]])
             if one == DW_FORM.string:
@@ -121,7 +121,7 @@ class UnitStrings:
             raise ParseError(self.section, place, f"{record}: {STR_OFFSETS}", f"there is no index {int(index[wrong])}")
         offset = np.zeros(len(index), np.uint64)
         data = np.frombuffer(section.data, np.uint8)
-        for one in np.unique(size).tolist():
+        for one in distinct_values(size).tolist():
             of_size = np.flatnonzero(size == one)
             at = base[of_size] + index[of_size].astype(np.int64) * one
             offset[of_size] = integers_at(data, at, one, section.byte_order)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import range_run_starts, run_ends
+from ..arrays import distinct_values, range_run_starts, run_ends
 from ..breakpad.demangle import demangle_names
 from ..breakpad.line_records import OMITTED, LineRecords, line_records, to_line_records
 from ..breakpad.public import printable_names
@@ -58,7 +58,7 @@ def _uncovered(records: LineRecords, start: U64, size: U64) -> tuple[U64, U64]:
     is_new = range_run_starts(records.address, end)
     begin, stop = records.address[is_new], end[run_ends(is_new)]
     # Functions, which come first, own their addresses; the rest of each range is what they leave.
-    points = np.unique(np.concatenate([begin, stop, start, start + size]))
+    points = distinct_values(np.concatenate([begin, stop, start, start + size]))
     pieces, sizes = points[:-1], np.diff(points)
     inside = _is_inside(pieces, begin, stop) & ~_is_inside(pieces, start, start + size)
     pieces, sizes = pieces[inside], sizes[inside]

@@ -16,7 +16,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.pointers import PointerBases
 from ...schemas.section import ParseError, Section
 from ...schemas.sframe import SFRAME_F
-from ..arrays import furthest_before, group_numbers, run_starts
+from ..arrays import distinct_values, furthest_before, group_numbers, run_starts
 from ..cfi.eh_frame_hdr import HdrProblem, check_eh_frame_hdr_columns, read_eh_frame_hdr
 from ..cfi.read import has_late_rows, table_of_records
 from ..cfi.records import Records, read_records
@@ -191,7 +191,7 @@ def _of_table(laid: LaidOut, table: UnwindTable) -> Iterator[LintFindings]:
     yield _of_functions(Code.EMPTY_FUNCTION, table, functions.size == 0)
     yield _overlaps(table)
     for code, rule in _ROW_RULES:
-        runs = np.unique(group_numbers(np.diff(table.run_rows))[rule(table)])
+        runs = distinct_values(group_numbers(np.diff(table.run_rows))[rule(table)])
         is_wrong = np.zeros(len(table.run_rows), np.bool_)
         is_wrong[runs] = True
         yield _of_functions(code, table, is_wrong[functions.run])
@@ -207,7 +207,7 @@ def _overlaps(table: UnwindTable) -> LintFindings:
     start, end = functions.start[order], functions.start[order] + functions.size[order]
     section = functions.section[order]
     taken = np.zeros(len(order), np.uint64)
-    for one in np.unique(section):
+    for one in distinct_values(section):
         taken[section == one] = furthest_before(end[section == one])
     wrong = taken > start
     shared = np.minimum(taken, end)[wrong] - start[wrong]

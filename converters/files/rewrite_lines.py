@@ -15,7 +15,7 @@ import numpy as np
 from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES
 from ...schemas.section import BuildError, ParseError, Section
-from ..arrays import put_integers
+from ..arrays import distinct_values, put_integers
 from ..dwarf.unit_strings import LINE_STR, STR, STR_OFFSETS, StringSections
 from ..dwarf.units import DebugUnits, units_of_sections
 from ..elf.admission import only_section
@@ -210,7 +210,7 @@ def _references(image: ElfImage, suffix: str) -> list[tuple[int, _Fields]]:
 def _patched(fields: _Fields, moved: I64, value: I64) -> bytes:
     """The section with other values in some fields."""
     data = np.frombuffer(fields.section.data, np.uint8).copy()
-    for size in np.unique(fields.size[moved]).tolist():
+    for size in distinct_values(fields.size[moved]).tolist():
         which = moved[fields.size[moved] == size]
         for wrong in which[value[which] >> (8 * size - 1) > 1][:1]:
             place = int(fields.place[wrong])

@@ -17,7 +17,7 @@ from ...schemas.breakpad.files import parse_record
 from ...schemas.breakpad.records import Public
 from ...schemas.data_classes import dataclass
 from ...schemas.text_records import text_from
-from ..arrays import last_at_or_before, starts_of, values_at
+from ..arrays import distinct_values, last_at_or_before, starts_of, values_at
 from ..breakpad.function_read import from_function_records
 from ..columns import Columns, column_of, columns
 from ..debug_info.table import FunctionRanges
@@ -137,7 +137,7 @@ def _public_records(text: bytes, load_address: int, functions: FunctionRanges) -
     address = np.array(sorted(found), np.uint64)
     names = [found[one].name for one in address.tolist()]
     # Each applies up to the next one, or to the function in between.
-    starts = np.unique(np.append(functions.start, TOP))
+    starts = distinct_values(np.append(functions.start, TOP))
     limit = np.minimum(np.append(address[1:], TOP)[: len(address)], starts[np.searchsorted(starts, address)])
     nothing = np.zeros(len(names), np.bool_)
     return FunctionSymbols(address, limit - address, nothing, names, nothing)
@@ -183,10 +183,10 @@ class _Names:
         result = np.full(len(indices[0]), NOTHING, np.int64)
         for pool, index in reversed(list(enumerate(indices))):
             known = np.flatnonzero(index >= 0)
-            # Not np.unique, whose first use imports numpy.ma.
-            wanted = index[known].tolist()
-            number = {one: self.used.setdefault((pool, one), len(self.used)) for one in sorted(set(wanted))}
-            result[known] = [number[one] for one in wanted]
+            wanted = index[known]
+            distinct = distinct_values(wanted).tolist()
+            number = {one: self.used.setdefault((pool, one), len(self.used)) for one in distinct}
+            result[known] = [number[one] for one in wanted.tolist()]
         return result
 
     def texts(self) -> list[str]:
@@ -201,7 +201,7 @@ def _inlines_at(source: SourceMap, function: I64, pc: U64) -> I64:
     table, spans = source.functions, source.functions.inline_ranges
     if not len(spans):  # symbols alone
         return np.empty((0, len(pc)), np.int64)
-    spans = spans.select(np.isin(table.inlines.function[spans.inline], np.unique(function[function >= 0])))
+    spans = spans.select(np.isin(table.inlines.function[spans.inline], distinct_values(function[function >= 0])))
     owner, depth = table.inlines.function[spans.inline].astype(np.int64), table.inlines.depth[spans.inline]
     order = np.lexsort((spans.start, owner))
     spans, owner, depth = spans.select(order), owner[order], depth[order]

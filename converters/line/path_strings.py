@@ -11,6 +11,7 @@ import numpy as np
 
 from ...schemas.forms import DW_FORM
 from ...schemas.section import ParseError, Section
+from ..arrays import distinct_values
 from ..dwarf.unit_strings import (
     INDEXED_FORMS,
     STR,
@@ -51,7 +52,7 @@ class PathStrings:
         found = np.zeros(len(value), np.int64)
         parts = [NO_STRINGS]
         count = 0
-        for one in np.unique(form).tolist():
+        for one in distinct_values(form).tolist():
             which = np.flatnonzero(form == one)
             part = self._of_form(one, values.number[value[which]], values.start[value[which]], unit[which])
             found[which] = count + part.number

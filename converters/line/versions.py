@@ -14,7 +14,7 @@ import numpy as np
 
 from ...schemas.line import DW_LNCT, VERSIONS
 from ...schemas.section import BuildError
-from ..arrays import group_numbers, ranks, starts_of, values_at
+from ..arrays import distinct_values, group_numbers, ranks, starts_of, values_at
 from ..columns import Columns
 from ..strings import NOTHING, Numbered, Strings
 from .paths import number_paths, references_of
@@ -92,7 +92,7 @@ def _rows_without_file_zero(table: LineTable, is_changed: NDArray[np.bool_]) -> 
     appended if there is none."""
     unit_of_row = table.row_units()
     uses_zero = np.flatnonzero(is_changed[unit_of_row] & (table.rows.file == 0))
-    needed = np.unique(unit_of_row[uses_zero])
+    needed = distinct_values(unit_of_row[uses_zero])
     needed = needed[np.diff(table.first_file)[needed] > 0]
     number = np.zeros(table.unit_count, np.uint32)
     appended: list[int] = []
@@ -133,7 +133,7 @@ def _with_number_zero(table: LineTable, which: NDArray[np.int64]) -> LineTable:
     unit_of_file = group_numbers(np.diff(table.first_file))
     bits = np.full(len(which), contents_bit(DW_LNCT.path) | contents_bit(DW_LNCT.directory_index), np.uint8)
     for content in (DW_LNCT.timestamp, DW_LNCT.size):
-        used = np.unique(unit_of_file[getattr(table.files, content.name) != 0])
+        used = distinct_values(unit_of_file[getattr(table.files, content.name) != 0])
         bits[np.isin(which, used)] |= contents_bit(content)
     units = _copied(table.units)
     units.directory_contents[which], units.file_contents[which] = contents_bit(DW_LNCT.path), bits

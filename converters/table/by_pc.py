@@ -14,7 +14,7 @@ import numpy as np
 from ...schemas.arguments import checked, instance_of, optional
 from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
-from ..arrays import furthest_before, group_numbers, range_run_starts, ranks, run_ends
+from ..arrays import distinct_values, furthest_before, group_numbers, range_run_starts, ranks, run_ends
 from ..distinct import number_distinct
 from ..refusals import Refusals
 from ..rules import CfaKind
@@ -117,7 +117,7 @@ def _ranges(
     following = table.rows.offset[np.where(is_last, row, row + 1)]
     stop = np.minimum(base + np.where(is_last, block[owner], following), size[owner])
     taken = np.zeros(len(order), np.uint64)
-    for number in np.unique(section):
+    for number in distinct_values(section):
         inside = section == number
         taken[inside] = furthest_before((start + size)[inside])
     begin, stop = begin + start[owner], stop + start[owner]

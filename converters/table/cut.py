@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.section import ParseError
-from ..arrays import group_numbers, range_run_starts, ranges, run_ends, values_at
+from ..arrays import distinct_values, group_numbers, range_run_starts, ranges, run_ends, values_at
 from .lookup import owners, rows_in_force
 from .model import RowColumns, UnwindTable, concatenate
 
@@ -48,7 +48,7 @@ def overlay(above: UnwindTable, below: UnwindTable) -> UnwindTable:
     end = above.functions.start[owner] + above.functions.size[owner]
     function, start = owners(below)
     stop = below.functions.start[function] + below.functions.size[function]
-    at = np.unique(np.concatenate([start, stop, begin, end]))
+    at = distinct_values(np.concatenate([start, stop, begin, end]))
     place, cover = (np.searchsorted(starts, at, side="right") - 1 for starts in (start, begin))
     is_free = at >= values_at(end, cover, 0)
     is_covered = at < values_at(stop, place, 0)

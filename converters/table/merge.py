@@ -14,7 +14,7 @@ import numpy as np
 from ...schemas.arguments import check_item
 from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError, ParseError
-from ..arrays import group_numbers, run_ends, run_starts, values_at
+from ..arrays import distinct_values, group_numbers, run_ends, run_starts, values_at
 from ..columns import Columns, column_of, columns
 from .by_pc import RuleSet, by_pc
 from .cut import pieces_of
@@ -142,7 +142,7 @@ def _steps(table: UnwindTable, first_function: int, numbers: dict[RuleSet, int],
     end = functions.start[owner] + functions.size[owner]
     rules = by_pc(project(table))
     number = np.array([numbers.setdefault(rule_set, len(numbers)) for rule_set in rules.sets], np.int64)[rules.rules]
-    at = np.unique(np.concatenate([begin, end, rules.start, rules.end]))
+    at = distinct_values(np.concatenate([begin, end, rules.start, rules.end]))
     return _Steps(at, _inside(at, begin, end, owner + first_function), _inside(at, rules.start, rules.end, number))
 
 

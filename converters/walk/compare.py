@@ -20,7 +20,7 @@ import numpy as np
 from ...schemas.data_classes import dataclass
 from ...schemas.section import ByteOrder
 from ..arch.table import Architecture, unwind_registers
-from ..arrays import range_run_starts, run_ends, run_starts, values_at
+from ..arrays import distinct_values, range_run_starts, run_ends, run_starts, values_at
 from ..columns import Columns, column_of, columns
 from ..distinct import number_distinct
 from ..refusals import Reason, Refusals
@@ -165,7 +165,7 @@ def _borders(functions: FunctionColumns) -> tuple[NDArray[np.uint64], NDArray[np
 
 
 def _sections(forms: tuple[RulesByPc, ...]) -> NDArray[np.uint32]:
-    return np.unique(np.concatenate([one.section for one in forms]))
+    return distinct_values(np.concatenate([one.section for one in forms]))
 
 
 def _cut(section: int, first: RulesByPc, second: RulesByPc, further: list[NDArray[np.uint64]]) -> ComparedRanges:
@@ -229,7 +229,7 @@ def _handlers_at(
 ) -> tuple[NDArray[np.uint64], ...]:
     """Personality and LSDA at each PC, each with whether there is one."""
     function = np.full(len(pc), NOTHING, np.int64)
-    for one in np.unique(section):
+    for one in distinct_values(section):
         there, here = np.flatnonzero(functions.section == one), section == one
         function[here] = values_at(there, ranges_at(functions.start[there], functions.size[there], pc[here]), NOTHING)
     found = functions.select(function)
@@ -246,7 +246,7 @@ def _handlers_at(
 def _give_reasons(ranges: ComparedRanges, relation: Relation, functions: FunctionColumns, refused: Refusals) -> None:
     """Fill in why ranges of only one table are not in the other."""
     section = functions.section[refused.function]
-    for one in np.unique(section):
+    for one in distinct_values(section):
         there = section == one
         start, reason = refused.start[there], refused.reason[there]
         where = np.flatnonzero((ranges.relation == relation) & (ranges.section == one))

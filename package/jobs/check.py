@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..converters.arch.table import breakpad_names
-from ..converters.arrays import values_at
+from ..converters.arrays import distinct_values, values_at
 from ..converters.elf.debug_files import BY_LINKS, DebugFiles, with_debug_file
 from ..converters.elf.image import ElfImage
 from ..converters.files.code_names import CodeNames
@@ -324,7 +324,7 @@ def _pair(
 
 def _count(ranges: ComparedRanges, table: UnwindTable) -> RangeCount:
     functions, found = table.functions, 0
-    for section in np.unique(ranges.section):
+    for section in distinct_values(ranges.section):
         there, here = functions.section == section, ranges.section == section
         start, end = functions.start[there], functions.start[there] + functions.size[there]
         # Ranges are disjoint and ascending: the first that ends after a function's start is in the function, or none.

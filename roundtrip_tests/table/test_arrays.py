@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from unwindkit.converters import arrays
 from unwindkit.schemas.section import ByteOrder
 
@@ -81,3 +83,8 @@ def test_integers_are_gathered_and_stored_by_size_and_byte_order(
 def test_a_hash_table_has_two_slots_or_more_for_each_key() -> None:
     assert [len(arrays.hash_slots(keys)) for keys in (0, 1, 3, 4)] == [2, 4, 8, 16]
     assert set(arrays.hash_slots(3).tolist()) == {-1}
+
+
+@given(st.lists(st.integers(-5, 5), max_size=12))
+def test_distinct_values_ascend(values: list[int]) -> None:
+    assert arrays.distinct_values(np.array(values, np.int64)).tolist() == sorted(set(values))

@@ -19,7 +19,7 @@ from ....schemas.data_classes import dataclass
 from ....schemas.pointers import NO_BASES, PointerBases
 from ....schemas.section import BuildError, Section
 from ...arch.table import Architecture
-from ...arrays import put_integers, values_at
+from ...arrays import distinct_values, put_integers, values_at
 from ...table.merge import SharedRanges, merge
 from ...table.model import FunctionFlag, UnwindTable
 from ..layout import refuse_large
@@ -101,7 +101,7 @@ def _update_pointers(records: Records, data: NDArray[np.uint8], address: int, sh
     is_64 = fdes.body - fdes.offset > 4 + id_size
     size = np.where(is_64, 8, 4) if dialect.id_size is None else np.full(len(is_64), id_size)
     field = fdes.body - size + of_fde
-    for width in np.unique(size).tolist():
+    for width in distinct_values(size).tolist():
         which = size == width
         pointer = field[which] - cie[which] if dialect.relative else cie[which]
         put_integers(data, field[which], pointer, width, records.section.byte_order)

@@ -17,7 +17,7 @@ from ....schemas.data_classes import dataclass
 from ....schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES, is_signed
 from ....schemas.section import Section
 from ....schemas.wire import DwarfFormat
-from ...arrays import ranges, starts_of, starts_of_ends, values_at
+from ...arrays import distinct_values, ranges, starts_of, starts_of_ends, values_at
 from ...columns import Columns, column_of, columns
 from ...distinct import number_distinct
 from ...refusals import Reason, Refusals
@@ -119,7 +119,7 @@ def _lay_out(
 ) -> Additions:
     """Lay out the chosen FDEs and the new CIEs that they need."""
     functions, known = layout.table.functions, choices.known
-    added = np.unique(chosen.cie[chosen.cie >= len(known)]) - len(known)
+    added = distinct_values(chosen.cie[chosen.cie >= len(known)]) - len(known)
     cies, at, address_fields = lay_out_cies(_only(layout, added))
     cie_offset = np.concatenate([records.cie_offset[known], np.zeros(len(layout.keys), np.int64)])
     cie_offset[len(known) + added] = first + at
