@@ -32,7 +32,8 @@ from ..elf.image import ElfImage, open_elf
 from ..elf.inputs import Input
 from ..elf.relocation import LaidOut
 from ..elf.supplementary import SUPPLEMENTARY_ABBREVIATIONS, SUPPLEMENTARY_INFO, SUPPLEMENTARY_STRINGS
-from ..line.ranges import NO_FILES, LineRanges, SourceFiles, line_programs, line_ranges
+from ..line.headers import read_line_headers
+from ..line.ranges import NO_FILES, LineRanges, SourceFiles, line_ranges, run_in_parts, source_files
 from ..line.read import LINE
 from ..threads import in_background
 from .split_units import with_split_units
@@ -93,27 +94,22 @@ class _Read:
 def _read(image: ElfImage, has_lines: bool, debug: DebugFiles) -> _Read:
     """Read the debugging sections. Raises ParseError."""
     laid, code = lay_out_debug(image), executable(image)
-    # Most of the bytes of a debug file are in this section.
+    # Most of the bytes of a debug file are in this section; line programs are run while it is decompressed.
     size = sum(one.size for one in image.named(DEBUG_INFO))
     with in_background(lambda: debug_section(laid, DEBUG_INFO), size) as read_debug_info:
         sections, section = _sections(laid), debug_section(laid, LINE)
+        headers = None if section is None else read_line_headers(section)
+        rows = None if headers is None or not has_lines else run_in_parts(headers, *code)
         debug_info = read_debug_info()
     units = NO_UNITS
     if debug_info is not None:
         units = units_of_sections(debug_info, sections.debug_abbrev, sections.strings)
-    programs = None if section is None else line_programs(section, sections.strings.by_name(), units)
-    files = NO_FILES if programs is None else programs.files
-
-    def read_lines() -> LineRanges:
-        return LineRanges.empty(0) if programs is None or not has_lines else line_ranges(programs, *code)
-
+    files = NO_FILES if headers is None else source_files(headers, sections.strings.by_name(), units)
+    lines = LineRanges.empty(0) if rows is None else line_ranges(rows, files)
     if debug_info is None:
-        return _Read(files, read_lines())
-    # Names are found by one thread; another one runs line programs at the same time.
-    with in_background(read_lines, 0 if section is None else len(section)) as lines:
-        sources, notes = with_split_units(image, unit_source(sections, debug_info, units), debug)
-        found = tuple(code_of_units(one, files, *code) for one in sources)
-        return _Read(files, lines(), found, notes)
+        return _Read(files, lines)
+    sources, notes = with_split_units(image, unit_source(sections, debug_info, units), debug)
+    return _Read(files, lines, tuple(code_of_units(one, files, *code) for one in sources), notes)
 
 
 def _sections(laid: LaidOut) -> DebugSections:

@@ -2,7 +2,8 @@
 
 Strategy: threads run parts of the programs, and rows become records at once: merged where file and line are equal, and
 without what is outside the executable sections. Linkers place discarded code at 0 or at the largest addresses, also in
-the middle of a sequence, so that each row is judged by its own address.
+the middle of a sequence, so that each row is judged by its own address. Files get their paths at the end: these need
+the units of `.debug_info`, which takes longest to decompress.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..columns import Columns, column_of, columns
 from ..dwarf.units import NOTHING, DebugUnits
 from ..kernels.line.protocol import UnitField
 from ..threads import in_threads
-from .headers import LineHeaders, read_line_headers
+from .headers import LineHeaders
 from .paths import Paths, paths_of
 from .read import no_programs, run_programs, table_of_programs
 from .table import LISTS_ZERO
@@ -76,38 +77,64 @@ _NOTHING = np.zeros(0, np.int64)
 NO_FILES = SourceFiles(_NOTHING, np.zeros(1, np.int64), _NOTHING, _NOTHING, Paths.empty())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LinePrograms:
-    """The line number programs of a file, not yet run: their headers and `files`."""
-
-    headers: LineHeaders
-    files: SourceFiles
-
-
-def line_programs(section: Section, strings: dict[str, Section], units: DebugUnits) -> LinePrograms:
-    """Read the headers of a `.debug_line`, whose units are those of the file. Raises ParseError.
+def source_files(headers: LineHeaders, strings: dict[str, Section], units: DebugUnits) -> SourceFiles:
+    """The files of the programs of a `.debug_line`, whose units are those of the file. Raises ParseError.
 
     Files that a program defines itself (DW_LNE_define_file, which compilers do not use) are not known."""
-    headers = read_line_headers(section)
     base = values_at(units.columns.string_offsets_base, units_of_programs(headers.offset, units), NOTHING)
     table = with_units(table_of_programs(headers, no_programs(), strings, base), units)
     number, paths = paths_of(table)
     first_number = (table.units.version < LISTS_ZERO).astype(np.int64)
-    files = SourceFiles(headers.offset, table.first_file, first_number, number, paths)
-    return LinePrograms(headers, files)
+    return SourceFiles(headers.offset, table.first_file, first_number, number, paths)
 
 
-def line_ranges(programs: LinePrograms, start: U64, end: U64) -> LineRanges:
-    """The line records of code in the sections from `start` up to `end`, ascending and disjoint.
+@columns
+class _Runs(Columns):
+    """Runs of rows with one file and line, in the order of the rows."""
+
+    address: NDArray[np.uint64] = column_of("address")
+    end: NDArray[np.uint64] = column_of("address", "after the last byte")
+    line: NDArray[np.uint32] = column_of("line")
+    file: NDArray[np.uint32] = column_of("", "as the program numbers its files")
+    sequence: NDArray[np.uint32] = column_of("index", "in the sequences of the part")
+
+
+@columns
+class _Sequences(Columns):
+    """The sequences of some programs."""
+
+    start: NDArray[np.uint64] = column_of("address", "of the first row")
+    end: NDArray[np.uint64] = column_of("address", "of the last row")
+    program: NDArray[np.int64] = column_of("index")
+
+
+@dataclass(frozen=True, slots=True)
+class RowRuns:
+    """The rows of all programs: of each part of the programs its runs of rows and its sequences; and the executable
+    sections, from `start` up to `end`."""
+
+    parts: list[tuple[_Runs, _Sequences]]
+    start: U64
+    end: U64
+
+
+def run_in_parts(headers: LineHeaders, start: U64, end: U64) -> RowRuns:
+    """Run the programs of a section, for code in the sections from `start` up to `end`. Raises ParseError."""
+    return RowRuns(in_threads(lambda part: _run(part, start, end), list(_parts(headers))), start, end)
+
+
+def line_ranges(rows: RowRuns, files: SourceFiles) -> LineRanges:
+    """The line records of rows, ascending and disjoint.
 
     Of sequences for the same code, which units share, the first is used. Where records overlap otherwise, the one that
     starts last wins; of those that start at one address, the first. Line 0 is code that the compiler attributes to no
-    line. Rows of an unknown file get no record. Raises ParseError.
+    line. Rows of an unknown file get no record.
     """
-    parts = in_threads(lambda part: _records(part, programs, start, end), list(_parts(programs.headers)))
+    parts = in_threads(lambda part: _with_paths(*part, files), rows.parts)
     found = LineRanges.concatenate([one for one, _ in parts]) if parts else LineRanges.empty(0)
     if np.any(found.address[1:] < found.address[:-1] + found.size[:-1]):
-        found = _without_copies(found, _Sequences.concatenate([one for _, one in parts]), start, end)
+        sequences = _Sequences.concatenate([one for _, one in rows.parts])
+        found = _without_copies(found, sequences, np.concatenate([count for _, count in parts]), rows)
         found = found.select(np.argsort(found.address, kind="stable"))
         found = found.select(run_starts(found.address))
         found.size[:-1] = np.minimum(found.size[:-1], found.address[1:] - found.address[:-1])
@@ -132,29 +159,20 @@ def _parts(headers: LineHeaders) -> Iterator[_Part]:
         offset, begin = int(end[stop - 1]), stop
 
 
-@columns
-class _Sequences(Columns):
-    """The sequences of some programs."""
-
-    start: NDArray[np.uint64] = column_of("address", "of the first row")
-    end: NDArray[np.uint64] = column_of("address", "of the last row")
-    count: NDArray[np.int64] = column_of("", "of its line records")
-
-
-def _without_copies(found: LineRanges, sequences: _Sequences, start: U64, end: U64) -> LineRanges:
+def _without_copies(found: LineRanges, sequences: _Sequences, count: I64, rows: RowRuns) -> LineRanges:
     """The records without those of a sequence that begins and ends where an earlier one does: code of COMDAT groups, or
-    folded code. Each unit has its own lines for it, which would be mixed."""
+    folded code. Each unit has its own lines for it, which would be mixed. `count` is that of the records of each."""
     # Sequences in which discarded code is first have one start.
-    is_code = sequences.start < values_at(end, np.searchsorted(start, sequences.start, side="right") - 1, 0)
-    used = np.flatnonzero(is_code & (sequences.count > 0))
+    place = np.searchsorted(rows.start, sequences.start, side="right") - 1
+    used = np.flatnonzero((sequences.start < values_at(rows.end, place, 0)) & (count > 0))
     order = used[np.lexsort((sequences.end[used], sequences.start[used]))]
     is_copy = np.zeros(len(sequences), np.bool_)
     is_copy[order[~run_starts(sequences.start[order], sequences.end[order])]] = True
-    return found.select(np.repeat(~is_copy, sequences.count))
+    return found.select(np.repeat(~is_copy, count))
 
 
-def _records(part: _Part, programs: LinePrograms, start: U64, end: U64) -> tuple[LineRanges, _Sequences]:
-    """The line records of some programs, in the order of their rows, and their sequences."""
+def _run(part: _Part, start: U64, end: U64) -> tuple[_Runs, _Sequences]:
+    """The rows of some programs, and their sequences."""
     ran = run_programs(part.headers)
     rows = ran.rows
     limit = values_at(end, np.searchsorted(start, rows.address, side="right") - 1, 0)
@@ -162,15 +180,22 @@ def _records(part: _Part, programs: LinePrograms, start: U64, end: U64) -> tuple
     is_last[ran.first_row[1:] - 1] = True
     stop = np.minimum(np.append(rows.address[1:], rows.address[-1:]), limit)
     kept = np.flatnonzero(~is_last & (stop > rows.address))
-    sequence = np.searchsorted(ran.first_row, kept, side="right") - 1
-    unit = ran.sequence_unit[sequence].astype(np.int64) + part.first
-    path = programs.files.numbers_of(unit, rows.file[kept].astype(np.int64))
-    address, stop, line = rows.address[kept], stop[kept], rows.line[kept]
-    is_known = path >= 0
-    address, stop, line, path = address[is_known], stop[is_known], line[is_known], path[is_known]
+    sequence = (np.searchsorted(ran.first_row, kept, side="right") - 1).astype(np.uint32)
+    address, stop, line, file = rows.address[kept], stop[kept], rows.line[kept], rows.file[kept]
+    is_new = range_run_starts(address, stop, line, file, sequence)
+    found = _Runs(address[is_new], stop[run_ends(is_new)], line[is_new], file[is_new], sequence[is_new])
     bounds = rows.address[ran.first_row[:-1]], rows.address[ran.first_row[1:] - 1]
-    is_new = range_run_starts(address, stop, line, path)
-    size = np.minimum(stop[run_ends(is_new)] - address[is_new], np.uint64(WORD_MAX)).astype(np.uint32)
-    count = np.bincount(sequence[is_known][is_new], minlength=len(ran.first_row) - 1)
-    found = LineRanges(address[is_new], size, line[is_new], path[is_new].astype(np.uint32))
-    return found, _Sequences(*bounds, count)
+    return found, _Sequences(*bounds, ran.sequence_unit.astype(np.int64) + part.first)
+
+
+def _with_paths(runs: _Runs, sequences: _Sequences, files: SourceFiles) -> tuple[LineRanges, I64]:
+    """The line records of runs of rows, and how many each sequence has."""
+    path = files.numbers_of(sequences.program[runs.sequence], runs.file.astype(np.int64))
+    is_known = path >= 0
+    if not is_known.all():
+        runs, path = runs.select(is_known), path[is_known]
+    is_new = range_run_starts(runs.address, runs.end, runs.line, path)
+    address = runs.address[is_new]
+    size = np.minimum(runs.end[run_ends(is_new)] - address, np.uint64(WORD_MAX)).astype(np.uint32)
+    count = np.bincount(runs.sequence[is_new], minlength=len(sequences))
+    return LineRanges(address, size, runs.line[is_new], path[is_new].astype(np.uint32)), count

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from unwindkit import from_line_records, to_debug_line
 from unwindkit.converters.dwarf.units import NO_UNITS
-from unwindkit.converters.line.ranges import line_programs, line_ranges
+from unwindkit.converters.line.headers import read_line_headers
+from unwindkit.converters.line.ranges import line_ranges, run_in_parts, source_files
 from unwindkit.schemas.section import Section
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -16,10 +17,11 @@ def ranges_of(*texts: str) -> list[tuple[int, int, int, bytes]]:
     """The line records of units with these FILE and line records; code is from 0x1000 up to 0x2000."""
     data = b"".join(to_debug_line(from_line_records(text), None)[0] for text in texts)
     section = Section(".debug_line", memoryview(data), 0, None, "little", 8)
-    programs = line_programs(section, {}, NO_UNITS)
-    found = line_ranges(programs, np.array([0x1000], np.uint64), np.array([0x2000], np.uint64))
+    headers = read_line_headers(section)
+    files = source_files(headers, {}, NO_UNITS)
+    found = line_ranges(run_in_parts(headers, np.array([0x1000], np.uint64), np.array([0x2000], np.uint64)), files)
     columns = (found.address.tolist(), found.size.tolist(), found.line.tolist(), found.path.tolist())
-    return [(*one, programs.files.paths[path]) for *one, path in zip(*columns, strict=True)]
+    return [(*one, files.paths[path]) for *one, path in zip(*columns, strict=True)]
 
 
 def test_sequences_for_the_same_code_are_not_mixed() -> None:
