@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Rust's legacy scheme is C++'s with a hash at the end of the name; its v0 scheme has a prefix of its own.
 _RUST = re.compile(r"_R[A-Z0-9]|_ZN.*17h[0-9a-f]{16}E")
+# A path's tags (RFC 2603), with which a v0 name begins: C programs have other names that begin with _R.
+_PATHS = (b"C", b"M", b"X", b"Y", b"N", b"I", b"B")
 _NESTED, _HASH, _HASH_DIGITS = "_ZN", b"17h", 16
 # Kernels and the runtime take ASCII; a zero byte or a line end separates names.
 LETTERS = 128
@@ -74,10 +76,8 @@ def forms_of(names: Strings) -> NDArray[np.uint8]:
     form = np.full(len(names), NameForm.PLAIN, np.uint8)
     for prefix in OTHERS:
         form[_begin(data, start, prefix.encode())] = NameForm.OTHER
-    v0 = np.flatnonzero(_begin(data, start, RUST_V0.encode()))
-    form[v0] = NameForm.OTHER
-    third = data[np.minimum(start[v0] + len(RUST_V0), start[v0 + 1] - 1)]
-    form[v0[(third >= ord("A")) & (third <= ord("Z")) & (names.size[v0] > len(RUST_V0))]] = NameForm.RUST_V0
+    for tag in _PATHS:
+        form[_begin(data, start, RUST_V0.encode() + tag)] = NameForm.RUST_V0
     is_cplusplus = _begin(data, start, CPLUSPLUS.encode())
     form[is_cplusplus] = np.where(names.size[is_cplusplus] <= MAX_DIRECT, NameForm.USUAL, NameForm.LONG)
     has_hash = np.flatnonzero(is_cplusplus & _have(data, start, _HASH))

@@ -263,6 +263,8 @@ V0_NAMES = [
     ("_RINvC1a1bNtB2_1SE", "a::b::<a::S>"),
     ("_RINvC1a1bNtC1a1SB7_E", "a::b::<a::S, a::S>"),
     ("_RNvC1a1bC1c", "a::b"),
+    ("_RNvC1a1b.7845", "a::b.7845"),
+    ("_RNvC1a1bC1c.0", "a::b.0"),
 ]
 
 
@@ -275,7 +277,18 @@ def test_v0_names_of_rust(name: str, expected: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("_RNvC1a1", "_RNvC1a", "_RNvC_1b", "_RNvC1a1b1c", "_RNvC1a1b.llvm.1", "_RNvB_1a", "_RINvC1a1bBz_E", "_RZ"),
+        *(
+            "_RNvC1a1",
+            "_RNvC1a",
+            "_RNvC_1b",
+            "_RNvC1a1b1c",
+            "_RNvC1a1b.llvm.1",
+            "_RNvC1a1b.1.2",
+            "_RNvC1a1b.1a",
+            "_RNvB_1a",
+            "_RINvC1a1bBz_E",
+            "_RZ",
+        ),
         *("_RINvC1a1bwhE", "_RINvC1a1bKe61_E", "_RNvC1au5a_gaa", "_RINvC1a1bL0_E", "_RINvC1a1bKj0123456789abcdef0_E"),
         *("_RNvCsZZZZZZZZZZZ_1a1b", "_RINvC1a1bgE", "_RINvC1a1bDNtC1a1TEE", f"_RINvC1a1b{'T' * 1000}{'E' * 1001}"),
         "_RMC0FGZZZZ_Eu",
@@ -304,7 +317,29 @@ V0_PIECES = [
     "u",
     "D",
 ]
-V0_PIECES += ["Kj2_", "K", "p", "p1U", "X", "M", "Y", "Nv", "NC", "s_", "0", "1x", "A", "S", "_", "G", "UK", "C", "P"]
+V0_PIECES += [
+    ".",
+    ".12",
+    "Kj2_",
+    "K",
+    "p",
+    "p1U",
+    "X",
+    "M",
+    "Y",
+    "Nv",
+    "NC",
+    "s_",
+    "0",
+    "1x",
+    "A",
+    "S",
+    "_",
+    "G",
+    "UK",
+    "C",
+    "P",
+]
 
 
 @given(st.lists(st.sampled_from(V0_PIECES), min_size=1, max_size=12).map("".join))

@@ -12,7 +12,30 @@ from unwindkit.converters.strings import Strings
 
 HASH = "17h0123456789abcdefE"
 PIECES = [
-    *("_Z", "_ZN", "_R", "_D", "$s", "_$s", "$S", "_$S", "A", "0", "1f", "Ul", "Ut", "U", "S_", "T_", "Dp", "17h", "_"),
+    *(
+        "_Z",
+        "_ZN",
+        "_R",
+        "_D",
+        "$s",
+        "_$s",
+        "$S",
+        "_$S",
+        "A",
+        "NvC1a1b",
+        "B",
+        "C",
+        "0",
+        "1f",
+        "Ul",
+        "Ut",
+        "U",
+        "S_",
+        "T_",
+        "Dp",
+        "17h",
+        "_",
+    ),
     *(HASH, HASH[:-1], HASH.upper(), HASH.replace("f", "g"), "E", ".llvm.1", "v", "é", "\0", "\n", "\x7f", " "),
     *("S1_" * 9, "f" * 1020),
 ]
@@ -24,12 +47,12 @@ def form_of(name: str) -> NameForm:
         return NameForm.PLAIN
     if name.startswith(("_D", "$s", "_$s", "$S", "_$S")):
         return NameForm.OTHER
-    if not name.startswith(("_Z", "_R")):
+    if not re.match("_Z|_R[CMXYNIB]", name):
         return NameForm.PLAIN
     if not name.isascii() or "\0" in name or "\n" in name:
         return NameForm.OTHER
     if name.startswith("_R"):
-        return NameForm.RUST_V0 if re.match("_R[A-Z]", name) else NameForm.OTHER
+        return NameForm.RUST_V0
     if re.fullmatch("_ZN.*17h[0-9a-f]{16}E", name):
         return NameForm.RUST_LEGACY
     if re.match("_ZN.*17h[0-9a-f]{16}E", name):
@@ -46,7 +69,7 @@ NAME = st.lists(st.sampled_from(PIECES), max_size=6).map("".join)
 
 @given(st.lists(NAME, max_size=12))
 @example(["_R", "A", "_Z", "", "_ZN" + HASH, "_ZN" + HASH[:-1], "E", "_ZfU", "lv", "_Zf17", "h"])
-@example(["_ZUl", "_ZUt", "_Zé", "_Ré", "_RA", "_RZ", "_R[", "_R@", "_R"])
+@example(["_ZUl", "_ZUt", "_Zé", "_RNé", "_RA", "_RC", "_RB", "_RAISE", "_R0C", "_R", "_RN\x7f", "_RN\0"])
 @example(["_ZN17h0123456789abcdef", "E"])
 @example([])
 @example([""])

@@ -517,11 +517,20 @@ class Names:
         self.depth -= 1
 
     def v0(self) -> None:
-        """A name of the v0 scheme, after its start; of the crate that instantiates it nothing is written."""
+        """A name of the v0 scheme, after its start; of the crate that instantiates it nothing is written. A clone's
+        number remains."""
+        clone: cython.longlong
         self.path(1)
-        if self.at < self.end and not self.wrong:
+        if self.at < self.end and self.peek() != ord(".") and not self.wrong:
             self.quiet = 1
             self.path(0)
+            self.quiet = 0
+        if self.at < self.end and self.peek() == ord(".") and not self.wrong:
+            clone = self.at
+            self.at += 1
+            while self.peek() >= ord("0") and self.peek() <= ord("9"):
+                self.at += 1
+            self.put_part(clone, self.at)
         if self.at < self.end:
             self.wrong = 1
 
