@@ -17,6 +17,7 @@ from ....schemas.data_classes import dataclass
 CHUNK = 1 << 20
 # In a hostile file every name may be as long as the table. A longer name is not equal to that in the written file.
 MAX_NAME = 1 << 12
+HASH_TABLES = ("SHT_HASH", "SHT_GNU_HASH")
 KEPT_HEADER_FIELDS = (
     "e_ident", "e_type", "e_machine", "e_version", "e_entry", "e_flags", "e_ehsize", "e_phentsize", "e_shentsize",
     "e_shstrndx",
@@ -42,7 +43,7 @@ class ElfTables:
 
 
 def read_elf_tables(file: Any) -> ElfTables:
-    """Read the tables of a written file, and what sections and segments refer to. Raises ELFError if that fails."""
+    """Read the tables of a written file, and what sections refer to. Raises ELFError if that fails."""
     return _tables(file, is_followed=True)
 
 
@@ -55,13 +56,11 @@ def _tables(file: Any, is_followed: bool) -> ElfTables:
     try:
         elf = ELFFile(file)
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        segments = _headers(elf, elf.structs.Elf_Phdr, elf["e_phoff"], elf["e_phentsize"], elf.num_segments())
+        headers = _headers(elf, elf.structs.Elf_Shdr, elf["e_shoff"], elf["e_shentsize"], elf.num_sections())
+        sections = list(zip(_names(elf, headers, data), headers, strict=True))
         if is_followed:
-            segments = [segment.header for segment in elf.iter_segments()]
-            sections = [(section.name, section.header) for section in elf.iter_sections()]
-        else:
-            segments = _headers(elf, elf.structs.Elf_Phdr, elf["e_phoff"], elf["e_phentsize"], elf.num_segments())
-            headers = _headers(elf, elf.structs.Elf_Shdr, elf["e_shoff"], elf["e_shentsize"], elf.num_sections())
-            sections = list(zip(_names(elf, headers, data), headers, strict=True))
+            _follow(elf, headers)
         return ElfTables(elf.header, segments, sections, data)
     except (OSError, ValueError) as fault:  # an offset larger than any file
         raise ELFError(str(fault)) from fault
@@ -71,6 +70,14 @@ def _headers(elf: ELFFile, layout: Any, offset: int, size: int, count: int) -> l
     if count and size < layout.sizeof():
         raise ELFError(f"headers of {size} bytes are too small")
     return [struct_parse(layout, elf.stream, stream_pos=offset + index * size) for index in range(count)]
+
+
+def _follow(elf: ELFFile, sections: Sequence[Mapping[str, Any]]) -> None:
+    """Read what sections refer to. Raises ELFError."""
+    for index, header in enumerate(sections):
+        # Hash tables refer to their symbols as other sections do; their numbers take longer to read than all the rest.
+        if header["sh_type"] not in HASH_TABLES:
+            elf.get_section(index)
 
 
 def _names(elf: ELFFile, sections: Sequence[Mapping[str, Any]], data: mmap.mmap) -> Iterator[str]:
