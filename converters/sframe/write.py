@@ -19,9 +19,10 @@ from ...schemas.derive import bit_position, dtype_of
 from ...schemas.section import BuildError, ByteOrder
 from ...schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION
 from ..arch.table import Architecture
-from ..arrays import furthest_before, group_numbers, ranks, starts_of
+from ..arrays import starts_of
 from ..columns import Columns, column_of, columns
 from ..distinct import number_distinct
+from ..kernels import engine, views
 from ..refusals import Reason, Refusals
 from ..table.model import FunctionColumns, FunctionFlag, UnwindTable
 from ..table.pcmask import split_repetitive
@@ -217,6 +218,8 @@ def _whole_function_reasons(
     reason[functions.return_column != architecture.return_address] = Reason.RETURN_COLUMN
     reason[functions.segment != 0] = Reason.SEGMENT
     reason[functions.size > MAX_FUNCTION_SIZE] = Reason.TOO_LARGE
+    if not functions.repetition.any():
+        return reason
     # A repetitive block is looked up as a whole: it cannot be split around a gap.
     refused = starts_of(split.reason != 0)
     has_gap = (refused[split.first[1:]] - refused[split.first[:-1]])[functions.run] > 0
@@ -224,30 +227,37 @@ def _whole_function_reasons(
     return reason
 
 
+@columns
+class _Ranges(Columns):
+    """Ranges of functions."""
+
+    function: NDArray[np.int64] = column_of("index")
+    segment: NDArray[np.int64] = column_of("index")
+    start: NDArray[np.uint64] = column_of("address")
+    size: NDArray[np.uint64] = column_of("bytes")
+    reason: NDArray[np.uint8] = column_of(Reason, "0 if it can be encoded")
+
+
 def _pieces(functions: FunctionColumns, architecture: Architecture, split: Segments) -> tuple[Pieces, Refusals]:
     """The segments of all functions as address ranges: those that can be encoded, and those that are refused."""
-    whole = _whole_function_reasons(functions, architecture, split)
+    reason = _whole_function_reasons(functions, architecture, split)
     order = np.argsort(functions.start, kind="stable")
     order = order[functions.size[order] > 0]
-    start, size = functions.start[order], functions.size[order]
-    # A PC of several functions belongs to the one that starts first: the part of each function inside earlier ones.
-    reach = furthest_before(start + size)
-    inside = np.minimum(np.maximum(reach, start) - start, size)
-    run = functions.run[order]
-    per_function = np.where(whole[order] > 0, 1, (split.first[1:] - split.first[:-1])[run])
-    owner, rank = group_numbers(per_function), ranks(per_function)
-    segment = split.first[:-1][run][owner] + rank
-    is_last = rank == per_function[owner] - 1
-    begin = np.where(whole[order][owner] > 0, np.uint64(0), split.start[segment])
-    stop = np.where(is_last, size[owner], split.start[np.where(is_last, segment, segment + 1)])
-    reason = np.where(whole[order][owner] > 0, whole[order][owner], split.reason[segment])
-    overlapped = np.flatnonzero(begin < inside[owner])
-    reason[overlapped] = Reason.OVERLAP
-    kept, refused = reason == 0, reason > 0
-    pieces = Pieces(order[owner][kept], segment[kept], (start[owner] + begin)[kept], (stop - begin)[kept])
-    return pieces, Refusals(
-        order[owner][refused], (start[owner] + begin)[refused], (start[owner] + stop)[refused], reason[refused]
-    )
+    kernels = engine.sframe.pieces
+    columns = views(order, functions.start, functions.size, functions.run, reason)
+    sorted_functions, segments = kernels.Functions(*columns), split.for_kernels()
+    # Most files have one range per function, and refuse nothing; what has no space is counted.
+    encoded, refused = _Ranges.empty(len(order)), _Ranges.empty(0)
+    while True:
+        to_fill = kernels.Ranges(**encoded.views()), kernels.Ranges(**refused.views())
+        kernels.cut(sorted_functions, segments, *to_fill)
+        counts = to_fill[0].count, to_fill[1].count
+        if counts[0] <= len(encoded) and counts[1] <= len(refused):
+            break
+        encoded, refused = _Ranges.empty(counts[0]), _Ranges.empty(counts[1])
+    encoded = encoded.select(slice(counts[0]))
+    pieces = Pieces(encoded.function, encoded.segment, encoded.start, encoded.size)
+    return pieces, Refusals(refused.function, refused.start, refused.start + refused.size, refused.reason)
 
 
 @columns
