@@ -151,7 +151,7 @@ class RowBuilder:
         self._section = section
         # Each row takes at least one byte of the section, so this never fills. Untouched pages take no memory.
         self._rows = RowColumns.empty(len(section) + 1)
-        self._values = np.empty((len(self._rows), len(cfi.ROW_VALUES)), np.int64)
+        self._values = np.zeros((len(self._rows), len(cfi.ROW_VALUES)), np.int64)
         self._rules = RuleColumns.empty(len(section) // 4 + 1024)
         self._expressions = _Blocks.empty(64)
         self._remembered = np.empty((16, STATE_SIZE), np.int64)
@@ -226,7 +226,7 @@ class RowBuilder:
 
     def _grow_rows(self) -> None:
         self._rows = self._rows.resized(2 * len(self._rows))
-        self._values = np.concatenate([self._values, np.empty_like(self._values)])
+        self._values = np.concatenate([self._values, np.zeros_like(self._values)])
 
     def repeat_rows(self, which: NDArray[np.int64]) -> None:
         """Append copies of these rows, in the spare capacity of the columns if they fit."""

@@ -24,6 +24,7 @@ cdef class RowState:
     cdef long long first_rule
     cdef long long rule_count
     cdef int changed
+    cdef int has_values
 
     cdef NewRows rows
     cdef I64_2D row_values

@@ -57,7 +57,8 @@ class NewExpressions:
 @cython.cclass
 class RowState:
     """The row under construction. `live` are its rules, sorted by register: register, kind and value; `values` its
-    values by the schema's `ROW_VALUES`.
+    values by the schema's `ROW_VALUES`. `has_values`: a value was set, in this run or an earlier one; without, values
+    are not stored: the columns for them are 0, and pages that nothing is written to take no memory.
 
     `filled`, by `Filled`, counts what the columns hold; `filled[FULL]` tells which column is full.
     """
@@ -69,6 +70,7 @@ class RowState:
         self.filled = filled
         self.cfa_kind = self.cfa_register = self.cfa_offset = self.cfa_expression = 0
         self.ra_state = self.first_rule = self.rule_count = self.changed = 0
+        self.has_values = 0
 
     def set_columns(
         self, rows: NewRows, rules: NewRules, expressions: NewExpressions, row_values: I64_2D, remembered: I64_2D
@@ -134,6 +136,8 @@ class RowState:
         index: cython.longlong
         for index in range(VALUES):
             self.values[index] = saved[number, FIRST_VALUE + index]
+            if self.values[index]:
+                self.has_values = 1
 
     def load_state(self, saved: I64_2D, number: cython.longlong) -> cython.void:
         """Load a saved state, without its values."""
@@ -191,8 +195,9 @@ class RowState:
         self.rows.ra_state[row] = self.ra_state
         self.rows.first_rule[row] = self.first_rule
         self.rows.rule_count[row] = self.rule_count
-        for index in range(VALUES):
-            self.row_values[row, index] = self.values[index]
+        if self.has_values:
+            for index in range(VALUES):
+                self.row_values[row, index] = self.values[index]
         self.filled[ROWS] = row + 1
         return 1
 
