@@ -18,9 +18,11 @@ from ...schemas.sframe import SFRAME_VERSION
 from ..arrays import ranges, run_ends, run_starts, starts_of
 from ..columns import Columns, column_of, columns
 from ..distinct import number_distinct
+from ..elf.inputs import release
 from ..kernels import engine, views
 from ..kernels.sframe.protocol import PaddingCode
 from ..table.model import FunctionFlag
+from ..threads import in_threads
 from .section import FRE_WIDTHS
 from .write_fres import FdePlan, Options, Pieces, Segments, SframeRows, fre_types
 
@@ -39,6 +41,8 @@ SCALE = 1024
 PASSES = 3
 # Pieces that are laid out at a time.
 PART = 1 << 15
+# Bytes of code that one thread looks at, at a time.
+CODE_PART = 1 << 23
 
 
 class Gaps(NamedTuple):
@@ -80,17 +84,15 @@ def _fres_of_pieces(plan: FdePlan, joins: NDArray[np.bool_]) -> tuple[_PieceFres
     pieces, segments = plan.pieces, plan.segments
     count = segments.fre_count(pieces.segment)
     first = segments.fres[pieces.segment] - count
-    fre_size = _fre_sizes(plan.rows, segments)
-    total = starts_of(fre_size)
-    repeats = joins & _same_rows(plan.rows, segments.rows[np.roll(first + count - 1, 1)], segments.rows[first])
-    repeated = np.where(repeats, fre_size[first], 0)
+    first_row = segments.rows[first]
+    repeats = joins & _same_rows(plan.rows, segments.rows[np.roll(first + count - 1, 1)], first_row)
+    repeated = np.where(repeats, _fre_sizes(plan.rows.info[first_row]), 0)
     last = segments.last_start(plan.rows, pieces.segment)
-    return _PieceFres(first, count, total[first + count] - total[first], repeated, last), repeats
+    return _PieceFres(first, count, segments.size[pieces.segment], repeated, last), repeats
 
 
-def _fre_sizes(rows: SframeRows, split: Segments) -> NDArray[np.int64]:
-    """The size of each FRE in bytes, without its start address."""
-    info = rows.info[split.rows]
+def _fre_sizes(info: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """The size of FREs in bytes, without their start addresses."""
     words, width = (
         info >> np.uint8(shift) & np.uint8(mask)
         for shift, mask in (bit_position(sframe.FreInfo, name) for name in ("fre_offset_count", "fre_offset_size"))
@@ -99,8 +101,10 @@ def _fre_sizes(rows: SframeRows, split: Segments) -> NDArray[np.int64]:
 
 
 def _same_rows(rows: SframeRows, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.bool_]:
-    is_same = (rows.info[one] == rows.info[other]) & (rows.words[one] == rows.words[other]).all(axis=1)
-    return np.asarray(is_same, np.bool_)
+    is_same: NDArray[np.bool_] = rows.info[one] == rows.info[other]
+    for words in rows.words.T:
+        is_same &= words[one] == words[other]
+    return is_same
 
 
 def _joins(plan: FdePlan, gaps: Gaps) -> NDArray[np.bool_]:
@@ -125,18 +129,33 @@ def _joins(plan: FdePlan, gaps: Gaps) -> NDArray[np.bool_]:
 def is_padding(
     start: NDArray[np.uint64], end: NDArray[np.uint64], code: tuple[Section, ...], padding: PaddingCode
 ) -> NDArray[np.bool_]:
-    """Whether each range of addresses is inside one of the code sections and has only nops, traps and zeros."""
+    """Whether each range of addresses, ascending, is inside one of the code sections and has only nops, traps and
+    zeros."""
     found = np.zeros(len(start), np.bool_)
     for section in code:
         section_start, section_end = np.uint64(section.address), np.uint64(section.address + len(section))
         here = np.flatnonzero((start >= section_start) & (end <= section_end))
-        if len(here):
-            marks = np.zeros(len(here), np.uint8)
-            first, last = ((one[here] - section_start).astype(np.int64) for one in (start, end))
-            data = np.frombuffer(section.data, np.uint8)
-            engine.sframe.merge_fdes.padding(padding, *views(data, first, last, marks))
-            found[here] = marks > 0
+        first, last = ((one[here] - section_start).astype(np.int64) for one in (start, end))
+        found[here] = _is_padding_in(section, first, last, padding)
     return found
+
+
+def _is_padding_in(
+    section: Section, first: NDArray[np.int64], last: NDArray[np.int64], padding: PaddingCode
+) -> NDArray[np.bool_]:
+    """As `is_padding`, for ranges of offsets into one section. A part of a file's code is not kept in memory after it
+    has been looked at: the parts between gaps are not needed."""
+    marks, data = np.zeros(len(first), np.uint8), np.frombuffer(section.data, np.uint8)
+
+    def look(begin: int) -> None:
+        part = slice(*np.searchsorted(first, [begin, begin + CODE_PART]).tolist())
+        if part.start < part.stop:
+            engine.sframe.merge_fdes.padding(padding, *views(data, first[part], last[part], marks[part]))
+            if section.file_offset is not None:
+                release(section.data, section.file_offset + begin, CODE_PART)
+
+    in_threads(look, range(0, len(section), CODE_PART))
+    return marks > 0
 
 
 def _choose(

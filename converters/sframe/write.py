@@ -16,7 +16,7 @@ from ...schemas import sframe
 from ...schemas.arguments import checked, optional
 from ...schemas.data_classes import dataclass
 from ...schemas.derive import bit_position, dtype_of
-from ...schemas.section import BuildError, ByteOrder
+from ...schemas.section import BuildError, ByteOrder, Section
 from ...schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION
 from ..arch.table import Architecture
 from ..arrays import starts_of
@@ -28,7 +28,19 @@ from ..table.model import FunctionColumns, FunctionFlag, UnwindTable
 from ..table.pcmask import split_repetitive
 from .fres import abi_of
 from .section import FRE_WIDTHS
-from .write_fres import Blocks, FdePlan, Options, Pieces, Segments, fre_types, project_rows, share_blocks, split_runs
+from .write_fres import (
+    Blocks,
+    FdePlan,
+    Options,
+    Pieces,
+    Segments,
+    SframeRows,
+    fre_types,
+    project_rows,
+    runs_of,
+    share_blocks,
+    split_runs,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,6 +82,10 @@ class Encoded:
 
     def at(self, section_address: int) -> bytes:
         """The section for a virtual address. Raises BuildError if a start does not fit its field."""
+        return b"".join(self.pieces_at(section_address))
+
+    def pieces_at(self, section_address: int) -> tuple[memoryview, ...]:
+        """As `at`, in pieces: its header, FDEs and FREs."""
         if not 0 <= section_address < 1 << 64:
             raise BuildError(".sframe", None, "section_address", f"{section_address:#x} is not an address")
         base = np.full(len(self.fdes), section_address, np.uint64)
@@ -85,7 +101,8 @@ class Encoded:
             reason = f"{int(self.start[far[0]]):#x} is more than 2 GiB from the section at {section_address:#x}"
             raise BuildError(".sframe", None, f"FDE[{far[0]}].{name}", reason)
         self.fdes[name] = distance
-        return self._header(self.flags | SFRAME_F.FDE_SORTED).tobytes() + self.fdes.tobytes() + self.fres.tobytes()
+        parts = self._header(self.flags | SFRAME_F.FDE_SORTED), self.fdes, self.fres
+        return tuple(one.view(np.uint8).data for one in parts)
 
     def without_starts(self) -> bytes:
         """The section for a relocatable file. It is not flagged as sorted: only the linker sets the starts. Raises
@@ -146,30 +163,67 @@ def sframe_from_table(
     frame_pointer: bool = False,
 ) -> tuple[Encoded, Refusals]:
     """As `to_sframe`, without the address."""
-    is_foreign = table.byte_order == "big"
+    return sframe_from_functions(functions_of_table(table, version), compact, max_rows, pcrel, frame_pointer)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SframeFunctions:
+    """The functions of a table, `parent` the index of each there, with their runs of rows as FREs of a version; run r
+    has the rows run_rows[r] up to run_rows[r + 1]. The table, which is far larger, is not needed any more."""
+
+    architecture: Architecture
+    byte_order: ByteOrder
+    version: SFRAME_VERSION
+    code: tuple[Section, ...]
+    functions: FunctionColumns
+    parent: NDArray[np.int64]
+    run_rows: NDArray[np.int64]
+    rows: SframeRows
+
+
+def functions_of_table(table: UnwindTable, version: int = 2) -> SframeFunctions:
+    """The first half of `sframe_from_table`, after which the table is not needed."""
+    if version not in WRITTEN:
+        raise BuildError(".sframe", None, "version", f"version {version} cannot be written, expected 2 or 3")
+    if table.functions.section.any():
+        raise BuildError(".sframe", None, "functions", "the file is relocatable: addresses are not final")
+    known = SFRAME_VERSION(version)
+    whole = split_repetitive(table)
+    about = table.architecture, table.byte_order, known, table.code
+    rows = project_rows(whole.tables, known)
+    return SframeFunctions(*about, whole.functions, whole.parent, runs_of(whole.tables), rows)
+
+
+def sframe_from_functions(
+    found: SframeFunctions,
+    compact: Compact | None = None,
+    max_rows: int | None = None,
+    pcrel: bool = True,
+    frame_pointer: bool = False,
+) -> tuple[Encoded, Refusals]:
+    """The second half of `sframe_from_table`."""
+    is_foreign = found.byte_order == "big"
     if compact is None:
         compact = "none" if is_foreign else "share"
-    _check_arguments(table, version, compact, max_rows)
-    flags = _flags(version, pcrel, frame_pointer)
-    options = Options(SFRAME_VERSION(version), compact == "share" or (compact == "merge" and not is_foreign))
-    whole = split_repetitive(table)
-    rows = project_rows(whole.tables, options.version)
-    segments = split_runs(whole.tables, rows, options.version)
-    pieces, refusals = _pieces(whole.functions, table.architecture, segments)
-    plan = FdePlan(whole.functions, rows, segments, pieces)
+    _check_arguments(compact, max_rows)
+    flags = _flags(found.version, pcrel, frame_pointer)
+    options = Options(found.version, compact == "share" or (compact == "merge" and not is_foreign))
+    segments = split_runs(found.run_rows, found.rows, found.version)
+    pieces, refusals = _pieces(found.functions, found.architecture, segments)
+    plan = FdePlan(found.functions, found.rows, segments, pieces)
     if compact == "merge":
         from .merge_fdes import DEFAULT_MAX_ROWS, Gaps, group_fdes
 
-        gaps = Gaps(table.code, _padding_code(table.architecture), refusals.start)
+        gaps = Gaps(found.code, _padding_code(found.architecture), refusals.start)
         plan = group_fdes(plan, options, gaps, max_rows or DEFAULT_MAX_ROWS)
-    fdes, fres, num_fres = _encode(plan, options, table.byte_order)
+    fdes, fres, num_fres = _encode(plan, options, found.byte_order)
     encoded = Encoded(
-        architecture=table.architecture,
-        byte_order=table.byte_order,
+        architecture=found.architecture,
+        byte_order=found.byte_order,
         version=options.version,
         compact=compact,
         # Callers know only whole functions: the parts of a split one are reported as that function.
-        function=whole.parent[pieces.function],
+        function=found.parent[pieces.function],
         range_start=pieces.start,
         range_size=pieces.size,
         start=plan.pieces.start,
@@ -178,19 +232,15 @@ def sframe_from_table(
         num_fres=num_fres,
         flags=flags,
     )
-    return encoded, replace(refusals, function=whole.parent[refusals.function])
+    return encoded, replace(refusals, function=found.parent[refusals.function])
 
 
-def _check_arguments(table: UnwindTable, version: int, compact: str, max_rows: int | None) -> None:
+def _check_arguments(compact: str, max_rows: int | None) -> None:
     """Raise BuildError for arguments that `to_sframe` does not accept."""
-    if version not in WRITTEN:
-        raise BuildError(".sframe", None, "version", f"version {version} cannot be written, expected 2 or 3")
     if compact not in ("none", "share", "merge"):
         raise BuildError(".sframe", None, "compact", f"{compact!r} is not one of 'none', 'share', 'merge'")
     if max_rows is not None and (max_rows < 1 or compact != "merge"):
         raise BuildError(".sframe", None, "max_rows", f"is {max_rows}: it must be at least 1, and only for 'merge'")
-    if table.functions.section.any():
-        raise BuildError(".sframe", None, "functions", "the file is relocatable: addresses are not final")
 
 
 def _flags(version: int, pcrel: bool, frame_pointer: bool) -> SFRAME_F:

@@ -199,11 +199,16 @@ def _has_any(is_there: NDArray[np.bool_], group: NDArray[np.int64]) -> NDArray[n
     return (np.bincount(group, is_there) > 0)[group]
 
 
-def split_runs(tables: tuple[UnwindTable, ...], rows: SframeRows, version: SFRAME_VERSION) -> Segments:
-    """The runs of tables, numbered continuously, as segments of the rows from `project_rows`."""
+def runs_of(tables: tuple[UnwindTable, ...]) -> NDArray[np.int64]:
+    """The `run_rows` of tables, numbered continuously, for the rows from `project_rows`."""
     run_rows = tables[0].run_rows
     for table in tables[1:]:
         run_rows = np.concatenate([run_rows, table.run_rows[1:] + run_rows[-1]])
+    return run_rows
+
+
+def split_runs(run_rows: NDArray[np.int64], rows: SframeRows, version: SFRAME_VERSION) -> Segments:
+    """Runs as segments of the rows from `project_rows`."""
     count = len(rows.reason)
     first = np.empty(len(run_rows), np.int64)
     reason, start = np.empty(count, np.uint8), np.empty(count, np.uint64)

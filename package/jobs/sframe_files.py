@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from ..converters.elf.admission import is_object, refuse_relocatable
 from ..converters.elf.debug_files import BY_LINKS, DebugFiles, refuse_debug_file, with_debug_file
 from ..converters.elf.image import ElfImage, open_elf
-from ..converters.elf.relocation import lay_out
+from ..converters.elf.relocation import LaidOut, lay_out
 from ..converters.files.code_frames import code_frames
 from ..converters.plt import with_uncovered_plt
 from ..converters.sframe.fres import abi_of
-from ..converters.sframe.write import Compact, sframe_from_table
+from ..converters.sframe.write import Compact, SframeFunctions, functions_of_table, sframe_from_functions
 from ..schemas.arguments import checked, optional
 from ..schemas.section import BuildError
 from ..schemas.sframe import PT_GNU_SFRAME
-from ..writers.files import write_bytes
+from ..writers.files import write_pieces
 from . import StrPath
 from .file_kinds import is_linker_input
 from .losses import losses_of_replaced
@@ -27,11 +27,13 @@ from .sframe_report import (
     Converted,
     FrameSource,
     SframeReport,
+    Source,
     refuse_without_code,
     report_of,
     section_of,
     sframe_section,
     signature_warnings,
+    source_of,
 )
 
 if TYPE_CHECKING:
@@ -101,12 +103,16 @@ def _report_and_section(
 
 def _convert(image: ElfImage, choices: Choices) -> Converted:
     laid = lay_out(image)
+    source, found = _read(laid, choices)
+    arguments = choices.compact, choices.max_rows, choices.pcrel, choices.frame_pointer
+    return Converted(laid, source, *sframe_from_functions(found, *arguments))
+
+
+def _read(laid: LaidOut, choices: Choices) -> tuple[Source, SframeFunctions]:
+    """The table is freed on return: encoding needs the memory."""
     frames = code_frames(laid, choices.section)
-    table = with_uncovered_plt(image, frames.table)
-    encoded, refusals = sframe_from_table(
-        table, choices.version, choices.compact, choices.max_rows, choices.pcrel, choices.frame_pointer
-    )
-    return Converted(laid, frames, table, encoded, refusals)
+    table = with_uncovered_plt(laid.image, frames.table)
+    return source_of(frames, len(table)), functions_of_table(table, choices.version)
 
 
 @checked(address=int, compact=optional(str), debug=DebugFiles)
@@ -131,7 +137,7 @@ def write_sframe_section(
     refuse_relocatable(image)
     image = with_debug_file(image, debug)
     converted = _convert(image, Choices(version, compact, max_rows, section_of(source), pcrel, frame_pointer))
-    write_bytes(Path(out_path), converted.encoded.at(address))
+    write_pieces(Path(out_path), converted.encoded.pieces_at(address))
     return report_of(converted, os.fspath(out_path), address)
 
 

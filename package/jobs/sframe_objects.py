@@ -28,7 +28,15 @@ from ..writers.elf.remove import RemoveReport
 from ..writers.files import write_as
 from .code_coverage import UnreadSection
 from .file_kinds import is_archive_file, is_relocatable
-from .sframe_report import Choices, Converted, SframeReport, refuse_without_code, report_of, signature_warnings
+from .sframe_report import (
+    Choices,
+    Converted,
+    SframeReport,
+    refuse_without_code,
+    report_of,
+    signature_warnings,
+    source_of,
+)
 
 if TYPE_CHECKING:
     from ..writers.elf.add import Writer
@@ -152,7 +160,7 @@ def _with_sframe(image: ElfImage, output: str, choices: Choices) -> tuple[bytes,
     data = bytes(image.data)
     written, replaced = with_section(data, RelocatedSection(*shape))
     _refuse_faulty(check_object(data, written, SECTION, ExpectedRelocated(*shape)))
-    made_from = Converted(made.laid, made.frames, made.frames.table, made.encoded, refusals)
+    made_from = Converted(made.laid, source_of(made.frames, len(made.frames.table)), made.encoded, refusals)
     report = report_of(made_from, output, 0)
     return written, replace(report, writer=RELOCATABLE, replaced_bytes=replaced)
 

@@ -13,7 +13,6 @@ from ..converters.files.code_frames import CodeFrames, ranges_of, section_sizes
 from ..converters.files.read_elf import ALL
 from ..converters.refusals import Refusals, count_reasons
 from ..converters.sframe.write import Compact, Encoded
-from ..converters.table.model import UnwindTable
 from ..schemas.data_classes import dataclass
 from ..schemas.section import BuildError
 from ..schemas.sframe import PT_GNU_SFRAME, SECTION_ALIGNMENT, SHT_GNU_SFRAME
@@ -22,6 +21,7 @@ from .code_coverage import CodeCoverage, code_coverage
 from .report import Coverage, FileReport, Placement, SframeFigures, coverage, debug_file_of, sframe_figures
 
 if TYPE_CHECKING:
+    from ..converters.files.code_frames import Ranges
     from ..writers.elf.engines.plan import LoadedSection
 
 
@@ -76,36 +76,51 @@ def refuse_without_code(image: ElfImage) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """What a section was made from, without the rows: `sections`, `read` and `outside` as of `CodeFrames`; the ranges
+    `described` by its functions; and the number of `functions`, with those of the PLT."""
+
+    sections: tuple[str, ...]
+    read: tuple[str, ...]
+    outside: int
+    described: Ranges
+    functions: int
+
+
+def source_of(frames: CodeFrames, functions: int) -> Source:
+    """The source of a section with that many functions."""
+    return Source(frames.sections, frames.read, frames.outside, ranges_of(frames.table), functions)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Converted:
-    """The call frame information of a file, `frames`; and the `.sframe` made from the `table`, which also has PLT
-    entries."""
+    """The `.sframe` made from the call frame information of a file."""
 
     laid: LaidOut
-    frames: CodeFrames
-    table: UnwindTable
+    source: Source
     encoded: Encoded
     refusals: Refusals
 
 
 def report_of(converted: Converted, output: str, address: int) -> SframeReport:
     """The report, except for what the ELF writer adds to it."""
-    encoded, table, frames = converted.encoded, converted.table, converted.frames
-    is_written = np.zeros(len(table), np.bool_)
+    encoded, source = converted.encoded, converted.source
+    is_written = np.zeros(source.functions, np.bool_)
     is_written[encoded.function] = True
-    sizes = section_sizes(converted.laid.image, frames.sections)
+    sizes = section_sizes(converted.laid.image, source.sections)
     written = encoded.range_start, encoded.range_start + encoded.range_size
     return SframeReport(
         file=converted.laid.image.path,
         **debug_file_of(converted.laid.image),
         output=output,
-        functions=len(table),
+        functions=source.functions,
         refused=count_reasons(converted.refusals),
-        outside_code=frames.outside,
+        outside_code=source.outside,
         cfi_section=" and ".join(sizes),
         cfi_bytes=sum(sizes.values()),
         cfi_sizes=sizes,
         address=address,
-        **code_coverage(converted.laid, frames.read, ranges_of(frames.table), written),
+        **code_coverage(converted.laid, source.read, source.described, written),
         **coverage(is_written, converted.refusals),
         **sframe_figures(encoded),
     )
