@@ -18,10 +18,10 @@ from ...schemas.data_classes import dataclass
 from ...schemas.elf.numbers import SHF
 from ...schemas.section import BuildError, FormatError, ParseError, Section
 from .compression import LEAST_INFLATED, MAX_INFLATION
-from .identity import build_id, by_build_id
+from .identity import GivenDebugFile, build_id, by_build_id
 from .image import ElfImage, ElfSection, Part, elf_of_bytes, open_elf
 from .inputs import Input, StrPath, is_file
-from .supplementary import with_supplementary_file
+from .supplementary import candidate_name, open_candidate, with_supplementary_file
 
 DEBUG_FOLDERS: tuple[StrPath, ...] = ("/usr/lib/debug",)
 LINK, MINI = ".gnu_debuglink", ".gnu_debugdata"
@@ -36,11 +36,13 @@ LZMA_MEMORY = 1 << 27
 @dataclass(frozen=True, slots=True)
 class DebugFiles:
     """Where separate debug files come from: `file` is given; without it, if `links`, build id and `.gnu_debuglink` are
-    looked up in `folders`, and the link also in the folder of the file and its `.debug` folder, as gdb does."""
+    looked up in `folders`, and the link also in the folder of the file and its `.debug` folder, as gdb does. Those in
+    `given` come before those in folders."""
 
     file: Input | None = None
     links: bool = True
     folders: tuple[StrPath, ...] = DEBUG_FOLDERS
+    given: tuple[GivenDebugFile, ...] = ()
 
 
 BY_LINKS = DebugFiles()
@@ -65,7 +67,7 @@ def with_debug_file(image: ElfImage, debug: DebugFiles = BY_LINKS) -> ElfImage:
 
 
 def _with_shared_entries(image: ElfImage, debug: DebugFiles) -> ElfImage:
-    return with_supplementary_file(image, debug.folders) if debug.links else image
+    return with_supplementary_file(image, debug.folders, debug.given) if debug.links else image
 
 
 def refuse_debug_file(debug: DebugFiles) -> None:
@@ -107,17 +109,19 @@ def _by_links(image: ElfImage, debug: DebugFiles) -> ElfImage:
     notes: list[str] = []
     for path, crc in _candidates(image, debug, notes):
         try:
-            other = open_elf(path)
+            other = open_candidate(path)
             reason = _mismatch(image, other) or _wrong_crc(other, crc)
         except (OSError, FormatError) as error:
             reason = f"cannot be read ({error})"
         if not reason:
             return replace(_joined(image, other, is_whole=True), notes=tuple(notes))
-        notes.append(f"{path} {reason}: not used")
+        notes.append(f"{candidate_name(path)} {reason}: not used")
     return replace(image, notes=tuple(notes))
 
 
-def _candidates(image: ElfImage, debug: DebugFiles, notes: list[str]) -> Iterator[tuple[Path, int | None]]:
+def _candidates(
+    image: ElfImage, debug: DebugFiles, notes: list[str]
+) -> Iterator[tuple[Path | GivenDebugFile, int | None]]:
     """Existing files that may be the debug file, each with its expected CRC, None for one found by build id."""
     try:
         identifier, link = build_id(image), _debug_link(image)
@@ -125,6 +129,7 @@ def _candidates(image: ElfImage, debug: DebugFiles, notes: list[str]) -> Iterato
         notes.append(f"the links to a debug file cannot be read: {error}")
         return
     if len(identifier) > 1:
+        yield from ((one, None) for one in debug.given if one.identifier == identifier)
         for folder in debug.folders:
             path = by_build_id(folder, identifier)
             if is_file(path):

@@ -9,11 +9,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ...schemas.data_classes import dataclass
 from ...schemas.elf.notes import notes_in
 from ...schemas.elf.numbers import DT, NT_GNU_BUILD_ID
 from ...schemas.section import ByteOrder
 from .image import ElfImage, ElfSection
 from .inputs import StrPath
+
+
+@dataclass(frozen=True, slots=True)
+class GivenDebugFile:
+    """A debug file or supplementary file in memory: its name for messages, its build id and its bytes."""
+
+    name: str
+    identifier: bytes
+    data: bytes
 
 
 def module_name(image: ElfImage) -> str:

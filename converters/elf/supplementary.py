@@ -16,8 +16,8 @@ from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.supplementary import DEBUG_SUP, DebugSup
 from ...schemas.direct import parse
 from ...schemas.section import FormatError, ParseError, Section
-from .identity import build_id, by_build_id
-from .image import ElfImage, ElfSection, Part, open_elf
+from .identity import GivenDebugFile, build_id, by_build_id
+from .image import ElfImage, ElfSection, Part, elf_of_bytes, open_elf
 from .inputs import StrPath, is_file
 
 ALT_LINK = ".gnu_debugaltlink"
@@ -36,21 +36,39 @@ class _Link:
     identifier: bytes
 
 
-def with_supplementary_file(image: ElfImage, folders: Sequence[StrPath]) -> ElfImage:
-    """The image with the entries and strings of its supplementary file. It is looked up at the name in the link, in the
-    folder `.dwz` of `folders`, and there by its identifier. `notes` of the result have why a file was not used."""
+def with_supplementary_file(
+    image: ElfImage, folders: Sequence[StrPath], given: Sequence[GivenDebugFile] = ()
+) -> ElfImage:
+    """The image with the entries and strings of its supplementary file. It is looked up by its identifier in `given`,
+    then at the name in the link, in the folder `.dwz` of `folders`, and there by its identifier. `notes` of the result
+    have why a file was not used."""
     notes = list(image.notes)
     for link in _links_in(image, notes):
-        for path in _candidates(image, link, folders):
+        for path in _candidates(image, link, folders, given):
             try:
-                other = open_elf(path)
+                other = open_candidate(path)
                 reason = _mismatch(image, other, link)
             except (OSError, FormatError) as error:
                 reason = f"cannot be read ({error})"
             if not reason:
                 return replace(_joined(image, other), notes=tuple(notes))
-            notes.append(f"{path} {reason}: not used")
+            notes.append(f"{candidate_name(path)} {reason}: not used")
     return replace(image, notes=tuple(notes))
+
+
+def open_candidate(source: Path | GivenDebugFile) -> ElfImage:
+    """Open a file that was found or given. Raises OSError, ParseError."""
+    return elf_of_bytes(source.name, source.data) if isinstance(source, GivenDebugFile) else open_elf(source)
+
+
+def candidate_name(source: Path | GivenDebugFile) -> str:
+    """How messages call it."""
+    return source.name if isinstance(source, GivenDebugFile) else os.fspath(source)
+
+
+def identifier_of_link(image: ElfImage) -> bytes:
+    """The identifier of the supplementary file that a file needs; empty if there is none."""
+    return next((link.identifier for link in _links_in(image, [])), b"")
 
 
 def _links_in(image: ElfImage, notes: list[str]) -> Iterator[_Link]:
@@ -75,8 +93,11 @@ def _parse_sup(section: Section) -> DebugSup:
     return parse(DebugSup, section, 0, len(section))[0]
 
 
-def _candidates(image: ElfImage, link: _Link, folders: Sequence[StrPath]) -> Iterator[Path]:
+def _candidates(
+    image: ElfImage, link: _Link, folders: Sequence[StrPath], given: Sequence[GivenDebugFile]
+) -> Iterator[Path | GivenDebugFile]:
     """Existing files that a link may mean: its name is relative to the folder of the file that has it."""
+    yield from (one for one in given if one.identifier == link.identifier)
     part = image.part_of(link.section)
     beside = os.path.dirname(os.path.realpath(part.path if part else image.path))
     _, dwz, rest = link.name.rpartition(f"/{DWZ}/")

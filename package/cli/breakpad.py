@@ -12,20 +12,19 @@ from .common import (
     DIFFERENT,
     DONE,
     STREAM,
-    WRONG,
+    add_batch,
     add_debug_files,
     add_gates,
-    clear_progress,
     count_text,
     coverage_lines,
     debug_files,
     debug_lines,
     fails_gates,
     input_path,
+    refuse_batch_options,
     refuse_the_input,
     refused_lines,
     share_text,
-    show_progress,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +38,9 @@ def add(commands: Commands) -> None:
         help="write the Breakpad symbol file of an ELF file: functions, lines, PUBLIC, STACK CFI",
         description="Write the Breakpad symbol file of a linked ELF file, or add those of several to a symbol store.",
     )
-    command.add_argument("files", metavar="FILE", nargs="+", help="an ELF file; with --store also folders")
+    command.add_argument(
+        "files", metavar="FILE", nargs="*", help="an ELF file; with --store also a folder, a package or an image"
+    )
     output = command.add_mutually_exclusive_group()
     output.add_argument(
         "-o", dest="output", metavar="OUT.sym", default=STREAM, help="write it here (default: -, standard output)"
@@ -50,6 +51,7 @@ def add(commands: Commands) -> None:
     about = "with --store: N files at once; for one file: N threads (default: one for each CPU)"
     command.add_argument("-j", dest="jobs", type=int, metavar="N", help=about)
     add_gates(command)
+    add_batch(command)
     command.set_defaults(run=run, command=command)
 
 
@@ -104,6 +106,7 @@ def run(options: argparse.Namespace) -> int:
     use_one_arena()
     if options.store:
         return _into_store(options)
+    refuse_batch_options(options, "--store")
     if len(options.files) > 1:
         options.command.error("several files require --store")
     (options.file,) = options.files
@@ -124,28 +127,16 @@ def _fails(options: argparse.Namespace, report: BreakpadReport) -> bool:
 
 
 def _into_store(options: argparse.Namespace) -> int:
+    from ..batches.sources import is_linked
     from ..converters.threads import at_most
-    from ..jobs.batch import Failure, linked_files, worker_processes, write_breakpad_many
+    from .batches import batch_of, do_batch, find_files
 
     options.file = options.store
-    paths = linked_files(options.files)
-    failed, without, fails = 0, 0, False
-    with at_most(options.jobs or 0), worker_processes(options.jobs or 1, len(paths)) as executor:
-        outcomes = write_breakpad_many(paths, options.store, executor, **_contents(options))
-        for number, outcome in enumerate(outcomes, 1):
-            clear_progress()
-            if isinstance(outcome, Failure):
-                failed += 1
-                print(f"unwindkit: {outcome.file}: {outcome.error}", file=sys.stderr)
-            else:
-                without += outcome.functions == 0
-                print(_text(outcome), file=sys.stderr)
-                fails |= _fails(options, outcome)
-            show_progress(number, len(paths))
-    clear_progress()
-    note = f"; {count_text(without, 'file')} without call frame information" if without else ""
-    print(f"{count_text(len(paths), 'file')}: {len(paths) - failed:,} done, {failed:,} failed{note}", file=sys.stderr)
-    return WRONG if failed else DIFFERENT if fails else DONE
+    sources = find_files(options, is_linked)
+    batch = batch_of(options, "breakpad", sources, options.store, _contents(options))
+    with at_most(options.jobs or 0):
+        done = do_batch(batch, options.jobs or 1, _text, lambda report: _fails(options, report), "done")
+    return done.code
 
 
 def _text(report: BreakpadReport) -> str:

@@ -67,6 +67,55 @@ def warning_lines(file: str, warnings: Iterable[str]) -> list[str]:
     return [f"unwindkit: {file}: warning: {one}" for one in warnings]
 
 
+def add_batch(command: argparse.ArgumentParser) -> None:
+    """The options of commands that take many files."""
+    many = command.add_argument_group("many files")
+    many.add_argument("--files-from", metavar="LIST", help="also the files in LIST, one a line; - for standard input")
+    many.add_argument(
+        "--manifest", metavar="M", help="list in M what is done, and skip what M lists: to go on after a kill"
+    )
+    many.add_argument(
+        "--member-limit",
+        type=size_of,
+        default=1 << 30,
+        metavar="SIZE",
+        help="the largest file in a package to read (default 1G)",
+    )
+    many.add_argument("--time-limit", type=seconds_of, metavar="SECONDS", help="a file that takes longer fails")
+    many.add_argument(
+        "--memory-limit", type=size_of, metavar="SIZE", help="a file that needs more memory fails (as 600M)"
+    )
+
+
+def refuse_batch_options(options: argparse.Namespace, required: str) -> None:
+    """Wrong usage if an option for many files is given without the one that they require."""
+    for name in ("files_from", "manifest", "time_limit", "memory_limit"):
+        if getattr(options, name) is not None:
+            options.command.error(f"--{name.replace('_', '-')} requires {required}")
+    if not options.files:
+        options.command.error("a FILE is required")
+
+
+def size_of(text: str) -> int:
+    """A number of bytes, also with K, M or G. argparse shows the message of the error."""
+    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
+    digits = text[:-1] if factor > 1 else text
+    if not digits.isdecimal() or not int(digits):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size")
+    return int(digits) * factor
+
+
+def seconds_of(text: str) -> float:
+    """A time in seconds, above 0. argparse shows the message of the error."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0
+    if not 0 < found < 1 << 31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
+    return found
+
+
 def add_gates(command: argparse.ArgumentParser) -> None:
     """The options by which a pipeline fails on what the result lacks."""
     command.add_argument(
@@ -323,11 +372,21 @@ def sizes_text(sizes: tuple[int, ...]) -> str:
     return ", ".join(f"{size:,}" for size in sizes)
 
 
-def show_progress(number: int, total: int) -> None:
+def show_progress(number: int, total: int, files: int, seconds: float) -> None:
+    """On a terminal, a bar of how many sources were read, with the files that are done and the time left."""
     if sys.stderr.isatty():
         width = 40
-        filled = width * number // total
-        print(f"\r[{'#' * filled}{' ' * (width - filled)}] {number}/{total}", end="", file=sys.stderr, flush=True)
+        filled = width * number // max(1, total)
+        rate = f"{files / seconds:,.0f}/s" if seconds else ""
+        left = f", {_time_text(seconds / number * (total - number))} left" if number else ""
+        bar = f"[{'#' * filled}{' ' * (width - filled)}] {number}/{total}"
+        print(f"\r{bar}, {count_text(files, 'file')}, {rate}{left}", end="", file=sys.stderr, flush=True)
+
+
+def _time_text(seconds: float) -> str:
+    """Hours, minutes and seconds; hours only if there are any."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"
 
 
 def clear_progress() -> None:

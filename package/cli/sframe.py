@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from .common import (
     DIFFERENT,
     DONE,
-    WRONG,
     add_address,
+    add_batch,
     add_choices,
     add_dates,
     add_debug_files,
     add_gates,
     add_writer,
-    clear_progress,
     count_text,
     coverage_lines,
     debug_files,
@@ -26,10 +25,10 @@ from .common import (
     fails_gates,
     input_path,
     output_path,
+    refuse_batch_options,
     refuse_the_input,
     refused_lines,
     share_text,
-    show_progress,
     sizes_text,
     target_of,
     unchanged_lines,
@@ -49,7 +48,9 @@ def add(commands: Commands) -> None:
         description="Make an .sframe section from .eh_frame and .debug_frame and add it to a file, or to several; "
         "relocatable files, also in archives, get its relocations too.",
     )
-    command.add_argument("files", metavar="FILE", nargs="+", help="a file, or a folder for every ELF file and .a in it")
+    command.add_argument(
+        "files", metavar="FILE", nargs="*", help="a file; with --output-dir also a folder, a package or an image"
+    )
     output = command.add_mutually_exclusive_group(required=True)
     output.add_argument(
         "-o", dest="output", metavar="OUT", help="write the file with its .sframe here; - for standard output"
@@ -74,6 +75,7 @@ def add(commands: Commands) -> None:
     command.add_argument("--report", metavar="R.json", help="write the figures as JSON; - for standard output")
     add_debug_files(command)
     add_gates(command)
+    add_batch(command)
     command.set_defaults(run=run, command=command)
 
 
@@ -81,6 +83,7 @@ def run(options: argparse.Namespace) -> int:
     _refuse_wrong_usage(options)
     if options.output_dir:
         return _sframe_many(options)
+    refuse_batch_options(options, "--output-dir")
     (options.file,) = options.files
     for written in filter(None, (options.section, options.report)):
         refuse_the_input(options, written)
@@ -144,28 +147,21 @@ def _write_report(path: str, report: object) -> None:
 
 
 def _sframe_many(options: argparse.Namespace) -> int:
-    from ..jobs.batch import Failure, files_and_outputs, worker_processes, write_sframe_many
+    from ..batches.sources import is_elf_or_archive, refuse_overwriting
+    from .batches import as_json, batch_of, do_batch, find_files
 
     options.file = options.output_dir
-    pairs = files_and_outputs(options.files, options.output_dir)
-    done, failed, fails = [], 0, False
-    with worker_processes(options.jobs, len(pairs)) as executor:
-        for number, outcome in enumerate(write_sframe_many(pairs, executor, **_choices(options)), 1):
-            done.append(asdict(outcome))
-            clear_progress()
-            if isinstance(outcome, Failure):
-                failed += 1
-                print(f"unwindkit: {outcome.file}: {outcome.error}", file=sys.stderr)
-            else:
-                far_below = coverage_lines(outcome, outcome.refused)
-                print("\n".join([_first_line(outcome), *far_below, *_warnings(outcome)]), file=sys.stderr)
-                fails |= fails_gates(options, outcome, outcome)
-            show_progress(number, len(pairs))
-    clear_progress()
+    sources = find_files(options, is_elf_or_archive)
+    refuse_overwriting(sources.files, Path(options.output_dir))
+    batch = batch_of(options, "sframe", sources, options.output_dir, _choices(options))
+    done = do_batch(batch, options.jobs, _short_text, lambda report: fails_gates(options, report, report), "written")
     if options.report:
-        _write_report(options.report, done)
-    print(f"{count_text(len(pairs), 'file')}: {len(pairs) - failed:,} written, {failed:,} failed", file=sys.stderr)
-    return WRONG if failed else DIFFERENT if fails else DONE
+        _write_report(options.report, as_json(done))
+    return done.code
+
+
+def _short_text(report: SframeReport) -> str:
+    return "\n".join([_first_line(report), *coverage_lines(report, report.refused), *_warnings(report)])
 
 
 def _report_text(report: SframeReport) -> str:

@@ -8,39 +8,36 @@ own, so that only the file that kills its worker fails.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+from ..batches.limits import TimeLimitError
+from ..batches.source_files import Failure as Failure
+from ..batches.source_files import SourceFile, name_of
+from ..batches.sources import find_sources, is_elf_or_archive, refuse_overwriting
 from ..converters.threads import use_one_thread
-from ..schemas.archive import ARCHIVE_MAGIC
 from ..schemas.arguments import check_executor, check_path, checked, optional
 from ..schemas.data_classes import dataclass
-from ..schemas.elf.headers import MAGIC
-from ..schemas.section import FormatError, ParseError
+from ..schemas.section import FormatError
 from . import StrPath
 from .breakpad import BreakpadReport, store_breakpad
-from .file_kinds import first_bytes, is_linked_elf
 from .sframe_files import write_sframe
 from .sframe_report import SframeReport
 
 Choices: TypeAlias = dict[str, Any]
 Report = TypeVar("Report")
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
-# The suffix is required too: some package formats have the same magic.
-ARCHIVE_SUFFIX = ".a"
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A file for which nothing was written, and the reason."""
-
-    file: str
-    output: str
-    error: str
+# Files that wait for a worker or for their turn: as many, or as many bytes of those from packages.
+WAITING, WAITING_BYTES = 256, 256 << 20
+PR_SET_PDEATHSIG = 1
 
 
 def files_and_outputs(paths: Iterable[StrPath], output_dir: StrPath) -> list[tuple[Path, Path]]:
@@ -49,54 +46,53 @@ def files_and_outputs(paths: Iterable[StrPath], output_dir: StrPath) -> list[tup
     In a folder, every ELF file and every archive `*.a` is taken; symbolic links are not followed. Raises OSError for a
     missing folder, ParseError if two files would have the same output, or one would overwrite itself.
     """
-    sources: dict[Path, Path] = {}
-    for path in map(Path, paths):
-        found = sorted(_elf_files(path)) if path.is_dir() else [path]
-        for source in found:
-            out = Path(output_dir) / (source.relative_to(path) if path.is_dir() else source.name)
-            if out in sources and sources[out].resolve() == source.resolve():
-                continue  # the same folder or file, given twice
-            if out in sources:
-                raise ParseError("", None, "", f"{sources[out]} and {source} would both become {out}")
-            if out.exists() and source.exists() and out.samefile(source):
-                raise ParseError("", None, "", f"{source} would be written over itself")
-            sources[out] = source
-    return [(source, out) for out, source in sources.items()]
-
-
-def _elf_files(folder: Path) -> Iterator[Path]:
-    for root, _, names in os.walk(folder, onerror=_raise):
-        for path in (Path(root, name) for name in names):
-            if path.is_symlink() or not path.is_file():
-                continue
-            header = first_bytes(path)
-            is_archive = header.startswith(ARCHIVE_MAGIC) and path.suffix == ARCHIVE_SUFFIX
-            if header.startswith(MAGIC) or is_archive:
-                yield path
-
-
-def _raise(error: OSError) -> None:
-    raise error
-
-
-def linked_files(paths: Iterable[StrPath]) -> list[Path]:
-    """The given files, and every linked ELF file in the given folders, each once; symbolic links in folders are not
-    followed. Raises OSError."""
-    found: dict[Path, Path] = {}
-    for path in map(Path, paths):
-        for source in sorted(filter(is_linked_elf, _elf_files(path))) if path.is_dir() else [path]:
-            found.setdefault(source.resolve(), source)
-    return list(found.values())
+    files = find_sources(paths, is_elf_or_archive).files
+    refuse_overwriting(files, Path(output_dir))
+    return [(Path(one.name), Path(output_dir, one.place)) for one in files]
 
 
 def worker_processes(jobs: int, files: int) -> AbstractContextManager[Executor | None]:
     """A pool of up to `jobs` processes, with one thread each; None, for this process, if one is enough."""
-    import multiprocessing
+    return nullcontext() if min(jobs, files) < 2 else WorkerProcesses(min(jobs, files))
 
-    if min(jobs, files) < 2:
-        return nullcontext()
-    # Not forked: the copy of a process with threads may hang.
-    return ProcessPoolExecutor(min(jobs, files), multiprocessing.get_context("spawn"), use_one_thread)
+
+class WorkerProcesses(Executor):
+    """Processes with one thread each; those that are lost when one of them dies are replaced."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> ProcessPoolExecutor:
+        import multiprocessing
+
+        # Not forked: the copy of a process with threads may hang.
+        return ProcessPoolExecutor(self._jobs, multiprocessing.get_context("spawn"), _start_worker, (os.getpid(),))
+
+    def submit(self, function: Callable[P, Result], /, *arguments: P.args, **named: P.kwargs) -> Future[Result]:
+        """As of any executor."""
+        try:
+            return self._pool.submit(function, *arguments, **named)
+        except BrokenProcessPool:
+            self._pool = self._new_pool()
+            return self._pool.submit(function, *arguments, **named)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As of any executor."""
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def _start_worker(parent: int) -> None:
+    """What a worker does first: it is to end with its parent, however that ends, and leave the other cores alone."""
+    import ctypes
+    import signal
+
+    use_one_thread()
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 @checked(executor=optional(check_executor))
@@ -121,40 +117,93 @@ def write_breakpad_many(
     return _each(store_breakpad, [(path, store) for path in paths], executor, choices)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """The result of a file for which no job is needed."""
+
+    result: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    """A job that was submitted, and what it is about; without a future, the result is known."""
+
+    source: StrPath | SourceFile
+    out: StrPath
+    future: Future[Any] | None
+    known: Any = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the result is there."""
+        return self.future is None or self.future.done()
+
+    @property
+    def size(self) -> int:
+        """The bytes in memory."""
+        if not isinstance(self.source, SourceFile):
+            return 0
+        return len(self.source.data or b"") + sum(len(one.data) for one in self.source.debug)
+
+
 def _each(
-    job: Callable[..., Report], pairs: Sequence[tuple[StrPath, StrPath]], executor: Executor | None, choices: Choices
+    job: Callable[..., Report],
+    pairs: Iterable[tuple[StrPath | SourceFile, StrPath] | Known],
+    executor: Executor | None,
+    choices: Choices,
 ) -> Iterator[Report | Failure]:
-    if executor is None:
-        yield from (_one(job, source, out, choices) for source, out in pairs)
-        return
-    futures = [executor.submit(_one, job, source, out, choices) for source, out in pairs]
-    for (source, out), future in zip(pairs, futures, strict=True):
-        yield _outcome(job, source, out, choices, future)
+    """The results of a job for pairs of input and output, in order, and those that are known
+    already. Of a long
+    iterator, only some pairs are taken in advance."""
+    waiting: deque[_Waiting] = deque()
+    size = 0
+    for pair in pairs:
+        if isinstance(pair, Known):
+            one = _Waiting("", "", None, pair.result)
+        elif executor is None:
+            one = _Waiting(*pair, None, _one(job, *pair, choices))
+        else:
+            one = _Waiting(*pair, executor.submit(partial(_one, job, *pair, choices)))
+        waiting.append(one)
+        size += one.size
+        while waiting and (waiting[0].is_done or len(waiting) > WAITING or size > WAITING_BYTES):
+            first = waiting.popleft()
+            size -= first.size
+            yield _outcome(job, first, choices)
+    while waiting:
+        yield _outcome(job, waiting.popleft(), choices)
 
 
-def _outcome(
-    job: Callable[..., Report], source: StrPath, out: StrPath, choices: Choices, future: Future[Report | Failure]
-) -> Report | Failure:
+def _outcome(job: Callable[..., Report], one: _Waiting, choices: Choices) -> Report | Failure:
+    if one.future is None:
+        found: Report | Failure = one.known
+        return found
     try:
-        return future.result()
+        found = one.future.result()
     except BrokenProcessPool:
         pass
+    else:
+        return found
     with worker_processes(2, 2) as alone:
         assert alone is not None
         try:
-            return alone.submit(_one, job, source, out, choices).result()
+            return alone.submit(_one, job, one.source, one.out, choices).result()
         except BrokenProcessPool:
-            return Failure(os.fspath(source), os.fspath(out), "the process that converted it died")
+            reason = "the process that converted it died"
+            return Failure(name_of(one.source), os.fspath(one.out), reason, reason)
 
 
-def _one(job: Callable[..., Report], source: StrPath, out: StrPath, choices: Choices) -> Report | Failure:
+def _one(job: Callable[..., Report], source: StrPath | SourceFile, out: StrPath, choices: Choices) -> Report | Failure:
+    kind = ""
     try:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
         return job(source, out, **choices)
     except FormatError as error:
-        reason = str(error)
+        reason, kind = str(error), error.reason
     except OSError as error:
         reason = error.strerror or str(error)
     except MemoryError:
         reason = "not enough memory"
-    return Failure(os.fspath(source), os.fspath(out), reason)
+    except TimeLimitError:
+        reason = "took longer than --time-limit"
+    return Failure(name_of(source), os.fspath(out), reason, kind or reason)

@@ -9,6 +9,7 @@ from ..schemas.arguments import check_path
 from ..schemas.elf.headers import EI_DATA, EI_NIDENT, ELFDATA, MAGIC
 from ..schemas.elf.numbers import ET
 
+ARCHIVE_SUFFIX = ".a"
 HEADER_SIZE = 64  # of ELF64; an archive's magic is shorter
 
 

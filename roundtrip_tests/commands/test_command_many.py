@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from unwindkit import write_sframe_many
+from unwindkit.batches import sources
 from unwindkit.jobs import batch
 from unwindkit.jobs.batch import Failure, files_and_outputs
 from unwindkit.jobs.sframe_files import write_sframe
@@ -185,7 +186,7 @@ def test_only_the_file_that_kills_its_worker_fails(tree: Path, tmp_path: Path) -
 
 def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        list(batch._elf_files(tmp_path / "none"))
+        list(sources._in_folder(tmp_path / "none", sources.is_elf_or_archive))
     with pytest.raises(ParseError, match="would both become"):
         files_and_outputs(["a/x", "b/x"], tmp_path)
 

@@ -31,6 +31,7 @@ ROOMS = (
     {"bulk_text"},
     {"arch", "dwarf"},
     {"elf", "table"},
+    {"packages"},
     FORMATS | {"plt", "walk"},
     {"files"},
 )

@@ -1,0 +1,125 @@
+"""A batch: the job of a command for every file of its sources, with a manifest of what is done.
+
+Strategy: the job is a function of bytes and options, and any `concurrent.futures.Executor` does it. Whatever the order
+in which workers end, results come in the order of the files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ..converters.refusals import RefusedCount
+from ..jobs.batch import Known, _each
+from ..jobs.breakpad import BreakpadReport
+from ..jobs.code_coverage import UnreadSection
+from ..jobs.sframe_report import SframeReport
+from ..schemas.data_classes import dataclass
+from .convert import convert_to_sframe, convert_to_symbols
+from .debug_index import DebugIndex
+from .limits import Limits
+from .manifest import Manifest, key_of, open_manifest, options_key, output_folder
+from .source_files import Failure, SourceFile
+from .sources import Sources, files_of, with_own_places
+
+Report: TypeAlias = SframeReport | BreakpadReport
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What to do with the files of `sources`: `command` is "sframe" or "breakpad", `folder` the output folder or the
+    store, `choices` are the options of the command's job, and `manifest` is the path of the manifest."""
+
+    command: str
+    sources: Sources
+    folder: Path
+    choices: dict[str, Any]
+    limits: Limits = Limits()
+    manifest: Path | None = None
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether results keep the places of their files."""
+        return self.command == "sframe"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of one file. `is_skipped`: an earlier run did it."""
+
+    report: Report | Failure
+    is_skipped: bool
+
+
+def run_batch(batch: Batch, executor: Executor | None, at_end: Callable[[], None] = lambda: None) -> Iterator[Outcome]:
+    """Do a batch. With `executor` None it is done in this process. `at_end` is called after each file and package of
+    the sources has been read. Raises OSError and ParseError for a folder or manifest that cannot be used."""
+    with ExitStack() as stack:
+        stack.enter_context(output_folder(batch.folder, batch.manifest is not None))
+        manifest = batch.manifest and stack.enter_context(open_manifest(batch.manifest, batch.folder))
+        debug = batch.choices["debug"]
+        index = DebugIndex(batch.sources if debug.links else Sources((), (), batch.sources.wanted))
+        keys: deque[str | None] = deque()
+        job: Callable[..., Report] = convert_to_sframe if batch.is_tree else convert_to_symbols
+        choices = {**batch.choices, "limits": batch.limits}
+        for found in _each(job, _pairs(batch, manifest or None, index, keys, at_end), executor, choices):
+            key = keys.popleft()
+            if isinstance(found, Outcome):
+                yield found
+                continue
+            report: Report | Failure = found
+            if manifest and isinstance(report, Failure):
+                manifest.add_failure(asdict(report))
+            elif manifest and key is not None:
+                manifest.add(key, report.output, asdict(report))
+            yield Outcome(report, is_skipped=False)
+
+
+def _pairs(
+    batch: Batch,
+    manifest: Manifest | None,
+    index: DebugIndex,
+    keys: deque[str | None],
+    at_end: Callable[[], None],
+) -> Iterator[tuple[SourceFile, Path] | Known]:
+    """The files with their outputs, and the results that are known already; the key of each is added to `keys`."""
+    options = options_key(batch.command, batch.choices)
+    debug = batch.choices["debug"]
+    folders = debug.folders if debug.links else ()
+    files = files_of(batch.sources, at_end)
+    for one in with_own_places(files) if batch.is_tree else files:
+        if isinstance(one, Failure):
+            keys.append(None)
+            yield Known(one)
+            continue
+        source = replace(one, debug=index.debug_of(one))
+        key = None if manifest is None else _key(source, options, folders)
+        done = None if manifest is None or key is None else manifest.report_of(key)
+        keys.append(key)
+        if done is not None:
+            yield Known(Outcome(_report_from(batch, done), is_skipped=True))
+        else:
+            yield source, batch.folder / source.place if batch.is_tree else batch.folder
+
+
+def _key(source: SourceFile, options: str, folders: tuple[str | os.PathLike[str], ...]) -> str | None:
+    try:
+        return key_of(source, options, folders)
+    except OSError:
+        return None  # the job reports it
+
+
+def _report_from(batch: Batch, found: dict[str, Any]) -> Report:
+    """The report that was made into JSON."""
+    kind = SframeReport if batch.is_tree else BreakpadReport
+    values = {one.name: found[one.name] for one in fields(kind) if one.name in found}
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    values["refused"] = {name: RefusedCount(**one) for name, one in found["refused"].items()}
+    values["unread"] = {name: UnreadSection(**one) for name, one in found["unread"].items()}
+    return kind(**values)

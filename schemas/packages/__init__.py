@@ -1,0 +1,1 @@
+"""Package formats: RPM's headers, cpio and tar archives."""
