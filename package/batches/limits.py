@@ -54,6 +54,11 @@ def limited(limits: Limits) -> Iterator[None]:
                 with open(os.devnull, "w", encoding="ascii") as nowhere:
                     faulthandler.dump_traceback_later(LAST * limits.seconds, exit=True, file=nowhere)
         yield
+    except ImportError as error:
+        # Modules are loaded when they are needed; with too little memory, that fails in its own way.
+        if limits.memory is None:
+            raise
+        raise MemoryError from error
     finally:
         if limits.seconds is not None:
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -95,7 +95,10 @@ def _in_folder(folder: Path, wanted: IsWanted) -> Iterator[Path]:
         for path in (Path(root, name) for name in names):
             if path.is_symlink() or not path.is_file():
                 continue
-            if path.suffix in PACKAGE_SUFFIXES or wanted(path.name, first_bytes(path)):
+            start = first_bytes(path)
+            # A file of dwz is not linked.
+            is_debug = start.startswith(MAGIC) and is_debug_place(os.path.realpath(path))
+            if path.suffix in PACKAGE_SUFFIXES or is_debug or wanted(path.name, start):
                 found.append(path)
     yield from sorted(found)
 
