@@ -64,6 +64,10 @@ def value_effects() -> NDArray[np.uint8]:
     return np.array([cfi.INSTRUCTIONS[opcode].effect for opcode in cfi.ROW_VALUES], np.uint8)
 
 
+# Space for the instructions of a row, which take 5 bytes on average; if it does not suffice, they are written again.
+ROW_SPACE = 8
+
+
 @columns
 class Streams(Columns):
     """Instruction streams to write."""
@@ -111,10 +115,14 @@ class StreamWriter:
 
     def write(self, streams: Streams) -> EncodedStreams:
         """The bytes of each stream."""
-        start, size = self._write(streams, np.empty(0, np.uint8))
-        data = np.empty(int(np.maximum(size, 0).sum()), np.uint8)
-        self._write(streams, data)
-        return EncodedStreams(data, start, size)
+        run = streams.run[streams.run != NO_ROW]
+        rows = self.table.run_rows[run + 1] - self.table.run_rows[run]
+        data = np.empty(ROW_SPACE * (len(streams) + int(rows.sum())), np.uint8)
+        start, size = self._write(streams, data)
+        if (total := int(np.maximum(size, 0).sum())) > len(data):
+            data = np.empty(total, np.uint8)
+            self._write(streams, data)
+        return EncodedStreams(data[:total], start, size)
 
     def _write(self, streams: Streams, out: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         end = np.empty(len(streams.run), np.int64)
