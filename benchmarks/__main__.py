@@ -10,24 +10,40 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import stack_cfi, symbol_files
+from . import commands, stack_cfi, symbol_files
 from .cases import SCALES, Results, compare, printing, pure_fallback, scaling, section_size, writing
+from .crates import REWRITE, crate_program
 from .debug_inputs import large_inputs
 from .in_process import convert_in_process
 from .inputs import INPUTS, LINES_INPUT, SIZE_INPUTS, Found, find
 from .line_rows import run_lines
 from .machine import describe_machine, package_digest
 from .measure import ROOT, Program, RunError, Skipped
-from .peers import all_peers
+from .peers import READELF, all_peers, on_input
+from .plots import draw
 from .report import Run, as_json, as_markdown
 
 PURE, SCALING, SIZES, WRITERS, PRINTING = "pure", "scaling", "sizes", "writers", "printing"
 STACK_CFI, LINES, SYMBOL_FILES = "stack-cfi", "lines", "symbol-files"
+START, THREADS, REWRITING, BATCH = "start", "threads", "rewriting", "batch"
+COMMANDS = (START, THREADS, REWRITING, BATCH)
+BATCH_FOLDER = Path("/usr/bin")
 PARTS_INPUT = "libLLVM"  # of PURE, WRITERS and PRINTING
 SCALING_INPUTS = ("libLLVM", "libstdc++", "libc")  # the first that exists
 STACK_CFI_INPUTS = ("libLLVM", "libxul")
 QUICK_INPUT = "libc"
-NAMES = (*(wanted.name for wanted in INPUTS), PURE, SCALING, SIZES, WRITERS, PRINTING, STACK_CFI, LINES, SYMBOL_FILES)
+NAMES = (
+    *(wanted.name for wanted in INPUTS),
+    PURE,
+    SCALING,
+    SIZES,
+    WRITERS,
+    PRINTING,
+    STACK_CFI,
+    LINES,
+    SYMBOL_FILES,
+    *COMMANDS,
+)
 
 
 def _options() -> argparse.Namespace:
@@ -114,6 +130,35 @@ def _measure_symbol_files(runs: int, results: Results) -> tuple[Results, list[Pr
     return replace(results, skipped=(*results.skipped, *not_fetched)), programs
 
 
+def _measure_commands(
+    only: Sequence[str], inputs: dict[str, Found], peers: list[Program], options: argparse.Namespace, results: Results
+) -> Results:
+    """The parts of commands.py."""
+    skipped: list[Skipped] = []
+    if START in only:
+        _say(START)
+        found, missing = commands.start_up(options.runs)
+        results, skipped = replace(results, start_up=tuple(found)), [*skipped, *missing]
+    gimli = crate_program(REWRITE, options.fetch) if REWRITING in only else None
+    skipped += [gimli] if isinstance(gimli, Skipped) else []
+    gimli = gimli if isinstance(gimli, Program) else None
+    readelfs = [peer for peer in peers if peer.name == READELF]
+    for one in (inputs[name] for name in STACK_CFI_INPUTS if name in inputs):
+        if THREADS in only:
+            _say(f"{THREADS}: {one.name}")
+            found, missing = commands.threads(one, on_input(readelfs, one)[0], options.runs)
+            results, skipped = replace(results, threads=(*results.threads, *found)), [*skipped, *missing]
+        if REWRITING in only:
+            _say(f"{REWRITING}: {one.name}")
+            found, missing = commands.rewriting(one, gimli, options.runs)
+            results, skipped = replace(results, rewriting=(*results.rewriting, *found)), [*skipped, *missing]
+    if BATCH in only:
+        _say(f"{BATCH}: {BATCH_FOLDER}")
+        rates, missing = commands.batch(BATCH_FOLDER, options.runs)
+        results, skipped = replace(results, batches=(rates,) if rates else ()), [*skipped, *missing]
+    return replace(results, skipped=(*results.skipped, *skipped))
+
+
 def _measure_lines(found: Found, runs: int, results: Results) -> Results:
     _say(f"{LINES}: {found.name}")
     return replace(results, lines=(run_lines(found.name, str(found.path), runs),))
@@ -148,7 +193,7 @@ def _find_inputs(only: Sequence[str], fetch: bool) -> tuple[dict[str, Found], li
     needed = set(only)
     if not {PURE, WRITERS, PRINTING}.isdisjoint(only):
         needed.add(PARTS_INPUT)
-    if STACK_CFI in only:
+    if not {STACK_CFI, THREADS, REWRITING}.isdisjoint(only):
         needed.update(STACK_CFI_INPUTS)
     if SCALING in only:
         needed.update(SCALING_INPUTS)
@@ -184,7 +229,7 @@ def main() -> None:
     options = _options()
     machine = describe_machine()
     inputs, missing = _find_inputs(options.only, options.fetch)
-    is_compared = not {PRINTING, *(wanted.name for wanted in INPUTS)}.isdisjoint(options.only)
+    is_compared = not {PRINTING, THREADS, *(wanted.name for wanted in INPUTS)}.isdisjoint(options.only)
     peers, absent = all_peers(options.quick) if is_compared else ([], [])
     only = [*options.only, SIZES] if options.quick else options.only
     results = _measure(only, inputs, peers, options.runs)
@@ -194,6 +239,7 @@ def main() -> None:
             if name in inputs:
                 results = _measure_stack_cfi(inputs[name], others, options.runs, results)
         peers, absent = [*peers, *others], [*absent, *not_there]
+    results = _measure_commands(only, inputs, peers, options, results)
     if SYMBOL_FILES in only:
         results, others = _measure_symbol_files(options.runs, results)
         peers = [*peers, *others]
@@ -207,7 +253,9 @@ def main() -> None:
     (options.output / "results.md").write_text(text, encoding="utf-8")
     (options.output / "results.json").write_text(as_json(run), encoding="utf-8")
     print(text, end="")
-    _say(f"written: {options.output}/results.md and results.json")
+    reason = draw(results, options.output / "results.svg")
+    picture = f"no results.svg: {reason}" if reason else "results.svg"
+    _say(f"written: {options.output}/results.md, results.json; {picture}")
 
 
 if __name__ == "__main__":

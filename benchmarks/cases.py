@@ -99,6 +99,18 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """Many small files converted by one command; what is measured differs by the number of processes."""
+
+    files: int
+    measured: tuple[Measured, ...]
+
+    def rate(self, of: Measured) -> float:
+        """Files a second."""
+        return self.files / of.wall
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """All figures of one run; `scaling_source` is the input whose functions were repeated."""
 
@@ -112,6 +124,10 @@ class Results:
     stack_cfi_in_process: tuple[Comparison, ...] = ()
     symbol_files: tuple[SymbolFiles, ...] = ()
     lines: tuple[LineRows, ...] = ()
+    start_up: tuple[Comparison, ...] = ()
+    threads: tuple[Comparison, ...] = ()
+    rewriting: tuple[Comparison, ...] = ()
+    batches: tuple[Batch, ...] = ()
     scaling: tuple[Step, ...] = ()
     scaling_source: str = ""
     skipped: tuple[Skipped, ...] = ()

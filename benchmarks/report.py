@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from unwindkit.converters.sframe.merge_fdes import DEFAULT_MAX_ROWS
 
-from .cases import VARIANTS, Comparison, Results, SectionSize, Step
+from .cases import VARIANTS, Batch, Comparison, Results, SectionSize, Step
 from .inputs import Found
 from .machine import Machine
 from .measure import Measured, Program
@@ -39,7 +39,18 @@ def as_json(run: Run) -> str:
     # Commands and folders mean nothing on other machines; names and versions are kept.
     document["inputs"] = [{"name": f.name, "file": f.path.name, "size": f.size, "sha256": f.sha256} for f in run.inputs]
     document["peers"] = [{"name": peer.name, "version": peer.version} for peer in run.peers]
-    for part in ("comparisons", "pure", "writers", "printing", "stack_cfi", "stack_cfi_in_process", "symbol_files"):
+    for part in (
+        "comparisons",
+        "pure",
+        "writers",
+        "printing",
+        "stack_cfi",
+        "stack_cfi_in_process",
+        "symbol_files",
+        "start_up",
+        "threads",
+        "rewriting",
+    ):
         for comparison, record in zip(getattr(run.results, part), document["results"][part], strict=True):
             for measured, figures in zip(comparison.measured, record["measured"], strict=True):
                 figures |= {"ratio": comparison.ratio(measured), "cpu_ratio": comparison.cpu_ratio(measured)}
@@ -84,6 +95,14 @@ def as_markdown(run: Run) -> str:
         parts.append("## From the file to its symbol file, whole process\n\n" + _comparisons(results.stack_cfi))
     if results.symbol_files:
         parts.append("## Functions, inlines and lines: symbol files, whole process\n\n" + _symbol_files(results))
+    if results.start_up:
+        parts.append("## Start\n\n" + _comparisons(results.start_up))
+    if results.threads:
+        parts.append("## One thread and two\n\n" + _comparisons(results.threads))
+    if results.rewriting:
+        parts.append("## .eh_frame encoded again\n\n" + _comparisons(results.rewriting))
+    if results.batches:
+        parts.append("## Many small files, written\n\n" + _batches(results.batches))
     if results.scaling:
         parts.append(f"## Growth: functions of {results.scaling_source}, repeated\n\n" + _growth(results.scaling))
     if results.skipped:
@@ -154,6 +173,16 @@ def _symbol_files(results: Results) -> str:
         (c.name, m.program, _seconds(m.wall), _seconds(m.user + m.system), f"{c.milliseconds_per_megabyte(m):.0f} ms",
          _megabytes(m.peak), f"{c.bytes_per_byte(m):.2f}", f"{c.cpu_ratio(m):.2f}")
         for c in results.symbol_files for m in c.measured
+    ]  # fmt: skip
+    return _table(heading, rows)
+
+
+def _batches(batches: Sequence[Batch]) -> str:
+    heading = ("files", "program", "time", "user + system", "peak memory of a process", "files a second")
+    rows = [
+        (f"{one.files:,}", m.program, _seconds(m.wall), _seconds(m.user + m.system), _megabytes(m.peak),
+         f"{one.rate(m):.0f}")
+        for one in batches for m in one.measured
     ]  # fmt: skip
     return _table(heading, rows)
 

@@ -13,9 +13,12 @@ from pathlib import Path
 import pytest
 import unwindkit
 
+from benchmarks.cases import Comparison, Results
+from benchmarks.commands import batch
 from benchmarks.inputs import INPUTS, Input, find
-from benchmarks.measure import Program, RunError, Skipped, run_once
+from benchmarks.measure import Measured, Program, RunError, Skipped, run_once
 from benchmarks.peers import all_peers, on_input
+from benchmarks.plots import bars, draw
 from benchmarks.scaling import repeated_elf
 
 from ..support.oracles import run_oracle
@@ -137,3 +140,53 @@ def test_readelf_sees_as_many_functions_in_a_repeated_input(tmp_path: Path) -> N
     said = run_oracle("readelf", "-wNF", path)
     starts = [int(start, 16) for start in re.findall(r" FDE cie=\S+ pc=([0-9a-f]+)\.\.", said)]
     assert starts == [function.start for function in unwindkit.read_elf(path)]
+
+
+def test_the_start_is_compared_with_that_of_python(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "--only",
+        "start",
+        "--only",
+        "rewriting",
+        "-n",
+        "1",
+        "--output",
+        tmp_path,
+    ]
+    environment = os.environ | {"UNWINDKIT_ORACLES": str(tmp_path), "PATH": str(tmp_path)}
+    subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
+    found = json.loads((tmp_path / "results.json").read_text())
+    measured = [[one["program"] for one in part["measured"]] for part in found["results"]["start_up"]]
+    assert measured == [
+        ["--version", "python -c pass"],
+        ["sframe /bin/bash --section", "python -c 'import numpy'"],
+    ]
+    assert {"name": "gimli_rewrite", "reason": "not built (--fetch builds it with cargo)"} in found["results"][
+        "skipped"
+    ]
+
+
+def test_a_batch_of_small_files(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a").write_bytes(Path("/bin/true").read_bytes())
+    (folder / "b").write_text("no ELF file")
+    found, skipped = batch(folder, 1)
+    assert found is not None
+    assert (found.files, [one.program for one in found.measured], skipped) == (
+        1,
+        ["unwindkit -j2", "unwindkit -j1"],
+        [],
+    )
+    assert found.rate(found.measured[0]) == 1 / found.measured[0].wall
+    assert batch(tmp_path / "in" / "..", 1)[0] is None
+
+
+def test_the_picture_has_a_bar_for_each_peer() -> None:
+    one, two = (Measured(name, 1, 1.0, 1.0, 1.0, cpu, 0.0, 1, 0) for name, cpu in (("ours", 1.0), ("peer", 2.0)))
+    results = Results(threads=(Comparison("libc", (one, two)),))
+    assert list(bars(results)) == [("threads: libc, peer", 0.5)]
+    assert draw(Results(), Path("unwritten")) == "nothing was compared"
