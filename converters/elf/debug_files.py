@@ -18,6 +18,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.elf.numbers import SHF
 from ...schemas.section import BuildError, FormatError, ParseError, Section
 from .compression import LEAST_INFLATED, MAX_INFLATION
+from .debuginfod import DebugServers, fetch_debug_file
 from .identity import GivenDebugFile, build_id, by_build_id
 from .image import ElfImage, ElfSection, Part, elf_of_bytes, open_elf
 from .inputs import Input, StrPath, is_file
@@ -37,12 +38,13 @@ LZMA_MEMORY = 1 << 27
 class DebugFiles:
     """Where separate debug files come from: `file` is given; without it, if `links`, build id and `.gnu_debuglink` are
     looked up in `folders`, and the link also in the folder of the file and its `.debug` folder, as gdb does. Those in
-    `given` come before those in folders."""
+    `given` come before those in folders; `servers` are asked for what is in neither."""
 
     file: Input | None = None
     links: bool = True
     folders: tuple[StrPath, ...] = DEBUG_FOLDERS
     given: tuple[GivenDebugFile, ...] = ()
+    servers: DebugServers | None = None
 
 
 BY_LINKS = DebugFiles()
@@ -67,7 +69,15 @@ def with_debug_file(image: ElfImage, debug: DebugFiles = BY_LINKS) -> ElfImage:
 
 
 def _with_shared_entries(image: ElfImage, debug: DebugFiles) -> ElfImage:
-    return with_supplementary_file(image, debug.folders, debug.given) if debug.links else image
+    if not debug.links:
+        return image
+    notes: list[str] = []
+
+    def fetch(identifier: bytes) -> Path | None:
+        return None if debug.servers is None else fetch_debug_file(debug.servers, identifier, notes.append)
+
+    found = with_supplementary_file(image, debug.folders, debug.given, fetch)
+    return replace(found, notes=(*found.notes, *notes)) if notes else found
 
 
 def refuse_debug_file(debug: DebugFiles) -> None:
@@ -134,9 +144,16 @@ def _candidates(
             path = by_build_id(folder, identifier)
             if is_file(path):
                 yield path, None
-    if link is None or not image.path:
-        return
-    name, crc = link
+    if link is not None and image.path:
+        yield from _beside(image, debug, *link)
+    if len(identifier) > 1 and debug.servers is not None:
+        fetched = fetch_debug_file(debug.servers, identifier, notes.append)
+        if fetched is not None:
+            yield fetched, None
+
+
+def _beside(image: ElfImage, debug: DebugFiles, name: str, crc: int) -> Iterator[tuple[Path, int]]:
+    """Existing files that `.gnu_debuglink` may mean."""
     named, own = Path(image.path), Path(os.path.realpath(image.path))
     folders = [named.parent] if named.parent.resolve() == own.parent else [named.parent, own.parent]
     places = [place for folder in folders for place in (folder, folder / ".debug")]

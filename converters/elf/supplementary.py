@@ -8,9 +8,10 @@ the image, under names of their own.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.supplementary import DEBUG_SUP, DebugSup
@@ -25,6 +26,8 @@ ALT_LINK = ".gnu_debugaltlink"
 SUPPLEMENTARY = {name: f"{name} of the supplementary file" for name in (".debug_info", ".debug_abbrev", ".debug_str")}
 SUPPLEMENTARY_INFO, SUPPLEMENTARY_ABBREVIATIONS, SUPPLEMENTARY_STRINGS = SUPPLEMENTARY.values()
 DWZ = ".dwz"
+# Gets the file with a build id from elsewhere.
+Fetch: TypeAlias = Callable[[bytes], Path | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +40,14 @@ class _Link:
 
 
 def with_supplementary_file(
-    image: ElfImage, folders: Sequence[StrPath], given: Sequence[GivenDebugFile] = ()
+    image: ElfImage, folders: Sequence[StrPath], given: Sequence[GivenDebugFile] = (), fetch: Fetch = lambda _: None
 ) -> ElfImage:
     """The image with the entries and strings of its supplementary file. It is looked up by its identifier in `given`,
-    then at the name in the link, in the folder `.dwz` of `folders`, and there by its identifier. `notes` of the result
-    have why a file was not used."""
+    then at the name in the link, in the folder `.dwz` of `folders`, and there by its identifier; at last it is fetched
+    by that. `notes` of the result have why a file was not used."""
     notes = list(image.notes)
     for link in _links_in(image, notes):
-        for path in _candidates(image, link, folders, given):
+        for path in _candidates(image, link, folders, given, fetch):
             try:
                 other = open_candidate(path)
                 reason = _mismatch(image, other, link)
@@ -94,7 +97,7 @@ def _parse_sup(section: Section) -> DebugSup:
 
 
 def _candidates(
-    image: ElfImage, link: _Link, folders: Sequence[StrPath], given: Sequence[GivenDebugFile]
+    image: ElfImage, link: _Link, folders: Sequence[StrPath], given: Sequence[GivenDebugFile], fetch: Fetch
 ) -> Iterator[Path | GivenDebugFile]:
     """Existing files that a link may mean: its name is relative to the folder of the file that has it."""
     yield from (one for one in given if one.identifier == link.identifier)
@@ -108,6 +111,9 @@ def _candidates(
     ):
         if is_file(path):
             yield path
+    fetched = fetch(link.identifier) if len(link.identifier) > 1 else None
+    if fetched is not None:
+        yield fetched
 
 
 def _mismatch(image: ElfImage, other: ElfImage, link: _Link) -> str:

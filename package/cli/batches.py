@@ -33,6 +33,11 @@ class Done:
     outcomes: tuple[Outcome, ...]
     code: int
 
+    @property
+    def outputs(self) -> list[str]:
+        """The results."""
+        return [one.report.output for one in self.outcomes if not isinstance(one.report, Failure)]
+
 
 def find_files(options: argparse.Namespace, wanted: IsWanted) -> Sources:
     """The sources that the arguments name. Raises OSError, FormatError."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..schemas.section import BuildError
@@ -29,6 +30,7 @@ from .common import (
 
 if TYPE_CHECKING:
     from ..jobs.breakpad import BreakpadReport
+    from .batches import Done
     from .common import Commands
 
 
@@ -46,6 +48,8 @@ def add(commands: Commands) -> None:
         "-o", dest="output", metavar="OUT.sym", default=STREAM, help="write it here (default: -, standard output)"
     )
     output.add_argument("--store", metavar="DIR", help="write it to DIR/NAME/ID/NAME.sym")
+    about = "with --store: also put the symbol files into zip archives of at most 2 GiB in DIR, with a list"
+    command.add_argument("--zip", metavar="DIR", help=about)
     add_debug_files(command)
     _add_contents(command)
     about = "with --store: N files at once; for one file: N threads (default: one for each CPU)"
@@ -107,6 +111,8 @@ def run(options: argparse.Namespace) -> int:
     if options.store:
         return _into_store(options)
     refuse_batch_options(options, "--store")
+    if options.zip:
+        options.command.error("--zip requires --store")
     if len(options.files) > 1:
         options.command.error("several files require --store")
     (options.file,) = options.files
@@ -136,7 +142,19 @@ def _into_store(options: argparse.Namespace) -> int:
     batch = batch_of(options, "breakpad", sources, options.store, _contents(options))
     with at_most(options.jobs or 0):
         done = do_batch(batch, options.jobs or 1, _text, lambda report: _fails(options, report), "done")
+    if options.zip:
+        _zip_store(options, done)
     return done.code
+
+
+def _zip_store(options: argparse.Namespace, done: Done) -> None:
+    from ..writers.zip_parts import write_zip_parts
+
+    store = Path(options.store)
+    names = [str(Path(output).relative_to(store)) for output in done.outputs]
+    parts = write_zip_parts(store, names, Path(options.zip))
+    files = count_text(len(set(names)), "symbol file")
+    print(f"{options.zip}: {files} in {count_text(len(parts), 'archive')}", file=sys.stderr)
 
 
 def _text(report: BreakpadReport) -> str:

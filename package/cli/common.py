@@ -14,6 +14,7 @@ from ..schemas.section import FormatError
 
 if TYPE_CHECKING:
     from ..converters.elf.debug_files import DebugFiles
+    from ..converters.elf.debuginfod import DebugServers
     from ..converters.refusals import RefusedCount
     from ..jobs.code_coverage import CodeCoverage
     from ..jobs.report import FileReport, Input, SframeFigures
@@ -176,6 +177,8 @@ def add_debug_files(command: argparse.ArgumentParser) -> None:
         default=[],
         help="look for debug files in DIR before /usr/lib/debug (repeatable)",
     )
+    about = "ask the servers in DEBUGINFOD_URLS for debug files that are not here"
+    command.add_argument("--debuginfod", action="store_true", help=about)
     command.add_argument("--no-debug-links", action="store_true", help="do not look for a debug file")
 
 
@@ -183,7 +186,24 @@ def debug_files(options: argparse.Namespace) -> DebugFiles:
     """The choice that these options make."""
     from ..converters.elf.debug_files import DEBUG_FOLDERS, DebugFiles
 
-    return DebugFiles(options.debug_file, not options.no_debug_links, (*options.debug_dir, *DEBUG_FOLDERS))
+    folders = (*options.debug_dir, *DEBUG_FOLDERS)
+    return DebugFiles(options.debug_file, not options.no_debug_links, folders, servers=_debug_servers(options))
+
+
+def _debug_servers(options: argparse.Namespace) -> DebugServers | None:
+    if not options.debuginfod:
+        return None
+    import os
+
+    from ..converters.elf.debuginfod import URLS, servers_of
+
+    try:
+        servers = servers_of(os.environ)
+    except ValueError as error:
+        options.command.error(str(error))
+    if not servers.urls:
+        options.command.error(f"--debuginfod requires {URLS}")
+    return servers
 
 
 def debug_lines(report: Input) -> list[str]:

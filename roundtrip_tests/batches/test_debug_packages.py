@@ -37,7 +37,11 @@ class Built:
 
 @pytest.fixture(scope="module", name="built")
 def _built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    folder = tmp_path_factory.mktemp("built")
+    return build_programs(tmp_path_factory.mktemp("built"))
+
+
+def build_programs(folder: Path) -> Built:
+    """Make the programs in a folder."""
     programs, debug = folder / "programs" / "usr" / "bin", folder / "debug" / "usr" / "lib" / "debug"
     programs.mkdir(parents=True)
     records = {}
