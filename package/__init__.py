@@ -79,7 +79,9 @@ _HOMES = {
         "converters.table.model": "CfaRule Function FunctionFlag RegisterRule Row UnwindTable table_of",
         "converters.walk.backtrace": "Backtrace WalkedFrame walk_frames",
         "converters.walk.caller": "Caller Frame WalkEnd caller_frame",
-        "jobs.batch": "Failure write_breakpad_many write_sframe_many",
+        "batches.run": "write_sframe_tree write_symbol_store",
+        "batches.source_files": "Failure",
+        "jobs.batch": "write_breakpad_many write_sframe_many",
         "jobs.breakpad": "BreakpadReport store_breakpad write_breakpad",
         "jobs.check": "CheckReport CheckedPair RangeCount RowDifference check",
         "jobs.convert": "ConvertReport convert",
@@ -106,6 +108,9 @@ __all__ = list(_HOMES)
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from .batches.run import write_sframe_tree as write_sframe_tree
+    from .batches.run import write_symbol_store as write_symbol_store
+    from .batches.source_files import Failure as Failure
     from .converters.arch.table import ARCHITECTURES as ARCHITECTURES
     from .converters.arch.table import Architecture as Architecture
     from .converters.assembler.write import function_directives as function_directives
@@ -245,7 +250,6 @@ if TYPE_CHECKING:
     from .converters.walk.caller import Frame as Frame
     from .converters.walk.caller import WalkEnd as WalkEnd
     from .converters.walk.caller import caller_frame as caller_frame
-    from .jobs.batch import Failure as Failure
     from .jobs.batch import write_breakpad_many as write_breakpad_many
     from .jobs.batch import write_sframe_many as write_sframe_many
     from .jobs.breakpad import BreakpadReport as BreakpadReport

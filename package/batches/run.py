@@ -8,25 +8,36 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from ..converters.elf.debug_files import BY_LINKS
 from ..converters.refusals import RefusedCount
+from ..jobs import StrPath
 from ..jobs.batch import Known, _each
 from ..jobs.breakpad import BreakpadReport
 from ..jobs.code_coverage import UnreadSection
 from ..jobs.sframe_report import SframeReport
+from ..schemas.arguments import check_executor, check_path, checked, each, optional
 from ..schemas.data_classes import dataclass
 from .convert import convert_to_sframe, convert_to_symbols
 from .debug_index import DebugIndex
 from .limits import Limits
 from .manifest import Manifest, key_of, open_manifest, options_key, output_folder
 from .source_files import Failure, SourceFile
-from .sources import Sources, files_of, with_own_places
+from .sources import (
+    Sources,
+    files_of,
+    find_sources,
+    is_elf_or_archive,
+    is_linked,
+    refuse_overwriting,
+    with_own_places,
+)
 
 Report: TypeAlias = SframeReport | BreakpadReport
 
@@ -55,6 +66,56 @@ class Outcome:
 
     report: Report | Failure
     is_skipped: bool
+
+
+@checked(
+    paths=each(check_path),
+    output_dir=check_path,
+    executor=optional(check_executor),
+    manifest=optional(check_path),
+)
+def write_sframe_tree(
+    paths: Sequence[StrPath],
+    output_dir: StrPath,
+    executor: Executor | None = None,
+    manifest: StrPath | None = None,
+    **choices: Any,
+) -> Iterator[SframeReport | Failure]:
+    """`write_sframe` with the options `choices` for every file of `paths`: files, folders, packages and images of
+    containers. Results keep their places in `output_dir`; reports come in the order of the files.
+
+    With `executor` None the files are converted in this process, one by one. `manifest` is the file by which an
+    interrupted call goes on. Raises OSError, and ParseError if files would overwrite each other or the manifest is
+    damaged.
+    """
+    sources = find_sources(paths, is_elf_or_archive)
+    refuse_overwriting(sources.files, Path(output_dir))
+    batch = Batch("sframe", sources, Path(output_dir), _all(choices), manifest=_path(manifest))
+    return (one.report for one in run_batch(batch, executor))  # type: ignore[misc]
+
+
+@checked(paths=each(check_path), store=check_path, executor=optional(check_executor), manifest=optional(check_path))
+def write_symbol_store(
+    paths: Sequence[StrPath],
+    store: StrPath,
+    executor: Executor | None = None,
+    manifest: StrPath | None = None,
+    **choices: Any,
+) -> Iterator[BreakpadReport | Failure]:
+    """`store_breakpad` with the options `choices` for every linked file of `paths`, as in `write_sframe_tree`; debug
+    files among them are used for their files."""
+    sources = find_sources(paths, is_linked)
+    batch = Batch("breakpad", sources, Path(store), _all(choices), manifest=_path(manifest))
+    return (one.report for one in run_batch(batch, executor))  # type: ignore[misc]
+
+
+def _path(manifest: StrPath | None) -> Path | None:
+    return None if manifest is None else Path(manifest)
+
+
+def _all(choices: dict[str, Any]) -> dict[str, Any]:
+    """The choices, with the one that the batch needs itself."""
+    return {"debug": BY_LINKS, **choices}
 
 
 def run_batch(batch: Batch, executor: Executor | None, at_end: Callable[[], None] = lambda: None) -> Iterator[Outcome]:

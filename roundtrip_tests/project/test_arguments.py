@@ -141,6 +141,8 @@ VALID: dict[str, dict[str, Any]] = {
     "caller_frame": {"table": TABLE, "frame": FRAME, "memory": memory},
     "write_breakpad_many": {"paths": [PATH], "store": OUT},
     "write_sframe_many": {"pairs": [(PATH, OUT)]},
+    "write_sframe_tree": {"paths": [PATH], "output_dir": OUT},
+    "write_symbol_store": {"paths": [PATH], "store": OUT},
     "store_breakpad": {"path": PATH, "store": OUT},
     "write_breakpad": {"path": PATH, "out": OUT},
     "check": {"first": PATH},
