@@ -230,7 +230,7 @@ def main() -> None:
     machine = describe_machine()
     inputs, missing = _find_inputs(options.only, options.fetch)
     is_compared = not {PRINTING, THREADS, *(wanted.name for wanted in INPUTS)}.isdisjoint(options.only)
-    peers, absent = all_peers(options.quick) if is_compared else ([], [])
+    peers, absent = all_peers(options.quick, options.fetch) if is_compared else ([], [])
     only = [*options.only, SIZES] if options.quick else options.only
     results = _measure(only, inputs, peers, options.runs)
     if STACK_CFI in only:

@@ -1,4 +1,4 @@
-"""Peers in Rust: programs of a few lines over the crate gimli (benchmarks/crates), built by cargo where it is."""
+"""Peers in Rust: programs of a few lines over the crates gimli and framehop (benchmarks/crates), built by cargo."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from .measure import ORACLES, Program, Skipped
 
 SOURCES = Path(__file__).with_name("crates")
-ROWS, REWRITE = "gimli_rows", "gimli_rewrite"
+ROWS, REWRITE, FRAMES = "gimli_rows", "gimli_rewrite", "framehop_frames"
 
 
 def crate_program(name: str, fetch: bool) -> Program | Skipped:
@@ -27,5 +27,6 @@ def crate_program(name: str, fetch: bool) -> Program | Skipped:
         if done.returncode:
             return Skipped(name, f"cargo: {done.stderr.strip().rpartition(chr(10))[2][:200]}")
     locked = tomllib.loads((SOURCES / "Cargo.lock").read_text(encoding="utf-8"))["package"]
-    version = next(one["version"] for one in locked if one["name"] == "gimli")
-    return Program(name, (str(built),), version=f"gimli {version}")
+    crate = name.partition("_")[0]
+    version = next(one["version"] for one in locked if one["name"] == crate)
+    return Program(name, (str(built),), version=f"{crate} {version}")

@@ -11,6 +11,7 @@ import sys
 from dataclasses import replace
 from importlib import metadata
 
+from .crates import FRAMES, ROWS, crate_program
 from .inputs import Found
 from .measure import ORACLES, Program, Skipped, version_line
 
@@ -61,13 +62,15 @@ def _versioned(program: Program, *command: str) -> Program | Skipped:
         return Skipped(program.name, f"does not run: {error}")
 
 
-def all_peers(quick: bool) -> tuple[list[Program], list[Skipped]]:
-    """The peers found, and why others are missing. Quick: one readelf, the system's if 2.47 is absent."""
+def all_peers(quick: bool, fetch: bool = False) -> tuple[list[Program], list[Skipped]]:
+    """The peers found, and why others are missing. Quick: one readelf, the system's if 2.47 is absent. `fetch`: cargo
+    may build those in Rust."""
     oracle = readelf_of_oracles()
     if quick:
         found = [oracle] if isinstance(oracle, Program) else [oracle, readelf_of_system()]
     else:
-        found = [oracle, readelf_of_system(), llvm_dwarfdump(), pyelftools()]
+        crates = [crate_program(name, fetch) for name in (ROWS, FRAMES)]
+        found = [oracle, readelf_of_system(), llvm_dwarfdump(), *crates, pyelftools()]
     programs = [peer for peer in found if isinstance(peer, Program)]
     return programs, [peer for peer in found if isinstance(peer, Skipped)]
 
