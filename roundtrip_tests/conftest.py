@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-# A law is tested on 100 examples, on 250 with HYPOTHESIS_PROFILE=thorough (as in .ci/run), and on 1,000 in a long run.
+# A law is tested on 100 examples, on 250 with HYPOTHESIS_PROFILE=thorough, and on 1,000 in a long run.
 # On .ci/run's fresh system it is tested on 20: there the question is whether README's commands pass.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 settings.register_profile("fresh", max_examples=20, **_COMMON)

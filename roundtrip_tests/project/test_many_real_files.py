@@ -20,7 +20,7 @@ from unwindkit.jobs.batch import Failure, worker_processes
 from unwindkit.jobs.sframe_report import SframeReport
 
 FOLDERS = ("/usr/bin", "/usr/lib")
-# By the profile of hypothesis: `thorough` is .ci/run's, and `long` a long run's.
+# By the profile of hypothesis.
 FILES = {"thorough": 150, "long": 500}.get(os.environ.get("HYPOTHESIS_PROFILE", ""), 50)
 PROGRAMS = FILES // 10
 LARGEST = 30_000_000
