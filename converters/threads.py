@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
@@ -18,7 +19,7 @@ from ..schemas.section import BuildError
 from .kernels import engine
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 VARIABLE = "UNWINDKIT_THREADS"
 # Bytes for which a thread is worth its start.
@@ -76,6 +77,23 @@ def in_threads(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Re
         return [work(part) for part in parts]
     with _pool(threads) as pool:
         return list(pool.map(work, parts))
+
+
+def in_turn(work: Callable[[Part], Result], parts: Sequence[Part]) -> Iterator[Result]:
+    """As `in_threads`, for results that are too large to be kept: there are never more than two for each thread that
+    have been begun and not yet asked for."""
+    threads = min(thread_count(), len(parts))
+    if threads < 2:
+        yield from map(work, parts)
+        return
+    begun: deque[Future[Result]] = deque()
+    with _pool(threads) as pool:
+        for part in parts:
+            begun.append(pool.submit(work, part))
+            if len(begun) == 2 * threads:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """A whole Breakpad symbol file from a linked ELF file: MODULE, INFO CODE_ID, functions and lines, PUBLIC, STACK CFI.
 
 Strategy: everything is read and decided first, so that malformed input is reported before the first byte is written.
-The records of functions and STACK CFI, which are large, are formatted in chunks while the file is written.
+The records of functions and STACK CFI, which are large, are formatted in chunks while the file is written. What reads
+debugging information is imported only for a whole file.
 """
 
 from __future__ import annotations
@@ -16,29 +17,26 @@ from ...schemas.breakpad.files import build_record
 from ...schemas.breakpad.records import Module
 from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.roots import DEBUG_INFO
-from ..breakpad.function_text import FunctionText, lay_out_functions
-from ..breakpad.functions import function_records
 from ..breakpad.module import module_of
-from ..breakpad.public import public_lines
-from ..breakpad.source_paths import PathMap
 from ..breakpad.stack_cfi.write import StackCfiText, lay_out_text
-from ..debug_info.table import InlineColumns, InlineRanges
 from ..elf.admission import refuse_relocatable
 from ..elf.debug_files import BY_LINKS, DebugFiles
-from ..elf.function_symbols import FunctionSymbols, function_symbols
 from ..elf.image import ElfImage
 from ..elf.relocation import lay_out
 from ..refusals import Refusals
 from ..table.cut import trim
 from ..threads import in_background
 from .code_frames import code_frames, expressed_ranges, ranges_of
-from .functions import SourceMap, source_map
 from .read_elf import DIALECTS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..breakpad.function_text import FunctionText
+    from ..breakpad.source_paths import PathMap
+    from ..elf.function_symbols import FunctionSymbols
     from .code_frames import Ranges
+    from .functions import SourceMap
 
 
 def _no_ranges() -> Ranges:
@@ -127,6 +125,10 @@ def symbol_file(image: ElfImage, choices: SymbolChoices = WHOLE, debug: DebugFil
     if choices.cfi_only:
         unwinding = _stack_cfi(image)
         return SymbolFile(module, header, None, 0, 0, b"", unwinding, unwinding.outside)
+    from ..breakpad.public import public_lines
+    from ..elf.function_symbols import function_symbols
+    from .functions import source_map
+
     # The largest section is decompressed at the same time.
     with in_background(lambda: _stack_cfi(image), sum(one.size for one in image.named(DEBUG_INFO))) as read_unwinding:
         symbols = function_symbols(image)
@@ -145,6 +147,10 @@ def _functions(
     image: ElfImage, choices: SymbolChoices, symbols: FunctionSymbols, found: SourceMap
 ) -> tuple[FunctionText, int]:
     """The text from FILE to line records, and the number of ranges of functions outside every PT_LOAD."""
+    from ..breakpad.function_text import lay_out_functions
+    from ..breakpad.functions import function_records
+    from ..debug_info.table import InlineColumns, InlineRanges
+
     is_loaded = _is_loaded(image, found.functions.ranges.start)
     table = replace(found.functions, ranges=found.functions.ranges.select(is_loaded))
     if not choices.inlines:

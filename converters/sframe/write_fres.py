@@ -42,8 +42,10 @@ FLEXIBLE = (
     Reason.SP_RULE,
 )
 
-# Rows that one thread encodes at a time.
+# What one thread works on at a time: rows to turn into words, segments to hash, bytes of FREs to write.
 PART = 1 << 18
+HASHED_PART = 1 << 14
+ENCODED_PART = 1 << 20
 
 
 @columns
@@ -297,7 +299,15 @@ class Blocks:
         ends = self.ends()
         out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
         is_big, rows, segments = self.byte_order == "big", self.rows.for_kernels(), self.split.for_kernels()
-        engine.sframe.fres.encode(is_big, self.header, rows, segments, *views(self.segment, self.width, out))
+
+        def fill(begin: int) -> None:
+            first, last = np.searchsorted(ends, [begin, begin + ENCODED_PART]).tolist()
+            if first < last:
+                part, place = slice(first, last), slice(int(ends[first - 1]) if first else 0, int(ends[last - 1]))
+                columns = views(self.segment[part], self.width[part], out[place])
+                engine.sframe.fres.encode(is_big, self.header, rows, segments, *columns)
+
+        in_threads(fill, range(0, len(out) + 1, ENCODED_PART))
         return out
 
 
@@ -310,5 +320,11 @@ def share_blocks(blocks: Blocks) -> NDArray[np.int64]:
     keys, hashes = random_keys(blocks.rows.words.shape[1] + 2), np.empty(len(blocks.split.rows), np.uint32)
     columns = views(blocks.segment, blocks.group, keys, hashes, slots, tags, host)
     rows, segments = blocks.rows.for_kernels(), blocks.split.for_kernels()
-    engine.sframe.share_blocks.Sharing(rows, segments, *columns).share(not blocks.header)
+    sharing, all_segments = engine.sframe.share_blocks.Sharing(rows, segments, *columns), len(blocks.split.reason)
+
+    def hash_part(begin: int) -> None:
+        sharing.hash_segments(rows, begin, min(begin + HASHED_PART, all_segments))
+
+    in_threads(hash_part, range(0, all_segments, HASHED_PART))
+    sharing.share(not blocks.header)
     return host

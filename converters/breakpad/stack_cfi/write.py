@@ -25,6 +25,7 @@ from ...refusals import Reason, Refusals
 from ...table.cut import trim, without_blocks
 from ...table.distinct import contents_of
 from ...table.model import UnwindTable
+from ...threads import in_turn
 from .rule_text import COLON, RowEncoder, RowWords, changed_words
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 INIT, DELTA = (f"{NAMES[record]} ".encode() for record in (StackCfiInit, StackCfi))
 CHUNK = 4096  # functions
+# Chunks for which threads are worth their start.
+LEAST_CHUNKS = 8
 
 
 @checked(table=UnwindTable)
@@ -76,14 +79,29 @@ class StackCfiText:
 
     def chunks(self) -> Iterator[memoryview]:
         """All records, a few thousand functions at a time; a chunk is valid until the next one is requested."""
-        out = np.empty(1 << 20, np.uint8)
-        for first in range(0, len(self), CHUNK):
+        free: list[NDArray[np.uint8]] = []  # buffers whose chunk has been used
+
+        def fill(first: int) -> tuple[NDArray[np.uint8], int]:
             last = min(first + CHUNK, len(self))
+            out = _take(free)
             size = self.fill(first, last, out)
             if size > len(out):
                 out = np.empty(2 * size, np.uint8)
                 self.fill(first, last, out)
+            return out, size
+
+        parts = range(0, len(self), CHUNK)
+        for out, size in (map if len(parts) < LEAST_CHUNKS else in_turn)(fill, parts):
             yield out[:size].data
+            free.append(out)
+
+
+def _take(free: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """One of the free buffers, or a new one. Another thread may take the last one at the same time."""
+    try:
+        return free.pop()
+    except IndexError:
+        return np.empty(1 << 20, np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

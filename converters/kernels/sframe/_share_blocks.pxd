@@ -15,7 +15,7 @@ cdef class Sharing:
     cdef U8 marks
     cdef I64 host
 
-    cdef void hash_segments(self, FreRows rows) noexcept nogil
+    cpdef void hash_segments(self, FreRows rows, long long begin, long long end) noexcept
     cdef long long first(self, long long block) noexcept nogil
     cdef int begins_with(self, FreRows rows, long long block, long long other, long long count) noexcept nogil
     cdef long long find(self, long long block, long long count) noexcept nogil

@@ -55,27 +55,28 @@ class Sharing:
         self.marks = marks
         self.host = host
 
-    def hash_segments(self, rows: FreRows) -> cython.void:
-        """Give each FRE the hash of its segment up to and including it."""
+    def hash_segments(self, rows: FreRows, begin: cython.longlong, end: cython.longlong) -> cython.void:
+        """Give each FRE of the segments `begin` up to `end` the hash of its segment up to and including it."""
         number: cython.longlong
-        index: cython.longlong = 0
+        index: cython.longlong = self.segments.first_fre(begin)
         row: cython.longlong
         value: cython.ulonglong
         mixed: cython.ulonglong
         word: cython.int
         base: cython.ulonglong = self.keys[self.keys.shape[0] - 1]
-        for number in range(self.segments.fres.shape[0]):
-            value = 1
-            while index < self.segments.fres[number]:
-                row = self.segments.rows[index]
-                mixed = (
-                    (rows.offset[row] - self.segments.start[number]) * self.keys[0] + rows.info[row] * self.keys[1]
-                ) & ALL_ONES
-                for word in range(rows.words.shape[1]):
-                    mixed = (mixed + (rows.words[row, word] & WORD) * self.keys[2 + word]) & ALL_ONES
-                value = (value * base + (mixed >> 34)) % PRIME
-                self.hashes[index] = value
-                index += 1
+        with cython.nogil:
+            for number in range(begin, end):
+                value = 1
+                while index < self.segments.fres[number]:
+                    row = self.segments.rows[index]
+                    mixed = (
+                        (rows.offset[row] - self.segments.start[number]) * self.keys[0] + rows.info[row] * self.keys[1]
+                    ) & ALL_ONES
+                    for word in range(rows.words.shape[1]):
+                        mixed = (mixed + (rows.words[row, word] & WORD) * self.keys[2 + word]) & ALL_ONES
+                    value = (value * base + (mixed >> 34)) % PRIME
+                    self.hashes[index] = value
+                    index += 1
 
     def first(self, block: cython.longlong) -> cython.longlong:
         """The index of a block's first FRE in the rows of segments."""
@@ -126,7 +127,7 @@ class Sharing:
 
     def share(self, prefixes: cython.int) -> cython.void:
         """Give each block in `host` the block whose bytes it uses: itself, an equal one or, with `prefixes`, one that
-        begins with it."""
+        begins with it. All segments have been hashed."""
         block: cython.longlong
         other: cython.longlong
         count: cython.longlong
@@ -137,7 +138,6 @@ class Sharing:
         value: cython.longlong
         mask: cython.longlong = self.marks.shape[0] - 1
         with cython.nogil:
-            self.hash_segments(self.rows)
             for block in range(self.segment.shape[0]):
                 self.host[block] = block
                 slot = self.find(block, self.segments.fres[self.segment[block]] - self.first(block))
