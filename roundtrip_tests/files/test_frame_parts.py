@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
+import numpy as np
 import pytest
 from unwindkit import read_elf, write_sframe_section
 from unwindkit.converters import threads
@@ -14,6 +17,9 @@ from unwindkit.converters.sframe import merge_fdes, write_fres
 from unwindkit.converters.sframe.write import Compact
 
 from ..support.real_files import REAL_FILES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # The smallest one: the uncompiled kernels read it, too.
 FILE = REAL_FILES[0]
@@ -52,6 +58,23 @@ def test_what_is_written_does_not_depend_on_the_cuts(
         monkeypatch.setattr(stack_cfi, "CHUNK", part)
         monkeypatch.setattr(stack_cfi, "LEAST_CHUNKS", 1)
         assert read(tmp_path) == expected
+
+
+def test_a_chunk_is_valid_until_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    fill = stack_cfi.StackCfiText.fill
+
+    def fill_slowly(lines: stack_cfi.StackCfiText, first: int, last: int, out: NDArray[np.uint8]) -> int:
+        time.sleep(0.01)
+        return fill(lines, first, last, out)
+
+    monkeypatch.setenv(threads.VARIABLE, "2")
+    monkeypatch.setattr(stack_cfi, "CHUNK", 7)
+    monkeypatch.setattr(stack_cfi, "LEAST_CHUNKS", 1)
+    monkeypatch.setattr(stack_cfi.StackCfiText, "fill", fill_slowly)
+    for chunk in islice(stack_cfi.lay_out_text(read_elf(FILE)).chunks(), 5):
+        contents = bytes(chunk)
+        time.sleep(0.1)  # all chunks that have been begun are written
+        assert bytes(chunk) == contents
 
 
 def test_few_results_wait_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,9 @@ class Sharing:
                     ) & ALL_ONES
                     for word in range(rows.words.shape[1]):
                         mixed = (mixed + (rows.words[row, word] & WORD) * self.keys[2 + word]) & ALL_ONES
-                    value = (value * base + (mixed >> 34)) % PRIME
+                    value = value * base + (mixed >> 34)
+                    # Congruent modulo the prime, and below 2**32 again, without a division.
+                    value = (value & PRIME) + (value >> 31)
                     self.hashes[index] = value
                     index += 1
 
