@@ -69,7 +69,7 @@ def table_from_cfi(
     DW_CFA_restore_state without a state to restore. Functions of a CIE with an unknown augmentation get their addresses
     and one row without rules. `bases` are for encoded addresses.
     """
-    return table_of_records(read_records(section, dialect, architecture, bases), load_address)
+    return table_of_records(read_records(section, dialect, architecture, bases, keeps_entries=False), load_address)
 
 
 def table_of_records(records: Records, load_address: int = 0) -> UnwindTable:
@@ -103,11 +103,14 @@ def _interpret(records: Records) -> tuple[NDArray[np.uint32], NDArray[np.int64],
     fdes, cies, cie = records.fdes, records.cies, records.cie
     functions, instructions = records.functions, records.instructions
     run, first = intern(np.frombuffer(section.data, np.uint8), instructions, fdes.end, cies.columns.kind[cie])
-    streams = InstructionRanges(instructions, fdes.end, functions.start, cie, np.arange(len(cie)))
+
+    def streams(which: NDArray[np.int64]) -> InstructionRanges:
+        return InstructionRanges(instructions[which], fdes.end[which], functions.start[which], cie[which], which)
+
     builder = RowBuilder(section, cies.columns, architecture.instruction_effects, bases)
-    last_row, is_absolute = builder.interpret(streams.select(first))
+    last_row, is_absolute = builder.interpret(streams(first))
     run_rows = starts_of_ends(last_row)
     run, own = separate_absolute(run, first, is_absolute)
     if len(own):
-        run_rows = np.concatenate([run_rows, builder.interpret(streams.select(own))[0]])
+        run_rows = np.concatenate([run_rows, builder.interpret(streams(own))[0]])
     return run, run_rows, builder

@@ -82,12 +82,21 @@ class Records:
 
 
 def read_records(
-    section: Section, dialect: Dialect, architecture: Architecture, bases: PointerBases = NO_BASES
+    section: Section,
+    dialect: Dialect,
+    architecture: Architecture,
+    bases: PointerBases = NO_BASES,
+    keeps_entries: bool = True,
 ) -> Records:
-    """Read all records of a section, except for instructions. Raises ParseError as `table_from_cfi`."""
+    """Read all records of a section, except for instructions. Raises ParseError as `table_from_cfi`.
+
+    Without `keeps_entries` the records have no `entries`, which take as much memory as the FDEs.
+    """
     found = scan(section, dialect)
-    fdes = found.select(found.is_fde)
-    cies, cie_offset, cie = _read_cies(section, dialect, found, fdes, architecture, bases)
+    fdes, all_cies = found.select(found.is_fde), found.select(found.is_cie)
+    if not keeps_entries:
+        found = EntryOffsets.empty(0)
+    cies, cie_offset, cie = _read_cies(section, dialect, all_cies, fdes, architecture, bases)
     functions, data, instructions = read_functions(section, fdes, cie, cies, bases)
     _check_ends(section, fdes, functions, cies.columns.address_size[cie])
     return Records(
@@ -112,13 +121,12 @@ def scan(section: Section, dialect: Dialect) -> EntryOffsets:
 def _read_cies(
     section: Section,
     dialect: Dialect,
-    found: EntryOffsets,
+    all_cies: EntryOffsets,
     fdes: EntryOffsets,
     architecture: Architecture,
     bases: PointerBases,
 ) -> tuple[Cies, NDArray[np.int64], NDArray[np.int64]]:
     """Parse the CIEs that FDEs point to. Returns also their offsets, and the index of each FDE's CIE."""
-    all_cies = found.select(found.is_cie)
     number = numbers_of_cies(section, all_cies.offset, fdes)
     used, number = renumbered(number)
     offsets, ends = all_cies.offset[used], all_cies.end[used]
@@ -156,7 +164,8 @@ def read_functions(
     section: Section, fdes: EntryOffsets, cie: NDArray[np.int64], cies: Cies, bases: PointerBases = NO_BASES
 ) -> tuple[FunctionColumns, NDArray[np.int64], NDArray[np.int64]]:
     """The functions, without `run`, and the section offsets of their augmentation data and instructions."""
-    found, layout = _FdeValues.empty(len(cie)), cies.columns
+    # Columns of zeros take memory only where something else is written.
+    found, layout = _FdeValues.defaults(len(cie)), cies.columns
     reader = reader_of(section, bases=bases)
     to_fill, columns = engine.cfi.entries.Functions(**found.views()), views(fdes.body, fdes.end, cie)
     done = engine.cfi.entries.read_functions(reader, layout.for_kernels(), *columns, to_fill)
@@ -172,9 +181,9 @@ def read_functions(
         return_column=layout.return_column[cie],
         flags=layout.flags[cie] | found.has_lsda * np.uint8(FunctionFlag.HAS_LSDA),
         personality_encoding=layout.personality_encoding[cie],
-        personality=layout.personality[cie],
+        personality=layout.personality[cie] if layout.personality.any() else np.zeros(len(cie), np.uint64),
         lsda=found.lsda,
-        origin=fdes.offset.astype(np.uint64),
+        origin=fdes.offset.view(np.uint64),
     )
     return functions, found.data, found.instructions
 

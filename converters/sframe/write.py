@@ -8,7 +8,7 @@ start widths share one block of FREs. Only the last step, `Encoded.at`, needs th
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -191,7 +191,10 @@ def functions_of_table(table: UnwindTable, version: int = 2) -> SframeFunctions:
     whole = split_repetitive(table)
     about = table.architecture, table.byte_order, known, table.code
     rows = project_rows(whole.tables, known)
-    return SframeFunctions(*about, whole.functions, whole.parent, runs_of(whole.tables), rows)
+    # The columns that no FDE has a field for are the widest.
+    nothing = np.zeros(len(whole.parent), np.uint64)
+    functions = replace(whole.functions, personality=nothing, lsda=nothing, origin=nothing)
+    return SframeFunctions(*about, functions, whole.parent, runs_of(whole.tables), rows)
 
 
 def sframe_from_functions(
@@ -362,7 +365,8 @@ def _blocks(
 ) -> tuple[Blocks, NDArray[np.int64]]:
     """The blocks of FREs to write, and the index of each FDE's block. With `shares` FDEs of one segment share one."""
     segment = plan.pieces.segment
-    group, groups, header = attributes.fre_type.astype(np.int64), len(FRE_WIDTHS), 0
+    group: NDArray[np.integer[Any]] = attributes.fre_type
+    groups, header = len(FRE_WIDTHS), 0
     if options.version >= SFRAME_VERSION.V3:
         # Attributes are part of the block: only FDEs with equal attributes can share one.
         header = sframe.ATTRIBUTE_SIZE
@@ -370,11 +374,12 @@ def _blocks(
         groups = max(1, len(kinds))
     fde = block = np.arange(len(segment))
     if options.shares:
-        key = segment * groups + group
+        key = segment * groups
+        key += group
         fde, place = _by_first_use(key, len(plan.segments.reason) * groups)
         block = place[key]
-    width = FRE_WIDTHS[attributes.fre_type[fde]]
-    return Blocks(byte_order, plan.rows, plan.segments, fde, segment[fde], width, group[fde], header), block
+    of_block = fde, segment[fde], FRE_WIDTHS[attributes.fre_type[fde]], group[fde].astype(np.int64)
+    return Blocks(byte_order, plan.rows, plan.segments, *of_block, header), block
 
 
 def _stored_blocks(blocks: Blocks, block: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -405,7 +410,7 @@ def _by_first_use(numbers: NDArray[np.int64], limit: int) -> tuple[NDArray[np.in
     first_use = np.full(limit, -1, np.int64)
     # Of several assignments to one element the last wins: assigning backwards, that is the first use.
     first_use[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
-    first = np.flatnonzero(first_use[numbers] == np.arange(len(numbers)))
+    first = np.sort(first_use[first_use >= 0])
     place = np.zeros(limit, np.int64)
     place[numbers[first]] = np.arange(len(first))
     return first, place

@@ -153,7 +153,8 @@ class Functions:
         encoding: cython.int = cies.address_encoding[cie]
         width: cython.int = cies.address_size[cie]
         mask: cython.ulonglong = address_mask(width)
-        self.segment[index] = reader.fixed(cies.segment_size[cie]) if cies.segment_size[cie] else 0
+        if cies.segment_size[cie]:
+            self.segment[index] = reader.fixed(cies.segment_size[cie])
         self.start[index] = reader.pointer(encoding, width) & mask
         # The range has the format of an address, never its sign or its application (LSB Core 10.6.1.2).
         encoding = 0 if encoding & APPLICATION_MASK == ALIGNED else encoding & FORMAT_MASK
@@ -200,7 +201,8 @@ def read_functions(
 ) -> cython.longlong:
     """Read the header of every FDE, from `body` on; return how many were read: all, unless the next one has a fault.
 
-    `cie` is the index of each FDE's CIE.
+    `cie` is the index of each FDE's CIE. Columns of `functions` are all 0: where an FDE has no segment selector and no
+    LSDA, nothing is written.
     """
     index: cython.longlong
     with cython.nogil:
@@ -208,8 +210,6 @@ def read_functions(
             reader.offset = body[index]
             reader.end = end[index]
             functions.read_range(reader, cies, cie[index], index)
-            functions.lsda[index] = 0
-            functions.has_lsda[index] = 0
             functions.data[index] = reader.offset
             if cies.is_augmented[cie[index]] and not reader.fault:
                 functions.read_augmentation(reader, cies, cie[index], index)
