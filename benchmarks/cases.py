@@ -18,7 +18,7 @@ from .line_rows import LineRows
 from .measure import ROOT, Measured, Program, RunError, Skipped, alternate
 from .peers import on_input
 
-SCALES = (1_000, 10_000, 100_000, 1_000_000)
+SCALES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 # SFrame version and --compact, by their names in SectionSize.
 VARIANTS = {
     f"v{version}_{compact}": (version, compact) for version, compact in product((2, 3), ("none", "share", "merge"))
@@ -90,10 +90,12 @@ class SectionSize:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A generated input: the whole process, and the conversion alone."""
+    """A generated input: the bytes of its `.eh_frame` and of the `.sframe`, the whole process, and the conversion
+    alone."""
 
     functions: int
     eh_frame: int
+    sframe: int
     process: Measured
     in_process: InProcess
 
@@ -237,6 +239,8 @@ def scaling(source: Found, counts: Sequence[int], runs: int) -> tuple[Step, ...]
             if failed:
                 raise RunError(failed[0].reason)
             inside = convert_in_process(path.stem, str(path), runs)
-            steps.append(Step(inside.functions, _report(path)["cfi_bytes"], measured[0], inside))
+            report = _report(path)
+            sizes = report["cfi_bytes"], report["sframe_bytes"]
+            steps.append(Step(inside.functions, *sizes, measured[0], inside))
             path.unlink()
     return tuple(steps)

@@ -195,19 +195,26 @@ def _measured(found: Measured) -> tuple[str, str, str, str, str]:
 
 def _growth(steps: Sequence[Step]) -> str:
     heading = ("functions", ".eh_frame", "whole process", "times", "in process", "times", "peak memory")
-    return _table(heading, _growth_rows(steps))
+    return _table((*heading, "a function"), _growth_rows(steps))
 
 
 def _growth_rows(steps: Sequence[Step]) -> Iterator[tuple[str, ...]]:
     before: Step | None = None
     for step in steps:
         process, inside = step.process.wall, step.in_process.seconds
-        grown = (_NONE, _NONE)
+        grown = (_NONE, _NONE, _NONE)
         if before:
-            grown = (f"{process / before.process.wall:.1f}", f"{inside / before.in_process.seconds:.1f}")
-        peak = _megabytes(step.process.peak)
-        yield f"{step.functions:,}", f"{step.eh_frame:,}", _seconds(process), grown[0], _seconds(inside), grown[1], peak
+            added = step.functions - before.functions
+            memory = f"{(_beyond_files(step) - _beyond_files(before)) / added:.0f} B" if added else _NONE
+            grown = (f"{process / before.process.wall:.1f}", f"{inside / before.in_process.seconds:.1f}", memory)
+        times = _seconds(process), grown[0], _seconds(inside), grown[1]
+        yield f"{step.functions:,}", f"{step.eh_frame:,}", *times, _megabytes(step.process.peak), grown[2]
         before = step
+
+
+def _beyond_files(step: Step) -> int:
+    """Bytes of peak memory that are neither the mapped input nor the output."""
+    return step.process.peak - step.eh_frame - step.sframe
 
 
 def _table(heading: Sequence[str], rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]]) -> str:

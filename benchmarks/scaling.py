@@ -28,6 +28,7 @@ _WORD = 4  # bytes of an initial length, an id, and a start or size as sdata4
 _EXTENDED = 0xFFFF_FFFF  # initial length of a 64-bit entry
 _FDE = struct.Struct("<IIiI")  # length, CIE pointer, start, size: the start of an FDE with pcrel sdata4 addresses
 _ALIGNMENT = 16  # of functions
+_MOST_CODE = 0x7000_0000  # bytes: all of it is in reach of 32-bit offsets, those of SFrame version 2 too
 _PAGE = 0x1000
 _ADDRESS = 0x1000  # of the section
 
@@ -78,6 +79,20 @@ def chosen(bodies: Sequence[Body], count: int) -> list[Body]:
     return [bodies[index % len(bodies)] for index in range(count)]
 
 
+def within_reach(bodies: Sequence[Body], count: int) -> list[Body]:
+    """The bodies whose functions are small enough that `count` of them fit into _MOST_CODE bytes: all, if possible."""
+    most = max((body.size for body in bodies), default=0)
+    while True:
+        left = [body for body in bodies if body.size <= most]
+        if not most or sum(map(_aligned, left)) * count <= _MOST_CODE * len(left):
+            return left
+        most = most * 7 // 8
+
+
+def _aligned(body: Body) -> int:
+    return -(-body.size // _ALIGNMENT) * _ALIGNMENT
+
+
 def build_section(cies: Sequence[bytes], bodies: Sequence[Body], address: int, code: int) -> tuple[bytes, int]:
     """An `.eh_frame` for virtual address `address` whose functions follow one another from `code` on, and their end."""
     parts = list(cies)
@@ -88,7 +103,7 @@ def build_section(cies: Sequence[bytes], bodies: Sequence[Body], address: int, c
         pointer, relative = offset + _WORD - cie_offsets[body.cie], start - (address + offset + 2 * _WORD)
         parts += (_FDE.pack(length, pointer, relative, body.size), body.tail)
         offset += _WORD + length
-        start += -(-body.size // _ALIGNMENT) * _ALIGNMENT
+        start += _aligned(body)
     return b"".join((*parts, bytes(_WORD))), start
 
 
@@ -100,7 +115,7 @@ def repeated_elf(source: Path, count: int) -> bytes:
     cies, bodies = bodies_of(image.contents(image.named(EH_FRAME.name)[0]))
     if not bodies:
         raise ValueError(f"{source}: no FDE with pcrel sdata4 starts")
-    wanted = chosen(bodies, count)
+    wanted = chosen(within_reach(bodies, count), count)
     size = sum(map(len, cies)) + sum(_FDE.size + len(body.tail) for body in wanted) + _WORD
     code = -(-(_ADDRESS + size) // _PAGE) * _PAGE
     section, end = build_section(cies, wanted, _ADDRESS, code)

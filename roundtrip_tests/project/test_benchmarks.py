@@ -19,7 +19,7 @@ from benchmarks.inputs import INPUTS, Input, find
 from benchmarks.measure import Measured, Program, RunError, Skipped, run_once
 from benchmarks.peers import all_peers, on_input
 from benchmarks.plots import bars, draw
-from benchmarks.scaling import repeated_elf
+from benchmarks.scaling import Body, repeated_elf, within_reach
 
 from ..support.oracles import run_oracle
 from ..support.real_files import REAL_FILES
@@ -131,6 +131,13 @@ def test_a_repeated_input_has_the_functions_asked_for(count: int, tmp_path: Path
     assert all(a.start + a.size <= b.start for a, b in itertools.pairwise(functions))
     assert {shape(function) for function in functions} <= {shape(f) for f in unwindkit.read_elf(SOURCE)}
     assert unwindkit.info(path).code_bytes >= functions[-1].start + functions[-1].size - functions[0].start
+
+
+def test_many_functions_are_in_reach_of_32_bit_offsets() -> None:
+    """10^7 of 161 bytes, aligned to 176, are (1.6 GiB); together with others of 200 bytes they would have 1.92 GB."""
+    small, middle, large = Body(0, 161, b""), Body(0, 200, b""), Body(0, 1024, b"")
+    assert within_reach([large, small, middle], 10_000_000) == [small]
+    assert within_reach([large, small, middle], 1_000_000) == [large, small, middle]
 
 
 @pytest.mark.oracle
