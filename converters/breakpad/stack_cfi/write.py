@@ -25,7 +25,7 @@ from ...refusals import Reason, Refusals
 from ...table.cut import trim, without_blocks
 from ...table.distinct import contents_of
 from ...table.model import UnwindTable
-from ...threads import in_turn
+from ...threads import in_threads, in_turn
 from .rule_text import COLON, RowEncoder, RowWords, changed_words
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 INIT, DELTA = (f"{NAMES[record]} ".encode() for record in (StackCfiInit, StackCfi))
 CHUNK = 4096  # functions
+PART = 1 << 15  # functions whose text one thread writes, where it is not written in chunks
 # Chunks for which threads are worth their start.
 LEAST_CHUNKS = 8
 
@@ -46,8 +47,7 @@ def to_stack_cfi(table: UnwindTable) -> tuple[bytes, Refusals]:
     cannot express are omitted or withdrawn. Raises BuildError for a table of a relocatable file.
     """
     lines = lay_out_text(table)
-    size = lines.fill(0, len(lines), np.empty(0, np.uint8))
-    return fill_bytes(size, lambda out: lines.fill(0, len(lines), out)), lines.refusals
+    return lines.text(), lines.refusals
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +76,21 @@ class StackCfiText:
         rows, steps = self.rows, self.steps
         fixed = (steps.pool, steps.start, steps.length, steps.kind, steps.prefixes)
         return engine.breakpad.stack_cfi.lines(*views(*fixed, *functions, rows.first, rows.offset, rows.step, out))
+
+    def text(self) -> bytes:
+        """All records."""
+        firsts, nothing = range(0, len(self), PART), np.empty(0, np.uint8)
+
+        def fill(first: int, out: NDArray[np.uint8]) -> int:
+            return self.fill(first, min(first + PART, len(self)), out)
+
+        starts = starts_of(np.array(in_threads(lambda first: fill(first, nothing), firsts), np.int64)).tolist()
+
+        def fill_all(out: NDArray[np.uint8]) -> int:
+            in_threads(lambda part: fill(firsts[part], out[starts[part] : starts[part + 1]]), range(len(firsts)))
+            return int(starts[-1])
+
+        return fill_bytes(starts[-1], fill_all)
 
     def chunks(self) -> Iterator[memoryview]:
         """All records, a few thousand functions at a time; a chunk is valid until the next one is requested."""
