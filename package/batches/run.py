@@ -45,11 +45,12 @@ Report: TypeAlias = SframeReport | BreakpadReport
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What to do with the files of `sources`: `command` is "sframe" or "breakpad", `folder` the output folder or the
-    store, `choices` are the options of the command's job, and `manifest` is the path of the manifest."""
+    store, None to replace the files themselves; `choices` are the options of the command's job, and `manifest` is the
+    path of the manifest."""
 
     command: str
     sources: Sources
-    folder: Path
+    folder: Path | None
     choices: dict[str, Any]
     limits: Limits = Limits()
     manifest: Path | None = None
@@ -58,6 +59,12 @@ class Batch:
     def is_tree(self) -> bool:
         """Whether results keep the places of their files."""
         return self.command == "sframe"
+
+    def output_of(self, source: SourceFile) -> Path:
+        """Where the job puts the result of a file."""
+        if self.folder is None:
+            return Path(source.name)
+        return self.folder / source.place if self.is_tree else self.folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +129,18 @@ def run_batch(batch: Batch, executor: Executor | None, at_end: Callable[[], None
     """Do a batch. With `executor` None it is done in this process. `at_end` is called after each file and package of
     the sources has been read. Raises OSError and ParseError for a folder or manifest that cannot be used."""
     with ExitStack() as stack:
-        stack.enter_context(output_folder(batch.folder, batch.manifest is not None))
-        manifest = batch.manifest and stack.enter_context(open_manifest(batch.manifest, batch.folder))
+        manifest = None
+        # A file that is replaced once more is the same, so that no manifest is needed to go on.
+        for folder in batch.sources.folders if batch.folder is None else (batch.folder,):
+            stack.enter_context(output_folder(folder, batch.folder is None or batch.manifest is not None))
+        if batch.manifest is not None and batch.folder is not None:
+            manifest = stack.enter_context(open_manifest(batch.manifest, batch.folder))
         debug = batch.choices["debug"]
         index = DebugIndex(batch.sources if debug.links else Sources((), (), batch.sources.wanted))
         keys: deque[str | None] = deque()
         job: Callable[..., Report] = convert_to_sframe if batch.is_tree else convert_to_symbols
         choices = {**batch.choices, "limits": batch.limits}
-        for found in _each(job, _pairs(batch, manifest or None, index, keys, at_end), executor, choices):
+        for found in _each(job, _pairs(batch, manifest, index, keys, at_end), executor, choices):
             key = keys.popleft()
             if isinstance(found, Outcome):
                 yield found
@@ -154,7 +165,7 @@ def _pairs(
     debug = batch.choices["debug"]
     folders = debug.folders if debug.links else ()
     files = files_of(batch.sources, at_end)
-    for one in with_own_places(files) if batch.is_tree else files:
+    for one in with_own_places(files) if batch.is_tree and batch.folder is not None else files:
         if isinstance(one, Failure):
             keys.append(None)
             yield Known(one)
@@ -166,7 +177,7 @@ def _pairs(
         if done is not None:
             yield Known(Outcome(_report_from(batch, done), is_skipped=True))
         else:
-            yield source, batch.folder / source.place if batch.is_tree else batch.folder
+            yield source, batch.output_of(source)
 
 
 def _key(source: SourceFile, options: str, folders: tuple[str | os.PathLike[str], ...]) -> str | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -50,13 +49,15 @@ def is_debug_place(path: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class Sources:
     """What a batch reads: `files`, and `packages`, which are paths of packages and images of containers. `wanted` tells
-    which files of packages are converted, by path and first bytes; those larger than `limit` bytes fail."""
+    which files of packages are converted, by path and first bytes; those larger than `limit` bytes fail. `debug` are
+    the debug files in the given `folders`."""
 
     files: tuple[SourceFile, ...]
     packages: tuple[Path, ...]
     wanted: IsWanted
     limit: int = DEFAULT_LIMIT
-    debug: tuple[Path, ...] = field(default=())
+    debug: tuple[Path, ...] = ()
+    folders: tuple[Path, ...] = ()
 
     def __len__(self) -> int:
         return len(self.files) + len(self.packages)
@@ -69,6 +70,7 @@ def find_sources(paths: Iterable[StrPath], wanted: IsWanted, limit: int = DEFAUL
     files: dict[str, SourceFile] = {}
     packages: dict[str, Path] = {}
     debug: list[Path] = []
+    paths = list(paths)
     for path in map(Path, paths):
         found = _in_folder(path, wanted) if path.is_dir() else [path]
         for one in found:
@@ -80,7 +82,8 @@ def find_sources(paths: Iterable[StrPath], wanted: IsWanted, limit: int = DEFAUL
             elif real not in files:
                 place = one.relative_to(path) if one is not path else Path(one.name)
                 files[real] = SourceFile(os.fspath(one), place.as_posix())
-    return Sources(tuple(files.values()), tuple(packages.values()), wanted, limit, tuple(debug))
+    folders = tuple(path for path in map(Path, paths) if path.is_dir())
+    return Sources(tuple(files.values()), tuple(packages.values()), wanted, limit, tuple(debug), folders)
 
 
 def _in_folder(folder: Path, wanted: IsWanted) -> Iterator[Path]:

@@ -55,12 +55,12 @@ def _listed(name: str) -> list[str]:
 
 
 def batch_of(
-    options: argparse.Namespace, command: str, sources: Sources, folder: str, choices: dict[str, Any]
+    options: argparse.Namespace, command: str, sources: Sources, folder: str | None, choices: dict[str, Any]
 ) -> Batch:
     """The batch that the options ask for."""
     manifest = Path(options.manifest) if options.manifest else None
     limits = Limits(options.time_limit, options.memory_limit)
-    return Batch(command, sources, Path(folder), choices, limits, manifest)
+    return Batch(command, sources, None if folder is None else Path(folder), choices, limits, manifest)
 
 
 def do_batch(batch: Batch, jobs: int, text_of: Callable[[Any], str], fails: Callable[[Any], bool], verb: str) -> Done:

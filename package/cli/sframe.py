@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..schemas.section import BuildError
 from .common import (
     DIFFERENT,
     DONE,
@@ -55,14 +56,14 @@ def add(commands: Commands) -> None:
     output.add_argument(
         "-o", dest="output", metavar="OUT", help="write the file with its .sframe here; - for standard output"
     )
-    output.add_argument("--in-place", action="store_true", help="replace FILE itself")
+    output.add_argument("--in-place", action="store_true", help="replace FILE itself, or the files of a folder")
     output.add_argument(
         "--section", metavar="OUT.bin", help="write only the bytes of the section; - for standard output"
     )
     output.add_argument(
         "--output-dir", metavar="DIR", help="write several files into DIR; paths inside a folder are kept"
     )
-    command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="with --output-dir: N files at once")
+    command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="with several files: N at once")
     about = "section to read (default: all, .eh_frame where it has a function and .debug_frame elsewhere)"
     command.add_argument("--from", dest="source", choices=("all", "eh_frame", "debug_frame"), default="all", help=about)
     add_address(command, "with --section: virtual address of the section, to which starts are relative (default 0)")
@@ -81,7 +82,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     _refuse_wrong_usage(options)
-    if options.output_dir:
+    if options.output_dir or _is_tree(options):
         return _sframe_many(options)
     refuse_batch_options(options, "--output-dir")
     (options.file,) = options.files
@@ -106,17 +107,26 @@ def run(options: argparse.Namespace) -> int:
     return DIFFERENT if fails_gates(options, report, report) else DONE
 
 
+def _is_tree(options: argparse.Namespace) -> bool:
+    """Whether several files, or those of folders, are to be replaced."""
+    several = len(options.files) > 1 or options.files_from is not None
+    return options.in_place and (several or any(Path(one).is_dir() for one in options.files))
+
+
 def _refuse_wrong_usage(options: argparse.Namespace) -> None:
     error = options.command.error
     if options.address and not options.section:
         error("--address requires --section")
     if options.max_rows is not None and (options.compact != "merge" or options.max_rows < 1):
         error("--max-rows requires --compact merge, and a number from 1")
-    if options.jobs < 1 or (options.jobs > 1 and not options.output_dir):
-        error("-j requires --output-dir, and a number from 1")
-    if not options.output_dir and len(options.files) > 1:
-        error("several files require --output-dir")
-    if options.debug_file and options.output_dir:
+    is_many = options.output_dir or options.in_place
+    if options.jobs < 1 or (options.jobs > 1 and not is_many):
+        error("-j requires --output-dir or --in-place, and a number from 1")
+    if not is_many and len(options.files) > 1:
+        error("several files require --output-dir or --in-place")
+    if options.manifest and options.in_place:
+        error("--manifest requires --output-dir: with --in-place, files that are replaced again do not change")
+    if options.debug_file and (options.output_dir or _is_tree(options)):
         error("--debug-file is for one file")
     if options.section and (options.writer != "auto" or options.preserve_dates):
         error("--section does not write an ELF file: --writer and --preserve-dates do not apply")
@@ -150,9 +160,14 @@ def _sframe_many(options: argparse.Namespace) -> int:
     from ..batches.sources import is_elf_or_archive, refuse_overwriting
     from .batches import as_json, batch_of, do_batch, find_files
 
-    options.file = options.output_dir
+    options.file = options.output_dir or options.files_from or options.files[0]
     sources = find_files(options, is_elf_or_archive)
-    refuse_overwriting(sources.files, Path(options.output_dir))
+    if options.output_dir:
+        refuse_overwriting(sources.files, Path(options.output_dir))
+    elif sources.packages:
+        raise BuildError(
+            "", None, "", f"{sources.packages[0]} is a package: --in-place replaces files and folders only"
+        )
     batch = batch_of(options, "sframe", sources, options.output_dir, _choices(options))
     done = do_batch(batch, options.jobs, _short_text, lambda report: fails_gates(options, report, report), "written")
     if options.report:

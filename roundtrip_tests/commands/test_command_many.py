@@ -111,7 +111,8 @@ def test_wrong_usage(tree: Path, tmp_path: Path) -> None:
     program, out = tree / "program", tmp_path / "out"
     for arguments, says in (
         ((program, program, "-o", out), "several files require --output-dir"),
-        ((program, program, "--in-place"), "several files require --output-dir"),
+        ((program, program, "--in-place", "--manifest", out), "--manifest requires --output-dir: with --in-place, "),
+        ((tree, "--in-place", "--debug-file", program), "--debug-file is for one file"),
         ((program, "-o", out, "-j", "2"), "-j requires --output-dir"),
         ((program, "--output-dir", out, "-j", "0"), "-j requires --output-dir"),
         ((program, "--output-dir", out, "-o", out), "not allowed with argument"),
@@ -121,6 +122,29 @@ def test_wrong_usage(tree: Path, tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (WRONG, "")
         assert says in done.stderr
         assert not out.exists()
+
+
+def test_a_tree_is_rewritten_in_place(tree: Path, tmp_path: Path) -> None:
+    """Again, it stays as it is: so does one that a killed run has left."""
+    copy = Path(shutil.copytree(tree, tmp_path / "copy", symlinks=True))
+    shutil.rmtree(copy / "lib" / "deep")
+    before = {name: (copy / name).read_bytes() for name in written(copy)}
+    done = unwindkit("sframe", tree, "--output-dir", tmp_path / "out")
+    (copy / "lib" / ".unwindkit-left").write_text("by a killed run")
+    for _ in range(2):
+        done = unwindkit("sframe", copy, "--in-place", "-j", "2")
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (WRONG, "4 files: 2 written, 2 failed")
+        for name in ("lib/a", "program"):
+            assert (copy / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
+        assert written(copy) == sorted(before)
+        unchanged = ("lib/broken", "lib/object", "notes.txt")
+        assert all((copy / name).read_bytes() == before[name] for name in unchanged)
+        assert (copy / "link").is_symlink()
+    package = tmp_path / "x.tar"
+    subprocess.run(["tar", "-cf", package, "-C", tree, "program"], check=True)
+    done = unwindkit("sframe", package, tree / "program", "--in-place")
+    assert done.returncode == WRONG
+    assert f"{package} is a package: --in-place replaces files and folders only" in done.stderr
 
 
 def test_files_that_would_become_one_or_overwrite_themselves(tree: Path, tmp_path: Path) -> None:
