@@ -115,6 +115,9 @@ def test_a_torn_last_line_is_cut_off_and_other_damage_is_an_error(tree: Path, tm
         manifest.write_bytes(whole[:-cut])
         assert f"({FILES} by an earlier run)" in unwindkit(*arguments).stderr
         assert sorted(manifest.read_bytes().splitlines()) == sorted(whole.splitlines())
+    manifest.write_bytes(whole + b"{" * 5000)
+    assert f"({FILES + 1} by an earlier run)" in unwindkit(*arguments).stderr
+    assert manifest.read_bytes() == whole
     for line in (b"{}\n", b"[1]\n", b"no JSON\n", lines[0].replace(b'"output":"', b'"output":"../')):
         manifest.write_bytes(lines[0] + line + lines[1])
         done = unwindkit(*arguments)
