@@ -143,14 +143,8 @@ class Strings(Sequence[bytes]):
             start, lengths = np.ascontiguousarray(self.start), np.ascontiguousarray(self.size)
             engine.text.join.join(*views(self.buffers[0], start, lengths, np.ascontiguousarray(which), out))
         else:
-            self.select(which).put(out, starts_of(size)[:-1])
+            place_strings(self.select(which), out, starts_of(size)[:-1])
         return out.tobytes()
-
-    def put(self, out: U8, where: I64) -> None:
-        """Copy the strings to `out`, each to its place there."""
-        for number, data in enumerate(self.buffers):
-            here = np.flatnonzero(self.buffer == number)
-            engine.text.join.place(*views(data, self.start[here], self.size[here], where[here], out))
 
     def join_parts(self, which: I64) -> Iterator[bytes]:
         """As `join`, in parts of about PART bytes, so that memory does not depend on how often a string is repeated."""
@@ -203,6 +197,13 @@ class Strings(Sequence[bytes]):
 
 
 NO_STRINGS = Strings.of(())
+
+
+def place_strings(strings: Strings, out: U8, where: I64) -> None:
+    """Copy strings to `out`, each to its place there."""
+    for number, data in enumerate(strings.buffers):
+        here = np.flatnonzero(strings.buffer == number)
+        engine.text.join.place(*views(data, strings.start[here], strings.size[here], where[here], out))
 
 
 def parts_of(size: I64, most: int) -> Iterator[slice]:

@@ -25,7 +25,7 @@ from ..elf.function_symbols import FunctionSymbols
 from ..kernels import engine, views
 from ..line.paths import Paths
 from ..line.ranges import LineRanges
-from ..strings import Strings
+from ..strings import Strings, place_strings
 from .functions import SOURCE, FunctionRecords, function_records
 from .public import printable
 from .source_paths import PathMap, map_paths
@@ -164,7 +164,7 @@ def _lines(*columns: Strings) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     start = starts_of(np.sum([one.size for one in columns], axis=0) + 1)
     out, place = np.full(int(start[-1]), ord("\n"), np.uint8), start[:-1]
     for one in columns:
-        one.put(out, place)
+        place_strings(one, out, place)
         place = place + one.size
     return out, start
 

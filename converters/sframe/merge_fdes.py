@@ -152,7 +152,7 @@ def _is_padding_in(
         if part.start < part.stop:
             engine.sframe.merge_fdes.padding(padding, *views(data, first[part], last[part], marks[part]))
             if section.file_offset is not None:
-                release(section.data, section.file_offset + begin, CODE_PART)
+                release(section.data, section.file_offset + begin, min(CODE_PART, len(section) - begin))
 
     in_threads(look, range(0, len(section), CODE_PART))
     return marks > 0

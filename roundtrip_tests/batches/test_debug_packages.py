@@ -17,6 +17,8 @@ from ..support.binutils import gcc
 from ..support.commands import DONE, unwindkit
 from ..support.packages import deb, rpm, tarball
 
+pytestmark = pytest.mark.oracle("dwz")
+
 SOURCE = """
 struct point { int x, y; };
 static __attribute__((noinline)) int twice(struct point p) { return 2 * p.x + p.y; }

@@ -25,6 +25,8 @@ from ..support.commands import DONE, WRONG, unwindkit
 from ..support.oracles import absent
 from .test_debug_packages import Built, build_programs, functions_of
 
+pytestmark = pytest.mark.oracle("dwz")
+
 Answer = Callable[[http.server.BaseHTTPRequestHandler, str], None]
 
 

@@ -286,7 +286,7 @@ def test_version_2_is_warned_of(tmp_path: Path) -> None:
 def test_folders_give_their_objects_and_archives(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     (folder / "lib").mkdir(parents=True)
-    for name, data in (("a.o", OBJECT), ("lib/b.a", archive(OBJECT, OBJECT)), ("package.deb", MAGIC)):
+    for name, data in (("a.o", OBJECT), ("lib/b.a", archive(OBJECT, OBJECT)), ("other.ar", MAGIC)):
         (folder / name).write_bytes(data)
     done = command("sframe", folder, "--output-dir", tmp_path / "out", "-j", "2", "--sframe-version", "3")
     assert (done.returncode, done.stderr.splitlines()[-1]) == (DONE, "2 files: 2 written, 0 failed")
