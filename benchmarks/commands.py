@@ -38,8 +38,8 @@ def threads(found: Found, peers: list[Program], runs: int) -> tuple[list[Compari
     with TemporaryDirectory() as name:
         command = conversion(found.path, Path(name)).command
         ours = [
-            Program(f"unwindkit, {said}", command, (("UNWINDKIT_THREADS", count),))
-            for said, count in (("two threads", "2"), ("one thread", "1"))
+            Program("unwindkit, two threads", command, (("UNWINDKIT_THREADS", "2"),)),
+            Program("unwindkit, one thread", command, (("UNWINDKIT_THREADS", "1"),)),
         ]
         return _compared([(found.name, [*ours, *peers])], runs)
 

@@ -181,7 +181,8 @@ def _concatenate(parts: Sequence[Sequence[Code]]) -> Code:
 
 
 def _check_nested(places: EntryPlaces, offset: I64, read: int, count: int) -> None:
-    """Raise ParseError if the ranges of nested entries, of which so many were read, become too many."""
+    """Raise ParseError if entries have too many ranges: `count` with those of what contains or is inside them, `read`
+    of their own. `offset` is the section offset of each entry."""
     if count > MAX_NESTED * (len(offset) + read):
         section = places.sections[0].decoded.section
         raise ParseError(section, int(offset[0]), "ranges of nested entries", Fault.RANGES_OVERLAP.sentence)

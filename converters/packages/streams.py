@@ -59,7 +59,7 @@ class _Gzip:
 
     def decompress(self, data: bytes, max_length: int = -1) -> bytes:
         out = self._engine.decompress(self._engine.unconsumed_tail + data, max_length)
-        # With all input taken, a full output may still have more behind it.
+        # If the output is full, more may follow although all input has been consumed.
         self.needs_input = not self._engine.unconsumed_tail and len(out) < max_length
         return out
 

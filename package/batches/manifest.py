@@ -23,7 +23,7 @@ from ..converters.elf.image import open_elf
 from ..schemas.section import FormatError, ParseError
 from .source_files import SourceFile
 
-# Every so many lines the file is on disk, and at the end.
+# The file is synced after this many lines, and at the end.
 SYNC_EVERY = 64
 CHUNK = 1 << 20
 TEMPORARY = ".unwindkit-*"

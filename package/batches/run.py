@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from ..converters.elf.debug_files import BY_LINKS
 from ..converters.refusals import RefusedCount
@@ -40,6 +40,7 @@ from .sources import (
 )
 
 Report: TypeAlias = SframeReport | BreakpadReport
+Kind = TypeVar("Kind", SframeReport, BreakpadReport)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def write_sframe_tree(
     sources = find_sources(paths, is_elf_or_archive)
     refuse_overwriting(sources.files, Path(output_dir))
     batch = Batch("sframe", sources, Path(output_dir), _all(choices), manifest=_path(manifest))
-    return (one.report for one in run_batch(batch, executor))  # type: ignore[misc]
+    return _reports(run_batch(batch, executor), SframeReport)
 
 
 @checked(paths=each(check_path), store=check_path, executor=optional(check_executor), manifest=optional(check_path))
@@ -113,7 +114,14 @@ def write_symbol_store(
     files among them are used for their files."""
     sources = find_sources(paths, is_linked)
     batch = Batch("breakpad", sources, Path(store), _all(choices), manifest=_path(manifest))
-    return (one.report for one in run_batch(batch, executor))  # type: ignore[misc]
+    return _reports(run_batch(batch, executor), BreakpadReport)
+
+
+def _reports(outcomes: Iterator[Outcome], kind: type[Kind]) -> Iterator[Kind | Failure]:
+    """The reports of a batch, whose command makes those of one kind."""
+    for one in outcomes:
+        assert isinstance(one.report, kind | Failure)
+        yield one.report
 
 
 def _path(manifest: StrPath | None) -> Path | None:

@@ -152,8 +152,7 @@ def _each(
     executor: Executor | None,
     choices: Choices,
 ) -> Iterator[Report | Failure]:
-    """The results of a job for pairs of input and output, in order, and those that are known
-    already. Of a long
+    """The results of a job for pairs of input and output, in order, and those that are known already. Of a long
     iterator, only some pairs are taken in advance."""
     waiting: deque[_Waiting] = deque()
     size = 0
