@@ -96,7 +96,7 @@ def write_sframe_tree(
     interrupted call goes on. Raises OSError, and ParseError if files would overwrite each other or the manifest is
     damaged.
     """
-    sources = find_sources(paths, is_elf_or_archive)
+    sources = find_sources(paths, is_elf_or_archive, output=output_dir)
     refuse_overwriting(sources.files, Path(output_dir))
     batch = Batch("sframe", sources, Path(output_dir), _all(choices), manifest=_path(manifest))
     return _reports(run_batch(batch, executor), SframeReport)
@@ -112,7 +112,7 @@ def write_symbol_store(
 ) -> Iterator[BreakpadReport | Failure]:
     """`store_breakpad` with the options `choices` for every linked file of `paths`, as in `write_sframe_tree`; debug
     files among them are used for their files."""
-    sources = find_sources(paths, is_linked)
+    sources = find_sources(paths, is_linked, output=store)
     batch = Batch("breakpad", sources, Path(store), _all(choices), manifest=_path(manifest))
     return _reports(run_batch(batch, executor), BreakpadReport)
 

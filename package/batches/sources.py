@@ -63,16 +63,18 @@ class Sources:
         return len(self.files) + len(self.packages)
 
 
-def find_sources(paths: Iterable[StrPath], wanted: IsWanted, limit: int = DEFAULT_LIMIT) -> Sources:
+def find_sources(
+    paths: Iterable[StrPath], wanted: IsWanted, limit: int = DEFAULT_LIMIT, output: StrPath | None = None
+) -> Sources:
     """Sort the given paths; of a folder, take every file that `wanted` accepts, every package by its suffix, and every
-    image of a container. Symbolic links in folders are not followed. Each file is taken once. Raises OSError for a
-    missing folder."""
+    image of a container. Symbolic links in folders are not followed, and the folder of results, `output`, is left
+    out. Each file is taken once. Raises OSError for a missing folder."""
     files: dict[str, SourceFile] = {}
     packages: dict[str, Path] = {}
     debug: list[Path] = []
-    paths = list(paths)
+    paths, results = list(paths), None if output is None else os.path.realpath(output)
     for path in map(Path, paths):
-        found = _in_folder(path, wanted) if path.is_dir() else [path]
+        found = _in_folder(path, wanted, results) if path.is_dir() else [path]
         for one in found:
             real = os.path.realpath(one)
             if one.is_dir() or _is_package(one):
@@ -86,14 +88,14 @@ def find_sources(paths: Iterable[StrPath], wanted: IsWanted, limit: int = DEFAUL
     return Sources(tuple(files.values()), tuple(packages.values()), wanted, limit, tuple(debug), folders)
 
 
-def _in_folder(folder: Path, wanted: IsWanted) -> Iterator[Path]:
+def _in_folder(folder: Path, wanted: IsWanted, results: str | None) -> Iterator[Path]:
     if is_layout(folder):
         yield folder
         return
     found = []
     for root, folders, names in os.walk(folder, onerror=_raise):
         images = [name for name in folders if is_layout(Path(root, name))]
-        folders[:] = [name for name in folders if name not in images]
+        folders[:] = [name for name in folders if name not in images and os.path.realpath(Path(root, name)) != results]
         found += [Path(root, name) for name in images]
         for path in (Path(root, name) for name in names):
             if path.is_symlink() or not path.is_file():

@@ -44,7 +44,8 @@ def find_files(options: argparse.Namespace, wanted: IsWanted) -> Sources:
     paths = list(options.files)
     if options.files_from:
         paths += _listed(options.files_from)
-    return find_sources(paths, wanted, options.member_limit)
+    output = getattr(options, "output_dir", None) or getattr(options, "store", None)
+    return find_sources(paths, wanted, options.member_limit, output)
 
 
 def _listed(name: str) -> list[str]:

@@ -187,3 +187,14 @@ def test_a_file_that_takes_too_long_or_too_much_memory_fails_by_name(tree: Path,
     for option, value in {"--time-limit": "0", "--memory-limit": "x", "--member-limit": "1T"}.items():
         done = unwindkit("sframe", program, "--output-dir", tmp_path / "out", option, value)
         assert (done.returncode, f"argument {option}: '{value}' is not a" in done.stderr) == (WRONG, True)
+
+
+def test_results_inside_the_folder_of_the_sources_are_not_sources(built_program: Path, tmp_path: Path) -> None:
+    for command, option in (("sframe", "--output-dir"), ("breakpad", "--store")):
+        folder = tmp_path / command
+        folder.mkdir()
+        shutil.copy(built_program, folder / "program")
+        for _ in range(2):
+            done = unwindkit(command, folder, option, folder / "out")
+            assert done.stderr.splitlines()[-1].startswith("1 file:"), done.stderr
+            assert done.returncode == DONE, done.stderr

@@ -210,7 +210,7 @@ def test_only_the_file_that_kills_its_worker_fails(tree: Path, tmp_path: Path) -
 
 def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        list(sources._in_folder(tmp_path / "none", sources.is_elf_or_archive))
+        list(sources._in_folder(tmp_path / "none", sources.is_elf_or_archive, None))
     with pytest.raises(ParseError, match="would both become"):
         files_and_outputs(["a/x", "b/x"], tmp_path)
 
