@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
 import numpy as np
 
 from ..schemas.data_classes import dataclass, parts_of
+from .arrow import arrow_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,14 +31,16 @@ _ANNOTATION = re.compile(r"NDArray\[np\.(\w+)\]")
 
 
 class Column(NamedTuple):
-    """The declaration of a column. `items` is the number of values per record; 0 for a one-dimensional column."""
+    """The declaration of a column. `items` is the number of values per record; 0 for a one-dimensional column. `kind`
+    is the enumeration that the values are members of, if any."""
 
     name: str
     dtype: np.dtype[Any]
     unit: str
     meaning: str
-    items: int
-    fill: int
+    items: int = 0
+    fill: int = 0
+    kind: type[IntEnum | IntFlag] | None = None
 
     def shape(self, count: int) -> tuple[int, ...]:
         """The shape of the column of `count` records."""
@@ -47,8 +50,8 @@ class Column(NamedTuple):
 def column_of(unit: str | type[IntEnum | IntFlag] = "", meaning: str = "", *, items: int = 0, fill: int = 0) -> Any:
     """Declare a column. `unit` is the unit of its values, or the enumeration that they are members of; `items` the
     number of values per record, if not one; `fill` the value that `Columns.defaults` gives it."""
-    name = unit if isinstance(unit, str) else f"`{unit.__name__}`"
-    return field(metadata={"unit": name, "meaning": meaning, "items": items, "fill": fill})
+    name, kind = (unit, None) if isinstance(unit, str) else (f"`{unit.__name__}`", unit)
+    return field(metadata={"unit": name, "meaning": meaning, "items": items, "fill": fill, "kind": kind})
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(column_of,))
@@ -93,6 +96,14 @@ class Columns:
     def record(self, index: int) -> dict[str, Any]:
         """One record as Python values, by name; a column with several values per record gives a list."""
         return {one.name: getattr(self, one.name)[index].tolist() for one in self.declared}
+
+    def to_arrow(self) -> Any:
+        """The columns as a `pyarrow.Table`; numbers are not copied. Raises ImportError without pyarrow."""
+        return arrow_table(zip(self.declared, self.arrays(), strict=True))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The columns for any library with the Arrow PyCapsule interface, such as Polars, DuckDB and pandas."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def select(self, which: Which) -> Self:
         """Some of the records, given by indices, a mask or a slice."""

@@ -38,6 +38,8 @@ ORIGINS = (
     (r"\bframes\b", "g++ --version; as --version", "cc3cb76635d51dc9"),
     (r"libgcc", "cat /usr/lib/gcc/x86_64-linux-gnu/12/libgcc.a", "525f1bab26ddfe18"),
     (r"lib\{c", f"cat {SYSTEM_LIBRARIES}/lib{{c,stdc++}}.so.6", "3c40ce7aeef10161"),
+    # The sizes of Parquet files.
+    (r"unwindkit export", '"$PYTHON" -c "import pyarrow; print(pyarrow.__version__)"', "dccfe05dc2d97445"),
     (r"libc\.debug", "cat libc.debug", "fef7a82e85159caf"),
 )
 

@@ -2,8 +2,8 @@
 
 A page asks for a table of a record's fields with `<!-- fields: sframe.Header -->`, for one of columns with
 `<!-- columns: table.model.RowColumns -->`, for the architectures with `<!-- architectures -->`, for the reasons of
-refusals with `<!-- reasons -->`, for the codes of findings with `<!-- lint -->`; the lines up to the next
-`<!-- end -->` are replaced.
+refusals with `<!-- reasons -->`, for the codes of findings with `<!-- lint -->`, for the data sets of an export with
+`<!-- data sets -->`; the lines up to the next `<!-- end -->` are replaced.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from importlib import import_module
 from pathlib import Path
 
 from unwindkit.converters.arch.table import ARCHITECTURES
+from unwindkit.converters.arrow import is_named
 from unwindkit.converters.columns import Column
 from unwindkit.converters.files.lint import Code
 from unwindkit.converters.refusals import Reason
+from unwindkit.data_sets.fields import DATA_SETS
 from unwindkit.schemas import text_records, wire
 
 ARCHITECTURE_ROWS = re.compile(r"(<!-- architectures -->\n).*?(<!-- end -->)", re.DOTALL)
 REASON_ROWS = re.compile(r"(<!-- reasons -->\n).*?(<!-- end -->)", re.DOTALL)
+DATA_SET_ROWS = re.compile(r"(<!-- data sets -->\n).*?(<!-- end -->)", re.DOTALL)
 LINT_ROWS = re.compile(r"(<!-- lint -->\n).*?(<!-- end -->)", re.DOTALL)
 OPCODES = re.compile(r"(<!-- opcodes: (\w+)\.(\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COLUMNS = re.compile(r"(<!-- columns: ([\w.]+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -132,10 +135,25 @@ def lint_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def data_set_tables() -> str:
+    """The columns of each data set; those that the table has are listed by name."""
+    parts = []
+    for name, fields in DATA_SETS.items():
+        lines = [f"**{name}**: {fields.meaning}", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
+        lines += [f"| {one.name} | text | | {one.meaning} |" for one in fields.texts]
+        lines += [
+            f"| {one.name} | {'name' if is_named(one) else column_type(one)} | {one.unit} | {one.meaning} |"
+            for one in fields.numbers()
+        ]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
 def with_tables(text: str) -> str:
     """A page with its tables as the declarations have them."""
     text = ARCHITECTURE_ROWS.sub(lambda found: found[1] + architecture_table() + found[2], text)
     text = REASON_ROWS.sub(lambda found: found[1] + reason_table() + found[2], text)
+    text = DATA_SET_ROWS.sub(lambda found: found[1] + data_set_tables() + found[2], text)
     text = LINT_ROWS.sub(lambda found: found[1] + lint_table() + found[2], text)
     text = OPCODES.sub(lambda found: found[1] + opcode_table(*found.groups()[1:4]) + found[5], text)
     text = COLUMNS.sub(lambda found: found[1] + column_table(found[2], found[3]) + found[4], text)

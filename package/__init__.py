@@ -79,7 +79,7 @@ _HOMES = {
         "converters.table.model": "CfaRule Function FunctionFlag RegisterRule Row UnwindTable table_of",
         "converters.walk.backtrace": "Backtrace WalkedFrame walk_frames",
         "converters.walk.caller": "Caller Frame WalkEnd caller_frame",
-        "batches.run": "write_sframe_tree write_symbol_store",
+        "batches.run": "export_tree write_sframe_tree write_symbol_store",
         "batches.source_files": "Failure",
         "jobs.batch": "write_breakpad_many write_sframe_many",
         "jobs.breakpad": "BreakpadReport store_breakpad write_breakpad",
@@ -87,6 +87,7 @@ _HOMES = {
         "jobs.convert": "ConvertReport convert",
         "jobs.dump": "dump_cfi dump_json dump_lines dump_sections dump_sframe",
         "jobs.edit": "EditReport edit_eh_frame",
+        "jobs.export": "ExportReport export_file",
         "jobs.eh_frame_files": "EhFrameReport write_eh_frame",
         "jobs.info": "FileInfo SectionInfo info",
         "jobs.line_conversion": "LineReport",
@@ -108,6 +109,7 @@ __all__ = list(_HOMES)
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from .batches.run import export_tree as export_tree
     from .batches.run import write_sframe_tree as write_sframe_tree
     from .batches.run import write_symbol_store as write_symbol_store
     from .batches.source_files import Failure as Failure
@@ -271,6 +273,8 @@ if TYPE_CHECKING:
     from .jobs.edit import edit_eh_frame as edit_eh_frame
     from .jobs.eh_frame_files import EhFrameReport as EhFrameReport
     from .jobs.eh_frame_files import write_eh_frame as write_eh_frame
+    from .jobs.export import ExportReport as ExportReport
+    from .jobs.export import export_file as export_file
     from .jobs.info import FileInfo as FileInfo
     from .jobs.info import SectionInfo as SectionInfo
     from .jobs.info import info as info

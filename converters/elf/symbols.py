@@ -153,10 +153,14 @@ def name_ranges(symbols: NDArray[np.void], strings: bytes, table: str) -> tuple[
 
 
 def defined_functions(image: ElfImage, header: ElfSection) -> tuple[NDArray[np.void], NDArray[np.uint64]]:
-    """The records of functions that the file defines, and their addresses. Raises ParseError."""
+    """The records of functions that the file defines, and their addresses: in a relocatable file those that its section
+    headers have been given, if any. Raises ParseError."""
     symbols = symbols_of(image, header)
-    symbols = symbols[_is_defined(symbols, _FUNCTION_TYPES)]
-    return symbols, _addresses_of(image, symbols)
+    is_function = _is_defined(symbols, _FUNCTION_TYPES)
+    address = _addresses_of(image, symbols)
+    if image.type == "ET_REL":
+        address += _section_addresses(image, header, symbols, is_function)
+    return symbols[is_function], address[is_function]
 
 
 def _is_defined(symbols: NDArray[np.void], types: Sequence[int]) -> NDArray[np.bool_]:

@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodeFrames:
-    """A table; the names of the `sections` whose functions it has, at least one, and of those that were `read`; and the
-    number of functions of `.debug_frame` that it lacks, because they are `outside` the executable sections."""
+    """A table; the names of the `sections` whose functions it has, at least one, and how many it has of each, in this
+    order (`counts`); of those that were `read`; and the number of functions of `.debug_frame` that it lacks, because
+    they are `outside` the executable sections."""
 
     table: UnwindTable
     sections: tuple[str, ...]
+    counts: tuple[int, ...]
     read: tuple[str, ...]
     outside: int = 0
 
@@ -55,10 +57,11 @@ def section_sizes(image: ElfImage, names: Iterable[str]) -> dict[str, int]:
 def _of_section(laid: LaidOut, name: str) -> CodeFrames:
     table = table_of_laid_out(laid, name)
     if name != DEBUG_FRAME.name or laid.is_relocatable:
-        return CodeFrames(table, (name,), (name,))
+        return CodeFrames(table, (name,), (len(table),), (name,))
     inside = is_code(laid.image, table.functions.start)
     outside = int((~inside).sum())
-    return CodeFrames(table.select(inside) if outside else table, (name,), (name,), outside)
+    table = table.select(inside) if outside else table
+    return CodeFrames(table, (name,), (len(table),), (name,), outside)
 
 
 def _joined(above: CodeFrames, below: CodeFrames) -> CodeFrames:
@@ -66,9 +69,11 @@ def _joined(above: CodeFrames, below: CodeFrames) -> CodeFrames:
     table, outside = overlay(above.table, below.table), above.outside + below.outside
     read = above.read + below.read
     if not len(above.table) and len(table):
-        return CodeFrames(replace(table, source=below.table.source), below.sections, read, outside)
-    sections = above.sections if table is above.table else above.sections + below.sections
-    return CodeFrames(table, sections, read, outside)
+        return CodeFrames(replace(table, source=below.table.source), below.sections, (len(table),), read, outside)
+    if table is above.table:
+        return replace(above, read=read, outside=outside)
+    counts = (*above.counts, len(table) - len(above.table))
+    return CodeFrames(table, above.sections + below.sections, counts, read, outside)
 
 
 def is_code(image: ElfImage, address: NDArray[np.uint64]) -> NDArray[np.bool_]:

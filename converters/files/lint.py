@@ -25,13 +25,12 @@ from ..elf.image import ElfImage, ElfSection
 from ..elf.relocation import LaidOut, lay_out, relocate
 from ..findings import Worded
 from ..rules import CfaKind, RaState, RuleKind
-from ..sframe.merge_fdes import is_padding
 from ..sframe.read import has_late_fres, table_from_sframe
 from ..sframe.section import further_words, sframe_columns
-from ..table.lookup import range_owners
 from ..table.model import FunctionFlag, UnwindTable
 from .code_frames import is_code
-from .read_elf import DIALECTS, TEXTS, code_of, table_of_section
+from .read_elf import DIALECTS, TEXTS, table_of_section
+from .uncovered_code import uncovered_code
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -266,21 +265,8 @@ _ROW_RULES: tuple[tuple[Code, Callable[[UnwindTable], NDArray[np.bool_]]], ...] 
 
 def _uncovered(image: ElfImage, table: UnwindTable) -> LintFindings:
     """The ranges of executable sections without a function, except for padding between functions."""
-    owner, begin = range_owners(table.functions.start, table.functions.size)
-    end = table.functions.start[owner] + table.functions.size[owner]
-    found = []
-    for section in image.sections:
-        if section.is_code and section.size:
-            low, high = np.uint64(section.address), np.uint64(section.address + section.size)
-            inside = (end > low) & (begin < high)
-            starts = np.append(low, np.clip(end[inside], low, high))
-            ends = np.append(np.clip(begin[inside], low, high), high)
-            found.append(np.stack([starts, ends])[:, ends > starts])
-    start, stop = np.concatenate([np.zeros((2, 0), np.uint64), *found], axis=1)
-    if image.architecture.padding_code is not None:
-        is_left = ~is_padding(start, stop, code_of(image), image.architecture.padding_code)
-        start, stop = start[is_left], stop[is_left]
-    return _findings(Code.UNCOVERED, start, stop - start, np.full(len(start), NO_OFFSET, np.int64))
+    start, end = uncovered_code(image, table)
+    return _findings(Code.UNCOVERED, start, end - start, np.full(len(start), NO_OFFSET, np.int64))
 
 
 # --- rules for records ----------------------------------------------------------------------------------------------

@@ -181,13 +181,18 @@ class SframeFunctions:
     rows: SframeRows
 
 
-def functions_of_table(table: UnwindTable, version: int = 2) -> SframeFunctions:
-    """The first half of `sframe_from_table`, after which the table is not needed."""
+def written_version(version: int) -> SFRAME_VERSION:
+    """The version of that number. Raises BuildError if it cannot be written."""
     if version not in WRITTEN:
         raise BuildError(".sframe", None, "version", f"version {version} cannot be written, expected 2 or 3")
+    return SFRAME_VERSION(version)
+
+
+def functions_of_table(table: UnwindTable, version: int = 2) -> SframeFunctions:
+    """The first half of `sframe_from_table`, after which the table is not needed."""
+    known = written_version(version)
     if table.functions.section.any():
         raise BuildError(".sframe", None, "functions", "the file is relocatable: addresses are not final")
-    known = SFRAME_VERSION(version)
     whole = split_repetitive(table)
     about = table.architecture, table.byte_order, known, table.code
     rows = project_rows(whole.tables, known)
@@ -208,7 +213,7 @@ def sframe_from_functions(
     is_foreign = found.byte_order == "big"
     if compact is None:
         compact = "none" if is_foreign else "share"
-    _check_arguments(compact, max_rows)
+    check_compact(compact, max_rows)
     flags = _flags(found.version, pcrel, frame_pointer)
     options = Options(found.version, compact == "share" or (compact == "merge" and not is_foreign))
     segments = split_runs(found.run_rows, found.rows, found.version)
@@ -238,7 +243,7 @@ def sframe_from_functions(
     return encoded, replace(refusals, function=found.parent[refusals.function])
 
 
-def _check_arguments(compact: str, max_rows: int | None) -> None:
+def check_compact(compact: str, max_rows: int | None = None) -> None:
     """Raise BuildError for arguments that `to_sframe` does not accept."""
     if compact not in ("none", "share", "merge"):
         raise BuildError(".sframe", None, "compact", f"{compact!r} is not one of 'none', 'share', 'merge'")

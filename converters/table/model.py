@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from enum import IntFlag
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,9 @@ from ...schemas.data_classes import dataclass
 from ...schemas.pointers import DW_EH_PE
 from ...schemas.section import ByteOrder, Section
 from ..arch.table import Architecture
-from ..arrays import starts_of
-from ..columns import Columns, column_of, columns
+from ..arrays import group_numbers, starts_of
+from ..arrow import arrow_table
+from ..columns import Column, Columns, column_of, columns
 from ..rules import CfaKind, RaState, RuleKind
 
 if TYPE_CHECKING:
@@ -97,6 +98,10 @@ class RuleColumns(Columns):
     value: NDArray[np.int64] = column_of(
         "bytes", "relative to the CFA; or a DWARF register, or the index of an expression"
     )
+
+
+# The key of rows outside their table.
+RUN = Column("run", np.dtype(np.uint32), "index", "of its row run, as of `functions`")
 
 
 class CfaRule(NamedTuple):
@@ -202,6 +207,13 @@ class UnwindTable:
     def select(self, which: Which) -> UnwindTable:
         """The table with some of its functions, given by indices, a mask or a slice."""
         return replace(self, functions=self.functions.select(check_selection(which, len(self), "which")))
+
+    def to_arrow(self) -> dict[str, Any]:
+        """`functions`, `rows` and `rules` as `pyarrow.Table`s; rows have their `run`, too. Numbers are not copied.
+        Raises ImportError without pyarrow."""
+        run = group_numbers(np.diff(self.run_rows)).astype(np.uint32)
+        rows = [(RUN, run), *zip(self.rows.declared, self.rows.arrays(), strict=True)]
+        return {"functions": self.functions.to_arrow(), "rows": arrow_table(rows), "rules": self.rules.to_arrow()}
 
     def function(self, index: int) -> Function:
         """One function as an object."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ..converters.elf.debug_files import DebugFiles
 from ..jobs import StrPath
 from ..jobs.breakpad import BreakpadReport, store_breakpad
+from ..jobs.export import ExportReport, export_as
 from ..jobs.sframe_files import write_sframe
 from ..jobs.sframe_report import SframeReport
 from .limits import Limits, limited
 from .source_files import SourceFile
+from .sources import IN_PACKAGE
 
 
 def convert_to_sframe(file: SourceFile, out: StrPath, /, limits: Limits, **choices: Any) -> SframeReport:
@@ -25,6 +28,13 @@ def convert_to_symbols(file: SourceFile, out: StrPath, /, limits: Limits, **choi
     """Put the symbol file of a file into the store `out`; the choices are those of `store_breakpad`."""
     with limited(limits):
         return store_breakpad(file.as_input(), out, **_with_debug(choices, file))
+
+
+def convert_to_shards(file: SourceFile, out: StrPath, /, limits: Limits, **choices: Any) -> ExportReport:
+    """Write the shards of a file below `out`; the choices are those of `export_as`."""
+    package = None if file.data is None else file.name.partition(IN_PACKAGE)[0]
+    with limited(limits):
+        return export_as(file.as_input(), Path(out), file.place, package=package, **_with_debug(choices, file))
 
 
 def _with_debug(choices: dict[str, Any], source: SourceFile) -> dict[str, Any]:

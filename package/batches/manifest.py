@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedRandom
 from pathlib import Path
@@ -56,19 +56,25 @@ class Manifest:
         record = self._done.get(key)
         if record is None:
             return None
-        path = self._folder / record["output"]
-        if not path.is_file():
-            return None
-        if file_hash(path) != record["sha256"]:
-            path.unlink()
+        if [one for one in record["outputs"].items() if not self._is_there(*one)]:
             return None
         report: dict[str, Any] = record["report"]
         return report
 
-    def add(self, key: str, output: str, report: dict[str, Any]) -> None:
-        """Add a file whose result is at the path `output`."""
-        place = os.path.relpath(output, self._folder)
-        self._append({"key": key, "output": place, "sha256": file_hash(Path(output)), "report": report})
+    def _is_there(self, place: str, sha256: str) -> bool:
+        """Whether a result is what it was. One that is not is removed."""
+        path = self._folder / place
+        if not path.is_file():
+            return False
+        if file_hash(path) == sha256:
+            return True
+        path.unlink()
+        return False
+
+    def add(self, key: str, outputs: Iterable[str], report: dict[str, Any]) -> None:
+        """Add a file whose results are at the paths `outputs`."""
+        hashes = {os.path.relpath(one, self._folder): file_hash(Path(one)) for one in outputs}
+        self._append({"key": key, "outputs": hashes, "report": report})
 
     def add_failure(self, failure: dict[str, Any]) -> None:
         """Add a file that failed; it is tried again by the next run."""
@@ -96,11 +102,11 @@ def _record_of(line: bytes) -> dict[str, Any] | None:
         return None
     if "failure" in record:
         return record
-    fields = {"key": str, "output": str, "sha256": str, "report": dict}
+    fields = {"key": str, "outputs": dict, "report": dict}
     if not all(isinstance(record.get(name), kind) for name, kind in fields.items()):
         return None
     # A path that leads out of the folder could remove any file.
-    is_inside = not os.path.isabs(record["output"]) and ".." not in Path(record["output"]).parts
+    is_inside = all(not os.path.isabs(one) and ".." not in Path(one).parts for one in record["outputs"])
     return record if is_inside else None
 
 

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from ..converters.elf.debug_files import BY_LINKS
+from ..converters.elf.debug_files import BY_LINKS, DebugFiles
 from ..converters.refusals import RefusedCount
+from ..converters.sframe.write import Compact
 from ..jobs import StrPath
 from ..jobs.batch import Known, _each
 from ..jobs.breakpad import BreakpadReport
 from ..jobs.code_coverage import UnreadSection
+from ..jobs.export import ExportReport, export_choices, write_columns
 from ..jobs.sframe_report import SframeReport
 from ..schemas.arguments import check_executor, check_path, checked, each, optional
 from ..schemas.data_classes import dataclass
-from .convert import convert_to_sframe, convert_to_symbols
+from .convert import convert_to_sframe, convert_to_shards, convert_to_symbols
 from .debug_index import DebugIndex
 from .limits import Limits
 from .manifest import Manifest, key_of, open_manifest, options_key, output_folder
@@ -39,15 +41,29 @@ from .sources import (
     with_own_places,
 )
 
-Report: TypeAlias = SframeReport | BreakpadReport
-Kind = TypeVar("Kind", SframeReport, BreakpadReport)
+Report: TypeAlias = SframeReport | BreakpadReport | ExportReport
+Kind = TypeVar("Kind", SframeReport, BreakpadReport, ExportReport)
+
+
+class Command(NamedTuple):
+    """What a command does with each file, and the class of the reports."""
+
+    job: Callable[..., Report]
+    report: type[Report]
+
+
+COMMANDS = {
+    "sframe": Command(convert_to_sframe, SframeReport),
+    "breakpad": Command(convert_to_symbols, BreakpadReport),
+    "export": Command(convert_to_shards, ExportReport),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What to do with the files of `sources`: `command` is "sframe" or "breakpad", `folder` the output folder or the
-    store, None to replace the files themselves; `choices` are the options of the command's job, and `manifest` is the
-    path of the manifest."""
+    """What to do with the files of `sources`: `command` is one of COMMANDS, `folder` the output folder or the store,
+    None to replace the files themselves; `choices` are the options of the command's job, and `manifest` is the path of
+    the manifest."""
 
     command: str
     sources: Sources
@@ -59,13 +75,13 @@ class Batch:
     @property
     def is_tree(self) -> bool:
         """Whether results keep the places of their files."""
-        return self.command == "sframe"
+        return self.command != "breakpad"
 
     def output_of(self, source: SourceFile) -> Path:
-        """Where the job puts the result of a file."""
+        """Where the job puts the result of a file, or the folder below which it does."""
         if self.folder is None:
             return Path(source.name)
-        return self.folder / source.place if self.is_tree else self.folder
+        return self.folder / source.place if self.command == "sframe" else self.folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +133,42 @@ def write_symbol_store(
     return _reports(run_batch(batch, executor), BreakpadReport)
 
 
+@checked(
+    paths=each(check_path),
+    out_dir=check_path,
+    executor=optional(check_executor),
+    manifest=optional(check_path),
+    only=each(str),
+    compact=optional(str),
+    debug=DebugFiles,
+)
+def export_tree(
+    paths: Sequence[StrPath],
+    out_dir: StrPath,
+    executor: Executor | None = None,
+    manifest: StrPath | None = None,
+    only: Collection[str] = (),
+    version: int = 2,
+    compact: Compact | None = None,
+    debug: DebugFiles = BY_LINKS,
+) -> Iterator[ExportReport | Failure]:
+    """`export_file` for every linked file of `paths`, as in `write_sframe_tree`: the shards of a file are named after
+    its place in its folder or package."""
+    sources = find_sources(paths, is_linked, output=out_dir)
+    choices = {"choices": export_choices(only, version, compact), "debug": debug}
+    batch = export_batch(sources, Path(out_dir), choices, Limits(), _path(manifest))
+    return _reports(run_batch(batch, executor), ExportReport)
+
+
+def export_batch(
+    sources: Sources, folder: Path, choices: dict[str, Any], limits: Limits, manifest: Path | None = None
+) -> Batch:
+    """The batch of an export, for which the folder is prepared. Raises OSError, ParseError, ImportError."""
+    refuse_overwriting(sources.files, folder)
+    write_columns(folder, choices["choices"].only)
+    return Batch("export", sources, folder, choices, limits, manifest)
+
+
 def _reports(outcomes: Iterator[Outcome], kind: type[Kind]) -> Iterator[Kind | Failure]:
     """The reports of a batch, whose command makes those of one kind."""
     for one in outcomes:
@@ -146,7 +198,7 @@ def run_batch(batch: Batch, executor: Executor | None, at_end: Callable[[], None
         debug = batch.choices["debug"]
         index = DebugIndex(batch.sources if debug.links else Sources((), (), batch.sources.wanted))
         keys: deque[str | None] = deque()
-        job: Callable[..., Report] = convert_to_sframe if batch.is_tree else convert_to_symbols
+        job = COMMANDS[batch.command].job
         choices = {**batch.choices, "limits": batch.limits}
         for found in _each(job, _pairs(batch, manifest, index, keys, at_end), executor, choices):
             key = keys.popleft()
@@ -157,7 +209,8 @@ def run_batch(batch: Batch, executor: Executor | None, at_end: Callable[[], None
             if manifest and isinstance(report, Failure):
                 manifest.add_failure(asdict(report))
             elif manifest and key is not None:
-                manifest.add(key, report.output, asdict(report))
+                outputs = report.shards if isinstance(report, ExportReport) else (report.output,)
+                manifest.add(key, outputs, asdict(report))
             yield Outcome(report, is_skipped=False)
 
 
@@ -197,9 +250,10 @@ def _key(source: SourceFile, options: str, folders: tuple[str | os.PathLike[str]
 
 def _report_from(batch: Batch, found: dict[str, Any]) -> Report:
     """The report that was made into JSON."""
-    kind = SframeReport if batch.is_tree else BreakpadReport
+    kind = COMMANDS[batch.command].report
     values = {one.name: found[one.name] for one in fields(kind) if one.name in found}
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    values["refused"] = {name: RefusedCount(**one) for name, one in found["refused"].items()}
-    values["unread"] = {name: UnreadSection(**one) for name, one in found["unread"].items()}
+    for name, part in (("refused", RefusedCount), ("unread", UnreadSection)):
+        if name in values:
+            values[name] = {reason: part(**one) for reason, one in values[name].items()}
     return kind(**values)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ..converters.elf.inputs import map_input
-from ..converters.packages.images import image_members, is_layout, layout_of_folder, layout_of_tar
+from ..converters.packages.images import LAYOUT, image_members, is_layout, layout_of_folder, layout_of_tar
 from ..converters.packages.members import DEFAULT_LIMIT, Members, Unread, Wanted
 from ..converters.packages.readers import PACKAGE_SUFFIXES, kind_of, package_members
 from ..jobs import StrPath
-from ..jobs.file_kinds import ARCHIVE_SUFFIX, first_bytes, is_relocatable
+from ..jobs.file_kinds import ARCHIVE_SUFFIX, HEADER_SIZE, is_relocatable
 from ..schemas.archive import ARCHIVE_MAGIC
 from ..schemas.data_classes import dataclass
 from ..schemas.elf.headers import MAGIC
@@ -88,28 +88,46 @@ def find_sources(
     return Sources(tuple(files.values()), tuple(packages.values()), wanted, limit, tuple(debug), folders)
 
 
-def _in_folder(folder: Path, wanted: IsWanted, results: str | None) -> Iterator[Path]:
-    if is_layout(folder):
-        yield folder
-        return
-    found = []
-    for root, folders, names in os.walk(folder, onerror=_raise):
-        images = [name for name in folders if is_layout(Path(root, name))]
-        folders[:] = [name for name in folders if name not in images and os.path.realpath(Path(root, name)) != results]
-        found += [Path(root, name) for name in images]
-        for path in (Path(root, name) for name in names):
-            if path.is_symlink() or not path.is_file():
-                continue
-            start = first_bytes(path)
-            # A file of dwz is not linked.
-            is_debug = start.startswith(MAGIC) and is_debug_place(os.path.realpath(path))
-            if path.suffix in PACKAGE_SUFFIXES or is_debug or wanted(path.name, start):
-                found.append(path)
-    yield from sorted(found)
+def _in_folder(folder: Path, wanted: IsWanted, results: str | None) -> list[Path]:
+    """The files, packages and images to take, sorted. Raises OSError for a folder that cannot be read; a file that
+    cannot is taken, and fails by name."""
+    found, todo = [], [os.fspath(folder)]
+    while todo:
+        with os.scandir(todo.pop()) as entries:
+            listed = list(entries)
+        if any(one.name == LAYOUT for one in listed) and is_layout(Path(listed[0].path).parent):
+            found.append(Path(listed[0].path).parent)
+            continue
+        todo += [
+            one.path
+            for one in listed
+            if one.is_dir(follow_symlinks=False) and not (results and _is_same(one.path, results))
+        ]
+        files = (one.path for one in listed if one.is_file(follow_symlinks=False))
+        found += [Path(path) for path in files if _is_taken(path, wanted)]
+    return sorted(found)
 
 
-def _raise(error: OSError) -> None:
-    raise error
+def _is_same(path: str, other: str) -> bool:
+    """Whether a folder that is no link is another one, given without links."""
+    return os.path.basename(path) == os.path.basename(other) and os.path.realpath(path) == other
+
+
+def _is_taken(path: str, wanted: IsWanted) -> bool:
+    """Whether a file of a folder is taken. Of all files of a system few are: no objects are made for the others."""
+    name = os.path.basename(path)
+    if os.path.splitext(name)[1] in PACKAGE_SUFFIXES:
+        return True
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        return True
+    try:
+        start = os.read(handle, HEADER_SIZE)
+    finally:
+        os.close(handle)
+    # A file of dwz is not linked.
+    return wanted(name, start) or (start.startswith(MAGIC) and is_debug_place(os.path.realpath(path)))
 
 
 def _is_package(path: Path) -> bool:

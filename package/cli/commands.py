@@ -17,7 +17,7 @@ from .common import DIFFERENT, WRONG
 # Each is a module of this folder; in the order of the help text.
 COMMANDS = (
     *("info", "sframe", "breakpad", "dump", "find", "symbolize", "walk", "check", "verify", "remove", "edit"),
-    *("convert", "merge", "corpus", "conform"),
+    *("convert", "merge", "export", "corpus", "conform"),
 )
 # When it is loaded, NumPy's linear algebra starts one thread per core; nothing here uses them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

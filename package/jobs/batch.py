@@ -205,4 +205,10 @@ def _one(job: Callable[..., Report], source: StrPath | SourceFile, out: StrPath,
         reason = "not enough memory"
     except TimeLimitError:
         reason = "took longer than --time-limit"
+    except Exception as error:
+        if not isinstance(source, SourceFile):
+            raise
+        # A fault of ours must not end a batch of a thousand other files.
+        reason = f"internal error, please report: {type(error).__name__}: {error}"
+        kind = f"internal error: {type(error).__name__}"
     return Failure(name_of(source), os.fspath(out), reason, kind or reason)

@@ -102,7 +102,7 @@ def test_failures_are_tried_again(tree: Path, tmp_path: Path) -> None:
         done = unwindkit(*arguments)
         assert (done.returncode, done.stderr.splitlines()[-1]) == (WRONG, f"2 files: 1 written{again}, 1 failed")
     lines = [json.loads(line) for line in (tmp_path / "manifest").read_text().splitlines()]
-    assert [sorted(one) for one in lines] == [["failure"], ["key", "output", "report", "sha256"], ["failure"]]
+    assert [sorted(one) for one in lines] == [["failure"], ["key", "outputs", "report"], ["failure"]]
 
 
 def test_a_torn_last_line_is_cut_off_and_other_damage_is_an_error(tree: Path, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_torn_last_line_is_cut_off_and_other_damage_is_an_error(tree: Path, tm
     manifest.write_bytes(whole + b"{" * 5000)
     assert f"({FILES + 1} by an earlier run)" in unwindkit(*arguments).stderr
     assert manifest.read_bytes() == whole
-    for line in (b"{}\n", b"[1]\n", b"no JSON\n", lines[0].replace(b'"output":"', b'"output":"../')):
+    for line in (b"{}\n", b"[1]\n", b"no JSON\n", lines[0].replace(b'"outputs":{"', b'"outputs":{"../')):
         manifest.write_bytes(lines[0] + line + lines[1])
         done = unwindkit(*arguments)
         assert done.returncode == WRONG

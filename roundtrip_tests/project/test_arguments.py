@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import io
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -143,6 +143,8 @@ VALID: dict[str, dict[str, Any]] = {
     "write_sframe_many": {"pairs": [(PATH, OUT)]},
     "write_sframe_tree": {"paths": [PATH], "output_dir": OUT},
     "write_symbol_store": {"paths": [PATH], "store": OUT},
+    "export_file": {"path": PATH, "out_dir": OUT},
+    "export_tree": {"paths": [PATH], "out_dir": OUT},
     "store_breakpad": {"path": PATH, "store": OUT},
     "write_breakpad": {"path": PATH, "out": OUT},
     "check": {"first": PATH},
@@ -251,6 +253,7 @@ RECORDS = [
     "SectionInfo",
     "SframeFigures",
     "SframeReport",
+    "ExportReport",
     "SharedRange",
     "SharedRanges",
     "Strings",
@@ -319,7 +322,13 @@ def waiting() -> int:
     return process.pid
 
 
-@pytest.mark.parametrize("name", VALID)
+def calls(names: Iterable[str]) -> list[Any]:
+    """The names as parameters; what writes Parquet requires pyarrow."""
+    mark = pytest.mark.oracle("pyarrow")
+    return [pytest.param(name, marks=mark) if name.startswith("export_") else pytest.param(name) for name in names]
+
+
+@pytest.mark.parametrize("name", calls(VALID))
 def test_a_good_call_succeeds(name: str, tmp_path: Path) -> None:
     """So that a bad argument is the only reason for an error below."""
     (tmp_path / "in").write_bytes(ELF)
@@ -334,7 +343,12 @@ def flat(values: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "parameter"), [(name, one.name) for name in VALID for one in parameters(function_of(name))]
+    ("name", "parameter"),
+    [
+        pytest.param(*one.values, parameter.name, marks=one.marks)
+        for one in calls(VALID)
+        for parameter in parameters(function_of(one.values[0]))
+    ],
 )
 def test_a_bad_argument_is_refused_as_one(
     name: str, parameter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

