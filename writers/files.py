@@ -87,6 +87,16 @@ def rewriting(out_path: Path) -> Iterator[Path]:
     _sync(target.parent)
 
 
+def link_again(path: Path, other: Path) -> None:
+    """Make `other`, which exists, a name of the file `path` (a hard link). Raises OSError."""
+    name = other.with_name(f".unwindkit-{os.getpid()}-{time.monotonic_ns():x}")
+    name.hardlink_to(path)
+    try:
+        name.replace(other)
+    finally:
+        name.unlink(missing_ok=True)
+
+
 def write_as(path: Path, out_path: Path, data: bytes, preserve_dates: bool) -> None:
     """Make `data` the content of `out_path`, with the owner and mode of `path`, and its times if `preserve_dates`.
 

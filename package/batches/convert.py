@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,38 @@ from ..converters.elf.debug_files import DebugFiles
 from ..jobs import StrPath
 from ..jobs.breakpad import BreakpadReport, store_breakpad
 from ..jobs.export import ExportReport, export_as
+from ..jobs.sframe_check import check_sframe, why_without_sframe
 from ..jobs.sframe_files import write_sframe
 from ..jobs.sframe_report import SframeReport
+from ..writers.files import link_again
 from .limits import Limits, limited
-from .source_files import SourceFile
+from .source_files import Kept, SourceFile
 from .sources import IN_PACKAGE
 
 
-def convert_to_sframe(file: SourceFile, out: StrPath, /, limits: Limits, **choices: Any) -> SframeReport:
-    """Write a copy of a file with an `.sframe` to `out`; the choices are those of `write_sframe`."""
+def convert_to_sframe(
+    file: SourceFile,
+    out: StrPath,
+    /,
+    limits: Limits,
+    where_possible: bool = False,
+    is_checked: bool = False,
+    **choices: Any,
+) -> SframeReport | Kept:
+    """Write a copy of a file with an `.sframe` to `out`; the choices are those of `write_sframe`. If `is_checked`, it
+    is compared with the call frame information; `where_possible`, a file that can have no `.sframe` is kept.
+
+    Other names of a file that is replaced become names of the new one.
+    """
+    given = _with_debug(choices, file)
     with limited(limits), file.as_path() as path:
-        report = write_sframe(path, out, **_with_debug(choices, file))
+        if where_possible and (reason := why_without_sframe(path, given["debug"])):
+            return Kept(file.name, reason)
+        report = write_sframe(path, out, **given)
+        if is_checked:
+            check_sframe(Path(out), given["debug"])
+    for link in file.links if os.fspath(out) == file.name else ():
+        link_again(Path(out), Path(link))
     return replace(report, file=file.name)
 
 

@@ -30,7 +30,7 @@ from .convert import convert_to_sframe, convert_to_shards, convert_to_symbols
 from .debug_index import DebugIndex
 from .limits import Limits
 from .manifest import Manifest, key_of, open_manifest, options_key, output_folder
-from .source_files import Failure, SourceFile
+from .source_files import Failure, Kept, SourceFile
 from .sources import (
     Sources,
     files_of,
@@ -41,7 +41,7 @@ from .sources import (
     with_own_places,
 )
 
-Report: TypeAlias = SframeReport | BreakpadReport | ExportReport
+Report: TypeAlias = SframeReport | BreakpadReport | ExportReport | Kept
 Kind = TypeVar("Kind", SframeReport, BreakpadReport, ExportReport)
 
 
@@ -208,7 +208,7 @@ def run_batch(batch: Batch, executor: Executor | None, at_end: Callable[[], None
             report: Report | Failure = found
             if manifest and isinstance(report, Failure):
                 manifest.add_failure(asdict(report))
-            elif manifest and key is not None:
+            elif manifest and key is not None and not isinstance(report, Kept):
                 outputs = report.shards if isinstance(report, ExportReport) else (report.output,)
                 manifest.add(key, outputs, asdict(report))
             yield Outcome(report, is_skipped=False)

@@ -24,6 +24,14 @@ class Failure:
     kind: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file that stays as it is, because there is nothing to do, and the reason."""
+
+    file: str
+    reason: str
+
+
 class _NamedBytes(BytesIO):
     """Bytes as a stream with a name."""
 
@@ -36,7 +44,8 @@ class _NamedBytes(BytesIO):
 class SourceFile:
     """A file to convert. `name` is its path, or PACKAGE!/path; `place` is where its result goes, relative to the output
     folder. Its bytes are `data`, or, if that is None, those of the file `name`. `mode` and `mtime` are those in the
-    package; `debug` are its debug file and supplementary file, as far as the same batch has them."""
+    package; `debug` are its debug file and supplementary file, as far as the same batch has them. `links` are other
+    names of the same file (hard links)."""
 
     name: str
     place: str
@@ -44,6 +53,7 @@ class SourceFile:
     mode: int = 0o644
     mtime: int = 0
     debug: tuple[GivenDebugFile, ...] = ()
+    links: tuple[str, ...] = ()
 
     def as_input(self) -> Input:
         """The file as the library's functions read it."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeAlias
 
@@ -50,7 +52,7 @@ def is_debug_place(path: str) -> bool:
 class Sources:
     """What a batch reads: `files`, and `packages`, which are paths of packages and images of containers. `wanted` tells
     which files of packages are converted, by path and first bytes; those larger than `limit` bytes fail. `debug` are
-    the debug files in the given `folders`."""
+    the debug files in the given `folders`; files that are `excluded` were left out, and are in packages."""
 
     files: tuple[SourceFile, ...]
     packages: tuple[Path, ...]
@@ -58,34 +60,57 @@ class Sources:
     limit: int = DEFAULT_LIMIT
     debug: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
+    excluded: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.files) + len(self.packages)
 
 
 def find_sources(
-    paths: Iterable[StrPath], wanted: IsWanted, limit: int = DEFAULT_LIMIT, output: StrPath | None = None
+    paths: Iterable[StrPath],
+    wanted: IsWanted,
+    limit: int = DEFAULT_LIMIT,
+    output: StrPath | None = None,
+    excluded: Sequence[str] = (),
 ) -> Sources:
     """Sort the given paths; of a folder, take every file that `wanted` accepts, every package by its suffix, and every
     image of a container. Symbolic links in folders are not followed, and the folder of results, `output`, is left
-    out. Each file is taken once. Raises OSError for a missing folder."""
+    out; so is, in folders and packages, what `is_excluded`. Each file is taken once. Raises OSError for a missing
+    folder."""
     files: dict[str, SourceFile] = {}
     packages: dict[str, Path] = {}
     debug: list[Path] = []
     paths, results = list(paths), None if output is None else os.path.realpath(output)
     for path in map(Path, paths):
-        found = _in_folder(path, wanted, results) if path.is_dir() else [path]
-        for one in found:
+        for one in _in_folder(path, wanted, results) if path.is_dir() else [path]:
             real = os.path.realpath(one)
             if one.is_dir() or _is_package(one):
                 packages.setdefault(real, one)
             elif one is not path and is_debug_place(real):
                 debug.append(one)
             elif real not in files:
-                place = one.relative_to(path) if one is not path else Path(one.name)
-                files[real] = SourceFile(os.fspath(one), place.as_posix())
+                place = one.relative_to(path).as_posix() if one is not path else one.name
+                if one is path or not is_excluded(place, excluded):
+                    files[real] = SourceFile(os.fspath(one), place)
     folders = tuple(path for path in map(Path, paths) if path.is_dir())
-    return Sources(tuple(files.values()), tuple(packages.values()), wanted, limit, tuple(debug), folders)
+    found = tuple(files.values()), tuple(packages.values())
+    return Sources(*found, wanted, limit, tuple(debug), folders, tuple(excluded))
+
+
+def is_excluded(place: str, patterns: Sequence[str]) -> bool:
+    """Whether the path of a file in its folder or package matches a shell pattern; one without a slash is for the name
+    of the file."""
+    name = place.rpartition("/")[2]
+    return any(fnmatchcase(place if "/" in one else name, one.removeprefix("/")) for one in patterns)
+
+
+def with_links(files: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
+    """The files, those that are hard links of each other as one. Raises OSError."""
+    groups: dict[tuple[int, int], list[SourceFile]] = {}
+    for one in files:
+        about = os.stat(one.name)
+        groups.setdefault((about.st_dev, about.st_ino), []).append(one)
+    return tuple(replace(first, links=tuple(one.name for one in rest)) for first, *rest in groups.values())
 
 
 def _in_folder(folder: Path, wanted: IsWanted, results: str | None) -> list[Path]:
@@ -184,6 +209,8 @@ def _files_of_package(path: Path, sources: Sources) -> Iterator[SourceFile | Fai
     seen = set()
     try:
         for one in members_of_package(path, Wanted(wanted, sources.limit)):
+            if is_excluded(one.path, sources.excluded):
+                continue
             name = f"{package}{IN_PACKAGE}{one.path}"
             if isinstance(one, Unread):
                 yield Failure(name, "", one.reason, one.reason)

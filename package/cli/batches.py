@@ -14,7 +14,7 @@ from typing import Any
 
 from ..batches.limits import Limits
 from ..batches.run import Batch, Outcome, run_batch
-from ..batches.source_files import Failure
+from ..batches.source_files import Failure, Kept
 from ..batches.sources import IsWanted, Sources, find_sources
 from ..converters.refusals import Reason
 from ..jobs.batch import WorkerProcesses, worker_processes
@@ -36,7 +36,7 @@ class Done:
     @property
     def outputs(self) -> list[str]:
         """The results."""
-        return [one.report.output for one in self.outcomes if not isinstance(one.report, Failure)]
+        return [one.report.output for one in self.outcomes if not isinstance(one.report, Failure | Kept)]
 
 
 def find_files(options: argparse.Namespace, wanted: IsWanted) -> Sources:
@@ -45,7 +45,14 @@ def find_files(options: argparse.Namespace, wanted: IsWanted) -> Sources:
     if options.files_from:
         paths += _listed(options.files_from)
     output = getattr(options, "output_dir", None) or getattr(options, "store", None)
-    return find_sources(paths, wanted, options.member_limit, output)
+    return find_sources(paths, wanted, options.member_limit, output, _excluded(options))
+
+
+def _excluded(options: argparse.Namespace) -> list[str]:
+    """The patterns of files to leave out. Raises OSError."""
+    lines = Path(options.exclude_from).read_text(errors="surrogateescape").splitlines() if options.exclude_from else []
+    listed = (line.strip() for line in lines if not line.startswith("#"))
+    return [*options.exclude, *filter(None, listed)]
 
 
 def _listed(name: str) -> list[str]:
@@ -92,6 +99,9 @@ def _shown(outcome: Outcome, text_of: Callable[[Any], str], fails: Callable[[Any
     if isinstance(outcome.report, Failure):
         print(f"unwindkit: {outcome.report.file}: {outcome.report.error}", file=sys.stderr)
         return False
+    if isinstance(outcome.report, Kept):
+        print(f"{outcome.report.file}: unchanged: {outcome.report.reason}", file=sys.stderr)
+        return False
     if not outcome.is_skipped:
         print(text_of(outcome.report), file=sys.stderr)
     return fails(outcome.report)
@@ -101,8 +111,10 @@ def summary_lines(outcomes: list[Outcome], wrong: list[Failure], verb: str) -> l
     """What became of all files; with several reasons of failures, or any refusals of many files, those too."""
     skipped = sum(one.is_skipped for one in outcomes)
     again = f" ({skipped:,} by an earlier run)" if skipped else ""
-    done = f"{len(outcomes) - len(wrong):,} {verb}{again}, {len(wrong):,} failed"
-    bare = sum(not isinstance(one.report, Failure) and not one.report.functions for one in outcomes)
+    kept = sum(isinstance(one.report, Kept) for one in outcomes)
+    unchanged = f"{kept:,} unchanged, " if kept else ""
+    done = f"{len(outcomes) - len(wrong) - kept:,} {verb}{again}, {unchanged}{len(wrong):,} failed"
+    bare = sum(not isinstance(one.report, Failure | Kept) and not one.report.functions for one in outcomes)
     note = f"; {count_text(bare, 'file')} without call frame information" if bare else ""
     return [*_refusal_lines(outcomes), *_failure_lines(wrong), f"{count_text(len(outcomes), 'file')}: {done}{note}"]
 
@@ -120,7 +132,7 @@ def _refusal_lines(outcomes: Iterable[Outcome]) -> list[str]:
     files: Counter[str] = Counter()
     ranges: Counter[str] = Counter()
     for one in outcomes:
-        if not isinstance(one.report, Failure):
+        if not isinstance(one.report, Failure | Kept):
             files.update(one.report.refused.keys())
             ranges.update({name: found.ranges for name, found in one.report.refused.items()})
     return [

@@ -76,6 +76,16 @@ def add_batch(command: argparse.ArgumentParser) -> None:
         "--manifest", metavar="M", help="list in M what is done, and skip what M lists: to go on after a kill"
     )
     many.add_argument(
+        "--exclude",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="leave out files in folders and packages whose path there, or whose name, matches (repeatable)",
+    )
+    many.add_argument(
+        "--exclude-from", metavar="LIST", help="the same with each line of the file LIST, but those with #"
+    )
+    many.add_argument(
         "--member-limit",
         type=size_of,
         default=1 << 30,
@@ -90,8 +100,8 @@ def add_batch(command: argparse.ArgumentParser) -> None:
 
 def refuse_batch_options(options: argparse.Namespace, required: str) -> None:
     """Wrong usage if an option for many files is given without the one that they require."""
-    for name in ("files_from", "manifest", "time_limit", "memory_limit"):
-        if getattr(options, name) is not None:
+    for name in ("files_from", "manifest", "exclude", "exclude_from", "time_limit", "memory_limit"):
+        if getattr(options, name) not in (None, []):
             options.command.error(f"--{name.replace('_', '-')} requires {required}")
     if not options.files:
         options.command.error("a FILE is required")

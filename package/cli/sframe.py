@@ -73,6 +73,10 @@ def add(commands: Commands) -> None:
     )
     add_writer(command)
     add_dates(command)
+    about = "compare the result with the call frame information at every PC; one that differs is an error"
+    command.add_argument("--check", action="store_true", help=about)
+    about = "with --in-place and folders: leave files that can have no .sframe as they are, without an error"
+    command.add_argument("--where-possible", action="store_true", help=about)
     command.add_argument("--report", metavar="R.json", help="write the figures as JSON; - for standard output")
     add_debug_files(command)
     add_gates(command)
@@ -100,6 +104,10 @@ def run(options: argparse.Namespace) -> int:
             report = write_sframe_section(path, out_path, *arguments, not options.no_pcrel, options.frame_pointer)
         else:
             report = write_sframe(path, out_path, **_choices(options))
+            if options.check:
+                from ..jobs.sframe_check import check_sframe
+
+                check_sframe(Path(out_path), debug_files(options))
     report = replace(report, file=options.file, output=target)
     if options.report:
         _write_report(options.report, asdict(report))
@@ -126,6 +134,10 @@ def _refuse_wrong_usage(options: argparse.Namespace) -> None:
         error("several files require --output-dir or --in-place")
     if options.manifest and options.in_place:
         error("--manifest requires --output-dir: with --in-place, files that are replaced again do not change")
+    if options.where_possible and not _is_tree(options):
+        error("--where-possible requires --in-place with folders or several files")
+    if options.check and options.section:
+        error("--check is for the whole file: --section does not write one")
     if options.debug_file and (options.output_dir or _is_tree(options)):
         error("--debug-file is for one file")
     if options.section and (options.writer != "auto" or options.preserve_dates):
@@ -157,7 +169,7 @@ def _write_report(path: str, report: object) -> None:
 
 
 def _sframe_many(options: argparse.Namespace) -> int:
-    from ..batches.sources import is_elf_or_archive, refuse_overwriting
+    from ..batches.sources import is_elf_or_archive, refuse_overwriting, with_links
     from .batches import as_json, batch_of, do_batch, find_files
 
     options.file = options.output_dir or options.files_from or options.files[0]
@@ -168,7 +180,10 @@ def _sframe_many(options: argparse.Namespace) -> int:
         raise BuildError(
             "", None, "", f"{sources.packages[0]} is a package: --in-place replaces files and folders only"
         )
-    batch = batch_of(options, "sframe", sources, options.output_dir, _choices(options))
+    choices = _choices(options) | {"is_checked": options.check, "where_possible": options.where_possible}
+    if options.in_place:
+        sources = replace(sources, files=with_links(sources.files))
+    batch = batch_of(options, "sframe", sources, options.output_dir, choices)
     done = do_batch(batch, options.jobs, _short_text, lambda report: fails_gates(options, report, report), "written")
     if options.report:
         _write_report(options.report, as_json(done))
