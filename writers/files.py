@@ -7,7 +7,7 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedRandom, BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import BinaryIO
@@ -34,10 +34,8 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         return
     target = path.resolve()
     mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~umask()
-    name = target.with_name(f".unwindkit-{os.getpid()}-{time.monotonic_ns():x}")
-    file = name.open("xb")
-    try:
-        with file:
+    with temporary_beside(target) as name:
+        with name.open("wb") as file:
             file.writelines(pieces)
             if target.exists():
                 # Otherwise a crash could leave neither the old nor the new content; a new file has no old one to lose.
@@ -45,6 +43,17 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
                 os.fsync(file.fileno())
         name.chmod(mode)
         name.replace(target)
+
+
+@contextmanager
+def temporary_beside(target: Path) -> Iterator[Path]:
+    """A new file in the folder of `target`, for this user only. It is removed at the end unless it has been renamed.
+    Raises OSError."""
+    name = target.with_name(f".unwindkit-{os.getpid()}-{time.monotonic_ns():x}")
+    try:
+        # Here: a signal may come as soon as the file is there.
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        yield name
     finally:
         name.unlink(missing_ok=True)
 
@@ -67,31 +76,25 @@ def rewriting(out_path: Path) -> Iterator[Path]:
 
     Links in `out_path` are followed. Raises OSError.
     """
-    import tempfile  # with all that it imports: short commands write no ELF file
-
     check_path(out_path)
     target = out_path.resolve()
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".unwindkit-")
-    except OSError as error:
-        error.filename = os.fspath(out_path)  # the user does not know the temporary file
-        raise
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    with ExitStack() as stack:
+        try:
+            temporary = stack.enter_context(temporary_beside(target))
+        except OSError as error:
+            error.filename = os.fspath(out_path)  # the user does not know the temporary file
+            raise
         yield temporary
         _sync(temporary)
         temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
     _sync(target.parent)
 
 
 def link_again(path: Path, other: Path) -> None:
     """Make `other`, which exists, a name of the file `path` (a hard link). Raises OSError."""
     name = other.with_name(f".unwindkit-{os.getpid()}-{time.monotonic_ns():x}")
-    name.hardlink_to(path)
     try:
+        name.hardlink_to(path)
         name.replace(other)
     finally:
         name.unlink(missing_ok=True)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import errno
 import filecmp
-import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..schemas.section import BuildError
-from .files import umask
+from .files import temporary_beside, umask
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -37,17 +35,14 @@ def put_into_store(path: Path, pieces: Pieces) -> bool:
     Raises OSError, and BuildError if it exists with different content, which is kept.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".unwindkit-")
-    try:
-        with os.fdopen(handle, "wb") as out:
+    with temporary_beside(path) as temporary:
+        with temporary.open("wb") as out:
             out.writelines(pieces)
-        Path(name).chmod(0o666 & ~umask())
-        if _publish(Path(name), path):
+        temporary.chmod(0o666 & ~umask())
+        if _publish(temporary, path):
             return True
-        if filecmp.cmp(name, path, shallow=False):
+        if filecmp.cmp(temporary, path, shallow=False):
             return False
-    finally:
-        Path(name).unlink(missing_ok=True)
     raise BuildError("", None, "", f"{path} already exists with different content")
 
 

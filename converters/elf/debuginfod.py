@@ -80,15 +80,14 @@ NO_ANSWER = "no answer"
 def _fetch(url: str, timeout: float, identifier: bytes, place: Path) -> str | None:
     """Put what a URL has into the cache; otherwise the reason, "" if the server does not have the file."""
     import http.client  # by commands that ask servers only
-    import tempfile
     import urllib.error
     import urllib.request
 
     place.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=place.parent, prefix=".unwindkit-")
+    name = place.with_name(f".unwindkit-{os.getpid()}-{time.monotonic_ns():x}")
     try:
         request = urllib.request.Request(url, headers={"User-Agent": "unwindkit"})
-        with os.fdopen(handle, "wb") as out, urllib.request.urlopen(request, timeout=timeout) as answer:
+        with name.open("xb") as out, urllib.request.urlopen(request, timeout=timeout) as answer:
             size, deadline = 0, time.monotonic() + timeout
             while chunk := answer.read1(CHUNK):
                 out.write(chunk)
@@ -102,7 +101,7 @@ def _fetch(url: str, timeout: float, identifier: bytes, place: Path) -> str | No
         found = build_id(open_elf(name))
         if found != identifier:
             return f"a file with the build id {found.hex() or '(none)'} came for {identifier.hex()}"
-        Path(name).replace(place)
+        name.replace(place)
     except urllib.error.HTTPError as error:
         error.close()
         return "" if error.code == http.HTTPStatus.NOT_FOUND else f"HTTP status {error.code}"

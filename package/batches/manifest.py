@@ -22,11 +22,11 @@ from ..converters.elf.identity import build_id, by_build_id
 from ..converters.elf.image import open_elf
 from ..schemas.section import FormatError, ParseError
 from .source_files import SourceFile
+from .sources import TEMPORARY
 
 # The file is synced after this many lines, and at the end.
 SYNC_EVERY = 64
 CHUNK = 1 << 20
-TEMPORARY = ".unwindkit-*"
 
 
 class Manifest:
@@ -135,7 +135,7 @@ def output_folder(folder: Path, is_resumed: bool) -> Iterator[None]:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if is_resumed and _locks(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            for path in folder.rglob(TEMPORARY):
+            for path in folder.rglob(f"{TEMPORARY}*"):
                 path.unlink()
         _locks(handle, fcntl.LOCK_SH)
         yield

@@ -27,6 +27,8 @@ from .source_files import Failure, SourceFile
 
 IN_PACKAGE = "!/"
 # Debug files are read with the files that they belong to; they are not converted themselves.
+# The beginning of the names of our temporary files, which a run that was killed may have left.
+TEMPORARY = ".unwindkit-"
 DEBUG_PLACES = ("/usr/lib/debug/", "/.build-id/", "/.dwz/")
 
 IsWanted: TypeAlias = Callable[[str, bytes], bool]
@@ -141,6 +143,8 @@ def _is_same(path: str, other: str) -> bool:
 def _is_taken(path: str, wanted: IsWanted) -> bool:
     """Whether a file of a folder is taken. Of all files of a system few are: no objects are made for the others."""
     name = os.path.basename(path)
+    if name.startswith(TEMPORARY):
+        return False
     if os.path.splitext(name)[1] in PACKAGE_SUFFIXES:
         return True
     try:

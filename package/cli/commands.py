@@ -13,6 +13,7 @@ from typing import Any
 
 from ..schemas.section import FormatError
 from .common import DIFFERENT, WRONG
+from .signals import Ended, signals_as_exceptions
 
 # Each is a module of this folder; in the order of the help text.
 COMMANDS = (
@@ -36,7 +37,8 @@ def run_command(program: str, version: str, arguments: list[str]) -> int:
         # By the command's parser, so that its usage is shown.
         options.command.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
-        code: int = options.run(options)
+        with signals_as_exceptions():
+            code: int = options.run(options)
     except FormatError as error:
         return _complain(f"{error.file or options.file}: {error}")
     except BrokenPipeError:
@@ -45,6 +47,10 @@ def run_command(program: str, version: str, arguments: list[str]) -> int:
         return DIFFERENT
     except OSError as error:
         return _complain(f"{error.filename or options.file}: {error.strerror or error}")
+    except Ended as ended:
+        _complain(f"ended by {ended.signal.name}")
+        # By the signal's own action, so that the shell sees what happened.
+        os.kill(os.getpid(), ended.signal)
     return code
 
 

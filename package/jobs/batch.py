@@ -77,6 +77,10 @@ class WorkerProcesses(Executor):
             self._pool = self._new_pool()
             return self._pool.submit(function, *arguments, **named)
 
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Wait for what was submitted, unless an exception ends the batch: then only for what has begun."""
+        self.shutdown(wait=True, cancel_futures=kind is not None)
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """As of any executor."""
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
