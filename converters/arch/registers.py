@@ -196,6 +196,11 @@ def register_text(machine: str, number: int) -> str:
     return f"r{number} ({name})" if name else f"r{number}"
 
 
+def register_count(machine: str) -> int:
+    """One more than the greatest number of a register with a name."""
+    return max(_names(machine), default=-1) + 1
+
+
 @cache
 def _names(machine: str) -> dict[int, str]:
     """The names of all registers of a machine, by number."""

@@ -7,9 +7,10 @@ of a CIE itself starts from an empty state: it is interpreted with a twin of the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -27,6 +28,18 @@ from ..records import cie_columns, numbers_of_cies, read_functions, scan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+class Decoded(Protocol):
+    """What the instructions of streams are decoded to."""
+
+    def is_absolute(self) -> NDArray[np.bool_]:
+        """Which streams contain DW_CFA_set_loc, an absolute address."""
+
+
+D = TypeVar("D", bound=Decoded)
+# From a section, CIEs with twins, and streams.
+Decode = Callable[[Section, CieColumns, InstructionRanges], D]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,16 +64,21 @@ class Instructions:
         """Which instructions have one of these effects."""
         return np.isin(instruction_table(NO_EFFECTS)[:, 0], effects)[self.opcode]
 
+    def is_absolute(self) -> NDArray[np.bool_]:
+        """Which streams contain DW_CFA_set_loc, an absolute address."""
+        owner = group_numbers(np.diff(self.first_of))
+        return np.bincount(owner[self.has_effect(Effect.SET_LOCATION)], minlength=len(self.first_of) - 1) > 0
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DecodedEntries:
+class DecodedEntries(Generic[D]):
     """The entries of a section, in order: CIEs, FDEs, terminators.
 
     `offset` and `end`: i64, section offsets. `is_64`: whether it is 64-bit DWARF. `cie`: i64, the index in `cies` of an
     FDE's CIE or of the CIE itself, -1 for a terminator. `start`, `size` and `segment`: u64, of an FDE's function.
     `data` and `instructions`: i64, the section offsets of the augmentation data and of the instructions. `run`: i64, -1
     for a terminator. `layout` has the columns of the CIEs, followed by those of their twins without instructions.
-    `streams` has one stream per run; CIEs and FDEs never share a run.
+    `streams` has one stream per run, `decoded` the instructions of each; CIEs and FDEs never share a run.
     """
 
     section: Section
@@ -80,7 +98,7 @@ class DecodedEntries:
     cie_offset: NDArray[np.int64]
     layout: CieColumns
     streams: InstructionRanges
-    decoded: Instructions
+    decoded: D
 
     @property
     def is_terminator(self) -> NDArray[np.bool_]:
@@ -122,15 +140,21 @@ class DecodedEntries:
         return np.where(self.is_fde[entry], pointer, np.array(ids, np.uint64)[self.is_64[entry].astype(np.intp)])
 
 
-def entries_at(entries: DecodedEntries, dialect: Dialect, at: ChosenPcs | None) -> NDArray[np.int64]:
+def entries_at(entries: DecodedEntries[D], dialect: Dialect, at: ChosenPcs | None) -> NDArray[np.int64]:
     """Which entries to show: all, or those for some PCs."""
     if at is None:
         return np.arange(len(entries.offset))
-    return (entries if at.located is None else decode_entries(at.located, dialect)).at(at.pcs)
+    return entries.at(at.pcs) if at.located is None else decode_entries(at.located, dialect).at(at.pcs)
 
 
-def decode_entries(section: Section, dialect: Dialect) -> DecodedEntries:
-    """Read all entries. Raises ParseError. An unknown augmentation is read as if there were none, as in readelf."""
+def decode_entries(section: Section, dialect: Dialect) -> DecodedEntries[Instructions]:
+    """Read all entries, with their instructions as columns. Raises ParseError."""
+    return read_entries(section, dialect, decode)
+
+
+def read_entries(section: Section, dialect: Dialect, decode: Decode[D]) -> DecodedEntries[D]:
+    """Read all entries, and `decode` their instructions. Raises ParseError. An unknown augmentation is read as if there
+    were none, as in readelf."""
     found = scan(section, dialect)
     is_cie, is_fde = found.is_cie, found.is_fde
     all_cies, fdes = found.select(is_cie), found.select(is_fde)
@@ -147,7 +171,7 @@ def decode_entries(section: Section, dialect: Dialect) -> DecodedEntries:
     start = spread(0, functions.start, "u8")
     index = np.where(is_fde, np.cumsum(is_fde), np.cumsum(is_cie)) - 1
     streams = InstructionRanges(begin, found.end, start, np.where(is_fde, cie, cie + len(cies.columns)), index)
-    run, streams, decoded = _runs(section, layout, streams, np.flatnonzero(cie >= 0))
+    run, streams, decoded = _runs(section, layout, streams, np.flatnonzero(cie >= 0), decode)
     is_64 = _is_64(section, found.offset)
     return DecodedEntries(
         section=section,
@@ -200,23 +224,28 @@ def _runs(
     layout: CieColumns,
     ranges: InstructionRanges,
     present: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], InstructionRanges, Instructions]:
+    decode: Decode[D],
+) -> tuple[NDArray[np.int64], InstructionRanges, D]:
     """The run of each entry (-1 for one that is not `present`), the streams of the runs, and their instructions."""
     streams = ranges.select(present)
     kind = layout.kind[streams.cie]
     number, first = intern(np.frombuffer(section.data, np.uint8), streams.start, streams.end, kind)
     run = number.astype(np.int64)
     decoded = decode(section, layout, streams.select(first))
-    moves = decoded.has_effect(Effect.SET_LOCATION)
-    if moves.any():
-        owner = group_numbers(np.diff(decoded.first_of))
-        is_absolute = np.bincount(owner[moves], minlength=len(first)) > 0
+    is_absolute = decoded.is_absolute()
+    if is_absolute.any():
         run, own = separate_absolute(run, first, is_absolute)
         first = np.concatenate([first, own])
         decoded = decode(section, layout, streams.select(first))
     run_of_entry = np.full(len(ranges.start), -1, np.int64)
     run_of_entry[present] = run
     return run_of_entry, streams.select(first), decoded
+
+
+def record_of(layout: CieColumns, streams: InstructionRanges, stream: int) -> str:
+    """The path of a stream's record, for messages."""
+    kind = "CIE" if streams.cie[stream] >= len(layout.start) // 2 else "FDE"
+    return f"{kind}[{streams.index[stream]}].instructions"
 
 
 def decode(section: Section, layout: CieColumns, streams: InstructionRanges) -> Instructions:
@@ -231,8 +260,7 @@ def decode(section: Section, layout: CieColumns, streams: InstructionRanges) -> 
     found = engine.cfi.decoder.Instructions(*columns)
     done = engine.cfi.decoder.decode(reader, layout.for_kernels(), streams.for_kernels(), *views(last[1:]), found)
     if reader.fault:
-        kind = "CIE" if streams.cie[done] >= len(layout.start) // 2 else "FDE"
-        refuse(section, f"{kind}[{streams.index[done]}].instructions", reader)
+        refuse(section, record_of(layout, streams, done), reader)
     count = int(last[-1])
     cie = np.repeat(streams.cie, np.diff(last))
     ranges, operands = (begin[:count], end[:count]), (first[:count], second[:count])

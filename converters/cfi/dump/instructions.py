@@ -7,21 +7,23 @@ depends on the effect of an instruction, so all instructions with one effect sha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ....schemas.cfi import DW_CFA, INSTRUCTIONS, Effect, Operand
 from ....schemas.section import Section
-from ...arch.registers import register_name, register_text
+from ...arch.registers import register_count, register_name, register_text
 from ...distinct import intern
-from ...dwarf.expression_text import expression_text, operation_texts
-from .entries import DecodedEntries
+from ...dwarf.expression_text import operation_texts
+from ...kernels.cfi.protocol import Form, Shown
+from .entries import DecodedEntries, Instructions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# `{0}` and `{1}` are the operands; the PC after an advance follows.
+# `{0}` and `{1}` are the operands, in this order; the PC after an advance follows.
 _FORMATS: dict[Effect, str] = {
     Effect.ADVANCE: ": {0} to ",
     Effect.SET_LOCATION: ": ",
@@ -44,7 +46,7 @@ MOVES = (Effect.ADVANCE, Effect.SET_LOCATION)
 _REGISTERS = (Operand.REGISTER, Operand.INLINE_REGISTER)
 
 
-def distinct_instructions(entries: DecodedEntries) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def distinct_instructions(entries: DecodedEntries[Instructions]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Number the decoded instructions: those with equal text get the same number. Returns also the first of each."""
     decoded = entries.decoded
     # The text depends on the CIE only by factors and address size, which few CIEs differ in.
@@ -64,19 +66,44 @@ def instruction_name(opcode: int, machine: str) -> str:
     return f"DW_CFA_{(of_machine or names)[0]}"
 
 
-def instruction_texts(entries: DecodedEntries, machine: str, which: NDArray[np.int64]) -> list[bytes]:
-    """The lines of instructions; those that move to a PC end without line feed, because the PC follows."""
-    found = []
-    for instruction in _instructions(entries, which):
-        spec = INSTRUCTIONS[instruction.opcode]
+def instruction_forms(machine: str) -> tuple[NDArray[np.int64], NDArray[np.int64], list[bytes]]:
+    """The lines of instructions as kernels take them: a row of `Form` per opcode, the word of each register, and the
+    words. A line that moves to a PC ends without line feed, because the PC follows."""
+    words = [b""]
+    forms = np.zeros((256, len(Form)), np.int64)
+    for opcode, spec in INSTRUCTIONS.items():
         form = _FORMATS.get(spec.effect, _SIZE_FORMAT if spec.operands else "")
-        shown = (_shown(kind, value, machine) for kind, value in zip(spec.operands, instruction.operands, strict=True))
-        end = "" if spec.effect in MOVES else "\n"
-        found.append(f"  {instruction_name(instruction.opcode, machine)}{form.format(*shown)}{end}".encode())
-    return found
+        line = f"  {instruction_name(opcode, machine)}{form}" + ("" if spec.effect in MOVES else "\n")
+        for column, (text, operand, sign, _) in enumerate(Formatter().parse(line)):
+            forms[opcode, 2 * column] = len(words)
+            words.append(text.encode())
+            if operand is not None:
+                forms[opcode, 2 * column + 1] = _shown(spec.operands[int(operand)], sign)
+    first = len(words)
+    words += [register_text(machine, number).encode() for number in range(register_count(machine))]
+    return forms, np.arange(first, len(words)), words
 
 
-def plain_instructions(entries: DecodedEntries, machine: str, which: NDArray[np.int64]) -> list[dict[str, Any]]:
+def _shown(kind: Operand, sign: str | None) -> Shown:
+    """How a line shows an operand."""
+    if kind in _REGISTERS:
+        return Shown.REGISTER
+    if kind is Operand.BLOCK:
+        return Shown.BLOCK
+    if kind is Operand.SIZE:
+        return Shown.UNSIGNED
+    return Shown.WITH_SIGN if sign else Shown.DECIMAL
+
+
+def expression_at(section: Section, start: int, end: int, address_size: int) -> Section:
+    """An expression, as a section of its own."""
+    place = None if section.file_offset is None else section.file_offset + start
+    return Section(section.name, section.data[start:end], start, place, section.byte_order, address_size)
+
+
+def plain_instructions(
+    entries: DecodedEntries[Instructions], machine: str, which: NDArray[np.int64]
+) -> list[dict[str, Any]]:
     """Instructions as JSON values: registers by name, numbers with factors applied, operations as text.
 
     The address of DW_CFA_set_loc is not an operand here: it is the `location` after the instruction.
@@ -100,7 +127,7 @@ class _Decoded(NamedTuple):
     operands: tuple[int | Section, ...]
 
 
-def _instructions(entries: DecodedEntries, which: NDArray[np.int64]) -> Iterator[_Decoded]:
+def _instructions(entries: DecodedEntries[Instructions], which: NDArray[np.int64]) -> Iterator[_Decoded]:
     """Yield instructions as objects."""
     decoded, section = entries.decoded, entries.section
     size = entries.layout.address_size[decoded.cie[which]]
@@ -110,19 +137,10 @@ def _instructions(entries: DecodedEntries, which: NDArray[np.int64]) -> Iterator
         operands: list[int | Section] = []
         for kind, value in zip(INSTRUCTIONS[DW_CFA(opcode)].operands, (first, second), strict=False):
             if kind is Operand.BLOCK:
-                block = section.data[end - value : end]
-                place = None if section.file_offset is None else section.file_offset + end - value
-                operands.append(Section(section.name, block, end - value, place, section.byte_order, address_size))
+                operands.append(expression_at(section, end - value, end, address_size))
             else:
                 operands.append(value % (1 << 64) if kind is Operand.SIZE else value)
         yield _Decoded(DW_CFA(opcode), tuple(operands))
-
-
-def _shown(kind: Operand, value: int | Section, machine: str) -> int | str:
-    """An operand as readelf shows it."""
-    if isinstance(value, Section):
-        return expression_text(value, machine)
-    return register_text(machine, value) if kind in _REGISTERS else value
 
 
 def _plain(kind: Operand, value: int | Section, machine: str) -> int | str | list[str]:

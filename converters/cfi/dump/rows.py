@@ -20,7 +20,7 @@ from ...distinct import intern
 from ...rules import MAX_LIVE_RULES, CfaKind, RuleKind
 from ...table.model import RowColumns, RuleColumns
 from ..interpreter import RULE_KINDS, RowBuilder
-from .entries import DecodedEntries
+from .entries import DecodedEntries, Instructions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class EntryRows:
     run_of: NDArray[np.int64]
 
 
-def interpret_entries(entries: DecodedEntries) -> EntryRows:
+def interpret_entries(entries: DecodedEntries[Instructions]) -> EntryRows:
     """Interpret the runs of a section. Raises ParseError."""
     # readelf shows neither signed return addresses nor saved register windows.
     builder = RowBuilder(entries.section, entries.layout, NO_EFFECTS, keeps_empty=True)
@@ -82,7 +82,9 @@ def interpret_entries(entries: DecodedEntries) -> EntryRows:
     )
 
 
-def _columns(entries: DecodedEntries, owner: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
+def _columns(
+    entries: DecodedEntries[Instructions], owner: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
     """Where the columns of each run start, and their registers: those that the run or its CIE names."""
     decoded, runs = entries.decoded, len(entries.streams.start)
     # Every instruction that sets or removes a register's rule gives it a column.
@@ -105,7 +107,7 @@ def _columns(entries: DecodedEntries, owner: NDArray[np.int64]) -> tuple[NDArray
 
 
 def _column_sets(
-    entries: DecodedEntries, first: NDArray[np.int64], registers: NDArray[np.uint16]
+    entries: DecodedEntries[Instructions], first: NDArray[np.int64], registers: NDArray[np.uint16]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Number runs: runs with equal headings get the same number. Returns also a run of each number."""
     return_column = np.array([int(cie.return_address_register) for cie in entries.cies], np.int64)
@@ -141,7 +143,9 @@ def _numbered(lines: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.i
     return number.astype(np.int64), first
 
 
-def heading_texts(entries: DecodedEntries, found: EntryRows, machine: str, sets: NDArray[np.int64]) -> list[bytes]:
+def heading_texts(
+    entries: DecodedEntries[Instructions], found: EntryRows, machine: str, sets: NDArray[np.int64]
+) -> list[bytes]:
     """The heading lines for these sets of columns."""
     texts = []
     for run in found.run_of_set[sets].tolist():

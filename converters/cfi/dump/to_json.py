@@ -16,7 +16,7 @@ from ...arch.registers import register_name
 from ...dwarf.expression_text import operation_texts
 from ...rules import CfaKind, RuleKind
 from ...table.lookup import ChosenPcs
-from .entries import DecodedEntries, decode_entries, entries_at
+from .entries import DecodedEntries, Instructions, decode_entries, entries_at
 from .instructions import MOVES, distinct_instructions, plain_instructions
 from .rows import EntryRows, interpret_entries
 
@@ -38,7 +38,7 @@ def cfi_json(
     return {"section": section.name, "address": section.address}, parts
 
 
-def _with_instructions(entries: DecodedEntries, machine: str, shown: list[int]) -> Iterator[Plain]:
+def _with_instructions(entries: DecodedEntries[Instructions], machine: str, shown: list[int]) -> Iterator[Plain]:
     """The entries with their instructions; `location` is the address after an advance."""
     number, first = distinct_instructions(entries)
     plain = plain_instructions(entries, machine, first)
@@ -55,7 +55,7 @@ def _with_instructions(entries: DecodedEntries, machine: str, shown: list[int]) 
         }
 
 
-def _with_rows(entries: DecodedEntries, machine: str, shown: list[int]) -> Iterator[Plain]:
+def _with_rows(entries: DecodedEntries[Instructions], machine: str, shown: list[int]) -> Iterator[Plain]:
     """The entries with their rows, also those of entries without instructions, for which readelf prints none."""
     found = interpret_entries(entries)
     plain = [_plain_row(entries, found, content, machine) for content in range(len(found.row_of))]
@@ -66,11 +66,11 @@ def _with_rows(entries: DecodedEntries, machine: str, shown: list[int]) -> Itera
         yield _entry(entries, entry) | {"rows": [{"pc": start + pc & mask, **plain[one]} for pc, one in rows]}
 
 
-def _address_mask(entries: DecodedEntries, entry: int) -> int:
+def _address_mask(entries: DecodedEntries[Instructions], entry: int) -> int:
     return (1 << 8 * int(entries.layout.address_size[entries.cie[entry]])) - 1
 
 
-def _entry(entries: DecodedEntries, entry: int) -> Plain:
+def _entry(entries: DecodedEntries[Instructions], entry: int) -> Plain:
     """The fields of a CIE or an FDE, without the instructions."""
     cie = entries.cies[entries.cie[entry]]
     data = bytes(entries.section.data[int(entries.data[entry]) : int(entries.instructions[entry])]).hex()
@@ -99,7 +99,7 @@ def _entry(entries: DecodedEntries, entry: int) -> Plain:
     }
 
 
-def _plain_row(entries: DecodedEntries, found: EntryRows, content: int, machine: str) -> Plain:
+def _plain_row(entries: DecodedEntries[Instructions], found: EntryRows, content: int, machine: str) -> Plain:
     """The rules of a row; null for a register without a rule."""
     rows, rules, row = found.rows, found.rules, found.row_of[content]
     run = found.run_of[content]

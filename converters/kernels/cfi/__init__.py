@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # as attributes of the engine (../engine.py)
     from . import decoder as decoder
     from . import entries as entries
+    from . import frame_text as frame_text
     from . import instruction_writer as instruction_writer
     from . import interpreter as interpreter
     from . import operands as operands
