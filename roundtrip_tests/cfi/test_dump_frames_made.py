@@ -169,6 +169,14 @@ def test_entries(name: str, which: str, tmp_path: Path) -> None:
 
 
 @oracle
+def test_texts_longer_than_expected(tmp_path: Path) -> None:
+    # 24 bytes of text for a byte; two megabytes for one entry, with a PC and an expression in their midst.
+    states = 40_000 * octets("0a 0b")
+    fdes = Fde(states + octets("41 0f 02 7708") + states), Fde(ADVANCE), Fde(states + ADVANCE)
+    agree(frame_file(tmp_path / "file", TARGETS["x86_64"], Cie(START), *fdes))
+
+
+@oracle
 @pytest.mark.parametrize("name", ["arm", "mips", "ppc", "x86"])
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_segment_selectors(name: str, size: int, tmp_path: Path) -> None:

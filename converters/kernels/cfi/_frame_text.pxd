@@ -49,7 +49,7 @@ cdef class RunWriter:
     cdef public long long block_end
     cdef int has_block
 
-    cdef void put_operand(self, int kind, long long value) noexcept nogil
+    cdef void put_operand(self, long long kind, long long value) noexcept nogil
     cdef void put_words(self, int opcode) noexcept nogil
     cdef int needs_block(self, int opcode) noexcept nogil
     cdef int put_line(self) noexcept nogil

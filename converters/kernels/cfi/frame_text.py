@@ -83,10 +83,13 @@ def write_digits(value: cython.ulonglong, digits: cython.longlong, out: U8, at: 
     """Write the last `digits` hexadecimal digits of a number, for which there is space; return their end."""
     index: cython.longlong
     digit: cython.int
-    for index in range(at + digits - 1, at - 1, -1):
-        digit = cython.cast(cython.int, value & 0xF)
-        out[index] = digit + (48 if digit < 10 else 87)
-        value >>= 4
+    if cython.compiled:
+        for index in range(at + digits - 1, at - 1, -1):
+            digit = cython.cast(cython.int, value & 0xF)
+            out[index] = digit + (48 if digit < 10 else 87)
+            value >>= 4
+    else:
+        out[at : at + digits] = b"%0*x" % (digits, value & (1 << 4 * digits) - 1)
     return at + digits
 
 
@@ -136,18 +139,22 @@ class Output:
     def put_decimal(self, value: cython.ulonglong, sign: cython.int) -> None:
         """A decimal number after a sign (0: none)."""
         digits: cython.longlong = 1
-        rest: cython.ulonglong = value // 10
+        rest: cython.ulonglong = value
         index: cython.longlong
-        while rest:
+        while rest > 9:
             digits += 1
             rest //= 10
         if sign:
             self.put_byte(sign)
         self.at += digits
-        if self.at <= self.limit:
+        if self.at > self.limit:
+            return
+        if cython.compiled:
             for index in range(self.at - 1, self.at - digits - 1, -1):
                 self.out[index] = cython.cast(cython.int, value % 10) + 48
                 value //= 10
+        else:
+            self.out[self.at - digits : self.at] = b"%d" % value
 
 
 @cython.final
@@ -206,25 +213,25 @@ class RunWriter:
         self.block = block
         self.has_block = 1
 
-    def put_operand(self, kind: cython.int, value: cython.longlong) -> None:
+    def put_operand(self, kind: cython.longlong, value: cython.longlong) -> None:
         """An operand; of a block its text."""
         if kind == IS_REGISTER and value < self.register_word.shape[0]:
             self.output.put_word(self.words, self.register_word[value])
         elif kind == IS_REGISTER:
-            self.output.put_decimal(cython.cast(cython.ulonglong, value), LETTER_R)
+            self.output.put_decimal(value, LETTER_R)
         elif kind == IS_BLOCK:
             self.output.put_word(self.block, 0)
         elif kind == IS_UNSIGNED:
-            self.output.put_decimal(cython.cast(cython.ulonglong, value) & ALL_ONES, 0)
+            self.output.put_decimal(value & ALL_ONES, 0)
         elif value < 0:
-            self.output.put_decimal(cython.cast(cython.ulonglong, -value), MINUS)
+            self.output.put_decimal(-value, MINUS)
         else:
-            self.output.put_decimal(cython.cast(cython.ulonglong, value), PLUS if kind == IS_WITH_SIGN else 0)
+            self.output.put_decimal(value, PLUS if kind == IS_WITH_SIGN else 0)
 
     def put_words(self, opcode: cython.int) -> None:
         """The words and operands of the instruction that was read."""
-        first: cython.int = cython.cast(cython.int, self.forms[opcode, FIRST])
-        second: cython.int = cython.cast(cython.int, self.forms[opcode, SECOND])
+        first: cython.longlong = self.forms[opcode, FIRST]
+        second: cython.longlong = self.forms[opcode, SECOND]
         self.output.put_word(self.words, self.forms[opcode, BEFORE])
         if first:
             self.put_operand(first, self.one.first[0])
@@ -364,10 +371,10 @@ class Headings:
             output.put_word(self.words, self.word[entry])
             return
         output.put_byte(LINE_FEED)
-        self.put_number(output, cython.cast(cython.ulonglong, self.offset[entry]), 8, AFTER_NUMBER)
-        self.put_number(output, cython.cast(cython.ulonglong, self.length[entry]), digits, AFTER_NUMBER)
+        self.put_number(output, self.offset[entry], 8, AFTER_NUMBER)
+        self.put_number(output, self.length[entry], digits, AFTER_NUMBER)
         self.put_number(output, self.entry_id[entry], self.id_digits[entry], BEFORE_CIE)
-        self.put_number(output, cython.cast(cython.ulonglong, self.cie_offset[entry]), 8, BEFORE_PC)
+        self.put_number(output, self.cie_offset[entry], 8, BEFORE_PC)
         self.put_number(output, self.start[entry], digits, BEFORE_END)
         self.put_number(output, self.end[entry], digits, AFTER_HEADING)
 
