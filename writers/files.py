@@ -109,8 +109,7 @@ def write_as(path: Path, out_path: Path, data: bytes, preserve_dates: bool) -> N
         with temporary.open("wb") as out:
             out.write(data)
             take_owner_and_mode(source, out)
-        if preserve_dates:
-            take_times(source, temporary)
+        take_attributes(source, temporary, preserve_dates)
 
 
 def take_owner_and_mode(source: BufferedReader, out: BinaryIO) -> None:
@@ -124,10 +123,19 @@ def take_owner_and_mode(source: BufferedReader, out: BinaryIO) -> None:
     os.fchmod(out.fileno(), mode)
 
 
-def take_times(source: BufferedReader, out_path: Path) -> None:
-    """Give a file the access and modification times of `source`."""
+def take_attributes(source: BufferedReader, out_path: Path, preserve_dates: bool) -> None:
+    """Give a file that is complete the extended attributes of `source`: file capabilities, ACLs, a user's own; its
+    access and modification times if `preserve_dates`. As set-id bits, those that this user may not set are left out;
+    so are signatures, which the new content makes invalid."""
+    # Every write to a file removes its capabilities.
+    with suppress(OSError):  # a file system without attributes
+        for name in os.listxattr(source.fileno()):
+            if name not in SIGNING_ATTRIBUTES:
+                with suppress(OSError):
+                    os.setxattr(out_path, name, os.getxattr(source.fileno(), name))
     status = os.fstat(source.fileno())
-    os.utime(out_path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    if preserve_dates:
+        os.utime(out_path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 # The end of a file signed by Linux's sign-file, or by evmctl with an appended IMA signature.

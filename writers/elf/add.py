@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, get_args
 from ...schemas.data_classes import dataclass
 from ...schemas.elf.numbers import PF, SHF, SHT
 from ...schemas.section import BuildError
-from ..files import rewriting, size_of, take_owner_and_mode, take_times
+from ..files import rewriting, size_of, take_attributes, take_owner_and_mode
 from .checks.added import ExpectedSection, check_added
 from .engines.by_lief import write_by_lief
 from .engines.in_place import write_in_place
@@ -108,8 +108,7 @@ def write_by_engines(
         refuse_unsuitable(before, size_of(source), section.name)
         with rewriting(out_path) as temporary:
             engine, plan, passed_over = _first_faultless(path, source, temporary, before, section, engines, check)
-            if preserve_dates:
-                take_times(source, temporary)
+            take_attributes(source, temporary, preserve_dates)
     replaced = tuple(before.sections[index].size for index in before.indices_of(*section.names))
     moved = tuple(before.names[index].decode(errors="replace") for index in plan.moved)
     first, *following = plan.headers

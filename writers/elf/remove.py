@@ -16,7 +16,7 @@ from pathlib import Path
 from ...schemas.data_classes import dataclass
 from ...schemas.elf.numbers import SHT
 from ...schemas.section import BuildError, ParseError
-from ..files import copy_range, rewriting, size_of, take_owner_and_mode, take_times
+from ..files import copy_range, rewriting, size_of, take_attributes, take_owner_and_mode
 from .checks.removed import check_removed
 from .tables import (
     HEADER_SIZE,
@@ -68,8 +68,7 @@ def remove_sections(
                 _write_in_place(source, temporary, before, after, gone)
                 if faults := check_removed(path, temporary, name, segment_type):
                     raise BuildError(name, None, "check", f"faults found: {'; '.join(faults)}")
-            if preserve_dates:
-                take_times(source, temporary)
+            take_attributes(source, temporary, preserve_dates)
             smaller = size_of(source) - temporary.stat().st_size
     sizes = tuple(before.sections[index].size for index in before.indices_of(name))
     return RemoveReport(sizes, len(before.segments) - len(after.segments), smaller)

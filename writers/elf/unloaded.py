@@ -16,7 +16,7 @@ from pathlib import Path
 from ...schemas.data_classes import dataclass
 from ...schemas.elf.numbers import SHF, SHT
 from ...schemas.section import BuildError
-from ..files import copy_range, rewriting, size_of, take_owner_and_mode, take_times
+from ..files import copy_range, rewriting, size_of, take_attributes, take_owner_and_mode
 from .checks.unloaded import ExpectedUnloaded, check_unloaded
 from .engines.plan import align_up
 from .section_table import SectionTable, has_bytes, read_section_table
@@ -86,8 +86,7 @@ def write_unloaded(
             expected = ExpectedUnloaded(dict(replaced), tuple((one.name, one.data) for one in added))
             if faults := check_unloaded(path, temporary, expected):
                 raise BuildError("", None, "check", f"faults found: {'; '.join(faults)}")
-            if preserve_dates:
-                take_times(source, temporary)
+            take_attributes(source, temporary, preserve_dates)
         return UnloadedReport(size_of(source), layout.size)
 
 
