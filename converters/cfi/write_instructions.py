@@ -14,7 +14,7 @@ import numpy as np
 from ...schemas import cfi
 from ...schemas.cfi import Effect, MachineEffects, Operand
 from ...schemas.data_classes import dataclass
-from ..arrays import group_numbers, starts_of, starts_of_ends
+from ..arrays import stable_order, starts_of, starts_of_ends
 from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..rules import RuleKind
@@ -143,10 +143,10 @@ def _joined(expressions: tuple[bytes, ...]) -> tuple[NDArray[np.uint8], NDArray[
 
 def _previous(run_rows: NDArray[np.int64], content: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each row the preceding row in its run with the same rules, or NO_ROW."""
-    run = group_numbers(np.diff(run_rows))
-    key = run * (int(content.max(initial=0)) + 1) + content
-    order = np.argsort(key, kind="stable")
+    start = np.repeat(run_rows[:-1], np.diff(run_rows))
+    order = stable_order(content)
+    before, row = order[:-1], order[1:]
+    is_same = (content[row] == content[before]) & (before >= start[row])
     previous = np.full(len(content), NO_ROW, np.int64)
-    is_same = key[order][1:] == key[order][:-1]
-    previous[order[1:][is_same]] = order[:-1][is_same]
+    previous[row[is_same]] = before[is_same]
     return previous
