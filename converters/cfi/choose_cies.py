@@ -19,7 +19,7 @@ from ..arrays import starts_of
 from ..distinct import number_distinct
 from ..rules import CfaKind, RuleKind
 from ..table.model import FunctionFlag, UnwindTable
-from .write_instructions import NO_ROW, Streams, StreamWriter, rule_effects
+from .write_instructions import NO_ROW, EncodedStreams, Streams, StreamWriter, rule_effects
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,13 +46,14 @@ class CieKey(NamedTuple):
 class CieChoice:
     """The CIEs and streams chosen. Per CIE: its key, and `initial`, the row that its instructions make (NO_ROW: none).
     Per stream, which functions share: `stream_run`, its run, and `stream_cie`, its CIE. `stream` is the stream of each
-    function, -1 if no instructions can express its rows."""
+    function, -1 if no instructions can express its rows. `encoded` are the bytes of the streams."""
 
     keys: tuple[CieKey, ...]
     initial: NDArray[np.int64]
     stream_run: NDArray[np.int64]
     stream_cie: NDArray[np.int64]
     stream: NDArray[np.int64]
+    encoded: EncodedStreams
 
     def streams(self) -> Streams:
         """The streams of functions."""
@@ -82,7 +83,8 @@ def choose_cies(writer: StreamWriter, which: NDArray[np.int64]) -> CieChoice:
     run = writer.table.functions.run[which].astype(np.int64)
     stream, first = number_distinct(key, run)
     stream_run, stream_key = run[first], key[first]
-    initial = _initial_rows(writer, keys, stream_run, stream_key, np.bincount(stream, minlength=len(first)))
+    users = np.bincount(stream, minlength=len(first))
+    initial, main, by_main = _initial_rows(writer, keys, stream_run, stream_key, users)
     encoded = np.flatnonzero(initial != _INEXPRESSIBLE)
     initial, stream_key = initial[encoded], stream_key[encoded]
     # CIEs of one key whose initial rows are equal are one.
@@ -90,7 +92,11 @@ def choose_cies(writer: StreamWriter, which: NDArray[np.int64]) -> CieChoice:
     place = np.full(len(first), -1, np.int64)
     place[encoded] = np.arange(len(encoded))
     chosen = tuple(keys[one] for one in stream_key[of_cie].tolist())
-    return CieChoice(chosen, initial[of_cie], stream_run[encoded], cie, place[stream])
+    choice = CieChoice(chosen, initial[of_cie], stream_run[encoded], cie, place[stream], by_main.select(encoded))
+    has_main = (initial != NO_ROW) & (writer.content[initial] == writer.content[main[encoded]])
+    others = np.flatnonzero(~has_main)
+    rest = writer.write(choice.streams().select(others))
+    return replace(choice, encoded=choice.encoded.replaced(others, rest))
 
 
 def _has_instructions(table: UnwindTable) -> NDArray[np.bool_]:
@@ -154,9 +160,9 @@ def _initial_rows(
     stream_run: NDArray[np.int64],
     stream_key: NDArray[np.int64],
     users: NDArray[np.int64],
-) -> NDArray[np.int64]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], EncodedStreams]:
     """For each stream the initial row of its CIE: NO_ROW for a CIE without instructions, _INEXPRESSIBLE if no CIE
-    works."""
+    works. Returns also the most common first row of its key, and its bytes for a CIE with that row."""
     own = writer.table.run_rows[stream_run]
     code, data = (column[stream_key] for column in factors_of(keys))
     first_row, first = number_distinct(stream_key, writer.content[own])
@@ -167,7 +173,8 @@ def _initial_rows(
     common = np.empty(len(keys), np.int64)
     common[key] = own[first[order[at]]]
     main = common[stream_key]
-    by_main = writer.sizes(Streams(stream_run, main, code, data))
+    encoded = writer.write(Streams(stream_run, main, code, data))
+    by_main = encoded.size
     is_usual = writer.content[own] == writer.content[main]
     by_own = np.where(is_usual, by_main, _sizes_of(writer, ~is_usual, Streams(stream_run, own, code, data)))
     nothing = Streams(stream_run, np.full_like(own, NO_ROW), code, data)
@@ -177,7 +184,7 @@ def _initial_rows(
     is_own = np.bincount(first_row, saved, len(first)) > CIE_BYTES
     is_own |= np.bincount(first_row, (by_main < 0) & (by_own >= 0), len(first)) > 0
     takes_own = is_own[first_row] & (by_own >= 0)
-    return np.select([takes_own, by_main >= 0, by_none >= 0], [own, main, NO_ROW], _INEXPRESSIBLE)
+    return np.select([takes_own, by_main >= 0, by_none >= 0], [own, main, NO_ROW], _INEXPRESSIBLE), main, encoded
 
 
 def _sizes_of(writer: StreamWriter, which: NDArray[np.bool_], streams: Streams) -> NDArray[np.int64]:

@@ -112,7 +112,7 @@ def frames_from_table(table: UnwindTable, dialect: Dialect, pointer_size: int = 
         function=which[is_encoded],
         cie=choice.stream_cie[choice.stream[is_encoded]],
         stream=choice.stream[is_encoded],
-        streams=writer.write(choice.streams()),
+        streams=choice.encoded,
         initial_instructions=writer.write(choice.cie_streams()),
     )
     return _encoded(layout), refusals_of(table, reason)

@@ -86,6 +86,18 @@ class EncodedStreams:
     start: NDArray[np.int64]
     size: NDArray[np.int64]
 
+    def select(self, which: NDArray[np.int64]) -> EncodedStreams:
+        """Some of the streams."""
+        return EncodedStreams(self.data, self.start[which], self.size[which])
+
+    def replaced(self, which: NDArray[np.int64], by: EncodedStreams) -> EncodedStreams:
+        """The streams, with others in place of those `which`."""
+        if not len(which):
+            return self
+        start, size = self.start.copy(), self.size.copy()
+        start[which], size[which] = len(self.data) + by.start, by.size
+        return EncodedStreams(np.concatenate([self.data, by.data]), start, size)
+
 
 class StreamWriter:
     """A table prepared for the kernel. `content` is a number for each row; rows with equal rules have the same."""

@@ -352,7 +352,7 @@ def with_new(
     first_new, has_new = len(choices.known), choice.stream >= 0
     new = values_at(choice.stream_cie, choice.stream, NO_CIE)
     header = values_at(choices.headers.size, np.where(has_new, first_new + new, NO_CIE), 0)
-    size = values_at(writer.sizes(choice.streams()), choice.stream, 0) + header
+    size = values_at(choice.encoded.size, choice.stream, 0) + header
     asks = has_new & ~is_settled
     is_forced = asks & (known.cie == NO_CIE)
     before, after = (one + -one % alignment for one in (known.size, size))
