@@ -81,6 +81,11 @@ class ElfSection:
         """Whether the section is loaded and executable."""
         return bool(self.flags & SHF.EXECINSTR) and bool(self.flags & SHF.ALLOC)
 
+    @property
+    def end_address(self) -> int:
+        """The address after the last byte; at most 2**64 - 1, also where `size` reaches past the address space."""
+        return min(self.address + self.size, (1 << 64) - 1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
@@ -366,7 +371,6 @@ def covered_bytes(image: ElfImage, start: NDArray[np.uint64], end: NDArray[np.ui
     covered = total = 0
     for section in image.sections:
         if section.is_code:
-            end_address = min(section.address + section.size, (1 << 64) - 1)
-            covered += below(end_address) - below(section.address)
+            covered += below(section.end_address) - below(section.address)
             total += section.size
     return covered, total

@@ -27,7 +27,7 @@ class CodeNames:
         if index >= 0 and address - self.starts[index] < max(int(self.symbols.size[index]), 1):
             return self.symbols.name[index], address - self.starts[index]
         for one in self.sections:
-            if one.is_code and one.address <= address < one.address + one.size:
+            if one.is_code and one.address <= address < one.end_address:
                 return one.name, address - one.address
         return "", address
 

@@ -74,7 +74,7 @@ def demangle_some(names: list[str]) -> list[str]:
 
 def executable(image: ElfImage) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Start and end of the executable sections, ascending and disjoint."""
-    found = sorted((one.address, one.address + one.size) for one in image.sections if one.is_code and one.size)
+    found = sorted((one.address, one.end_address) for one in image.sections if one.is_code and one.size)
     start, end = np.array(found, np.uint64).reshape(-1, 2).T
     reach = np.maximum.accumulate(end)
     begin = np.maximum(start, np.concatenate([np.zeros(1, np.uint64), reach])[:-1])

@@ -24,7 +24,7 @@ def uncovered_code(image: ElfImage, table: UnwindTable) -> Ranges:
     found = []
     for section in image.sections:
         if section.is_code and section.size:
-            low, high = np.uint64(section.address), np.uint64(section.address + section.size)
+            low, high = np.uint64(section.address), np.uint64(section.end_address)
             inside = (end > low) & (begin < high)
             starts = np.append(low, np.clip(end[inside], low, high))
             ends = np.append(np.clip(begin[inside], low, high), high)

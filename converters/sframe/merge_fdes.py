@@ -133,8 +133,9 @@ def is_padding(
     zeros."""
     found = np.zeros(len(start), np.bool_)
     for section in code:
-        section_start, section_end = np.uint64(section.address), np.uint64(section.address + len(section))
-        here = np.flatnonzero((start >= section_start) & (end <= section_end))
+        # The end of a section may be past the address space: only distances are compared.
+        section_start = np.uint64(section.address)
+        here = np.flatnonzero((start >= section_start) & (end - section_start <= np.uint64(len(section))))
         first, last = ((one[here] - section_start).astype(np.int64) for one in (start, end))
         found[here] = _is_padding_in(section, first, last, padding)
     return found

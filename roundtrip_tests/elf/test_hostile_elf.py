@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
-from unwindkit import ParseError, info, read_elf
+from unwindkit import ParseError, check, info, read_elf, symbolize, write_breakpad
 from unwindkit.converters.elf.image import covered_bytes, open_elf
 
 from ..support.handmade import place
@@ -346,3 +347,17 @@ def test_many_sections_with_endless_names_are_read_in_time(path: Path) -> None:
     path.write_bytes(data)
     with at_most_calls(5_000_000):
         assert len(open_elf(path).sections) == count
+
+
+@pytest.mark.parametrize("size", [0x10, 0x80, MAX])
+def test_code_that_reaches_past_the_address_space_ends_with_it(path: Path, size: int) -> None:
+    """Found by the fuzz target `elf`: OverflowError in symbolize, breakpad and check."""
+    path.write_bytes(patched(tiny_elf(), section=1, sh_addr=MAX - 0xF, sh_size=min(size, 0x80)))
+    (text, *_) = [one for one in open_elf(path).sections if one.is_code]
+    assert text.end_address == MAX
+    assert [[frame.function for frame in frames] for frames in symbolize(path, [MAX - 1])] == [[""]]
+    (linted,) = check(path).sections
+    assert linted.findings.address.tolist() == [0x1000, 0x1040]  # both functions are outside the code now
+    out = io.BytesIO()
+    write_breakpad(path, out)
+    assert out.getvalue().startswith(b"MODULE Linux x86_64 ")
