@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -44,16 +45,30 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+class Command(NamedTuple):
+    """The option for the folder of results, and what the summary says of files."""
+
+    option: str
+    verb: str
+
+
+COMMANDS = {
+    "sframe": Command("--output-dir", "written"),
+    "breakpad": Command("--store", "done"),
+    "export": Command("-o", "exported"),
+}
+NAMES = [pytest.param(name, marks=[pytest.mark.oracle("pyarrow")] * (name == "export")) for name in COMMANDS]
+
+
 def command(name: str, tree: Path, folder: Path) -> tuple[str | Path, ...]:
     """The command, with a manifest beside the folder."""
-    option = "--output-dir" if name == "sframe" else "--store"
-    return (name, tree, option, folder, "--manifest", folder.with_name("manifest"), "--no-debug-links")
+    return (name, tree, COMMANDS[name].option, folder, "--manifest", folder.with_name("manifest"), "--no-debug-links")
 
 
 @pytest.mark.parametrize("name", ["sframe", "breakpad"])
 def test_what_is_done_is_skipped_and_what_is_changed_is_done_again(name: str, tree: Path, tmp_path: Path) -> None:
     first = unwindkit(*command(name, tree, tmp_path / "out"))
-    verb = "written" if name == "sframe" else "done"
+    verb = COMMANDS[name].verb
     files = f"{FILES + 1} files: {FILES + 1} {verb}"
     assert (first.returncode, first.stderr.splitlines()[-1]) == (DONE, f"{files}, 0 failed")
     whole = contents(tmp_path / "out")
@@ -149,7 +164,7 @@ def test_temporary_files_are_removed_unless_another_run_may_write_them(tree: Pat
     assert not left.exists()
 
 
-@pytest.mark.parametrize("name", ["sframe", "breakpad"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("whole_group", [True, False])
 def test_killed_runs_and_one_that_ends_give_what_an_undisturbed_run_gives(
     name: str, whole_group: bool, tree: Path, tmp_path: Path
