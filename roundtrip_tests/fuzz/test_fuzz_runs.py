@@ -18,7 +18,7 @@ from unwindkit.converters.kernels import engine
 
 from ..conftest import engine_in_use
 from ..support.handmade import octets
-from . import faults
+from . import faults, kernels
 from .faults import Fault
 from .lines import Lines, lines_in
 from .mutation import mutate
@@ -155,6 +155,16 @@ def test_the_command_is_deterministic_and_reports_lines(tmp_path: Path) -> None:
     assert tables[0] == tables[1]
     assert [row[0] for row in tables[0]] == ["expressions", "postfix"]
     assert outputs[0].splitlines()[-1].endswith("0 faults")
+
+
+def test_flags_of_sanitized_kernels_replace_those_of_the_build() -> None:
+    script = (ROOT / "setup.py").read_text(encoding="utf-8")
+    changed = kernels.with_sanitizers(script)
+    assert [
+        line for line in changed.splitlines() if "fsanitize" in line and "fno-wrapv" in line and "COMPILE = " in line
+    ]
+    assert len(changed.splitlines()) == len(script.splitlines())
+    assert changed.count("-fsanitize=address,undefined") == 2
 
 
 def test_the_command_replays_stored_faults(tmp_path: Path) -> None:
