@@ -11,5 +11,8 @@ tidy_unwindkit() {
 	check_option "unwindkit" "y" || return 0
 	msg2 "$(gettext "Adding .sframe sections...")"
 	unwindkit sframe --in-place "$pkgdir" --where-possible --check --no-debug-links -j "$(nproc)" \
-		--exclude '*.o' --exclude '*.a' --exclude '*.ko' --exclude '*.debug' "${UNWINDKIT_OPTIONS[@]}"
+		--exclude '*.o' --exclude '*.a' --exclude '*.ko' --exclude '*.debug' "${UNWINDKIT_OPTIONS[@]}" || {
+		error "$(gettext "Some .sframe sections could not be added.")"
+		exit 1
+	}
 }

@@ -7,7 +7,7 @@ unwindkitAddSframe() {
   for output in $(getAllOutputNames); do
     [ -d "${!output}" ] || continue
     unwindkit sframe --in-place "${!output}" --where-possible --check --no-debug-links -j "${NIX_BUILD_CORES:-1}" \
-      --exclude '*.o' --exclude '*.a' --exclude '*.ko' --exclude '*.debug' ${unwindkitFlags-}
+      --exclude '*.o' --exclude '*.a' --exclude '*.ko' --exclude '*.debug' ${unwindkitFlags-} || exit 1
   done
 }
 

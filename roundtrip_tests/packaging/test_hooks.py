@@ -68,6 +68,28 @@ clean:
 """
 
 
+MAKEPKG = """LIBRARY=/usr/share/makepkg
+. $LIBRARY/util/message.sh
+. $LIBRARY/util/option.sh
+gettext() { printf '%s' "$1"; }
+msg2() { printf '%s\\n' "$1"; }
+error() { printf '%s\\n' "$1" >&2; }
+OPTIONS=(strip unwindkit)
+options=("$@")
+packaging_options=() tidy_modify=() UNWINDKIT_OPTIONS=(--exclude usr/bin/plain)
+. HOOK
+printf '%s\\n' "${packaging_options[@]}" "${tidy_modify[@]}"
+"${tidy_modify[@]}"
+echo built
+"""
+STDENV = """postFixupHooks=()
+getAllOutputNames() { echo out lib; }
+. HOOK
+for hook in "${postFixupHooks[@]}"; do "$hook"; done
+echo built
+"""
+
+
 @pytest.fixture(name="environment")
 def _environment(tmp_path: Path) -> dict[str, str]:
     """That of a build: the hooks are found as if they were installed, and `unwindkit` is this one."""
@@ -160,6 +182,45 @@ def test_debhelper_options(environment: dict[str, str], source: Path, tmp_path: 
     assert not has_sframe(tmp_path / "without" / "usr/bin/twice")
 
 
+def failing(environment: dict[str, str], tmp_path: Path) -> Path:
+    """An `unwindkit` that writes down its arguments, and finds what it has written wrong."""
+    calls = tmp_path / "calls"
+    (tmp_path / "tools" / "unwindkit").write_text(f'#!/bin/sh\necho "$@" >> {calls}\nexit 2\n')
+    return calls
+
+
+@pytest.mark.oracle("dh", "dpkg-buildpackage")
+def test_a_build_fails_with_a_wrong_section(environment: dict[str, str], source: Path, tmp_path: Path) -> None:
+    calls = failing(environment, tmp_path)
+    command = ["dpkg-buildpackage", "-b", "-us", "-uc"]
+    assert subprocess.run(command, cwd=source, env=environment, capture_output=True, check=False).returncode != 0
+    assert "--where-possible" in calls.read_text()
+    assert "--check" in calls.read_text()
+    (source / "debian" / "rules").write_text(f"{RULES}override_dh_unwindkit:\n\tdh_unwindkit --no-check -X 'a[b]*'\n")
+    calls.unlink()
+    assert subprocess.run(command, cwd=source, env=environment, capture_output=True, check=False).returncode != 0
+    assert "--check" not in calls.read_text()
+    assert "--exclude *a[[]b[]][*]*" in calls.read_text()
+
+
+@pytest.mark.parametrize("name", ["makepkg", "nix"])
+def test_other_builds_fail_with_a_wrong_section(
+    name: str, environment: dict[str, str], source: Path, tmp_path: Path
+) -> None:
+    if name == "makepkg" and not Path("/usr/share/makepkg/util/option.sh").exists():
+        absent("there is no makepkg")
+    root = tmp_path / "root"
+    run(environment, source, "make", "install", f"DESTDIR={root}")
+    calls = failing(environment, tmp_path)
+    hook, script = {"makepkg": ("makepkg/unwindkit.sh", MAKEPKG), "nix": ("nix/setup-hook.sh", STDENV)}[name]
+    placed = environment | {"pkgdir": str(root), "out": str(root), "lib": str(tmp_path / "none")}
+    command = ["bash", "-c", script.replace("HOOK", str(HOOKS / hook)), "build"]
+    done = subprocess.run(command, env=placed, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "built" not in done.stdout
+    assert "--where-possible --check" in calls.read_text()
+
+
 @pytest.mark.oracle("dh", "dpkg-buildpackage")
 def test_a_build_fails_with_a_file_that_cannot_be_rewritten(
     environment: dict[str, str], source: Path, tmp_path: Path
@@ -213,25 +274,16 @@ make -C {source} install DESTDIR=%{{buildroot}}
     command = ("rpmbuild", "--macros", paths, "--define", f"_topdir {tmp_path}/top", "-bb", "twice.spec")
     log = run(environment, tmp_path, *command)
     assert "brp-unwindkit" in log
+    good = (tmp_path / "tools" / "unwindkit").read_text()
+    calls = failing(environment, tmp_path)
+    assert subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False).returncode != 0
+    assert "--where-possible --check" in calls.read_text()
+    (tmp_path / "tools" / "unwindkit").write_text(good)
+    run(environment, tmp_path, *command)
     (package,) = (tmp_path / "top").rglob("twice-1-1*.rpm")
     (tmp_path / "root").mkdir()
     subprocess.run(f"rpm2cpio {package} | cpio -id --quiet", shell=True, cwd=tmp_path / "root", check=True)
     check_tree(tmp_path / "root")
-
-
-MAKEPKG = """set -e
-LIBRARY=/usr/share/makepkg
-. $LIBRARY/util/message.sh
-. $LIBRARY/util/option.sh
-gettext() { printf '%s' "$1"; }
-msg2() { printf '%s\\n' "$1"; }
-OPTIONS=(strip unwindkit)
-options=("$@")
-packaging_options=() tidy_modify=() UNWINDKIT_OPTIONS=(--exclude usr/bin/plain)
-. HOOK
-printf '%s\\n' "${packaging_options[@]}" "${tidy_modify[@]}"
-"${tidy_modify[@]}"
-"""
 
 
 def test_makepkg(environment: dict[str, str], source: Path, tmp_path: Path) -> None:
@@ -246,15 +298,8 @@ def test_makepkg(environment: dict[str, str], source: Path, tmp_path: Path) -> N
     assert not has_sframe(root / "usr/bin/twice")
     log = run(placed, tmp_path, "bash", "-c", script, "makepkg")
     assert log.startswith("unwindkit\ntidy_unwindkit\nAdding .sframe sections...\n")
+    assert "\nbuilt\n" in log
     check_tree(root)
-
-
-STDENV = """set -e
-postFixupHooks=()
-getAllOutputNames() { echo out lib; }
-. HOOK
-for hook in "${postFixupHooks[@]}"; do "$hook"; done
-"""
 
 
 def test_nix(environment: dict[str, str], source: Path, tmp_path: Path) -> None:
