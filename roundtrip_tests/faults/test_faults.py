@@ -9,8 +9,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from unwindkit.cli.signals import ENDING
 
 from .cases import CASES, Case, program
 from .inject import faults_of, prepare, wrongs
@@ -28,7 +30,13 @@ def test_nothing_is_lost(case: Case, tmp_path: Path) -> None:
         assert wrongs(found, fault, place) == [], fault
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def take_signals() -> None:
+    """In the background, and below nohup, some are ignored."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("number", ENDING)
 def test_a_signal_leaves_one_line_and_no_file(number: signal.Signals, tmp_path: Path) -> None:
     """The process ends by the signal, as one that does not catch it."""
     program(tmp_path)
@@ -37,11 +45,11 @@ def test_a_signal_leaves_one_line_and_no_file(number: signal.Signals, tmp_path: 
     os.mkfifo(pipe)
     # The command waits for its input.
     command = [sys.executable, "-m", "unwindkit", "sframe", "pipe", "-o", "old"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process, pipe.open("wb"):
+    options: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True, "preexec_fn": take_signals}
+    with subprocess.Popen(command, cwd=tmp_path, **options) as process, pipe.open("wb"):
         time.sleep(0.3)
         process.send_signal(number)
-        assert process.stderr is not None
-        text = process.stderr.read()
+        text = process.communicate(timeout=60)[1]
     assert process.returncode == -number
     assert text == f"unwindkit: ended by {number.name}\n"
     pipe.unlink()
