@@ -14,10 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import unwindkit
+
 from .seeds import Seed
 
 MINIMISING = 10.0  # seconds
 _UNSAFE = re.compile(r"[^\w.-]+")
+
+
+# A clone may have any name; the installed package is where its files are.
+PRODUCT = Path(unwindkit.__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,7 @@ class Fault:
 
 def key_of(error: BaseException) -> str:
     """The exception's class and the innermost function of the product."""
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if "/unwindkit/" in one.filename]
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if PRODUCT in Path(one.filename).parents]
     place = f"{Path(frames[-1].filename).name} {frames[-1].name}" if frames else "outside"
     return f"{type(error).__name__} in {place}"
 

@@ -17,6 +17,8 @@ import unwindkit
 
 from ..support.oracles import absent
 
+# dpkg-buildpackage and make come with it.
+pytestmark = pytest.mark.oracle("dh", "make")
 HOOKS = Path(__file__).parents[2] / "packaging"
 MAIN = '#include <stdio.h>\nextern int twice(int);\nint main(void) { printf("%d\\n", twice(21)); return 0; }\n'
 ASSEMBLER = """.text
@@ -147,7 +149,6 @@ def check_tree(root: Path, plain: str = "usr/bin/plain") -> None:
     assert pair.equal.ranges > 3
 
 
-@pytest.mark.oracle("dh", "dpkg-buildpackage")
 def test_debhelper(environment: dict[str, str], source: Path, tmp_path: Path) -> None:
     """Built twice, with one process and with two: the same bytes."""
     debs = []
@@ -166,7 +167,6 @@ def test_debhelper(environment: dict[str, str], source: Path, tmp_path: Path) ->
     assert len(unwindkit.read_lines(tmp_path / "root" / "usr/bin/twice", debug)) > 3
 
 
-@pytest.mark.oracle("dh", "dpkg-buildpackage")
 def test_debhelper_options(environment: dict[str, str], source: Path, tmp_path: Path) -> None:
     (source / "debian" / "twice.unwindkit-exclude").unlink()
     rules = f"{RULES}override_dh_unwindkit:\n\tdh_unwindkit -Xbin/plain --no-check -- --sframe-version 3\n"
@@ -189,7 +189,6 @@ def failing(environment: dict[str, str], tmp_path: Path) -> Path:
     return calls
 
 
-@pytest.mark.oracle("dh", "dpkg-buildpackage")
 def test_a_build_fails_with_a_wrong_section(environment: dict[str, str], source: Path, tmp_path: Path) -> None:
     calls = failing(environment, tmp_path)
     command = ["dpkg-buildpackage", "-b", "-us", "-uc"]
@@ -221,7 +220,6 @@ def test_other_builds_fail_with_a_wrong_section(
     assert "--where-possible --check" in calls.read_text()
 
 
-@pytest.mark.oracle("dh", "dpkg-buildpackage")
 def test_a_build_fails_with_a_file_that_cannot_be_rewritten(
     environment: dict[str, str], source: Path, tmp_path: Path
 ) -> None:

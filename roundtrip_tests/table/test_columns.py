@@ -40,7 +40,7 @@ def records(found: Places) -> list[dict[str, object]]:
 def test_a_declaration_has_dtype_unit_and_meaning() -> None:
     assert Places.declared == (
         Column("start", np.dtype(np.uint64), "address", "of the first byte", 0, 0),
-        Column("kind", np.dtype(np.uint8), "`DW_EH_PE`", "", 0, 0xFF),
+        Column("kind", np.dtype(np.uint8), "`DW_EH_PE`", "", 0, 0xFF, DW_EH_PE),
         Column("digest", np.dtype(np.uint8), "bytes", "", 2, 0),
         Column("is_new", np.dtype(np.bool_), "", "whether it was added", 0, 0),
     )
