@@ -180,22 +180,22 @@ class CheckedThread:
             self._note(stated, spot, call, "return address", registers[signed], call.return_address)
             return
         if is_entered:
-            self._check_memory(stated, claim, spot, call)
+            self._check_memory(stated, claim, spot, call, registers)
         if claim.needs_walk:
             self._check_walk(stated, claim, spot, call, registers)
 
-    def _check_memory(self, stated: Stated, claim: Claim, spot: Spot, call: Call) -> None:
+    def _check_memory(self, stated: Stated, claim: Claim, spot: Spot, call: Call, registers: Stop) -> None:
         for column, offset in claim.saved:
             value = self._word(call.cfa + offset)
             if value != call.entry[column]:
-                self._note(stated, spot, call, self._name(column), value, call.entry[column])
+                self._note_memory(stated, spot, call, self._name(column), value, call.entry[column], registers)
                 return
         # Where a call pushes the return address, the CFA tells that place, too.
         is_pushed = self.machine.link is None and claim.return_offset == -self.machine.cfa_offset
         if claim.return_offset is not None and not is_pushed:
             value = self._word(call.cfa + claim.return_offset)
             if value is None or value & (self.machine.address_mask if claim.is_signed else _ALL) != call.return_address:
-                self._note(stated, spot, call, "return address", value, call.return_address)
+                self._note_memory(stated, spot, call, "return address", value, call.return_address, registers)
 
     def _known(self, registers: Stop) -> dict[int, int]:
         """The values of all registers, by DWARF number."""
@@ -209,10 +209,10 @@ class CheckedThread:
         frame = Frame(registers[self._pc], self._known(registers))
         caller = caller_by_row(abi, claim.row, claim.return_column, frame, self._number)
         if caller.cfa != call.cfa:
-            self._note(stated, spot, call, "CFA", caller.cfa, call.cfa)
+            self._note_memory(stated, spot, call, "CFA", caller.cfa, call.cfa, registers)
         elif caller.frame is None:
             if caller.end is not WalkEnd.OUTERMOST:
-                self._note(stated, spot, call, "return address", None, call.return_address)
+                self._note_memory(stated, spot, call, "return address", None, call.return_address, registers)
         elif caller.frame.pc != call.return_address:
             self._note(stated, spot, call, "return address", caller.frame.pc, call.return_address)
         else:
@@ -240,6 +240,14 @@ class CheckedThread:
     def _name(self, column: int) -> str:
         number = next(number for number, one in self.machine.columns.items() if one == column)
         return register_text(self.machine.architecture.machine, number)
+
+    def _note_memory(
+        self, stated: Stated, spot: Spot, call: Call, what: str, value: int | None, true: int, registers: Stop
+    ) -> None:
+        """Note a `value` from memory. A process may be killed after its stop was reported: all its memory is gone then,
+        even the code that it was about to run, and nothing is wrong."""
+        if value is not None or self.space.read(registers[self._pc], 1):
+            self._note(stated, spot, call, what, value, true)
 
     def _note(self, stated: Stated, spot: Spot, call: Call, what: str, value: int | None, true: int) -> None:
         key = id(spot), id(stated.source)

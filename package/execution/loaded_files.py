@@ -117,9 +117,10 @@ class LoadedFile:
         return mapping.start - mapping.offset
 
     def spot(self, address: int, code: bytes) -> Spot:
-        """The spot at an address in the file, with the bytes of its instruction and of those after it."""
+        """The spot at an address in the file, with the bytes of its instruction and of those after it: none if they
+        cannot be read, because the process is gone."""
         found = self.spots.get(address)
-        if found is None or not code.startswith(found.code):
+        if found is None or (code and not (found.code and code.startswith(found.code))):
             stated, summary = self._at(address)
             function = (id(self), stated[0].place[0]) if stated else None
             instruction = self.machine.decode(code)

@@ -28,7 +28,7 @@ EM_AARCH64 = 183
 OFFSET, SIZE = 0x40, 0x80  # of .text, the first section, in the file
 MAIN = BASE + OFFSET
 FUNCTION, STACK = MAIN + 0x40, 0x8000
-SIGNATURE = 0xAB << 48
+SIGNATURE = 0x2B << 48  # bit 55 tells which half of memory the address is in
 
 
 @dataclass
@@ -60,10 +60,18 @@ def nothing(_: Simulated) -> None:
 
 
 def noted(
-    machine: Machine, number: int, data: bytes, code: bytes, steps: list[Step], folder: Path, *sections: str
+    machine: Machine,
+    number: int,
+    data: bytes,
+    code: bytes,
+    steps: list[Step],
+    folder: Path,
+    *sections: str,
+    killed_at: int | None = None,
 ) -> Tally:
     """What the checker notes when the steps (PC, what the instruction there does) are run; `number` is e_machine. The
-    `sections` have the rows, `.eh_frame` by default, and no contents after the first."""
+    `sections` have the rows, `.eh_frame` by default, and no contents after the first. At the stop at `killed_at` the
+    process is gone already."""
     file, code = folder / "program", code.ljust(SIZE, b"\0")
     order = "<" if machine.architecture.byte_order == "little" else ">"
     parts = (
@@ -75,7 +83,11 @@ def noted(
     thread = Simulated(machine, {number: 0x5500 + number for number in machine.columns})
     thread.registers[machine.architecture.stack_pointer or 0] = STACK
 
+    is_gone = False
+
     def read(address: int, size: int) -> bytes:
+        if is_gone:
+            return b""
         return code[address - MAIN :][:size] if MAIN <= address < MAIN + SIZE else thread.read(address, size)
 
     tally = Tally()
@@ -84,7 +96,10 @@ def noted(
         AddressSpace(Library(machine, {}), read, lambda: [mapping]), Stacks(), tally, lambda _: None
     )
     for pc, instruction in steps:
+        is_gone = pc == killed_at
         checked.step(thread.stop(pc))
+        if is_gone:
+            break
         instruction(thread)
     checked.finish()
     return tally
@@ -154,14 +169,22 @@ A64_STEPS: list[Step] = [
 ]
 
 
-def aarch64(rows: str, folder: Path) -> Tally:
+def aarch64(rows: str, folder: Path, killed_at: int | None = None) -> Tally:
     data = eh_frame(A64_CIE, Fde(MAIN, 0x40), Fde(FUNCTION, 0x20, rows))
-    return noted(AARCH64, EM_AARCH64, data, A64_CODE, A64_STEPS, folder)
+    return noted(AARCH64, EM_AARCH64, data, A64_CODE, A64_STEPS, folder, killed_at=killed_at)
 
 
 def test_right_rows_of_aarch64(tmp_path: Path) -> None:
     tally = aarch64(A64_ROWS, tmp_path)
     assert (wrongs(tally), tally.switches) == ([], 0)
+
+
+@pytest.mark.parametrize("address", [pc for pc, _ in A64_STEPS])
+def test_memory_of_a_process_that_was_killed_is_no_fault(address: int, tmp_path: Path) -> None:
+    """A process may be killed after its stop was reported: its slots cannot be read then."""
+    assert wrongs(aarch64(A64_ROWS, tmp_path, address)) == []
+    expressions = A64_ROWS.replace("9d04 9e03", "10 1d 02 8f00 9e03")  # x29 at sp + 0
+    assert wrongs(aarch64(expressions, tmp_path, address)) == []
 
 
 TRUE_LINK, TRUE_19, TRUE_29 = MAIN + 8, 0x5500 + 19, 0x5500 + 29
