@@ -19,6 +19,7 @@ from ..converters.files.inputs import Raw, naming_file, open_image
 from ..converters.files.lint import CODES, LintedSection, lint
 from ..converters.files.pair_by_symbol import Pairs, pair_by_symbol
 from ..converters.files.read_elf import ALL, STACK_CFI
+from ..converters.plt import with_uncovered_plt
 from ..converters.refusals import Reason, Refusals, RefusedCount
 from ..converters.table.lookup import NOTHING
 from ..converters.table.model import UnwindTable
@@ -40,6 +41,7 @@ from ..schemas.data_classes import dataclass
 from ..schemas.section import BuildError
 from ..schemas.sframe import SFRAME_VERSION
 from . import StrPath
+from .file_kinds import is_elf
 from .sources import Source, read_source
 
 SFRAME, EH_FRAME, DEBUG_FRAME, BREAKPAD = "sframe", "eh_frame", "debug_frame", "breakpad"
@@ -137,17 +139,19 @@ def check(
     Without a `second` file, `second_source` is a section of the first; without both, a file's call frame information is
     compared with its `.sframe`, and its `.eh_frame` with its `.debug_frame`. `source` and `second_source` are sections
     without the dot, "all" for all call frame information (the default for ELF files), or "breakpad"; `address` and
-    `architecture` are for raw sections. `by_symbol`: compare functions of the same name, whatever their addresses.
-    `ignore`: codes of findings to leave out. Raises OSError, ParseError for a malformed file (a malformed section of
-    the first is a finding), BuildError for an unknown code or source and for files of different architectures.
+    `architecture` are for raw sections and symbol files. `by_symbol`: compare functions of the same name, whatever
+    their addresses. `ignore`: codes of findings to leave out. Raises OSError, ParseError for a malformed file (a
+    malformed section of the first is a finding), BuildError for an unknown code or source and for files of different
+    architectures.
     """
     ignored = set(ignore)
     for unknown in sorted(ignored - CODES.keys()):
         raise BuildError("", None, "ignore", f"{unknown!r} is not one of {', '.join(CODES)}")
     kind = None if source == ALL else source
-    with naming_file(str(first)):
-        image = with_debug_file(open_image(Path(first), Raw(kind, address, architecture, None)), debug)
     given = _Given(address, architecture, debug, by_symbol)
+    with naming_file(str(first)):
+        described = given.of(Path(first), Path(second or first))
+        image = with_debug_file(open_image(Path(first), Raw(kind, *described, None)), debug)
     wanted = _wanted(image, first, second, source, second_source)
     # The lint runs in a second thread while the sources are compared.
     with in_background(lambda: lint(image, _section_of(kind)), len(image.data) if wanted else 0) as linted:
@@ -159,12 +163,16 @@ def check(
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What the caller chose for both files."""
+    """What the caller chose for both files; `address` and `architecture` for those that are not ELF."""
 
     address: int
     architecture: str | None
     debug: DebugFiles
     by_symbol: bool
+
+    def of(self, path: Path, other: Path) -> tuple[int, str | None]:
+        """The address and the architecture of one of two files. Raises OSError."""
+        return (0, None) if is_elf(path) and not is_elf(other) else (self.address, self.architecture)
 
 
 def _section_of(kind: str | None) -> str | None:
@@ -207,13 +215,14 @@ def _compare(
     path: Path, source: str | None, other: Path, other_source: str | None, complements: bool, given: _Given
 ) -> CheckedPair:
     with naming_file(str(path)):
-        first = read_source(path, source, given.address, given.architecture, given.debug)
+        first = read_source(path, source, *given.of(path, other), given.debug)
     with naming_file(str(other)):
-        second = read_source(other, other_source, given.address, given.architecture, given.debug)
+        second = read_source(other, other_source, *given.of(other, path), given.debug)
         if first.table.architecture.name != second.table.architecture.name:
             names = f"{second.table.architecture.name}, and {path} for {first.table.architecture.name}"
             raise BuildError("", None, "e_machine", f"is for {names}")
     labels = f"{path}: {_title(first)}", (f"{other}: " if other != path else "") + _title(second)
+    first, second = _with_plt(first, second), _with_plt(second, first)
     if given.by_symbol:
         return _compare_by_symbol(first, second, labels)
     tables = first.table_in_sections, second.table_in_sections
@@ -221,6 +230,19 @@ def _compare(
     found = compare(*tables, _scope(first, second), *refused)
     code = CodeNames(first.image or second.image)
     return _pair(labels, tables, found, lambda address: (address, code.text(address)), complements)
+
+
+def _with_plt(source: Source, other: Source) -> Source:
+    """The call frame information of a file that is compared with an `.sframe`, which may have rows for a PLT that the
+    call frame information does not cover: they are held against the rows that its stubs need."""
+    if source.image is None or source.version is not None or other.version is None:
+        return source
+    extended, covered = with_uncovered_plt(source.image, source.table), other.table.functions
+    is_wanted = np.ones(len(extended), np.bool_)
+    for index in range(len(source.table), len(extended)):
+        start, size = extended.functions.start[index], extended.functions.size[index]
+        is_wanted[index] = bool(((covered.start < start + size) & (covered.start + covered.size > start)).any())
+    return source if len(extended) == len(source.table) else replace(source, table=extended.select(is_wanted))
 
 
 def _compare_by_symbol(first: Source, second: Source, labels: tuple[str, str]) -> CheckedPair:

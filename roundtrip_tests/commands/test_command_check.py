@@ -76,6 +76,18 @@ def test_as_json(tmp_path: Path) -> None:
     }
 
 
+def test_an_address_is_that_of_the_raw_section(tmp_path: Path) -> None:
+    """An ELF file tells its addresses itself."""
+    file, section_bytes = written(tmp_path, BOTH), written(tmp_path, SFRAME, "raw")
+    for arguments in ([file, section_bytes, "--with", "sframe"], [section_bytes, file, "--from", "sframe"]):
+        done = unwindkit("check", *arguments, "--address", "0x10d0", "--ignore", "uncovered")
+        assert (done.returncode, done.stderr) == (DIFFERENT, "")
+        assert "  equal: 1 function, 2 ranges, 8 bytes (6.25 %)\n" in done.stdout
+    done = unwindkit("check", file, file, "--address", "0x10d0")
+    assert done.returncode == WRONG
+    assert done.stderr.endswith("is known from the ELF file: it can be given for a raw section only\n")
+
+
 def test_two_files(tmp_path: Path) -> None:
     """A copy is equal; one whose second function has another row is not; the order of the files gives the sides."""
     file, same = written(tmp_path, tiny_elf(CODE, CFI)), written(tmp_path, tiny_elf(CODE, CFI), "same")

@@ -7,7 +7,9 @@ from typing import Literal
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from unwindkit import write_sframe
+from unwindkit import DebugFiles, check, open_elf, read_elf, to_sframe, write_sframe
+from unwindkit.converters.plt import with_uncovered_plt
+from unwindkit.jobs.sframe_check import check_sframe
 from unwindkit.jobs.sframe_files import write_sframe_section
 
 from ..support.oracles import absent
@@ -172,3 +174,24 @@ def test_a_section_at_the_end_of_the_address_space_is_left_alone(address: int, f
     changed.write_bytes(data)
     assert size == 64
     assert all(0 <= fde.start < 1 << 32 for fde in apart(changed).fdes)
+
+
+@by_name(UNCOVERED)
+def test_rows_by_bytes_are_checked_against_the_stubs(link: Link, folder: Path) -> None:
+    """`check` holds rows of an `.sframe` for a PLT without CFI against its stubs, and does not ask for such rows."""
+    output, away, table = rewritten(folder, link, "none"), folder / "away", read_elf(linked(folder, link))
+    check_sframe(output, DebugFiles(links=False))
+    stubs = len(with_uncovered_plt(open_elf(output), table)) - len(table)
+    assert stubs >= 1
+    described = len(table) - 1  # SFrame V2 has no rows for _start
+    (pair,) = check(output, source="all", second_source="sframe").pairs
+    assert (pair.is_equal, pair.equal.functions) == (True, described + stubs)
+    data, address = section_of(output)
+    place = next(fde.fres[0].place for fde in Sframe(data, address).fdes if fde.start in pcs_of(output))
+    away.write_bytes(data[:place] + b"\x40" + data[place + 1 :])
+    (pair,) = check(output, away, second_source="sframe", address=address).pairs
+    assert {one.relation for one in pair.differences} == {"DIFFERENT"}
+    assert {one.name.partition("+")[0] for one in pair.differences} <= EVERY_KIND
+    away.write_bytes(to_sframe(table, section_address=AWAY)[0])
+    (pair,) = check(output, away, second_source="sframe", address=AWAY).pairs
+    assert (pair.is_equal, pair.equal.functions) == (True, described), "ld writes no rows for such a PLT"
