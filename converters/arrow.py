@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .columns import Column
+    from .column import Column
 
 
 def arrow_library() -> Any:

@@ -14,12 +14,13 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import field
 from enum import IntEnum, IntFlag
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
 from ..schemas.data_classes import dataclass, parts_of
 from .arrow import arrow_table
+from .column import Column as Column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,23 +29,6 @@ if TYPE_CHECKING:
 
 C = TypeVar("C")
 _ANNOTATION = re.compile(r"NDArray\[np\.(\w+)\]")
-
-
-class Column(NamedTuple):
-    """The declaration of a column. `items` is the number of values per record; 0 for a one-dimensional column. `kind`
-    is the enumeration that the values are members of, if any."""
-
-    name: str
-    dtype: np.dtype[Any]
-    unit: str
-    meaning: str
-    items: int = 0
-    fill: int = 0
-    kind: type[IntEnum | IntFlag] | None = None
-
-    def shape(self, count: int) -> tuple[int, ...]:
-        """The shape of the column of `count` records."""
-        return (count, self.items) if self.items else (count,)
 
 
 def column_of(unit: str | type[IntEnum | IntFlag] = "", meaning: str = "", *, items: int = 0, fill: int = 0) -> Any:

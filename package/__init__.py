@@ -79,9 +79,9 @@ _HOMES = {
         "converters.table.model": "CfaRule Function FunctionFlag RegisterRule Row UnwindTable table_of",
         "converters.walk.backtrace": "Backtrace WalkedFrame walk_frames",
         "converters.walk.caller": "Caller Frame WalkEnd caller_frame",
+        "batches.mapped": "write_breakpad_many write_sframe_many",
         "batches.run": "export_tree write_sframe_tree write_symbol_store",
         "batches.source_files": "Failure",
-        "jobs.batch": "write_breakpad_many write_sframe_many",
         "jobs.breakpad": "BreakpadReport store_breakpad write_breakpad",
         "jobs.check": "CheckReport CheckedPair RangeCount RowDifference check",
         "jobs.convert": "ConvertReport convert",
@@ -109,6 +109,8 @@ __all__ = list(_HOMES)
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from .batches.mapped import write_breakpad_many as write_breakpad_many
+    from .batches.mapped import write_sframe_many as write_sframe_many
     from .batches.run import export_tree as export_tree
     from .batches.run import write_sframe_tree as write_sframe_tree
     from .batches.run import write_symbol_store as write_symbol_store
@@ -252,8 +254,6 @@ if TYPE_CHECKING:
     from .converters.walk.caller import Frame as Frame
     from .converters.walk.caller import WalkEnd as WalkEnd
     from .converters.walk.caller import caller_frame as caller_frame
-    from .jobs.batch import write_breakpad_many as write_breakpad_many
-    from .jobs.batch import write_sframe_many as write_sframe_many
     from .jobs.breakpad import BreakpadReport as BreakpadReport
     from .jobs.breakpad import store_breakpad as store_breakpad
     from .jobs.breakpad import write_breakpad as write_breakpad

@@ -19,7 +19,6 @@ from ..converters.elf.debug_files import BY_LINKS, DebugFiles
 from ..converters.refusals import RefusedCount
 from ..converters.sframe.write import Compact
 from ..jobs import StrPath
-from ..jobs.batch import Known, _each
 from ..jobs.breakpad import BreakpadReport
 from ..jobs.code_coverage import UnreadSection
 from ..jobs.export import ExportReport, export_choices, write_columns
@@ -30,6 +29,7 @@ from .convert import convert_to_sframe, convert_to_shards, convert_to_symbols
 from .debug_index import DebugIndex
 from .limits import Limits
 from .manifest import Manifest, key_of, open_manifest, options_key, output_folder
+from .mapped import Known, map_job
 from .source_files import Failure, Kept, SourceFile
 from .sources import (
     Sources,
@@ -200,7 +200,7 @@ def run_batch(batch: Batch, executor: Executor | None, at_end: Callable[[], None
         keys: deque[str | None] = deque()
         job = COMMANDS[batch.command].job
         choices = {**batch.choices, "limits": batch.limits}
-        for found in _each(job, _pairs(batch, manifest, index, keys, at_end), executor, choices):
+        for found in map_job(job, _pairs(batch, manifest, index, keys, at_end), executor, choices):
             key = keys.popleft()
             if isinstance(found, Outcome):
                 yield found

@@ -16,8 +16,8 @@ from ..batches.limits import Limits
 from ..batches.run import Batch, Outcome, run_batch
 from ..batches.source_files import Failure, Kept
 from ..batches.sources import IsWanted, Sources, find_sources
+from ..batches.workers import WorkerProcesses, worker_processes
 from ..converters.refusals import Reason
-from ..jobs.batch import WorkerProcesses, worker_processes
 from ..schemas.data_classes import dataclass
 from .common import DIFFERENT, DONE, STREAM, WRONG, clear_progress, count_text, show_progress
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import unwindkit
 from unwindkit import DebugFiles, Failure
-from unwindkit.jobs import batch
-from unwindkit.jobs.batch import WorkerProcesses
+from unwindkit.batches import mapped
+from unwindkit.batches.source_files import SourceFile
+from unwindkit.batches.workers import WorkerProcesses
 
 from ..support.packages import wheel
 from ..support.tiny_elf import CFI, CODE, Content, tiny_elf
@@ -88,8 +89,8 @@ def test_an_executor_gives_what_this_process_gives(name: str, tree: Path, tmp_pa
 
 
 def test_few_files_wait_in_memory(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "WAITING_BYTES", 2 * (tree / "a").stat().st_size)
-    monkeypatch.setattr(batch, "WAITING", 3)
+    monkeypatch.setattr(mapped, "WAITING_BYTES", 2 * (tree / "a").stat().st_size)
+    monkeypatch.setattr(mapped, "WAITING", 3)
     executor = Backwards()
     most = 0
     submit = executor.submit
@@ -103,6 +104,23 @@ def test_few_files_wait_in_memory(tree: Path, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(executor, "submit", counted)
     found = list(unwindkit.write_sframe_tree([tree], tmp_path / "out", executor, debug=ALONE))
     assert (len(found), most) == (8, 4)
+
+
+def fails(source: object, out: Path) -> None:
+    raise KeyError("x")
+
+
+@pytest.mark.parametrize("executor", [None, Backwards()], ids=["here", "executor"])
+def test_a_fault_of_ours_is_a_failure_with_its_name(executor: Executor | None, tmp_path: Path) -> None:
+    """It does not end a batch; where one path was given, it is raised."""
+    pairs = [(SourceFile(f"p.deb!/{name}", name, b""), tmp_path / name) for name in ("a", "b")]
+    found = list(mapped.map_job(fails, pairs, executor, {}))
+    text = "internal error, please report: KeyError: 'x'"
+    assert found == [
+        Failure(f"p.deb!/{name}", str(tmp_path / name), text, "internal error: KeyError") for name in ("a", "b")
+    ]
+    with pytest.raises(KeyError):
+        list(mapped.map_job(fails, [(tmp_path / "a", tmp_path / "b")], executor, {}))
 
 
 def test_the_manifest_is_that_of_the_command(tree: Path, tmp_path: Path) -> None:

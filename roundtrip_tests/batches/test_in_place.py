@@ -64,7 +64,7 @@ def test_hard_links_stay(jobs: str, tree: Path) -> None:
 )
 def test_files_are_left_out(patterns: list[str], left: list[str], tree: Path, tmp_path: Path) -> None:
     (tmp_path / "list").write_text("\n# comment\n" + "".join(f"  {one} \n" for one in patterns[1:]))
-    # Files that are left out keep their names apart from those that are not.
+    # A name that is left out keeps the old file.
     done = command("sframe", "--in-place", tree, "--exclude", patterns[0], "--exclude-from", tmp_path / "list")
     assert done.returncode == DONE
     assert with_sframe(tree) == left

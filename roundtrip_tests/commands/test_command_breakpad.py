@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from unwindkit import (
     BuildError,
+    Failure,
     FormatError,
     read_elf,
     store_breakpad,
@@ -20,7 +21,6 @@ from unwindkit import (
     write_breakpad,
     write_breakpad_many,
 )
-from unwindkit.jobs.batch import Failure
 from unwindkit.schemas.breakpad.files import read_records
 from unwindkit.schemas.breakpad.records import InfoCodeId, Module, Public, StackCfi, StackCfiInit
 from unwindkit.schemas.section import ParseError

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unwindkit import write_sframe_many
-from unwindkit.batches import sources
-from unwindkit.jobs import batch
-from unwindkit.jobs.batch import Failure, files_and_outputs
+from unwindkit import Failure, write_sframe_many, write_sframe_tree
+from unwindkit.batches import mapped, sources
 from unwindkit.jobs.sframe_files import write_sframe
 from unwindkit.jobs.sframe_report import SframeReport
 from unwindkit.schemas.section import ParseError
@@ -172,9 +170,15 @@ def test_a_folder_that_is_given_twice_is_done_once(tree: Path, tmp_path: Path) -
     assert (done.returncode, done.stderr.splitlines()[-1]) == (DONE, "1 file: 1 done, 0 failed")
 
 
+def pairs_of(tree: Path, out: Path) -> list[tuple[Path, Path]]:
+    """The files of a tree with the same places in another."""
+    files = sources.find_sources([tree], sources.is_elf_or_archive).files
+    return [(Path(one.name), out / one.place) for one in files]
+
+
 def test_any_executor(tree: Path, tmp_path: Path) -> None:
     for name, executor in (("threads", ThreadPoolExecutor(2)), ("here", None)):
-        pairs = files_and_outputs([tree], tmp_path / name)
+        pairs = pairs_of(tree, tmp_path / name)
         outcomes = list(write_sframe_many(pairs, executor, compact="none", version=3))
         assert [type(one) for one in outcomes] == [SframeReport, Failure, SframeReport, Failure, SframeReport]
         assert {(one.version, one.compact) for one in outcomes if isinstance(one, SframeReport)} == {(3, "none")}
@@ -191,16 +195,16 @@ def kills(source: Path, out: Path, **choices: Any) -> SframeReport:
 def _deadly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import multiprocessing
 
-    monkeypatch.setattr(batch, "write_sframe", kills)
+    monkeypatch.setattr(mapped, "write_sframe", kills)
     forked = multiprocessing.get_context("fork")  # so that the workers inherit the replacement
-    monkeypatch.setattr(batch, "worker_processes", lambda jobs, files: ProcessPoolExecutor(1, forked))
+    monkeypatch.setattr(mapped, "worker_processes", lambda jobs, files: ProcessPoolExecutor(1, forked))
     return
 
 
 @pytest.mark.usefixtures("deadly")
 def test_only_the_file_that_kills_its_worker_fails(tree: Path, tmp_path: Path) -> None:
-    pairs = files_and_outputs([tree], tmp_path / "out")
-    with batch.worker_processes(2, 2) as executor:
+    pairs = pairs_of(tree, tmp_path / "out")
+    with mapped.worker_processes(2, 2) as executor:
         outcomes = list(write_sframe_many(pairs, executor))
     failures = {Path(one.file).name: one.error for one in outcomes if isinstance(one, Failure)}
     assert failures.pop("broken") == "the process that converted it died"
@@ -212,7 +216,7 @@ def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         list(sources._in_folder(tmp_path / "none", sources.is_elf_or_archive, None))
     with pytest.raises(ParseError, match="would both become"):
-        files_and_outputs(["a/x", "b/x"], tmp_path)
+        list(write_sframe_tree(["a/x", "b/x"], tmp_path))
 
 
 # --- how files are distinguished ------------------------------------------------------------------------------

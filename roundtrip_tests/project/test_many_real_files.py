@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from unwindkit import write_sframe_many
-from unwindkit.jobs.batch import Failure, worker_processes
+from unwindkit import Failure, write_sframe_many
+from unwindkit.batches.workers import worker_processes
 from unwindkit.jobs.sframe_report import SframeReport
 
 FOLDERS = ("/usr/bin", "/usr/lib")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from unwindkit import ParseError
 
-from ..support.commands import refuses
-from ..support.handmade import octets
-from ..support.made.made_frames import (
+from ...support.commands import refuses
+from ...support.handmade import octets
+from ...support.made.made_frames import (
     TARGETS,
     X86_64,
     Cie,
@@ -31,8 +31,8 @@ from ..support.made.made_frames import (
     sleb,
     uleb,
 )
-from ..support.oracles import oracle_command
-from ..support.tiny_elf import CODE, Content, tiny_elf
+from ...support.oracles import oracle_command
+from ...support.tiny_elf import CODE, Content, tiny_elf
 from .test_dump_frames_files import PLAIN, header
 from .test_dump_frames_made import ADVANCE, START
 

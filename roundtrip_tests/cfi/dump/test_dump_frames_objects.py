@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from unwindkit.jobs.dump import dump_cfi, dump_json
 
-from ..support.oracles import absent, run_oracle
+from ...support.oracles import absent, run_oracle
 
 SOURCE = r"""
 #include <stdexcept>

@@ -1,4 +1,4 @@
-"""Many files, each independent of the others: one that fails does not stop them.
+"""One job for many files, each independent of the others: one that fails does not stop them.
 
 Strategy: any `concurrent.futures.Executor` can do the work, including a cluster's. If a worker process dies (a
 malformed file may crash a library, or use all memory), its pool is lost; each remaining file then gets a process of its
@@ -10,93 +10,28 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from ..batches.limits import TimeLimitError
-from ..batches.source_files import Failure as Failure
-from ..batches.source_files import SourceFile, name_of
-from ..batches.sources import find_sources, is_elf_or_archive, refuse_overwriting
-from ..converters.threads import use_one_thread
+from ..jobs import StrPath
+from ..jobs.breakpad import BreakpadReport, store_breakpad
+from ..jobs.sframe_files import write_sframe
+from ..jobs.sframe_report import SframeReport
 from ..schemas.arguments import check_executor, check_path, checked, optional
 from ..schemas.data_classes import dataclass
 from ..schemas.section import FormatError
-from . import StrPath
-from .breakpad import BreakpadReport, store_breakpad
-from .sframe_files import write_sframe
-from .sframe_report import SframeReport
+from .limits import TimeLimitError
+from .source_files import Failure, SourceFile, name_of
+from .workers import worker_processes
 
 Choices: TypeAlias = dict[str, Any]
 Report = TypeVar("Report")
-P = ParamSpec("P")
-Result = TypeVar("Result")
 
 # Files that wait for a worker or for their turn: as many, or as many bytes of those from packages.
 WAITING, WAITING_BYTES = 256, 256 << 20
-PR_SET_PDEATHSIG = 1
-
-
-def files_and_outputs(paths: Iterable[StrPath], output_dir: StrPath) -> list[tuple[Path, Path]]:
-    """Pairs of input and output paths: a file keeps its name in `output_dir`, a file in a folder its path there.
-
-    In a folder, every ELF file and every archive `*.a` is taken; symbolic links are not followed. Raises OSError for a
-    missing folder, ParseError if two files would have the same output, or one would overwrite itself.
-    """
-    files = find_sources(paths, is_elf_or_archive).files
-    refuse_overwriting(files, Path(output_dir))
-    return [(Path(one.name), Path(output_dir, one.place)) for one in files]
-
-
-def worker_processes(jobs: int, files: int) -> AbstractContextManager[Executor | None]:
-    """A pool of up to `jobs` processes, with one thread each; None, for this process, if one is enough."""
-    return nullcontext() if min(jobs, files) < 2 else WorkerProcesses(min(jobs, files))
-
-
-class WorkerProcesses(Executor):
-    """Processes with one thread each; those that are lost when one of them dies are replaced."""
-
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
-        self._pool = self._new_pool()
-
-    def _new_pool(self) -> ProcessPoolExecutor:
-        import multiprocessing
-
-        # Not forked: the copy of a process with threads may hang.
-        return ProcessPoolExecutor(self._jobs, multiprocessing.get_context("spawn"), _start_worker, (os.getpid(),))
-
-    def submit(self, function: Callable[P, Result], /, *arguments: P.args, **named: P.kwargs) -> Future[Result]:
-        """As of any executor."""
-        try:
-            return self._pool.submit(function, *arguments, **named)
-        except BrokenProcessPool:
-            self._pool = self._new_pool()
-            return self._pool.submit(function, *arguments, **named)
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        """Wait for what was submitted, unless an exception ends the batch: then only for what has begun."""
-        self.shutdown(wait=True, cancel_futures=kind is not None)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """As of any executor."""
-        self._pool.shutdown(wait, cancel_futures=cancel_futures)
-
-
-def _start_worker(parent: int) -> None:
-    """What a worker does first: it is to end with its parent, however that ends, and leave the other cores alone."""
-    import ctypes
-    import signal
-
-    use_one_thread()
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 @checked(executor=optional(check_executor))
@@ -107,7 +42,7 @@ def write_sframe_many(
 
     Missing folders are created. With `executor` None the files are converted in this process, one by one.
     """
-    return _each(write_sframe, pairs, executor, choices)
+    return map_job(write_sframe, pairs, executor, choices)
 
 
 @checked(store=check_path, executor=optional(check_executor))
@@ -118,7 +53,7 @@ def write_breakpad_many(
 
     With `executor` None the files are converted in this process, one by one.
     """
-    return _each(store_breakpad, [(path, store) for path in paths], executor, choices)
+    return map_job(store_breakpad, [(path, store) for path in paths], executor, choices)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,14 +85,14 @@ class _Waiting:
         return len(self.source.data or b"") + sum(len(one.data) for one in self.source.debug)
 
 
-def _each(
+def map_job(
     job: Callable[..., Report],
     pairs: Iterable[tuple[StrPath | SourceFile, StrPath] | Known],
     executor: Executor | None,
     choices: Choices,
 ) -> Iterator[Report | Failure]:
     """The results of a job for pairs of input and output, in order, and those that are known already. Of a long
-    iterator, only some pairs are taken in advance."""
+    iterator, only some pairs are taken in advance. With `executor` None the job is done in this process."""
     waiting: deque[_Waiting] = deque()
     size = 0
     for pair in pairs:

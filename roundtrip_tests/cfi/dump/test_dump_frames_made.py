@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ..conftest import fewer
-from ..support.handmade import octets
-from ..support.made.made_frames import TARGETS, Cie, Entry, Fde, Raw, Target, agree, frame_file, sleb, uleb
-from ..table.test_expressions import CASES
+from ...conftest import fewer
+from ...support.handmade import octets
+from ...support.made.made_frames import TARGETS, Cie, Entry, Fde, Raw, Target, agree, frame_file, sleb, uleb
+from ...table.test_expressions import CASES
 
 oracle = pytest.mark.oracle
 both_engines = pytest.mark.usefixtures("kernels")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ..support.made.made_frames import (
+from ...support.made.made_frames import (
     TARGETS,
     X86_64,
     Cie,
@@ -22,8 +22,8 @@ from ..support.made.made_frames import (
     frame_file,
     frame_section,
 )
-from ..support.oracles import PREFIXES, run_oracle
-from ..support.tiny_elf import NOBITS, Content
+from ...support.oracles import PREFIXES, run_oracle
+from ...support.tiny_elf import NOBITS, Content
 from .test_dump_frames_made import ADVANCE, SOME_TARGETS, START, both_engines, every_instruction, oracle
 
 PLAIN = (Cie(START, augmentation=b"zR", data=b"\x1b", encoding=0x1B), Fde(ADVANCE), Fde())

@@ -18,10 +18,10 @@ import pytest
 from unwindkit import ParseError
 from unwindkit.jobs.dump import CFI_SECTIONS, dump_json
 
-from ..support.commands import DONE, WRONG, unwindkit
-from ..support.made.made_frames import agree, by_readelf
-from ..support.oracles import FRAME_SUITES, oracle_root, run_oracle
-from ..support.real_files import REAL_FILES
+from ...support.commands import DONE, WRONG, unwindkit
+from ...support.made.made_frames import agree, by_readelf
+from ...support.oracles import FRAME_SUITES, oracle_root, run_oracle
+from ...support.real_files import REAL_FILES
 
 oracle = pytest.mark.oracle
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
@@ -87,7 +87,7 @@ def test_sections_are_in_the_order_of_the_file_whatever_is_asked_for(tmp_path: P
 
 
 def test_without_such_sections(tmp_path: Path) -> None:
-    from ..support.tiny_elf import CODE, tiny_elf
+    from ...support.tiny_elf import CODE, tiny_elf
 
     (tmp_path / "file").write_bytes(tiny_elf(CODE))
     done = unwindkit("dump", "--frames", tmp_path / "file")
@@ -216,7 +216,7 @@ def test_json_is_streamed() -> None:
 
 
 def test_a_broken_section_is_an_error_with_its_place(tmp_path: Path) -> None:
-    from ..support.tiny_elf import CFI, CODE, Content, tiny_elf
+    from ...support.tiny_elf import CFI, CODE, Content, tiny_elf
 
     data = bytes([0xFF, *CFI.data[1:]])
     (tmp_path / "file").write_bytes(tiny_elf(CODE, Content(".eh_frame", data)))
