@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ..converters.elf.function_symbols import FunctionSymbols
@@ -29,7 +29,7 @@ from .model import DataSet, Texts
 from .records import cies_and_fdes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +72,28 @@ def read_module(image: ElfImage, choices: ExportChoices) -> Module:
 
 def data_sets_of(module: Module, choices: ExportChoices, package: str | None) -> Iterator[tuple[str, DataSet]]:
     """The chosen data sets with their names; empty ones may be missing. Raises ParseError."""
-    laid, table, only = module.laid, module.table, set(choices.only)
-    symbols = _symbols(module.image) if only & {"functions", "uncovered"} else FunctionSymbols.empty()
-    rows, rules = rows_and_rules(table)
-    if "functions" in only:
-        yield "functions", functions_of(laid, table, module.frames, symbols)
-    yield from _chosen(only, {"rows": rows, "rules": rules})
-    if "expressions" in only:
-        yield "expressions", expressions_of(table)
-    if only & {"cies", "fdes"}:
-        cies, fdes = cies_and_fdes(laid, module.frames.read)
-        yield from _chosen(only, {"cies": cies, "fdes": fdes})
-    if "sframe_fdes" in only:
-        yield "sframe_fdes", sframe_fdes(laid, module.encoded)
-    if "refusals" in only:
-        yield "refusals", refusals_of(laid, module.refusals)
-    if "uncovered" in only:
-        yield "uncovered", uncovered_of(laid, table, symbols)
-    lines = lines_of(module.image) if "lines" in only else None
-    if lines is not None:
-        yield "lines", lines
-    # The last one: where it is, the others are.
-    if "modules" in only:
-        yield "modules", _about(module, package)
-
-
-def _chosen(only: Collection[str], found: dict[str, DataSet]) -> Iterator[tuple[str, DataSet]]:
-    yield from ((name, one) for name, one in found.items() if name in only)
+    laid, table = module.laid, module.table
+    symbols = cache(lambda: _symbols(module.image))
+    rows = cache(lambda: rows_and_rules(table))
+    records = cache(lambda: cies_and_fdes(laid, module.frames.read))
+    makers: dict[str, Callable[[], DataSet | None]] = {
+        "functions": lambda: functions_of(laid, table, module.frames, symbols()),
+        "rows": lambda: rows()[0],
+        "rules": lambda: rows()[1],
+        "expressions": lambda: expressions_of(table),
+        "cies": lambda: records()[0],
+        "fdes": lambda: records()[1],
+        "sframe_fdes": lambda: sframe_fdes(laid, module.encoded),
+        "refusals": lambda: refusals_of(laid, module.refusals),
+        "uncovered": lambda: uncovered_of(laid, table, symbols()),
+        "lines": lambda: lines_of(module.image),
+        # The last one: where it is, the others are.
+        "modules": lambda: _about(module, package),
+    }
+    for name, make in makers.items():
+        made = make() if name in choices.only else None
+        if made is not None:
+            yield name, made
 
 
 def _symbols(image: ElfImage) -> FunctionSymbols:

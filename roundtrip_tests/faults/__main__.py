@@ -9,10 +9,11 @@ import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
-from .cases import CASES
-from .inject import Fault, faults_of, prepare, wrongs
+from .cases import CASES, Case
+from .inject import faults_of, prepare, wrongs
 
 
 def main() -> int:
@@ -25,30 +26,31 @@ def main() -> int:
     options = parser.parse_args()
     total = bad = 0
     for case in CASES:
-        if options.cases and not any(one in case.name for one in options.cases):
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            found = prepare(case, Path(folder, "base"))
-            faults = faults_of(found)
-            if options.sample is not None and options.sample < len(faults):
-                faults = random.Random(f"{options.seed} {case.name}").sample(faults, options.sample)
-
-            def one(pair: tuple[int, Fault], folder: str = folder, found: object = found) -> list[str]:
-                place = Path(folder, str(pair[0]))
-                place.mkdir()
-                return wrongs(found, pair[1], place)  # type: ignore[arg-type]
-
-            with ThreadPoolExecutor(options.jobs) as pool:
-                outcomes = list(pool.map(one, enumerate(faults)))
-        kinds = Counter(fault.what for fault in faults)
-        print(f"{case.name}: {len(found.calls)} calls, {len(faults)} faults ({dict(kinds)})", flush=True)
-        for fault, wrong in zip(faults, outcomes, strict=True):
-            for text in wrong:
-                print(f"  {fault.call} {fault.index} {fault.what}: {text}", flush=True)
-        total += len(faults)
-        bad += sum(map(bool, outcomes))
+        if not options.cases or any(one in case.name for one in options.cases):
+            faults, found = _run(case, options)
+            total += faults
+            bad += found
     print(f"{total} faults, {bad} with something lost")
     return 1 if bad else 0
+
+
+def _run(case: Case, options: argparse.Namespace) -> tuple[int, int]:
+    """Run one case, and print; the number of its faults, and of those after which something did not hold."""
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        before = prepare(case, Path(folder, "base"))
+        faults = faults_of(before)
+        if options.sample is not None and options.sample < len(faults):
+            faults = random.Random(f"{options.seed} {case.name}").sample(faults, options.sample)
+        places = [Path(folder, str(number)) for number in range(len(faults))]
+        for place in places:
+            place.mkdir()
+        outcomes = list(pool.map(partial(wrongs, before), faults, places))
+    kinds = Counter(fault.what for fault in faults)
+    print(f"{case.name}: {len(before.calls)} calls, {len(faults)} faults ({dict(kinds)})", flush=True)
+    for fault, wrong in zip(faults, outcomes, strict=True):
+        for text in wrong:
+            print(f"  {fault.call} {fault.index} {fault.what}: {text}", flush=True)
+    return len(faults), sum(map(bool, outcomes))
 
 
 if __name__ == "__main__":

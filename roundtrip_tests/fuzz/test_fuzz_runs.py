@@ -86,6 +86,15 @@ def test_engines_that_differ_are_a_fault() -> None:
     assert fault.key == "engines differ in read"
 
 
+def test_an_exception_on_one_engine_is_a_fault() -> None:
+    def read(seed: Seed) -> None:
+        if engine.chosen().name == "pure":
+            raise KeyError(seed.data)
+
+    (fault,) = found_by(read).values()
+    assert fault.key == "KeyError in outside"
+
+
 def test_a_stored_fault_is_read_again(tmp_path: Path) -> None:
     seed = Seed(b"\xff", (), ".debug_info", "big", 4, "mips", 0x1000, ((".debug_abbrev", b"\1"),), "5")
     fault = Fault("debug-info", "KeyError in read.py read", "a text", seed)
