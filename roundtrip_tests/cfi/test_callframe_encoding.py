@@ -29,8 +29,8 @@ from ..support.made.encoded_frames import ADDRESS, BY_FUNCTION, plain, survives,
 from ..support.oracles import FRAME_SUITES, oracle_root
 from ..support.real_files import REAL_FILES
 from ..support.tables import rich_tables, tables
-from .test_dump_frames import libraries
-from .test_dump_frames_objects import COMPILERS, FLAGS, object_of
+from .dump.test_dump_frames import libraries
+from .dump.test_dump_frames_objects import COMPILERS, FLAGS, object_of
 
 EVERY_ARCHITECTURE = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
