@@ -12,6 +12,7 @@ import numpy as np
 
 from ..schemas.arguments import check_item
 from ..schemas.data_classes import dataclass
+from .arrays import distinct_values
 from .columns import Columns, column_of, columns
 from .findings import Worded
 
@@ -124,8 +125,7 @@ def count_reasons(refusals: Refusals | RefusedRecords) -> dict[str, RefusedCount
     """Count refusals by the name of their reason."""
     sizes = (refusals.end - refusals.start).astype(np.int64)
     found: dict[str, RefusedCount] = {}
-    for reason in Reason:
+    for reason in map(Reason, distinct_values(refusals.reason).tolist()):
         here = refusals.reason == reason
-        if here.any():
-            found[reason.name] = RefusedCount(int(here.sum()), int(sizes[here].sum()))
+        found[reason.name] = RefusedCount(int(here.sum()), int(sizes[here].sum()))
     return found

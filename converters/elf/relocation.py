@@ -18,7 +18,7 @@ from ...schemas.elf.headers import SHN_COMMON, SHN_LORESERVE, SHN_UNDEF, SHN_XIN
 from ...schemas.elf.numbers import SHF
 from ...schemas.section import ParseError, Section, order_code
 from ..arch.relocations import Operation, RelocationTypes, has_n64_records, relocation_types
-from ..arrays import integers_at, put_integers, run_starts, sign_extended
+from ..arrays import distinct_values, integers_at, put_integers, run_starts, sign_extended
 from .image import ElfImage, ElfSection
 from .symbols import extended_headers, extended_indices, records_of, symbols_of
 
@@ -284,19 +284,30 @@ def _symbol_values(laid: LaidOut, header: ElfSection, symbol: U32, relocations: 
     return address
 
 
+_STEPS = (
+    *((Operation.SET, bits) for bits in (64, 32, 16, 8)),
+    *((Operation.LINKER, bits) for bits in (64, 32)),
+    *((Operation.SET_PART, bits) for bits in (32, 16, 8, 6)),
+    *((operation, bits) for operation in (Operation.ADD, Operation.SUBTRACT) for bits in (64, 32, 24, 16, 8, 6)),
+)
+
+
 def _apply(relocations: _Relocations, data: U8, section: Section) -> None:
     """Change the bytes of a section: first relocations that set fields, then those that add to them."""
-    steps = [(Operation.SET, bits) for bits in (64, 32, 16, 8)]
-    steps += [(Operation.LINKER, bits) for bits in (64, 32)]
-    for operation, bits in steps:
-        _set(relocations.select(bits, operation), data, section, bits)
-    for bits in (32, 16, 8, 6):
-        chosen = relocations.select(bits, Operation.SET_PART)
-        _write(data, chosen.place, chosen.value, bits, section)
-    for operation in (Operation.ADD, Operation.SUBTRACT):
-        for bits in (64, 32, 24, 16, 8, 6):
-            _add(relocations.select(bits, operation), data, section, bits, operation is Operation.SUBTRACT)
-    _set_uleb128(relocations, data)
+    kinds = distinct_values(relocations.operation.astype(np.uint16) << 8 | relocations.bits)
+    present = {divmod(kind, 1 << 8) for kind in kinds.tolist()}
+    for operation, bits in _STEPS:
+        if (operation, bits) not in present:
+            continue
+        chosen = relocations.select(bits, operation)
+        if operation == Operation.SET_PART:
+            _write(data, chosen.place, chosen.value, bits, section)
+        elif operation in (Operation.ADD, Operation.SUBTRACT):
+            _add(chosen, data, section, bits, operation == Operation.SUBTRACT)
+        else:
+            _set(chosen, data, section, bits)
+    if any(bits == 0 for _, bits in present):
+        _set_uleb128(relocations, data)
 
 
 def _set(relocations: _Relocations, data: U8, section: Section, bits: int) -> None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
 from elftools.common.exceptions import ELFError
 from elftools.common.utils import struct_parse
 from elftools.construct import ConstructError
-from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_SH_TYPE_BASE
+from elftools.elf.structs import ELFStructs
 
 from ....schemas.data_classes import dataclass
 from .compare import KEPT_HEADER_FIELDS, field_faults, type_name
@@ -48,11 +49,18 @@ _Section = tuple[str, Mapping[str, Any], bytes]
 
 @dataclass(frozen=True, slots=True)
 class _Object:
-    """A file, and the names, headers and bytes of its sections by index."""
+    """The structures of a file, its header, the section of section names, and the names, headers and bytes of its
+    sections by index."""
 
-    elf: ELFFile
-    order: str
+    structs: ELFStructs
+    header: Mapping[str, Any]
+    names: int
     sections: list[_Section]
+
+    @property
+    def order(self) -> str:
+        """The byte order for `struct`."""
+        return "<" if self.structs.little_endian else ">"
 
     def of(self, name: str) -> set[int]:
         """The indices of the sections of a name and their relocations."""
@@ -80,32 +88,48 @@ def check_object(before: bytes, after: bytes, name: str, expected: ExpectedReloc
     return tuple(faults)
 
 
+@lru_cache(maxsize=4)
+def _structs(is_little: bool, bits: int, *kind: str) -> ELFStructs:
+    """The structures of a `kind` of file: e_type, e_machine, EI_OSABI. The members of an archive share them: to make
+    them takes longer than to read a member."""
+    structs = ELFStructs(is_little, bits)
+    structs.create_basic_structs()
+    if kind:
+        structs.create_advanced_structs(*kind)
+    return structs
+
+
 def _read(data: bytes) -> _Object:
     stream = BytesIO(data)
-    elf = ELFFile(stream)
-    start, size = elf["e_shoff"], elf["e_shentsize"]
-    # Not elf.iter_sections(): its section objects follow links, in a hostile file without end.
-    headers = [struct_parse(elf.structs.Elf_Shdr, stream, start + size * index) for index in range(elf.num_sections())]
+    try:
+        is_little, bits = {1: True, 2: False}[data[5]], {1: 32, 2: 64}[data[4]]
+    except LookupError:
+        raise ELFError("e_ident has no valid class or byte order") from None
+    header = struct_parse(_structs(is_little, bits).Elf_Ehdr, stream, 0)
+    structs = _structs(is_little, bits, header["e_type"], header["e_machine"], header["e_ident"]["EI_OSABI"])
+    start, size, count, names = (header[name] for name in ("e_shoff", "e_shentsize", "e_shnum", "e_shstrndx"))
+    first = struct_parse(structs.Elf_Shdr, stream, start) if start else {"sh_size": 0, "sh_link": 0}
+    # ELF: the first section header has the numbers that do not fit the ELF header.
+    count, names = count or first["sh_size"], first["sh_link"] if names == SHN_XINDEX else names
+    headers = [struct_parse(structs.Elf_Shdr, stream, start + size * index) for index in range(count if start else 0)]
     stored = [
         b"" if one["sh_type"] in NOT_STORED else data[one["sh_offset"] : one["sh_offset"] + one["sh_size"]]
         for one in headers
     ]
-    names = stored[elf.get_shstrndx()]
     # Not to the end of the table: in a hostile file every name may be as long as that.
-    starts = (names[one["sh_name"] : one["sh_name"] + MAX_NAME] for one in headers)
+    starts = (stored[names][one["sh_name"] : one["sh_name"] + MAX_NAME] for one in headers)
     titles = (start.partition(b"\0")[0].decode(errors="backslashreplace") for start in starts)
-    return _Object(elf, "<" if elf.little_endian else ">", list(zip(titles, headers, stored, strict=True)))
+    return _Object(structs, header, names, list(zip(titles, headers, stored, strict=True)))
 
 
 def _changed_header(field: str, old: _Object, new: _Object) -> Iterator[str]:
-    return field_faults("ELF header", field, old.elf.header, new.elf.header)
+    return field_faults("ELF header", field, old.header, new.header)
 
 
 def _section_faults(old: _Object, new: _Object, name: str, is_added: bool) -> Iterator[str]:
     gone, own = old.of(name), new.of(name)
     if len(new.sections) > len(old.sections) + 2 * is_added:
         yield f"there are {len(new.sections)} sections, there were {len(old.sections)}"
-    names = old.elf.get_shstrndx()
     for index, (title, header, data) in enumerate(old.sections):
         place = f"section [{index}] {title}"
         if index >= len(new.sections):
@@ -118,7 +142,7 @@ def _section_faults(old: _Object, new: _Object, name: str, is_added: bool) -> It
         elif index:  # the first section header has counts that do not fit the ELF header
             if header["sh_type"] == "SHT_GROUP":
                 data = _without(data, gone, old.order)
-            added = f".rela{name}\0".encode() if index == names else b""
+            added = f".rela{name}\0".encode() if index == old.names else b""
             yield from _kept_faults(place, (title, header, data), new.sections[index], added)
 
 
@@ -147,7 +171,7 @@ def _without(data: bytes, gone: set[int], order: str) -> bytes:
 
 def _place_faults(new: _Object, size: int) -> Iterator[str]:
     """Sections and header tables must not overlap."""
-    headers = new.elf.header
+    headers = new.header
     table = headers["e_shoff"], headers["e_shoff"] + len(new.sections) * headers["e_shentsize"], "section headers"
     ranges = [(0, headers["e_ehsize"], "ELF header"), table] + [
         (header["sh_offset"], header["sh_offset"] + header["sh_size"], title)
@@ -211,7 +235,7 @@ def _relocation_faults(new: _Object, index: int, table: _Section, expected: Expe
 
 def _place_of(new: _Object, table: int, number: int) -> tuple[int, int] | None:
     """The section and value of a symbol that always resolves to this file (local or hidden); None for another."""
-    layout = new.elf.structs.Elf_Sym
+    layout = new.structs.Elf_Sym
     symbol = struct_parse(layout, BytesIO(new.sections[table][2]), number * layout.sizeof())
     hidden = symbol["st_info"]["bind"] == "STB_GLOBAL" and symbol["st_other"]["visibility"] != "STV_DEFAULT"
     if symbol["st_info"]["bind"] != "STB_LOCAL" and not hidden:
