@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -14,7 +15,7 @@ from unwindkit import FormatError, open_elf
 from unwindkit.batches.workers import worker_processes
 
 from .system import Outcomes, absence, run_in_system
-from .trees import KINDS, elf_files, make_tree
+from .trees import KINDS, Tree, elf_files, make_tree
 
 ALWAYS = ("libc.so.6", "ld-linux-x86-64.so.2", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1")
 THIS_MACHINE = "EM_X86_64"
@@ -35,26 +36,33 @@ def main() -> int:
     files = chosen(elf_files(options.folder), options.sample, options.seed)
     programs, libraries = runnable(files, options.folder)
     print(f"{len(files)} files, {len(programs)} programs to run, {len(libraries)} libraries to load", flush=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        before = [run_in_system(None, options.folder, programs, libraries, Path(scratch)) for _ in range(2)]
     wrong = 0
-    for kind in options.kind or KINDS:
-        with tempfile.TemporaryDirectory() as scratch:
+    # The same for all: programs name their home.
+    with tempfile.TemporaryDirectory() as folder:
+        scratch, place = Path(folder, "scratch"), Path(folder, "tree")
+        scratch.mkdir()
+        before = [run_in_system(None, options.folder, programs, libraries, scratch) for _ in range(2)]
+        for kind in options.kind or KINDS:
             with worker_processes(options.jobs, len(files)) as executor:
-                tree = make_tree(kind, files, Path(scratch, "tree"), executor)
-            print(f"{kind}: {tree.written} written, {sum(tree.refused.values())} refused")
-            for text, count in tree.refused.most_common():
-                print(f"  {count} refused: {text}")
-            after = run_in_system(tree.folder, options.folder, programs, libraries, Path(scratch))
-        differences = compare(before, after)
-        answered = sum(is_answer(one) for one in after.programs.values())
-        loaded = sum(not text for text in after.libraries.values())
-        print(f"  {answered} programs answered, {loaded} libraries loaded; {len(differences)} differ from before")
-        for text in differences:
-            print(f"  {text}")
-        sys.stdout.flush()
-        wrong += len(differences)
+                tree = make_tree(kind, files, place, executor)
+            after = run_in_system(tree.folder, options.folder, programs, libraries, scratch)
+            wrong += report(kind, tree, after, compare(before, after))
+            shutil.rmtree(place, ignore_errors=True)
     return 1 if wrong else 0
+
+
+def report(kind: str, tree: Tree, after: Outcomes, differences: list[str]) -> int:
+    """Print what became of one tree; how many differences there are."""
+    print(f"{kind}: {tree.written} written, {sum(tree.refused.values())} refused")
+    for text, count in tree.refused.most_common():
+        print(f"  {count} refused: {text}")
+    answered = sum(is_answer(one) for one in after.programs.values())
+    loaded = sum(not text for text in after.libraries.values())
+    print(f"  {answered} programs answered, {loaded} libraries loaded; {len(differences)} differ from before")
+    for text in differences:
+        print(f"  {text}")
+    sys.stdout.flush()
+    return len(differences)
 
 
 def chosen(files: list[tuple[Path, str]], sample: int | None, seed: int) -> list[tuple[Path, str]]:
@@ -88,7 +96,8 @@ def is_answer(outcome: list[list[object]]) -> bool:
 
 
 def compare(before: list[Outcomes], after: Outcomes) -> list[str]:
-    """What differs, as sentences. Answers that two runs of the old program do not share are not compared."""
+    """What differs, as sentences. Answers that two runs of the old program do not share are not compared. Lines may
+    come in another order: groff runs several programs at once."""
     first, second = before
     found = [
         f"{path} {option}: {str(new)[:300]}, before {str(old)[:300]}"
@@ -96,13 +105,17 @@ def compare(before: list[Outcomes], after: Outcomes) -> list[str]:
         for option, new, old, again in zip(
             ("--version", "--help"), answers, first.programs[path], second.programs[path], strict=True
         )
-        if old == again and new != old
+        if old == again and _lines(new) != _lines(old)
     ]
     return found + [
         f"{path}: {text or 'loaded'}, before {first.libraries[path] or 'loaded'}"
         for path, text in after.libraries.items()
         if first.libraries[path] == second.libraries[path] and text != first.libraries[path]
     ]
+
+
+def _lines(answer: list[object]) -> list[list[str]]:
+    return [sorted(str(one).splitlines()) for one in answer]
 
 
 if __name__ == "__main__":
