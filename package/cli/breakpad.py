@@ -27,11 +27,17 @@ from .common import (
     refused_lines,
     share_text,
 )
+from .parser import examples
 
 if TYPE_CHECKING:
     from ..jobs.breakpad import BreakpadReport
     from .batches import Done
     from .common import Commands
+
+EXAMPLES = examples(
+    ("breakpad a.out -o a.sym", "its symbol file"),
+    ("breakpad /usr/lib --store symbols -j4", "a symbol store"),
+)
 
 
 def add(commands: Commands) -> None:
@@ -39,6 +45,7 @@ def add(commands: Commands) -> None:
         "breakpad",
         help="write the Breakpad symbol file of an ELF file: functions, lines, PUBLIC, STACK CFI",
         description="Write the Breakpad symbol file of a linked ELF file, or add those of several to a symbol store.",
+        epilog=EXAMPLES,
     )
     command.add_argument(
         "files", metavar="FILE", nargs="*", help="an ELF file; with --store also a folder, a package or an image"

@@ -22,6 +22,7 @@ from .common import (
     raw_input,
     share_text,
 )
+from .parser import examples
 
 if TYPE_CHECKING:
     from ..converters.files.lint import Code, LintedSection, LintFindings
@@ -33,10 +34,16 @@ SHOWN_PLACES, SHOWN_DIFFERENCES = 3, 10
 # Sources that have a table; "all" is all call frame information of an ELF file.
 CHECKED = ("sframe", "eh_frame", "debug_frame", "all", "breakpad", "directives")
 
+EXAMPLES = examples(
+    ("check a.out", "faults; .eh_frame against .sframe"),
+    ("check old new --by-symbol", "two builds"),
+    ("check a.out a.sym", "against a symbol file"),
+)
+
 
 def add(commands: Commands) -> None:
     about = "list faults in unwind information; compare two sources of it at every PC"
-    command = commands.add_parser("check", help=about)
+    command = commands.add_parser("check", help=about, epilog=EXAMPLES)
     command.add_argument("file", metavar="A", help="an ELF file, the bytes of a section, or a symbol file")
     command.add_argument("second", metavar="B", nargs="?", help="a file to compare A with")
     kinds = ", ".join(CHECKED)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import sys
 from collections.abc import Iterable
-from functools import partial
 from importlib import import_module
-from typing import Any
 
 from ..schemas.section import FormatError
 from .common import DIFFERENT, WRONG
+from .parser import CommandParser
 from .signals import Ended, signals_as_exceptions
 
 # Each is a module of this folder; in the order of the help text.
 COMMANDS = (
     *("info", "sframe", "breakpad", "dump", "find", "symbolize", "walk", "check", "verify", "remove", "edit"),
-    *("convert", "merge", "export", "corpus", "conform"),
+    *("convert", "merge", "export", "corpus", "conform", "completion"),
 )
 # When it is loaded, NumPy's linear algebra starts one thread per core; nothing here uses them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -32,9 +30,10 @@ def run_command(program: str, version: str, arguments: list[str]) -> int:
             stream.reconfigure(errors="surrogateescape")
     # The other commands take as long to add as a short command takes to run.
     only = arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else COMMANDS
-    options, unknown = _parser(program, version, only).parse_known_args(arguments)
+    CommandParser.given = tuple(arguments)
+    options, unknown = parser_of(program, version, only).parse_known_args(arguments)
     if unknown:
-        # By the command's parser, so that its usage is shown.
+        # By the command's parser, which knows its options.
         options.command.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         with signals_as_exceptions():
@@ -59,30 +58,15 @@ def _complain(message: str) -> int:
     return WRONG
 
 
-def _columns() -> int:
-    """The columns of the terminal; 80 if there is none."""
-    try:
-        return int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size(1).columns or 80
-    except (ValueError, OSError):
-        return 80
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser, and those of its commands, which are told the width of help texts: argparse would import shutil."""
-
-    def __init__(self, **options: Any) -> None:
-        # The last column is left free, and one more, as by argparse.
-        formatter = partial(argparse.HelpFormatter, width=_columns() - 2)
-        super().__init__(**{"formatter_class": formatter, **options})
-
-
-def _parser(program: str, version: str, names: Iterable[str]) -> argparse.ArgumentParser:
+def parser_of(program: str, version: str, names: Iterable[str] = COMMANDS) -> CommandParser:
     """The parser of the commands of these names."""
     about = "Read, convert and write the unwind information of finished binaries."
-    parser = _Parser(prog=program, description=about)
+    parser = CommandParser(prog=program, description=about)
     parser.add_argument("--version", action="version", version=version)
     # Without `prog`, argparse formats the usage here.
     commands = parser.add_subparsers(required=True, metavar="COMMAND", prog=program)
     for name in names:
         import_module(f".{name}", __package__).add(commands)
+        added, about = commands.choices[name], commands._choices_actions[-1].help or ""
+        added.description = added.description or f"{about[:1].upper()}{about[1:]}."
     return parser

@@ -44,19 +44,20 @@ class RawInput(TypedDict):
 
 def add_choices(command: argparse.ArgumentParser, version: int | None, about_version: str) -> None:
     """The options of every command that writes SFrame."""
-    command.add_argument("--sframe-version", type=int, default=version, choices=(2, 3), help=about_version)
-    command.add_argument(
+    group = command.add_argument_group("the .sframe")
+    group.add_argument("--sframe-version", type=int, default=version, choices=(2, 3), help=about_version)
+    group.add_argument(
         "--compact",
         choices=("none", "share", "merge"),
         help="share: functions with equal rows share their FREs; merge: share, and one FDE for adjacent functions with "
         "padding between them; none: neither (default: share; none for big-endian targets)",
     )
-    command.add_argument(
+    group.add_argument(
         "--no-pcrel",
         action="store_true",
         help="version 2: function starts relative to the section, as before errata 1 (for binutils 2.44 and older)",
     )
-    command.add_argument(
+    group.add_argument(
         "--frame-pointer",
         action="store_true",
         help="version 2: set the flag FRAME_POINTER: you know that all functions preserve the frame pointer",
@@ -129,11 +130,12 @@ def seconds_of(text: str) -> float:
 
 def add_gates(command: argparse.ArgumentParser) -> None:
     """The options by which a pipeline fails on what the result lacks."""
-    command.add_argument(
+    group = command.add_argument_group("exit code")
+    group.add_argument(
         "--strict", action="store_true", help="exit with 1 if the result lacks rules by which callers could be found"
     )
     about = "exit with 1 if the result covers less of the code bytes than this"
-    command.add_argument("--min-coverage", type=percent, metavar="PERCENT", help=about)
+    group.add_argument("--min-coverage", type=percent, metavar="PERCENT", help=about)
 
 
 def fails_gates(options: argparse.Namespace, report: FileReport, coverage: CodeCoverage) -> bool:
@@ -177,10 +179,11 @@ def add_dates(command: argparse.ArgumentParser) -> None:
 
 def add_debug_files(command: argparse.ArgumentParser) -> None:
     """The options about separate debug files."""
-    command.add_argument(
+    group = command.add_argument_group("separate debug files")
+    group.add_argument(
         "--debug-file", metavar="DEBUG", help="separate debug file (default: found by build id or .gnu_debuglink)"
     )
-    command.add_argument(
+    group.add_argument(
         "--debug-dir",
         metavar="DIR",
         action="append",
@@ -188,8 +191,8 @@ def add_debug_files(command: argparse.ArgumentParser) -> None:
         help="look for debug files in DIR before /usr/lib/debug (repeatable)",
     )
     about = "ask the servers in DEBUGINFOD_URLS for debug files that are not here"
-    command.add_argument("--debuginfod", action="store_true", help=about)
-    command.add_argument("--no-debug-links", action="store_true", help="do not look for a debug file")
+    group.add_argument("--debuginfod", action="store_true", help=about)
+    group.add_argument("--no-debug-links", action="store_true", help="do not look for a debug file")
 
 
 def debug_files(options: argparse.Namespace) -> DebugFiles:
@@ -230,21 +233,22 @@ def writer_lines(writer: str | None, moved: tuple[str, ...], passed_over: dict[s
     return [f"  written: {writer}{also}", *(f"  not {name}: {reason}" for name, reason in passed_over.items())]
 
 
-def add_address(command: argparse.ArgumentParser, about: str) -> None:
+def add_address(command: argparse._ActionsContainer, about: str) -> None:
     command.add_argument("--address", type=integer, default=0, help=about)
 
 
 def add_raw(command: argparse.ArgumentParser) -> None:
     """The options of commands that read inputs of every kind."""
-    command.add_argument(
+    group = command.add_argument_group("raw sections and symbol files")
+    group.add_argument(
         "--from",
         dest="source",
         metavar="KIND",
         choices=SOURCES,
         help="the kind of a raw FILE, or the section of an ELF FILE to read: " + ", ".join(SOURCES),
     )
-    add_address(command, "raw FILE: its virtual address (default 0); symbol file: its load address")
-    command.add_argument("--arch", help="architecture of a raw FILE; SFrame and symbol files with MODULE tell it")
+    add_address(group, "raw FILE: its virtual address (default 0); symbol file: its load address")
+    group.add_argument("--arch", help="architecture of a raw FILE; SFrame and symbol files with MODULE tell it")
 
 
 def raw_input(options: argparse.Namespace) -> RawInput:

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING
 
 from .common import DIFFERENT, DONE
 from .corpus import add_selection, selection
+from .parser import examples
 
 if TYPE_CHECKING:
     from .common import Commands
 
+EXAMPLES = examples(
+    ("conform --format sframe-v2 -- ./reader", "by the line protocol"),
+)
+
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("conform", help="ask a reader about sections with known answers")
+    command = commands.add_parser("conform", help="ask a reader about sections with known answers", epilog=EXAMPLES)
     command.add_argument("reader", metavar="READER", nargs="+", help="after --: the reader and its arguments")
     add_selection(command)
     command.add_argument("--timeout", type=float, default=20.0, metavar="SECONDS", help="per case (default 20)")

@@ -35,10 +35,18 @@ from .common import (
     writer_lines,
 )
 from .convert_lines import LINE_TARGETS, add_lines, refuse_line_options, run_lines
+from .parser import examples
 
 if TYPE_CHECKING:
     from ..jobs.convert import ConvertReport
     from .common import Commands
+
+TARGETS = ("sframe", "eh_frame", "debug_frame", "directives", "breakpad", *LINE_TARGETS)
+KINDS = ("sframe", "eh_frame", "debug_frame", "breakpad", "directives", "debug_line", "all")
+EXAMPLES = examples(
+    ("convert a.sym out.bin --to eh_frame", "from a symbol file"),
+    ("convert a.out b.out --to sframe", "a copy with the section"),
+)
 
 
 def add(commands: Commands) -> None:
@@ -46,20 +54,24 @@ def add(commands: Commands) -> None:
         "convert",
         help="convert unwind information into another format: ELF files, archives, raw sections, symbol files",
         description="Convert the unwind information of IN into another format.",
+        epilog=EXAMPLES,
     )
     command.add_argument("file", metavar="IN", help=INPUTS)
     command.add_argument("output", metavar="OUT", help="write the result here; - for standard output")
     command.add_argument(
         "--to",
         required=True,
-        choices=("sframe", "eh_frame", "debug_frame", "directives", "breakpad", *LINE_TARGETS),
-        help="format to write",
+        metavar="FORMAT",
+        choices=TARGETS,
+        help=f"format to write: {', '.join(TARGETS)}",
     )
     command.add_argument(
         "--from",
         dest="source",
-        choices=("sframe", "eh_frame", "debug_frame", "breakpad", "directives", "debug_line", "all"),
-        help="the kind of a raw IN, or the section of an ELF IN to read (all: .eh_frame and .debug_frame)",
+        metavar="KIND",
+        choices=KINDS,
+        help=f"the kind of a raw IN, or the section of an ELF IN to read: {', '.join(KINDS)} "
+        "(all: .eh_frame and .debug_frame)",
     )
     add_choices(command, None, "version to write (default 2)")
     add_address(command, "raw IN: its virtual address (default 0); symbol file: its load address")

@@ -7,14 +7,19 @@ import sys
 from typing import TYPE_CHECKING
 
 from .common import DONE, count_text
+from .parser import examples
 
 if TYPE_CHECKING:
     from ..corpus.formats import Options
     from .common import Commands
 
+EXAMPLES = examples(
+    ("corpus -o cases --format sframe-v2", "cases of one format"),
+)
+
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("corpus", help="write sections with known answers, to test readers")
+    command = commands.add_parser("corpus", help="write sections with known answers, to test readers", epilog=EXAMPLES)
     command.add_argument("-o", "--output-dir", metavar="DIR", required=True, help="where the files go")
     add_selection(command)
     command.add_argument("-j", "--jobs", type=positive, default=1, metavar="N", help="processes (default 1)")

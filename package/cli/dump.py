@@ -8,10 +8,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .common import DONE, INPUTS, add_raw, address_or_name, input_of, raw_input
+from .parser import examples
 
 if TYPE_CHECKING:
     from ..jobs.section_dumps import JsonSection
     from .common import Commands
+
+EXAMPLES = examples(
+    ("dump a.out", "what readelf prints"),
+    ("dump --frames-interp --at main a.out", "the rows of main"),
+)
 
 
 def add(commands: Commands) -> None:
@@ -19,6 +25,7 @@ def add(commands: Commands) -> None:
         "dump",
         help="print the content of sections as GNU readelf 2.47 does",
         description="Print the content of sections as GNU readelf 2.47 does; without options, all unwind information.",
+        epilog=EXAMPLES,
     )
     command.add_argument("file", metavar="FILE", help=INPUTS)
     command.add_argument("--frames", action="store_true", help="call frame instructions, as readelf -wNf")

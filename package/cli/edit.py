@@ -19,10 +19,16 @@ from .common import (
     target_of,
     writer_lines,
 )
+from .parser import examples
 
 if TYPE_CHECKING:
     from ..jobs.edit import EditReport
     from .common import Commands
+
+EXAMPLES = examples(
+    ("edit a.out -o b.out --drop main", "without a function"),
+    ("edit a.out --in-place --merge more.o", "with another's records"),
+)
 
 
 def add(commands: Commands) -> None:
@@ -30,6 +36,7 @@ def add(commands: Commands) -> None:
         "edit",
         help="drop, replace or add functions of an ELF file's .eh_frame; all other records are unchanged",
         description="Write FILE with functions of its .eh_frame dropped, replaced or added, and a new .eh_frame_hdr.",
+        epilog=EXAMPLES,
     )
     command.add_argument("file", metavar="FILE")
     output = command.add_mutually_exclusive_group(required=True)

@@ -7,10 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .common import add_batch, add_debug_files, count_text, debug_files, debug_lines
+from .parser import examples
 
 if TYPE_CHECKING:
     from ..jobs.export import ExportReport
     from .common import Commands
+
+EXAMPLES = examples(
+    ("export /usr -o data -j4", "every data set"),
+    ("export a.out -o data --only rows", "one data set"),
+)
 
 
 def add(commands: Commands) -> None:
@@ -19,6 +25,7 @@ def add(commands: Commands) -> None:
         help="write unwind information as Parquet files: functions, rows, rules, costs, lines",
         description="Write the unwind information of files as Parquet, one file for each data set and module: "
         "DIR/DATA SET/FILE.parquet. Requires pyarrow (unwindkit[data]).",
+        epilog=EXAMPLES,
     )
     command.add_argument("files", metavar="FILE", nargs="*", help="an ELF file, a folder, a package or an image")
     command.add_argument("-o", dest="output_dir", metavar="DIR", required=True, help="the folder of the data sets")

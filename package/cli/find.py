@@ -7,13 +7,21 @@ import sys
 from typing import TYPE_CHECKING
 
 from .common import DONE, INPUTS, add_debug_files, add_raw, address_or_name, debug_files, input_of, raw_input
+from .parser import examples
 
 if TYPE_CHECKING:
     from .common import Commands
 
+EXAMPLES = examples(
+    ("find a.out main+4", "the row at an instruction"),
+    ("find a.out 0x1234 --json", "at an address"),
+)
+
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("find", help="print the row in force at a PC, from each source in the file")
+    command = commands.add_parser(
+        "find", help="print the row in force at a PC, from each source in the file", epilog=EXAMPLES
+    )
     command.add_argument("file", metavar="FILE", help=INPUTS)
     command.add_argument(
         "pcs",

@@ -7,14 +7,20 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from .common import DONE, INPUTS, add_debug_files, add_raw, count_text, debug_files, input_of, raw_input, share_text
+from .parser import examples
 
 if TYPE_CHECKING:
     from ..jobs.info import FileInfo, SectionInfo
     from .common import Commands
 
+EXAMPLES = examples(
+    ("info a.out", "sections, and the code that they cover"),
+    ("info --json crash.o", "as JSON"),
+)
+
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("info", help="list the unwind information of a file")
+    command = commands.add_parser("info", help="list the unwind information of a file", epilog=EXAMPLES)
     command.add_argument("file", metavar="FILE", nargs="?", help=INPUTS)
     add_raw(command)
     add_debug_files(command)

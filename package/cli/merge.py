@@ -22,14 +22,20 @@ from .common import (
     refused_lines,
     sframe_text,
 )
+from .parser import examples
 
 if TYPE_CHECKING:
     from ..jobs.merge import MergeReport
     from .common import Commands
 
+EXAMPLES = examples(
+    ("merge a.out b.out -o both.sframe", "one section"),
+    ("merge a.bin@0x1000 b.bin@0x2000 -o c.bin", "sections at addresses"),
+)
+
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("merge", help="merge several .sframe sections")
+    command = commands.add_parser("merge", help="merge several .sframe sections", epilog=EXAMPLES)
     command.add_argument(
         "inputs", metavar="FILE[@ADDRESS]", nargs="+", type=_input, help="an ELF file, or a raw section and its address"
     )

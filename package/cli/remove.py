@@ -7,13 +7,21 @@ import sys
 from typing import TYPE_CHECKING
 
 from .common import DONE, add_dates, count_text, input_path, output_path, sizes_text, target_of
+from .parser import examples
 
 if TYPE_CHECKING:
     from .common import Commands
 
+EXAMPLES = examples(
+    ("remove a.out -o plain", "a copy without .sframe"),
+    ("remove a.out --in-place", "the file itself"),
+)
+
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("remove", help="remove .sframe sections and their program header from a file")
+    command = commands.add_parser(
+        "remove", help="remove .sframe sections and their program header from a file", epilog=EXAMPLES
+    )
     command.add_argument("file", metavar="FILE")
     output = command.add_mutually_exclusive_group(required=True)
     output.add_argument(

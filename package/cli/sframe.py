@@ -36,10 +36,18 @@ from .common import (
     warning_lines,
     writer_lines,
 )
+from .parser import examples
 
 if TYPE_CHECKING:
     from ..jobs.sframe_report import SframeReport
     from .common import Commands
+
+EXAMPLES = examples(
+    ("sframe a.out -o a.sframe.out", "a copy with an .sframe"),
+    ("sframe --in-place --where-possible build/", "every file of a tree"),
+    ("sframe app.deb --output-dir out -j4", "the files of a package"),
+    ("sframe a.out --section a.bin", "the bytes of the section"),
+)
 
 
 def add(commands: Commands) -> None:
@@ -48,6 +56,7 @@ def add(commands: Commands) -> None:
         help="add an .sframe section made from the file's call frame information",
         description="Make an .sframe section from .eh_frame and .debug_frame and add it to a file, or to several; "
         "relocatable files, also in archives, get its relocations too.",
+        epilog=EXAMPLES,
     )
     command.add_argument(
         "files", metavar="FILE", nargs="*", help="a file; with --output-dir also a folder, a package or an image"

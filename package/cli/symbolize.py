@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .common import DONE, STREAM, add_address, add_debug_files, debug_files
+from .parser import examples
 
 if TYPE_CHECKING:
     from ..converters.files.symbol_names import SourceFrame
@@ -17,9 +18,16 @@ if TYPE_CHECKING:
 UNKNOWN = "??"
 DIGITS = 16  # of an address
 
+EXAMPLES = examples(
+    ("symbolize -f -i -C a.out 1234 1240", "as addr2line"),
+    ("symbolize a.sym 1234", "from a symbol file"),
+)
+
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("symbolize", help="print function, inlined functions, file and line of addresses")
+    command = commands.add_parser(
+        "symbolize", help="print function, inlined functions, file and line of addresses", epilog=EXAMPLES
+    )
     command.add_argument(
         "words",
         metavar="FILE|SYM ADDRESS",

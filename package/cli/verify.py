@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .common import DIFFERENT, DONE, clear_progress, count_text
+from .parser import examples
 
 if TYPE_CHECKING:
     from ..jobs.verify import UncoveredCode, VerifiedFile, VerifyReport, WrongRow
@@ -20,10 +21,15 @@ if TYPE_CHECKING:
 SHOWN_SYMBOLS, SHOWN_UNCLEAR = 3, 5
 BURST, PAUSE = 20_000, 0.05
 
+EXAMPLES = examples(
+    ("verify -- ls -l", "rows that a program reaches"),
+    ("verify --sample --time 60 -- ./server", "what runs for long"),
+)
+
 
 def add(commands: Commands) -> None:
     about = "run a program step by step and hold each row that is reached against what the machine did"
-    command = commands.add_parser("verify", help=about)
+    command = commands.add_parser("verify", help=about, epilog=EXAMPLES)
     command.add_argument("--pid", type=int, help="a running process, instead of a program to run")
     command.add_argument("--steps", type=int, metavar="N", help="stop after N single steps")
     command.add_argument("--time", type=float, metavar="SECONDS", dest="seconds", help="stop after this time")

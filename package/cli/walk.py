@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from .common import DONE, add_debug_files, debug_files, integer
+from .parser import examples
 
 if TYPE_CHECKING:
     from ..converters.arch.table import Architecture
@@ -22,9 +23,16 @@ PID_LIMIT = 1 << 31  # of package/jobs/walk_process.py
 UNKNOWN = "??"
 IN_A_LINE = 4  # registers
 
+EXAMPLES = examples(
+    ("walk core", "all threads of a core file"),
+    ("walk --pid 1234 --lines", "a running process"),
+)
+
 
 def add(commands: Commands) -> None:
-    command = commands.add_parser("walk", help="print the backtraces of a core file or a running process")
+    command = commands.add_parser(
+        "walk", help="print the backtraces of a core file or a running process", epilog=EXAMPLES
+    )
     command.add_argument(
         "file", metavar="CORE", nargs="?", help="an ELF core file of x86-64, AArch64 or s390x, or a minidump"
     )

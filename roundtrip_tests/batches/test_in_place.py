@@ -11,7 +11,7 @@ from unwindkit import BuildError, DebugFiles
 from unwindkit.batches.sources import is_excluded
 from unwindkit.jobs.sframe_check import check_sframe
 
-from ..support.commands import DONE, WRONG
+from ..support.commands import DONE, WRONG, usage_error
 from ..support.commands import unwindkit as command
 from ..support.packages import wheel
 from ..support.small_elf import EM_RISCV
@@ -127,4 +127,4 @@ def test_the_check_finds_a_wrong_row(tree: Path, tmp_path: Path) -> None:
 )
 def test_wrong_usage(arguments: list[str], says: str, tree: Path) -> None:
     done = command("sframe", tree / "c", *arguments)
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (WRONG, f"unwindkit sframe: error: {says}")
+    assert usage_error(done) == f"unwindkit sframe: error: {says}"

@@ -22,7 +22,7 @@ from unwindkit.schemas.breakpad.records import File, Func, Inline, InlineOrigin,
 from unwindkit.schemas.breakpad.rules import check_records
 from unwindkit.schemas.text_records import Record
 
-from ..support.commands import DONE, WRONG, unwindkit
+from ..support.commands import DONE, WRONG, unwindkit, usage_error
 from ..support.oracles import oracle_root
 from ..support.programs.elf_programs import tool
 
@@ -149,7 +149,7 @@ def test_a_store_takes_the_same_options(program: Path, tmp_path: Path) -> None:
 def test_a_malformed_map_is_wrong_usage(program: Path, option: tuple[str, str], message: str) -> None:
     done = unwindkit("breakpad", program, *option)
     assert (done.returncode, done.stdout) == (WRONG, "")
-    assert done.stderr.endswith(f"error: {message}\n")
+    assert usage_error(done).endswith(f"error: {message}")
 
 
 def test_code_of_an_assembler_is_a_function_by_its_symbol(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from unwindkit.converters.files.find import find_in_file, found_json
 from unwindkit.schemas.sframe import FdeInfo
 
 from ..support.binutils import EVERY_VERSION, SFRAME, Binutils, chosen
-from ..support.commands import DONE, WRONG, refuses, unwindkit
+from ..support.commands import DONE, refuses, unwindkit, usage_error
 from ..support.handmade import PLAIN_CIE, X86_64_START, eh_frame, entry, octets
 from ..support.handmade import Fde as CfiFde
 from ..support.made.made_sframe import (
@@ -298,8 +298,7 @@ def test_every_pc_of_a_plt(tools: Binutils | None, tmp_path: Path) -> None:
 @pytest.mark.parametrize("pcs", [[], ["0x"], ["-1"], ["0x10000000000000000"], ["0x1000", "1.5"], ["08"]])
 def test_wrong_usage(pcs: list[str], tmp_path: Path) -> None:
     done = unwindkit("find", written(tmp_path, BOTH), *pcs)
-    assert (done.returncode, done.stdout) == (WRONG, "")
-    assert done.stderr.startswith("usage: unwindkit find")
+    assert usage_error(done).startswith("unwindkit find: error: ")
     assert "_address" not in done.stderr, "a name that users do not know"
 
 

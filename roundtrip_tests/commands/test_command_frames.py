@@ -17,7 +17,7 @@ from unwindkit.jobs.convert import Target
 from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import Section
 
-from ..support.commands import DIFFERENT, DONE, WRONG, refuses
+from ..support.commands import DIFFERENT, DONE, WRONG, refuses, usage_error
 from ..support.commands import unwindkit as run
 from ..support.handmade import PLAIN_CIE, Fde, eh_frame
 from ..support.tiny_elf import ALLOC, CODE, ET_REL, Content, tiny_elf
@@ -131,10 +131,7 @@ def test_into_another_file(copy: Path) -> None:
     assert kept.stderr.splitlines()[2:] == [f"  kept: {count} functions of {copy}", "  written: in place"]
     assert by_pc(read_elf(out)) == by_pc(read_elf(copy))
     done = run("convert", symbols, copy, "--from", "breakpad", "--to", "eh_frame", "--into", copy)
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (
-        WRONG,
-        f"unwindkit convert: error: {copy} is the input file",
-    )
+    assert usage_error(done) == f"unwindkit convert: error: {copy} is the input file"
     piped = run("convert", symbols, "-", "--from", "breakpad", "--to", "eh_frame", "--into", copy)
     assert piped.returncode == DONE
     away = ("--from", "breakpad", "--address", "0x100000000", "--into", copy)
@@ -164,7 +161,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
     for option in (["--compact", "share"], ["--sframe-version", "2"]):
         done = run(*command, "--from", "eh_frame", "--arch", "x86_64", *option)
         assert (done.returncode, done.stdout) == (WRONG, "")
-        assert done.stderr.endswith("--compact, --sframe-version, --no-pcrel and --frame-pointer require --to sframe\n")
+        assert usage_error(done).endswith(
+            "--compact, --sframe-version, --no-pcrel and --frame-pointer require --to sframe"
+        )
     far = ["--from", "eh_frame", "--arch", "x86", "--to-address", "0x100000000"]
     refuses(raw, *command, *far, says=".eh_frame: section_address: 0x100000000 is not a 32-bit address")
     raw.write_bytes(GOOD[:-3])

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import unwindkit as library
 
-from ..support.commands import DONE, WRONG, build_program, refuses, unwindkit
+from ..support.commands import DONE, WRONG, build_program, refuses, unwindkit, usage_error
 from ..support.loaded_command import WARNINGS
 from ..support.programs import compiled
 from ..support.tiny_elf import CFI, CODE, ET_REL, Content, tiny_elf
@@ -127,7 +127,7 @@ def test_what_standard_streams_cannot_be(program: Path, tmp_path: Path) -> None:
     ):
         done = unwindkit(*arguments)
         assert (done.returncode, done.stdout) == (WRONG, "")
-        assert done.stderr.splitlines()[-1].endswith(f"error: {says}")
+        assert usage_error(done).endswith(f"error: {says}")
 
 
 def test_errors_name_the_stream(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_command_imports_the_formats_that_it_reads_and_writes(command: str, tm
     folders = {name.split(".")[2] for name in modules if name.startswith("unwindkit.converters.")}
     assert folders & FORMATS == formats
     commands = {name for name in modules if name.startswith("unwindkit.cli.")}
-    assert commands == {f"unwindkit.cli.{name}" for name in ("commands", "common", "signals", command)}
+    assert commands == {f"unwindkit.cli.{name}" for name in ("commands", "common", "parser", "signals", command)}
     assert not any(name.startswith(("unwindkit.writers.elf", "unwindkit.schemas.strategies")) for name in modules)
     assert "numpy.ma" not in modules
 

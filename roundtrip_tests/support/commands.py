@@ -27,6 +27,16 @@ def unwindkit(
     return started_anew(*arguments, environment=environment, before=before)
 
 
+def usage_error(done: subprocess.CompletedProcess[str]) -> str:
+    """What a command says of wrong usage: its first line; the second tells where to read on."""
+    assert (done.returncode, done.stdout) == (WRONG, "")
+    first, second = done.stderr.splitlines()
+    program = first.partition(": error: ")[0]
+    assert program.startswith("unwindkit")
+    assert second.endswith(f"See {program} --help.")
+    return first
+
+
 def started_anew(
     *arguments: str | Path, environment: dict[str, str], before: Callable[[], object] | None = None
 ) -> subprocess.CompletedProcess[str]:

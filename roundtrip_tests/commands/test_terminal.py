@@ -1,0 +1,165 @@
+"""Help texts, wrong usage, completion and man pages."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from unwindkit.cli.commands import COMMANDS, parser_of
+
+from ..support.commands import DONE, WRONG, unwindkit, usage_error
+
+ROOT = Path(__file__).parents[2]
+WIDTH = 80
+
+
+def help_text(command: str) -> str:
+    """As on a terminal of 80 columns."""
+    done = subprocess.run(
+        [sys.executable, "-m", "unwindkit", command, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"COLUMNS": str(WIDTH)},
+    )
+    return done.stdout
+
+
+def examples(text: str) -> list[str]:
+    """The command lines at the end of a help text, which are followed by two spaces and what they do."""
+    _, _, shown = text.partition("\nexamples:\n")
+    return [re.split(" {2,}", line.strip())[0] for line in shown.splitlines()]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_ends_with_examples_that_can_be_run(command: str) -> None:
+    text = help_text(command)
+    assert max(map(len, text.partition("\nexamples:\n")[2].splitlines())) < WIDTH
+    found = examples(text)
+    assert found
+    for line in found:
+        program, *words = shlex.split(line.partition(" > ")[0])
+        assert (program, words[0]) == ("unwindkit", command)
+        parsed, unknown = parser_of("unwindkit", "", (command,)).parse_known_args(words)
+        assert (parsed.run.__module__, unknown) == (f"unwindkit.cli.{command}", [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["sframee"], "unwindkit: error: unknown command: sframee", "Did you mean sframe? See unwindkit --help."),
+        (["xyz"], "unwindkit: error: unknown command: xyz", "See unwindkit --help."),
+        (
+            ["sframe", "a", "--outptu", "b"],
+            "unwindkit sframe: error: unrecognized arguments: --outptu",
+            "Did you mean --output-dir? See unwindkit sframe --help.",
+        ),
+        (
+            ["dump", "a", "--frames-intrep", "--zzz=1"],
+            "unwindkit dump: error: unrecognized arguments: --frames-intrep --zzz",
+            "Did you mean --frames-interp? See unwindkit dump --help.",
+        ),
+        (
+            ["verify", "--steps", "x", "--", "ls", "--setps"],
+            "unwindkit verify: error: argument --steps: invalid int value: 'x'",
+            "See unwindkit verify --help.",
+        ),
+        ([], "unwindkit: error: the following arguments are required: COMMAND", "See unwindkit --help."),
+    ],
+)
+def test_wrong_words_suggest_the_right_ones(arguments: list[str], error: str, hint: str) -> None:
+    done = unwindkit(*arguments)
+    assert usage_error(done) == error
+    assert done.stderr.splitlines()[1] == hint
+
+
+BASH = """
+source "$1"; shift
+handler=$(complete -p unwindkit | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+$handler unwindkit "${@: -1}" "${@: -2:1}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture(scope="module", name="script")
+def _script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    done = unwindkit("completion", "bash")
+    assert (done.returncode, done.stderr) == (DONE, "")
+    script = tmp_path_factory.mktemp("completion") / "unwindkit.bash"
+    script.write_text(done.stdout)
+    return script
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["sf"], ["sframe"]),
+        (["sframe", "--out"], ["--output-dir"]),
+        (["sframe", "--compact", ""], ["none", "share", "merge"]),
+        (["sframe", "pro"], ["program", "projects"]),
+        (["sframe", "--output-dir", "pro"], ["projects"]),
+        (["dump", "--at", "main", "progr"], ["program"]),
+        (["completion", ""], ["bash", "zsh", "fish"]),
+    ],
+)
+def test_bash_completes_commands_options_values_and_files(
+    words: list[str], expected: list[str], script: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "program").touch()
+    (tmp_path / "projects").mkdir()
+    found = subprocess.run(
+        ["bash", "-c", BASH, "bash", str(script), "unwindkit", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert sorted(found.stdout.split()) == sorted(expected)
+
+
+@pytest.mark.oracle("zsh", "fish")
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_read_their_scripts(shell: str, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(unwindkit("completion", shell).stdout)
+    done = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_completion_requires_shtab(tmp_path: Path) -> None:
+    (tmp_path / "shtab.py").write_text("raise ImportError\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "unwindkit", "completion", "bash"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )
+    assert (done.returncode, done.stdout) == (WRONG, "")
+    assert done.stderr == "unwindkit: completion: requires shtab: pip install 'unwindkit[completion]'\n"
+
+
+@pytest.mark.oracle("help2man", "groff")
+def test_man_pages_are_made_and_shown_without_warnings(tmp_path: Path) -> None:
+    folder = Path(sys.executable).parent
+    assert shutil.which("unwindkit", path=str(folder))
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run([ROOT / "packaging" / "man", tmp_path], check=True, env=os.environ | {"PATH": path})
+    pages = sorted(tmp_path.iterdir())
+    assert [one.name for one in pages] == sorted(["unwindkit.1", *(f"unwindkit-{name}.1" for name in COMMANDS)])
+    for page in pages:
+        shown = subprocess.run(
+            ["groff", "-man", "-ww", "-Tutf8", "-P-c", str(page)], capture_output=True, text=True, check=True
+        )
+        assert shown.stderr == ""
+        plain = re.sub(".\b", "", shown.stdout)
+        headings = [line for line in plain.splitlines() if line.isupper() and line.isalpha()]
+        names = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"]
+        assert headings == names + (["EXAMPLES"] if page.name != "unwindkit.1" else [])
