@@ -19,7 +19,7 @@ from ..batches.sources import IsWanted, Sources, find_sources
 from ..batches.workers import WorkerProcesses, worker_processes
 from ..converters.refusals import Reason
 from ..schemas.data_classes import dataclass
-from .common import DIFFERENT, DONE, STREAM, WRONG, clear_progress, count_text, show_progress
+from .common import DIFFERENT, DONE, MESSAGE, STREAM, WRONG, clear_progress, count_text, say, show_progress
 
 # What differs between failures of one kind.
 PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|\b0x[0-9a-f]+\b|\b\d[\d,.]*\b|(?:/[^\s:]+)+")
@@ -71,9 +71,12 @@ def batch_of(
     return Batch(command, sources, None if folder is None else Path(folder), choices, limits, manifest)
 
 
-def do_batch(batch: Batch, jobs: int, text_of: Callable[[Any], str], fails: Callable[[Any], bool], verb: str) -> Done:
+def do_batch(
+    options: argparse.Namespace, batch: Batch, text_of: Callable[[Any], str], fails: Callable[[Any], bool], verb: str
+) -> Done:
     """Do a batch, with a message for each file that was not done before, and a summary."""
     started, read, outcomes, failed = time.monotonic(), 0, [], False
+    jobs = options.jobs or 1
     files = len(batch.sources.files) if not batch.sources.packages else jobs
 
     def at_end() -> None:
@@ -86,24 +89,27 @@ def do_batch(batch: Batch, jobs: int, text_of: Callable[[Any], str], fails: Call
         for outcome in run_batch(batch, executor, at_end):
             outcomes.append(outcome)
             clear_progress()
-            failed |= _shown(outcome, text_of, fails)
-            show_progress(read, len(batch.sources), len(outcomes), time.monotonic() - started)
+            failed |= _shown(options, outcome, text_of, fails)
+            if not options.quiet:
+                show_progress(read, len(batch.sources), len(outcomes), time.monotonic() - started)
     clear_progress()
     wrong = [one.report for one in outcomes if isinstance(one.report, Failure)]
-    print("\n".join(summary_lines(outcomes, wrong, verb)), file=sys.stderr)
+    say(options, "\n".join(summary_lines(outcomes, wrong, verb)))
     return Done(tuple(outcomes), WRONG if wrong else DIFFERENT if failed else DONE)
 
 
-def _shown(outcome: Outcome, text_of: Callable[[Any], str], fails: Callable[[Any], bool]) -> bool:
+def _shown(
+    options: argparse.Namespace, outcome: Outcome, text_of: Callable[[Any], str], fails: Callable[[Any], bool]
+) -> bool:
     """Print the message about a file; whether it fails the gates."""
     if isinstance(outcome.report, Failure):
-        print(f"unwindkit: {outcome.report.file}: {outcome.report.error}", file=sys.stderr)
+        say(options, f"{MESSAGE}{outcome.report.file}: {outcome.report.error}")
         return False
     if isinstance(outcome.report, Kept):
-        print(f"{outcome.report.file}: unchanged: {outcome.report.reason}", file=sys.stderr)
+        say(options, f"{outcome.report.file}: unchanged: {outcome.report.reason}")
         return False
     if not outcome.is_skipped:
-        print(text_of(outcome.report), file=sys.stderr)
+        say(options, text_of(outcome.report))
     return fails(outcome.report)
 
 

@@ -16,6 +16,7 @@ from .common import (
     add_batch,
     add_debug_files,
     add_gates,
+    add_quiet,
     count_text,
     coverage_lines,
     debug_files,
@@ -25,6 +26,7 @@ from .common import (
     refuse_batch_options,
     refuse_the_input,
     refused_lines,
+    say,
     share_text,
 )
 from .parser import examples
@@ -63,6 +65,7 @@ def add(commands: Commands) -> None:
     command.add_argument("-j", dest="jobs", type=int, metavar="N", help=about)
     add_gates(command)
     add_batch(command)
+    add_quiet(command)
     command.set_defaults(run=run, command=command)
 
 
@@ -130,7 +133,7 @@ def run(options: argparse.Namespace) -> int:
     with input_path(options.file) as path, at_most(options.jobs or 0):
         out = sys.stdout.buffer if options.output == STREAM else options.output
         report = replace(write_breakpad(path, out, **_contents(options)), file=options.file)
-    print(_text(report), file=sys.stderr)
+    say(options, _text(report))
     return DIFFERENT if _fails(options, report) else DONE
 
 
@@ -148,7 +151,7 @@ def _into_store(options: argparse.Namespace) -> int:
     sources = find_files(options, is_linked)
     batch = batch_of(options, "breakpad", sources, options.store, _contents(options))
     with at_most(options.jobs or 0):
-        done = do_batch(batch, options.jobs or 1, _text, lambda report: _fails(options, report), "done")
+        done = do_batch(options, batch, _text, lambda report: _fails(options, report), "done")
     if options.zip:
         _zip_store(options, done)
     return done.code
@@ -161,7 +164,7 @@ def _zip_store(options: argparse.Namespace, done: Done) -> None:
     names = [str(Path(output).relative_to(store)) for output in done.outputs]
     parts = write_zip_parts(store, names, Path(options.zip))
     files = count_text(len(set(names)), "symbol file")
-    print(f"{options.zip}: {files} in {count_text(len(parts), 'archive')}", file=sys.stderr)
+    say(options, f"{options.zip}: {files} in {count_text(len(parts), 'archive')}")
 
 
 def _text(report: BreakpadReport) -> str:

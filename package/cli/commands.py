@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import sys
@@ -39,7 +40,7 @@ def run_command(program: str, version: str, arguments: list[str]) -> int:
         with signals_as_exceptions():
             code: int = options.run(options)
     except FormatError as error:
-        return _complain(f"{error.file or options.file}: {error}")
+        return _complain(f"{error.file or options.file}: {error}{_next_step(options, error)}")
     except BrokenPipeError:
         # The reader has closed the pipe; Python would report that again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -51,6 +52,13 @@ def run_command(program: str, version: str, arguments: list[str]) -> int:
         # By the signal's own action, so that the shell sees what happened.
         os.kill(os.getpid(), ended.signal)
     return code
+
+
+def _next_step(options: argparse.Namespace, error: FormatError) -> str:
+    """What the user could do."""
+    is_bare = error.reason.startswith("has no call frame information")
+    # Of commands that take one.
+    return "; a debug file may have it: --debug-file" if is_bare and getattr(options, "debug_file", "") is None else ""
 
 
 def _complain(message: str) -> int:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
 DONE, DIFFERENT, WRONG = 0, 1, 2
+MESSAGE = "unwindkit: "  # what warnings and errors begin with
 STREAM = "-"  # standard input, standard output
 MANY_SIZES = 4
 FAR_BELOW = 0.05  # the share of what the file's sections cover that may be missing without a word
@@ -64,9 +65,21 @@ def add_choices(command: argparse.ArgumentParser, version: int | None, about_ver
     )
 
 
+def add_quiet(command: argparse.ArgumentParser) -> None:
+    """The option of every command that reports what it wrote."""
+    command.add_argument("-q", "--quiet", action="store_true", help="print warnings and errors only, no report")
+
+
+def say(options: argparse.Namespace, text: str) -> None:
+    """Print a report on standard error; of a quiet command only its warnings."""
+    lines = [line for line in text.splitlines() if not options.quiet or line.startswith(MESSAGE)]
+    if lines:
+        print("\n".join(lines), file=sys.stderr)
+
+
 def warning_lines(file: str, warnings: Iterable[str]) -> list[str]:
     """One line for each warning of a report."""
-    return [f"unwindkit: {file}: warning: {one}" for one in warnings]
+    return [f"{MESSAGE}{file}: warning: {one}" for one in warnings]
 
 
 def add_batch(command: argparse.ArgumentParser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from .common import (
     add_choices,
     add_debug_files,
     add_gates,
+    add_quiet,
     add_writer,
     count_text,
     coverage_lines,
@@ -28,6 +28,7 @@ from .common import (
     place_text,
     refuse_the_input,
     refused_lines,
+    say,
     sframe_text,
     share_text,
     unchanged_lines,
@@ -92,6 +93,7 @@ def add(commands: Commands) -> None:
     )
     add_gates(command)
     add_lines(command)
+    add_quiet(command)
     command.set_defaults(run=run, command=command)
 
 
@@ -130,7 +132,7 @@ def run(options: argparse.Namespace) -> int:
             pcrel=not options.no_pcrel,
             frame_pointer=options.frame_pointer,
         )
-    print(_text(replace(report, file=options.file, output=options.output), options.keep), file=sys.stderr)
+    say(options, _text(replace(report, file=options.file, output=options.output), options.keep))
     return DIFFERENT if fails_gates(options, report, report) else DONE
 
 

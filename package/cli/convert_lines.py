@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from .common import DONE, count_text, debug_files, debug_lines, input_path, output_path, refuse_the_input
+from .common import DONE, count_text, debug_files, debug_lines, input_path, output_path, refuse_the_input, say
 
 if TYPE_CHECKING:
     from ..jobs.line_conversion import LineReport, LineTarget
@@ -73,7 +72,7 @@ def run_lines(options: argparse.Namespace) -> int:
             keep_size=options.keep_size,
             debug=debug_files(options),
         )
-    print(_text(replace(report, file=options.file, output=options.output)), file=sys.stderr)
+    say(options, _text(replace(report, file=options.file, output=options.output)))
     return DONE
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from .common import DONE, count_text
+from .common import DONE, add_quiet, count_text, say
 from .parser import examples
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ def add(commands: Commands) -> None:
     command.add_argument("-o", "--output-dir", metavar="DIR", required=True, help="where the files go")
     add_selection(command)
     command.add_argument("-j", "--jobs", type=positive, default=1, metavar="N", help="processes (default 1)")
+    add_quiet(command)
     command.set_defaults(run=run, command=command, file="corpus")
 
 
@@ -67,5 +67,5 @@ def run(options: argparse.Namespace) -> int:
     formats, chosen = selection(options)
     options.file = options.output_dir
     count = write_corpus(options.output_dir, formats, options.count, chosen, raw=options.raw, jobs=options.jobs)
-    print(f"{options.output_dir}: {count_text(count, 'case')}, {count_text(len(formats), 'format')}", file=sys.stderr)
+    say(options, f"{options.output_dir}: {count_text(count, 'case')}, {count_text(len(formats), 'format')}")
     return DONE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,11 +10,13 @@ from .common import (
     DIFFERENT,
     DONE,
     add_dates,
+    add_quiet,
     add_writer,
     count_text,
     input_path,
     output_path,
     refused_lines,
+    say,
     target_of,
     writer_lines,
 )
@@ -49,6 +50,7 @@ def add(commands: Commands) -> None:
     add_writer(command)
     add_dates(command)
     command.add_argument("--strict", action="store_true", help="exit with 1 if some function could not be expressed")
+    add_quiet(command)
     command.set_defaults(run=run, command=command)
 
 
@@ -78,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             writer=options.writer,
             preserve_dates=options.preserve_dates,
         )
-    print(_text(replace(report, file=options.file, output=target)), file=sys.stderr)
+    say(options, _text(replace(report, file=options.file, output=target)))
     return DIFFERENT if options.strict and not is_lossless(report.refused) else DONE
 
 

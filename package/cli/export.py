@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .common import add_batch, add_debug_files, count_text, debug_files, debug_lines
+from .common import add_batch, add_debug_files, add_quiet, count_text, debug_files, debug_lines
 from .parser import examples
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def add(commands: Commands) -> None:
     command.add_argument("-j", dest="jobs", type=int, metavar="N", default=1, help="N files at once")
     add_debug_files(command)
     add_batch(command)
+    add_quiet(command)
     command.set_defaults(run=run, command=command)
 
 
@@ -69,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         )
     except ImportError as missing:
         error(str(missing))
-    return do_batch(batch, options.jobs, _text, lambda _: False, "exported").code
+    return do_batch(options, batch, _text, lambda _: False, "exported").code
 
 
 def _text(report: ExportReport) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,12 +13,14 @@ from .common import (
     STREAM,
     add_address,
     add_choices,
+    add_quiet,
     address_of,
     count_text,
     input_path,
     output_path,
     refuse_the_input,
     refused_lines,
+    say,
     sframe_text,
 )
 from .parser import examples
@@ -47,6 +48,7 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--strict", action="store_true", help="exit with 1 if inputs contradict each other, or on a refusal"
     )
+    add_quiet(command)
     command.set_defaults(run=run, command=command)
 
 
@@ -73,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
         out_path = stack.enter_context(output_path(options.file))
         flags = not options.no_pcrel, options.frame_pointer
         report = merge_sframe(inputs, out_path, options.sframe_version, options.address, options.compact, *flags)
-    print(_merge_text(replace(report, files=files, output=options.file)), file=sys.stderr)
+    say(options, _merge_text(replace(report, files=files, output=options.file)))
     return DIFFERENT if options.strict and (report.conflicts or not is_lossless(report.refused)) else DONE
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from .common import DONE, add_dates, count_text, input_path, output_path, sizes_text, target_of
+from .common import DONE, add_dates, add_quiet, count_text, input_path, output_path, say, sizes_text, target_of
 from .parser import examples
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ def add(commands: Commands) -> None:
     )
     output.add_argument("--in-place", action="store_true", help="replace FILE itself")
     add_dates(command)
+    add_quiet(command)
     command.set_defaults(run=run, command=command)
 
 
@@ -42,5 +42,5 @@ def run(options: argparse.Namespace) -> int:
     sections = count_text(len(report.removed), ".sframe section") + sizes
     taken = f"removed {sections}, {count_text(report.segments, 'segment')}"
     smaller = f"; the file is {report.file_bytes:,} bytes smaller" if report.file_bytes else ""
-    print(f"{target}: {taken}{smaller}", file=sys.stderr)
+    say(options, f"{target}: {taken}{smaller}")
     return DONE

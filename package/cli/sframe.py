@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from .common import (
     add_dates,
     add_debug_files,
     add_gates,
+    add_quiet,
     add_writer,
     count_text,
     coverage_lines,
@@ -29,6 +29,7 @@ from .common import (
     refuse_batch_options,
     refuse_the_input,
     refused_lines,
+    say,
     share_text,
     sizes_text,
     target_of,
@@ -90,6 +91,7 @@ def add(commands: Commands) -> None:
     add_debug_files(command)
     add_gates(command)
     add_batch(command)
+    add_quiet(command)
     command.set_defaults(run=run, command=command)
 
 
@@ -120,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
     report = replace(report, file=options.file, output=target)
     if options.report:
         _write_report(options.report, asdict(report))
-    print(_report_text(report), file=sys.stderr)
+    say(options, _report_text(report))
     return DIFFERENT if fails_gates(options, report, report) else DONE
 
 
@@ -193,7 +195,7 @@ def _sframe_many(options: argparse.Namespace) -> int:
     if options.in_place:
         sources = replace(sources, files=with_links(sources.files))
     batch = batch_of(options, "sframe", sources, options.output_dir, choices)
-    done = do_batch(batch, options.jobs, _short_text, lambda report: fails_gates(options, report, report), "written")
+    done = do_batch(options, batch, _short_text, lambda report: fails_gates(options, report, report), "written")
     if options.report:
         _write_report(options.report, as_json(done))
     return done.code

@@ -14,6 +14,7 @@ from ..support.tiny_elf import CFI, CODE, ET_CORE, ET_REL, NOBITS, SYMTAB, Conte
 FLIPPED = bytearray(CFI.data)
 FLIPPED[18 + 4] ^= 0x40  # the CIE pointer of the first FDE, after a CIE of 18 bytes
 
+BARE = "has no call frame information: neither .eh_frame nor .debug_frame; a debug file may have it: --debug-file"
 BROKEN = {
     "not ELF": (b"#!/bin/sh\n", "not an ELF file"),
     "empty": (b"", "the file is empty"),
@@ -52,14 +53,14 @@ BROKEN = {
         bytes(tiny_elf(CODE, Content(".eh_frame", CFI.data, NOBITS))),
         ".eh_frame: sh_type: is NOBITS: this is a separate debug file; the stripped file has the bytes",
     ),
-    "no .eh_frame": (bytes(tiny_elf(CODE)), "has no call frame information: neither .eh_frame nor .debug_frame"),
+    "no .eh_frame": (bytes(tiny_elf(CODE)), BARE),
     "relocatable": (
         bytes(tiny_elf(e_type=ET_REL)),
         None,
     ),
     "core": (
         bytes(tiny_elf(e_type=ET_CORE, e_shoff=0, e_shnum=0, e_shstrndx=0)),
-        "has no call frame information: neither .eh_frame nor .debug_frame",
+        BARE,
     ),
 }
 

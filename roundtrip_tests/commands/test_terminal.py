@@ -163,3 +163,34 @@ def test_man_pages_are_made_and_shown_without_warnings(tmp_path: Path) -> None:
         headings = [line for line in plain.splitlines() if line.isupper() and line.isalpha()]
         names = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"]
         assert headings == names + (["EXAMPLES"] if page.name != "unwindkit.1" else [])
+
+
+def test_a_quiet_command_prints_warnings_and_errors_only(built_program: Path, tmp_path: Path) -> None:
+    program = built_program
+    symbols, section, plain = tmp_path / "sym", tmp_path / "bin", tmp_path / "plain"
+    for arguments in (
+        ("sframe", program, "-o", tmp_path / "out"),
+        ("sframe", program, "--section", section),
+        ("sframe", program, tmp_path / "out", "--output-dir", tmp_path / "many"),
+        ("breakpad", program, "-o", symbols),
+        ("breakpad", program, "--store", tmp_path / "store", "--zip", tmp_path / "zip"),
+        ("convert", symbols, section, "--to", "sframe"),
+        ("convert", program, section, "--to", "debug_line", "--section"),
+        ("remove", tmp_path / "out", "-o", plain),
+        ("merge", tmp_path / "many" / "out", "-o", section),
+        ("edit", program, "-o", plain, "--drop", "main"),
+        ("corpus", "-o", tmp_path / "cases", "--count", "3"),
+    ):
+        said = unwindkit(*arguments)
+        done = unwindkit(*arguments, "--quiet")
+        assert (done.returncode, done.stdout, done.stderr) == (DONE, "", ""), arguments
+        assert (said.returncode, said.stderr != "") == (DONE, True), arguments
+    signed = tmp_path / "signed"
+    signed.write_bytes(program.read_bytes() + b"~Module signature appended~\n")
+    broken = tmp_path / "broken"
+    broken.write_bytes(program.read_bytes()[:100])
+    done = unwindkit("sframe", "-q", signed, broken, "--output-dir", tmp_path / "more")
+    assert done.returncode == WRONG
+    first, second = done.stderr.splitlines()
+    assert first.startswith(f"unwindkit: {signed}: warning: the file is signed")
+    assert second.startswith(f"unwindkit: {broken}: ")
