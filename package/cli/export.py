@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..schemas.section import BuildError
 from .common import add_batch, add_debug_files, add_quiet, count_text, debug_files, debug_lines
 from .parser import examples
 
@@ -69,7 +70,8 @@ def run(options: argparse.Namespace) -> int:
             Path(options.manifest) if options.manifest else None,
         )
     except ImportError as missing:
-        error(str(missing))
+        options.file = "export"
+        raise BuildError("", None, "", str(missing)) from None
     return do_batch(options, batch, _text, lambda _: False, "exported").code
 
 

@@ -183,7 +183,7 @@ def backtrace(path: Path) -> str:
     return "\n".join(re.sub(r"0x[0-9a-f]+(?=[0-9a-f]{3} in)", "", line) for line in frames)
 
 
-def _complaints(path: Path) -> set[str]:
+def complaints(path: Path) -> set[str]:
     """Kinds of eu-elflint's messages, except those about the two types unknown to it."""
     unknown = ("unknown program header entry type", "'.sframe' has unsupported type")
     text = run("eu-elflint", "--gnu-ld", path)[1].replace(str(path), "")
@@ -287,8 +287,8 @@ def _uses(one: Input, original: Path, program: Path, folder: Path) -> Iterator[t
         frames = backtrace(original)
         assert frames.count("\n") > 2
         yield "gdb", lambda path, *_: backtrace(path) == frames
-    complaints = _complaints(original)
-    yield "eu-elflint", lambda path, *_: _complaints(path) <= complaints
+    known = complaints(original)
+    yield "eu-elflint", lambda path, *_: complaints(path) <= known
     for name, command in _copies(one).items():
         if command is None or (copy := _copy(command, original, folder / "copy")) is None:
             continue

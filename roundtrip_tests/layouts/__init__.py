@@ -1,0 +1,1 @@
+"""Programs with random layouts, rewritten and run: `python -m roundtrip_tests.layouts`."""
