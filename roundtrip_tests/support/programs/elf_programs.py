@@ -14,6 +14,7 @@ import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
@@ -180,7 +181,7 @@ def built_fixture(tmp_path_factory: pytest.TempPathFactory) -> Built:
 Place = Callable[[Path], int]
 
 
-def headers(path: Path) -> tuple[list[dict[str, object]], list[tuple[str, dict[str, object]]]]:
+def headers(path: Path) -> tuple[list[dict[str, Any]], list[tuple[str, dict[str, Any]]]]:
     """Program headers, and section headers with their names."""
     with path.open("rb") as file:
         elf = ELFFile(file)
