@@ -31,9 +31,9 @@ def built(folder: Path, answer: int) -> Path:
     (folder / "bin").mkdir(parents=True)
     (folder / "lib").mkdir()
     library = folder / "lib" / "libanswer.so"
-    options = ["gcc", "-g0", "-x", "c", "-", "-o"]
+    options: list[str | Path] = ["gcc", "-g0", "-x", "c", "-", "-o"]
     subprocess.run([*options, library, "-shared", f"-DANSWER={answer}"], input=LIBRARY, text=True, check=True)
-    linked = ["-xnone", library, "-Wl,-rpath,$ORIGIN/../lib"]
+    linked: list[str | Path] = ["-xnone", library, "-Wl,-rpath,$ORIGIN/../lib"]
     subprocess.run([*options, folder / "bin" / "program", *linked], input=PROGRAM, text=True, check=True)
     return folder
 

@@ -79,5 +79,5 @@ def is_linked(path: Path) -> bool:
     """Whether the file is ELF, and neither relocatable nor a core file."""
     with path.open("rb") as file:
         start = file.read(18)
-    order = "big" if start[5:6] == b"\2" else "little"
-    return start[:4] == b"\x7fELF" and int.from_bytes(start[16:18], order) in {2, 3}
+    places = start[16:18] if start[5:6] != b"\2" else start[17:15:-1]
+    return start[:4] == b"\x7fELF" and int.from_bytes(places, "little") in {2, 3}
