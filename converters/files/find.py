@@ -86,8 +86,8 @@ def find_in_file(
     for part in open_parts(path, Raw(source, address, architecture), debug):
         if part.image is not None:
             names = _names_in(part.image, source)
-            with naming_file(part.file if part.member else ""):
-                _find_in_image(found, part.image, part.member, wanted, names)
+            with naming_file(part.file if part.member is not None else ""):
+                _find_in_image(found, part.image, part.member or "", wanted, names)
     if found.architecture is None:
         raise ParseError("", None, "", f"no file in the archive has unwind information: none of {', '.join(SOURCES)}")
     refuse_missing(wanted, found.places)

@@ -62,12 +62,13 @@ NOT_RAW = Raw()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """One image of an input: the input itself, or a `member` of an archive (else ""). `file` names both, as in readelf:
-    `libc.a(printf.o)`, or `libc.a[printf.o]` of a thin archive. `image` is None for a member that is not an ELF file.
+    """One image of an input: the input itself, or a `member` of an archive (else None; its name may be empty). `file`
+    names both, as in readelf: `libc.a(printf.o)`, or `libc.a[printf.o]` of a thin archive. `image` is None for a member
+    that is not an ELF file.
     """
 
     image: ElfImage | None
-    member: str = ""
+    member: str | None = None
     file: str = ""
 
 

@@ -74,9 +74,9 @@ def dump_sections(
     """
     request = Request(names, interpreted, line_views or (RAW,), tuple(at))
     for part, sections in _parts(path, request, Raw(source, address, architecture)):
-        if part.member:
+        if part.member is not None:
             yield f"\nFile: {part.file}\n".encode(errors="surrogateescape")
-        with naming_file(part.file if part.member else ""):
+        with naming_file(part.file if part.member is not None else ""):
             for opened in sections:
                 yield from _text(opened)
 
@@ -108,8 +108,8 @@ def dump_json(
     `member`."""
     request = Request(names, interpreted, line_views or (RAW,), tuple(at))
     for part, sections in _parts(path, request, Raw(source, address, architecture)):
-        member = {"member": part.member} if part.member else {}
-        with naming_file(part.file if part.member else ""):
+        member = {} if part.member is None else {"member": part.member}
+        with naming_file(part.file if part.member is not None else ""):
             for opened in sections:
                 if opened.has_bytes or opened.header.name in SFRAME_SECTIONS:
                     _, json = SECTIONS[opened.header.name]
@@ -123,7 +123,7 @@ def _parts(path: Input, request: Request, raw: Raw) -> Iterator[tuple[Part, Iter
     found: list[Place] = []
     for part in open_parts(path, raw):
         names = _names_in(part.image, request, raw.kind)
-        if not part.member:
+        if part.member is None:
             assert part.image is not None
             places = find_places(lay_out(part.image), request.at)
             refuse_missing(request.at, places)

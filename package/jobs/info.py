@@ -94,7 +94,7 @@ def info(
     """
     found: list[FileInfo] = []
     for part in open_parts(path, Raw(source, address, architecture), debug):
-        if not part.member:
+        if part.member is None:
             return _image_info(_known(part.image), part.file, source)
         found.append(_member_info(part, source))
     return FileInfo(

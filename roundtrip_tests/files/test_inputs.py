@@ -185,7 +185,7 @@ def test_members_of_an_archive(data: bytes, names: list[str], tmp_path: Path) ->
     parts = list(open_parts(path))
     assert [(part.member, part.file) for part in parts] == [(name, f"{path}({name})") for name in names]
     for part in parts:
-        if part.member.endswith(".o"):
+        if (part.member or "").endswith(".o"):
             assert part.image is not None
             assert by_pc(table_of_image(part.image)) == by_pc(TABLE)
         else:
@@ -197,7 +197,7 @@ def test_a_file_has_one_part() -> None:
     ((image, name, file),) = [(part.image, part.member, part.file) for part in open_parts(FILE)]
     assert image is not None
     assert by_pc(table_of_image(image)) == by_pc(TABLE)
-    assert (name, file) == ("", "")
+    assert (name, file) == (None, "")
 
 
 def test_members_of_a_thin_archive_are_files_beside_it(tmp_path: Path) -> None:
@@ -235,6 +235,16 @@ def test_broken_archives(name: str) -> None:
     with pytest.raises(ParseError) as caught:
         list(open_parts(data))
     assert str(caught.value).startswith(says)
+
+
+def test_a_member_may_have_an_empty_name() -> None:
+    """It is a member all the same."""
+    data = ARCHIVE + member("//", b"/\n") + member("/0", FILE)
+    (part,) = open_parts(data)
+    assert part.member == ""
+    assert part.image is not None
+    found = info(data)
+    assert [(one.file, one.code_bytes) for one in found.members] == [("()", info(FILE).code_bytes)]
 
 
 def test_an_error_names_the_member(tmp_path: Path) -> None:

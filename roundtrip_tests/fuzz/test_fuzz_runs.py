@@ -26,8 +26,11 @@ from .run import Plan, run
 from .seeds import Place, Seed, elf_places
 from .target import Target
 from .targets import TARGETS
+from .worker import Runner
 
 ROOT = Path(__file__).parents[2]
+# Stored by the fuzzer: `--replay` runs them, too.
+MENDED = sorted(Path(__file__).with_name("mended").glob("*.json"))
 # Of every target, in each run of the suite. The seeds come first.
 EXECUTIONS = 60
 
@@ -183,3 +186,11 @@ def test_the_command_replays_stored_faults(tmp_path: Path) -> None:
     assert done.stdout == "postfix-KeyError-in-evaluate.py-run.json: mended\n"
     (path,) = tmp_path.iterdir()
     assert json.loads(path.read_text())["seed"]["data"] == "31202b"
+
+
+@pytest.mark.parametrize("path", MENDED, ids=lambda path: path.stem)
+def test_what_was_mended_stays_so(path: Path) -> None:
+    fault = Fault.load(path)
+    runner = Runner(TARGETS[fault.target], Plan(0, 0, 0))
+    assert runner.signature(fault.seed)[1] is None
+    assert runner.compare(fault.seed) is None

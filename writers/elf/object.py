@@ -298,9 +298,11 @@ def _stored_sections(data: bytes, before: Tables, but: set[int]) -> list[int]:
 
 
 def _alignment(one: SectionHeader) -> int:
-    """The alignment in the header if the section has it, else 1: then its new offset is never greater than the old."""
+    """The alignment in the header if the section has it, else 1: then its new offset is never greater than the old. An
+    empty section at offset 0 may state any alignment; it gets that of a new one at most."""
     align = one.addralign
-    return align if align & (align - 1) == 0 and align and one.offset % align == 0 else 1
+    is_usual = 0 < align <= max(one.offset, TABLE_ALIGNMENT) and align & (align - 1) == 0
+    return align if is_usual and one.offset % align == 0 else 1
 
 
 def _append(out: bytearray, text: bytes, alignment: int) -> None:
