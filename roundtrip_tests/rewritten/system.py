@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 INSIDE = Path(__file__).with_name("inside.py")
 NAMESPACES = ("unshare", "--mount", "--pid", "--net", "--ipc", "--fork", "--mount-proc")
@@ -40,11 +41,12 @@ class Outcomes:
 @cache
 def absence() -> str | None:
     """Why such namespaces cannot be made here, or None."""
-    command = [*NAMESPACES, "sh", "-c", "mount -t overlay overlay -o lowerdir=/usr/bin:/usr/lib /usr/lib"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError as error:
-        return f"no unshare: {error}"
+    with TemporaryDirectory() as empty:
+        command = [*NAMESPACES, "sh", "-c", MOUNTS, "sh", "/usr/bin", "/usr/lib", empty, sys.executable, "-c", ""]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            return f"no unshare: {error}"
     return None if done.returncode == 0 else f"no overlay in a namespace: {done.stderr.strip()}"
 
 
