@@ -82,6 +82,8 @@ _HOMES = {
         "batches.mapped": "write_breakpad_many write_sframe_many",
         "batches.run": "export_tree write_sframe_tree write_symbol_store",
         "batches.source_files": "Failure",
+        "explanation.explain": "explain",
+        "explanation.model": "CodeLine ExplainedField ExplainedRecord Explanation",
         "jobs.breakpad": "BreakpadReport store_breakpad write_breakpad",
         "jobs.check": "CheckReport CheckedPair RangeCount RowDifference check",
         "jobs.convert": "ConvertReport convert",
@@ -254,6 +256,11 @@ if TYPE_CHECKING:
     from .converters.walk.caller import Frame as Frame
     from .converters.walk.caller import WalkEnd as WalkEnd
     from .converters.walk.caller import caller_frame as caller_frame
+    from .explanation.explain import explain as explain
+    from .explanation.model import CodeLine as CodeLine
+    from .explanation.model import ExplainedField as ExplainedField
+    from .explanation.model import ExplainedRecord as ExplainedRecord
+    from .explanation.model import Explanation as Explanation
     from .jobs.breakpad import BreakpadReport as BreakpadReport
     from .jobs.breakpad import store_breakpad as store_breakpad
     from .jobs.breakpad import write_breakpad as write_breakpad

@@ -77,6 +77,16 @@ def is_signed(encoding: int) -> bool:
     return bool(value_format(encoding) & DW_EH_PE.signed)
 
 
+def encoding_text(encoding: int) -> str:
+    """The names of an encoding byte, such as `DW_EH_PE_pcrel|sdata4`; its number if it is not defined."""
+    if not is_known(encoding):
+        return f"{encoding:#04x}"
+    if encoding == DW_EH_PE.omit:
+        return "DW_EH_PE_omit"
+    parts = [encoding & DW_EH_PE.indirect, encoding & APPLICATION_MASK, encoding & FORMAT_MASK]
+    return "DW_EH_PE_" + ("|".join(DW_EH_PE(one).name for one in parts if one) or DW_EH_PE.absptr.name)
+
+
 @dataclass(frozen=True, slots=True)
 class PointerBases:
     """The virtual addresses that a stored value may be relative to. `text` and `data` default to 0, as in readelf."""

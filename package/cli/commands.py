@@ -16,7 +16,20 @@ from .signals import Ended, signals_as_exceptions
 
 # Each is a module of this folder; in the order of the help text.
 COMMANDS = (
-    *("info", "sframe", "breakpad", "dump", "find", "symbolize", "walk", "check", "verify", "remove", "edit"),
+    *(
+        "info",
+        "sframe",
+        "breakpad",
+        "dump",
+        "find",
+        "explain",
+        "symbolize",
+        "walk",
+        "check",
+        "verify",
+        "remove",
+        "edit",
+    ),
     *("convert", "merge", "export", "corpus", "conform", "completion"),
 )
 # When it is loaded, NumPy's linear algebra starts one thread per core; nothing here uses them.

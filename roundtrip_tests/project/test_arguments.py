@@ -99,6 +99,7 @@ VALID: dict[str, dict[str, Any]] = {
     "addresses_of_names": {"image": IMAGE, "names": ["main"]},
     "from_directives": {"text": b"", "arch": "x86_64"},
     "find_in_file": {"path": ELF, "pcs": [0x1000]},
+    "explain": {"path": ELF, "pc": 0x1000},
     "read_elf": {"path": ELF},
     "read_unit_macros": {"path": ELF},
     "symbolize": {"path": ELF, "pcs": [0x1000]},
@@ -109,6 +110,10 @@ VALID: dict[str, dict[str, Any]] = {
     "same_lines": {"one": LINES, "other": LINES},
     "to_debug_line": {"table": LINES},
     "address_ranges_of_units": {
+    "CodeLine",
+    "ExplainedField",
+    "ExplainedRecord",
+    "Explanation",
         "debug_info_offset": np.zeros(1, np.uint64),
         "count": np.ones(1, np.int64),
         "address": np.ones(1, np.uint64),
