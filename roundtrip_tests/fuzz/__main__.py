@@ -1,7 +1,8 @@
 """Fuzz the readers, writers and kernels: `python -m roundtrip_tests.fuzz --minutes N [--jobs J] [TARGET ...]`.
 
 Strategy: the minutes are divided among the targets. Prints a line for each target, and each fault; exit status 1 if
-there are any. Faults are stored, minimised, in the folder `--faults`; `--replay` runs them again.
+there are any. `--exhaustive` runs every truncation and bit flip of small inputs instead. Faults are stored, minimised,
+in the folder `--faults`; `--replay` runs them again.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def main() -> int:
         return _replay(options.replay)
     targets = [TARGETS[name] for name in options.targets or TARGETS]
     share = 60 * options.minutes * min(options.jobs, len(targets)) / len(targets)
-    plan = Plan(options.seed, 0, share, options.executions, SLOWNESS, IS_SANITIZED)
+    plan = Plan(options.seed, 0, share, options.executions, SLOWNESS, IS_SANITIZED, options.exhaustive)
     start = time.monotonic()
     results = run(targets, plan, options.jobs, lambda fault: _show(fault, options.faults))
     _print(f"{'target':<18} {'executions':>11} {'a second':>9} {'compared':>9} {'kept':>6} {'lines':>15}  faults")
@@ -64,12 +65,18 @@ def _options() -> argparse.Namespace:
         "--faults", type=Path, default=Path("fuzz-faults"), help="folder for faults (default: fuzz-faults)"
     )
     parser.add_argument("--replay", type=Path, help="run the stored faults of a folder again")
+    parser.add_argument(
+        "--exhaustive",
+        action="store_true",
+        help="each truncation and each bit flip of small inputs, on both engines, without a limit of time;"
+        " --executions: so many of them for each target",
+    )
     parser.add_argument("--list", action="store_true", help="print the names of the targets")
     options = parser.parse_args()
     for name in options.targets:
         if name not in TARGETS:
             parser.error(f"{name!r} is not a target (see --list)")
-    if options.executions is not None:
+    if options.executions is not None or options.exhaustive:
         options.minutes = float("inf")
     return options
 

@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from mmap import mmap
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -126,8 +126,9 @@ def _after_death(worker: Worker, code: int | None, on_fault: Callable[[Fault], N
         _found(worker.result, Fault(worker.result.target.name, key, f"the process ended: {key}", smaller), on_fault)
     left = worker.end - time.monotonic()
     plan = worker.plan
-    if left > 1:
-        again = Plan(plan.seed, plan.part + 1, left, plan.executions, plan.slowness, plan.is_sanitized)
+    # What damages follow would be the same ones again.
+    if left > 1 and not plan.is_exhaustive:
+        again = replace(plan, part=plan.part + 1, seconds=left)
         yield _start(worker.result, again, worker.end)
 
 

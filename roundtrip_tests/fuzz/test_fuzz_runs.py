@@ -19,6 +19,7 @@ from unwindkit.converters.kernels import engine
 from ..conftest import engine_in_use
 from ..support.handmade import octets
 from . import faults, kernels
+from .damage import damaged
 from .faults import Fault
 from .lines import Lines, lines_in
 from .mutation import mutate
@@ -33,6 +34,7 @@ ROOT = Path(__file__).parents[2]
 MENDED = sorted(Path(__file__).with_name("mended").glob("*.json"))
 # Of every target, in each run of the suite. The seeds come first.
 EXECUTIONS = 60
+DAMAGES = 25
 
 
 def planted(read: Callable[[Seed], Any]) -> Target:
@@ -157,6 +159,37 @@ def test_a_short_run_finds_nothing(name: str) -> None:
     (result,) = run([TARGETS[name]], Plan(0, 0, 60, EXECUTIONS), 1)
     assert {key: fault.text for key, fault in result.faults.items()} == {}
     assert result.executions == EXECUTIONS
+
+
+def test_damages_are_every_truncation_and_every_flipped_bit() -> None:
+    seed = Seed(b"\x00\xff\x10", (Place(0, 1), Place(1, 2)))
+    found = [one.data for one in damaged(seed)]
+    assert found[:4] == [seed.data, b"", b"\x00", b"\x00\xff"]
+    value = int.from_bytes(seed.data, "little")
+    assert sorted(int.from_bytes(one, "little") ^ value for one in found[4:]) == [1 << bit for bit in range(24)]
+    assert [one.places for one in damaged(seed)][1:4] == [(), (Place(0, 1),), (Place(0, 1),)]
+
+
+def test_a_damage_that_is_treated_differently_is_found() -> None:
+    """One bit of one byte, on one engine."""
+
+    data = b"abcdefgh" * 3 + b"abcdmfgh"
+
+    def read(seed: Seed) -> str:
+        return engine.chosen().name * (seed.data == data)
+
+    target = Target("planted", lambda: [Seed(b"abcdefgh" * 4)], {"read": read}, ())
+    (result,) = run([target], Plan(0, 0, 60, None, is_exhaustive=True), 1)
+    (fault,) = result.faults.values()
+    assert (fault.key, fault.seed.data, result.executions) == ("engines differ in read", data, 1 + 9 * 32)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_some_damages_of_small_inputs_find_nothing(name: str) -> None:
+    """`--exhaustive` runs all of them."""
+    (result,) = run([TARGETS[name]], Plan(0, 0, 60, DAMAGES, is_exhaustive=True), 1)
+    assert {key: fault.text for key, fault in result.faults.items()} == {}
+    assert 0 < result.compared == result.executions <= DAMAGES
 
 
 def test_the_command_is_deterministic_and_reports_lines(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from unittest.mock import patch
 
 from unwindkit.converters.kernels import engine
 
+from .damage import damages
 from .faults import Fault, key_of, minimise
 from .lines import Line, Lines
 from .mutation import mutate
@@ -53,7 +54,8 @@ class Tally:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a worker is to do. It ends after `seconds`, or after `executions`, if that is not None. `slowness`
-    multiplies the limit of time; `is_sanitized`: no limit of memory."""
+    multiplies the limit of time; `is_sanitized`: no limit of memory. `is_exhaustive`: the inputs are those of `damage`,
+    each compared on both engines."""
 
     seed: int
     part: int
@@ -61,6 +63,7 @@ class Plan:
     executions: int | None = None
     slowness: float = 1.0
     is_sanitized: bool = False
+    is_exhaustive: bool = False
 
 
 class Runner:
@@ -127,8 +130,27 @@ def work(target: Target, plan: Plan, shared: mmap, report: Connection) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     with open(os.devnull, "w", encoding="ascii") as nothing:
         os.dup2(nothing.fileno(), 1)
-    _fuzz(target, plan, shared, report)
+    (_exhaust if plan.is_exhaustive else _fuzz)(target, plan, shared, report)
     report.send(None)
+
+
+def _exhaust(target: Target, plan: Plan, shared: mmap, report: Connection) -> None:
+    """Run every damaged input, however long it takes, on both engines."""
+    runner, tally = Runner(target, plan), Tally()
+    known: set[str] = set()
+    last = time.monotonic()
+    for seed in damages(target, plan.seed, plan.executions):
+        announce(shared, seed)
+        _, fault = runner.signature(seed)
+        fault = fault or runner.compare(seed)
+        tally.executions, tally.compared = tally.executions + 1, tally.compared + 1
+        if fault is not None and fault.key not in known:
+            known.add(fault.key)
+            report.send(Fault(fault.target, fault.key, fault.text, minimise(seed, runner.shows(fault.key))))
+        if (now := time.monotonic()) - last >= REPORT_EVERY:
+            last = _send(report, tally, runner, now - last, now)
+            tally = Tally()
+    _send(report, tally, runner, time.monotonic() - last, 0.0)
 
 
 def _fuzz(target: Target, plan: Plan, shared: mmap, report: Connection) -> None:
