@@ -28,9 +28,15 @@ p { overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; }
 th { text-align: left; font-weight: 600; }
 td, th { padding: 0.15rem 0.6rem 0.15rem 0; vertical-align: top; border-bottom: 1px solid var(--line); }
-code, .bytes { font: 0.85rem/1.45 ui-monospace, monospace; }
+code { font: 0.85rem/1.45 ui-monospace, monospace; }
 .bytes { min-width: 12ch; max-width: 24ch; overflow-wrap: anywhere; }
 tr.row td { background: var(--row); }
+@media (max-width: 40rem) {
+  .fields thead { display: none; }
+  .fields tr { display: block; padding: 0.2rem 0; border-bottom: 1px solid var(--line); }
+  .fields td { display: inline-block; max-width: none; min-width: 0; border: 0; }
+  .fields td.dim, .fields tr.row td { display: block; }
+}
 tr.asked td { background: var(--mark); }
 """
 
@@ -61,7 +67,7 @@ def _article(found: Explanation) -> Iterator[str]:
         for line in found.code:
             yield _row(line.row)
             mark = " class=asked" if line.is_asked else ""
-            cells = f"<td class=bytes>{line.data.hex(' ')}<td><code>{escape(line.text)}</code>"
+            cells = f"<td class=bytes><code>{line.data.hex(' ')}</code><td><code>{escape(line.text)}</code>"
             yield f"<tr{mark}><td><code>{line.pc:#x}</code>{cells}</tr>"
         yield "</table></div>"
     yield from (f"<p>Note: {escape(note)}</p>" for note in found.notes)
@@ -78,7 +84,7 @@ def _table(title: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) 
 def _record(record: ExplainedRecord) -> Iterator[str]:
     heads = "<th>offset<th>bytes<th>field<th>value<th>meaning"
     yield f"<h2>{escape(record_title(record))}</h2>"
-    yield f"<div class=wide><table><thead><tr>{heads}</tr></thead>{_row(record.row)}"
+    yield f"<div class=wide><table class=fields><thead><tr>{heads}</tr></thead>{_row(record.row)}"
     for field in record.fields:
         yield _field(field) + _row(field.row)
     yield "</table></div>"
@@ -86,9 +92,10 @@ def _record(record: ExplainedRecord) -> Iterator[str]:
 
 def _field(field: ExplainedField) -> str:
     name, value, meaning = (escape(one) for one in (field.name, field.value, field.meaning))
+    data = f"<td class=bytes><code>{field.data.hex(' ')}</code>"
     return (
-        f"<tr><td><code>{field.offset:06x}</code><td class=bytes>{field.data.hex(' ')}<td><code>{name}</code>"
-        f"<td><code>{value}</code><td class=dim>{meaning}</tr>"
+        f"<tr><td><code>{field.offset:06x}</code>{data}<td><code>{name}</code><td><code>{value}</code>"
+        f"<td class=dim>{meaning}</tr>"
     )
 
 
