@@ -52,6 +52,7 @@ def run_command(program: str, version: str, arguments: list[str]) -> int:
     try:
         with signals_as_exceptions():
             code: int = options.run(options)
+            sys.stdout.flush()  # so that a closed pipe shows itself here
     except FormatError as error:
         return _complain(f"{error.file or options.file}: {error}{_next_step(options, error)}")
     except BrokenPipeError:
