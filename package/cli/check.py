@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from .common import (
@@ -196,8 +196,13 @@ def _json(report: CheckReport) -> dict[str, Any]:
         "file": report.file,
         "has_faults": report.has_faults,
         "sections": [_json_section(report, one) for one in report.sections],
-        "pairs": [{"is_equal": pair.is_equal, **asdict(pair)} for pair in report.pairs],
+        "pairs": [_json_pair(pair) for pair in report.pairs],
     }
+
+
+def _json_pair(pair: CheckedPair) -> dict[str, Any]:
+    fields = asdict(replace(pair, differences=()))
+    return {"is_equal": pair.is_equal, **fields, "differences": [asdict(one) for one in pair.differences]}
 
 
 def _json_section(report: CheckReport, section: LintedSection) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -73,6 +73,31 @@ class RowDifference:
     second: dict[str, str] | None
 
 
+class RowDifferences(Sequence[RowDifference]):
+    """The PC ranges in which two sources do not have the same rules, in order of addresses. A small file can have a
+    million of them (repetition blocks), so each is made when it is asked for."""
+
+    def __init__(self, count: int, make: Callable[[int], RowDifference]) -> None:
+        self._indices, self._make = range(count), make
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, index: int) -> RowDifference: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[RowDifference, ...]: ...
+    def __getitem__(self, index: int | slice) -> RowDifference | tuple[RowDifference, ...]:
+        """One of them, or several."""
+        chosen = self._indices[index]
+        return self._make(chosen) if isinstance(chosen, int) else tuple(map(self._make, chosen))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(one == another for one, another in zip(self, other, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedPair:
     """Two sources compared at every PC. `equal`, `different`, `only_first` and `only_second` count ranges;
@@ -88,7 +113,7 @@ class CheckedPair:
     only_first: RangeCount
     only_second: RangeCount
     inexpressible: dict[str, RefusedCount]
-    differences: tuple[RowDifference, ...] = field(repr=False)
+    differences: Sequence[RowDifference] = field(repr=False)
     complements: bool = False
     unpaired: tuple[int, int] | None = None
 
@@ -339,7 +364,7 @@ def _pair(
         only_first,
         only_second,
         inexpressible,
-        tuple(_difference(tables[0], found, listed.record(index), place) for index in range(len(listed))),
+        RowDifferences(len(listed), lambda index: _difference(tables[0], found, listed.record(index), place)),
         complements,
     )
 

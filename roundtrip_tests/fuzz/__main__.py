@@ -68,8 +68,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--exhaustive",
         action="store_true",
-        help="each truncation and each bit flip of small inputs, on both engines, without a limit of time;"
-        " --executions: so many of them for each target",
+        help="run each truncation and bit flip of small inputs on both engines, with no time limit (with --executions"
+        " N: N of them for each target)",
     )
     parser.add_argument("--list", action="store_true", help="print the names of the targets")
     options = parser.parse_args()

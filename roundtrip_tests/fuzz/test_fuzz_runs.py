@@ -23,7 +23,7 @@ from .damage import damaged
 from .faults import Fault
 from .lines import Lines, lines_in
 from .mutation import mutate
-from .run import Plan, run
+from .run import Plan, death_of, run
 from .seeds import Place, Seed, elf_places
 from .target import Target
 from .targets import TARGETS
@@ -70,6 +70,17 @@ def test_the_death_of_the_process_is_a_fault_with_its_input() -> None:
 
     fault = found_by(read, seconds=3)["killed by SIGKILL"]
     assert fault.seed.data == b"\xff"
+
+
+def test_an_exception_is_not_the_death_of_the_process() -> None:
+    """When a death is minimised, an input that raises is not one that dies."""
+
+    def read(seed: Seed) -> None:
+        if seed.data == b"raises":
+            raise KeyError(seed.data)
+        os._exit(3)
+
+    assert [death_of(planted(read), Seed(data)) for data in (b"raises", b"dies")] == [None, "exit status 3"]
 
 
 def test_too_much_time_and_too_much_memory_are_faults(monkeypatch: pytest.MonkeyPatch) -> None:
