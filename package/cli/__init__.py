@@ -17,7 +17,22 @@ VERSION = f"{PROGRAM} {__version__}"
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        try:
+            return _run(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has closed the pipe; Python would report that again when it flushes.
+        import os
+
+        from .common import DIFFERENT
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DIFFERENT
+
+
+def _run(arguments: list[str]) -> int:
     if arguments == ["--version"]:
         print(VERSION)
         return 0

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from importlib import import_module
 
 from ..schemas.section import FormatError
-from .common import DIFFERENT, WRONG
+from .common import WRONG
 from .parser import CommandParser
 from .signals import Ended, signals_as_exceptions
 
@@ -52,13 +52,10 @@ def run_command(program: str, version: str, arguments: list[str]) -> int:
     try:
         with signals_as_exceptions():
             code: int = options.run(options)
-            sys.stdout.flush()  # so that a closed pipe shows itself here
     except FormatError as error:
         return _complain(f"{error.file or options.file}: {error}{_next_step(options, error)}")
     except BrokenPipeError:
-        # The reader has closed the pipe; Python would report that again when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DIFFERENT
+        raise  # to `main`, for all output
     except OSError as error:
         return _complain(f"{error.filename or options.file}: {error.strerror or error}")
     except Ended as ended:

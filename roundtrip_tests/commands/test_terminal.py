@@ -50,6 +50,19 @@ def test_help_ends_with_examples_that_can_be_run(command: str) -> None:
         assert (parsed.run.__module__, unknown) == (f"unwindkit.cli.{command}", [])
 
 
+@pytest.mark.parametrize("arguments", [["info", "/bin/ls"], ["--help"], ["--version"], ["dump", "--frames", "/bin/ls"]])
+def test_a_reader_that_is_gone_is_no_error(arguments: list[str]) -> None:
+    """Also where all output fits the buffer."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    # Unbuffered, all output shows a closed pipe at once.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "unwindkit", *arguments]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False, env=environment)
+    os.close(writing)
+    assert done.stderr == b""
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
