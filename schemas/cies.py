@@ -7,6 +7,7 @@ read here, one by one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from . import direct
@@ -79,51 +80,78 @@ def parse_cie(
     return direct.parse(Cie, section, bounds.body, bounds.end, record, **params)[0]
 
 
+# What each letter of an augmentation announces (LSB Core 10.6.1.1.1; 'B' and 'G': AADWARF64).
+AUGMENTATION_LETTERS = {
+    "z": "augmentation data with a length",
+    "R": "encoding of an FDE's addresses",
+    "L": "encoding of an FDE's LSDA pointer",
+    "P": "personality routine",
+    "S": "a signal frame",
+    "B": "return addresses are signed with key B",
+    "G": "memory tagging",
+}
+
+
+def augmentation_parts(
+    cie: Cie, section: Section, offset: int, record: str = "CIE"
+) -> Iterator[tuple[str, int, int, int | PersonalityPointer | None]]:
+    """The letters after 'z' in the augmentation of the CIE at section offset `offset`, each with the section offsets of
+    its data and its value: a DW_EH_PE byte for R and L, None for a letter without data. The first unknown letter is the
+    last one, with all that is left. Raises ParseError."""
+    if cie.augmentation_data is None:
+        return
+    # The data ends where the instructions start, and those end where the entry does.
+    at = _end_of(section, offset) - len(cie.initial_instructions) - len(cie.augmentation_data.data)
+    end = at + len(cie.augmentation_data.data)
+    for index, number in enumerate(cie.augmentation[1:], 1):
+        letter, start = chr(number), at
+        value: int | PersonalityPointer | None = None
+        # Two values for one letter would contradict each other, and repeated reading takes quadratic time.
+        if number in cie.augmentation[1:index]:
+            raise ParseError(
+                section, offset, f"{record}.augmentation", f"{cie.augmentation!r}: {letter!r} occurs twice"
+            )
+        match letter:
+            case "R" | "L":
+                if at >= end:
+                    raise ParseError(section, at, f"{record}.augmentation_data", f"no byte left for {letter!r}")
+                value, at = section.data[at], at + 1
+            case "P":
+                name, size = f"{record}.augmentation_data", cie.address_size or section.address_size
+                value, at = direct.parse(PersonalityPointer, section, at, end, name, address_size=size)
+        if letter not in AUGMENTATION_LETTERS:
+            yield letter, at, end, None
+            return
+        yield letter, start, at, value
+
+
 def parse_augmentation(cie: Cie, section: Section, offset: int, record: str = "CIE") -> Augmentation:
     """Read the augmentation of the CIE at section offset `offset`.
 
     Letters after an unknown one are not read, since the size of the unknown one's data is unknown too.
     """
-    if cie.augmentation_data is None:
-        return Augmentation()
     values: dict[str, Any] = {}
-    # The data ends where the instructions start, and those end where the entry does.
-    start = _end_of(section, offset) - len(cie.initial_instructions) - len(cie.augmentation_data.data)
-    at, end = start, start + len(cie.augmentation_data.data)
-    for index, letter in enumerate(cie.augmentation[1:], 1):
-        # Two values for one letter would contradict each other, and repeated reading takes quadratic time.
-        if letter in cie.augmentation[1:index]:
-            raise ParseError(
-                section, offset, f"{record}.augmentation", f"{cie.augmentation!r}: {chr(letter)!r} occurs twice"
-            )
-        match chr(letter):
-            case "R" | "L":
-                if at >= end:
-                    raise ParseError(section, at, f"{record}.augmentation_data", f"no byte left for {chr(letter)!r}")
-                values["fde_encoding" if letter == ord("R") else "lsda_encoding"] = section.data[at]
-                at += 1
-            case "P":
-                name = f"{record}.augmentation_data"
-                size = cie.address_size or section.address_size
-                pointer, at_end = direct.parse(PersonalityPointer, section, at, end, name, address_size=size)
+    for index, (letter, at, _, value) in enumerate(augmentation_parts(cie, section, offset, record), 1):
+        match letter, value:
+            case "R" | "L", int(encoding):
+                name = "fde_encoding" if letter == "R" else "lsda_encoding"
+                if not is_known(encoding):
+                    raise ParseError(section, at, f"{record}.{name}", f"{encoding:#04x} is not a defined encoding")
+                values[name] = encoding
+            case "P", PersonalityPointer():
                 values |= {
-                    "personality_encoding": pointer.encoding,
-                    "personality": None if pointer.personality is None else int(pointer.personality),
+                    "personality_encoding": value.encoding,
+                    "personality": None if value.personality is None else int(value.personality),
                     "personality_offset": at + 1,
                 }
-                at = at_end
-            case "S":
+            case "S", _:
                 values["is_signal_frame"] = True
-            case "B":
+            case "B", _:
                 values["has_b_key"] = True
-            case "G":
+            case "G", _:
                 values["has_memory_tagging"] = True
-            case _:
+            case _ if letter not in AUGMENTATION_LETTERS:
                 values["unknown"] = cie.augmentation[index:]
-                break
-    for name in ("fde_encoding", "lsda_encoding"):
-        if not is_known(values.get(name, 0)):
-            raise ParseError(section, start, f"{record}.{name}", f"{values[name]:#04x} is not a defined encoding")
     return Augmentation(**values)
 
 

@@ -85,11 +85,11 @@ def find_in_file(
     found = _Found()
     for part in open_parts(path, Raw(source, address, architecture), debug):
         if part.image is not None:
-            names = _names_in(part.image, source)
+            names = searched_names(part.image, source)
             with naming_file(part.file if part.member is not None else ""):
                 _find_in_image(found, part.image, part.member or "", wanted, names)
     if found.architecture is None:
-        raise ParseError("", None, "", f"no file in the archive has unwind information: none of {', '.join(SOURCES)}")
+        raise no_member_has_any()
     refuse_missing(wanted, found.places)
     return found.architecture, tuple(one for index in range(len(wanted)) for one in found.at(index, wanted[index]))
 
@@ -110,16 +110,24 @@ class _Found:
         return [FoundRow(pc, name) for name in self.sources]
 
 
-def _names_in(image: ElfImage, kind: str | None) -> tuple[str, ...]:
+def searched_names(image: ElfImage, kind: str | None) -> tuple[str, ...]:
     """The names of the sections to search."""
     if not image.is_elf:
         return (image.sections[-1].name,)
     return SOURCES if kind is None else (KINDS[kind],)
 
 
-def _sources(image: ElfImage, names: tuple[str, ...]) -> list[ElfSection]:
-    """The sections to search."""
-    return [header for name in names for header in image.named(name) if not header.is_nobits]
+def searched_sections(image: ElfImage, names: tuple[str, ...], member: str) -> list[ElfSection]:
+    """The sections to search. A `member` of an archive may have none; raises ParseError for any other file."""
+    found = [header for name in names for header in image.named(name) if not header.is_nobits]
+    if not found and not member:
+        raise ParseError("", None, "", f"has no unwind information: none of {', '.join(names)}")
+    return found
+
+
+def no_member_has_any() -> ParseError:
+    """The error for an archive without any unwind information."""
+    return ParseError("", None, "", f"no file in the archive has unwind information: none of {', '.join(SOURCES)}")
 
 
 def _find_in_image(
@@ -127,16 +135,14 @@ def _find_in_image(
 ) -> None:
     """Add the rows of one image. A member of an archive may have none."""
     architecture = image.architecture
-    if member and not _sources(image, names):
+    if not searched_sections(image, names, member):
         return
     if found.architecture not in (None, architecture):
         reason = f"is that of {architecture.name}, but other members are for {found.architecture.name}"
         raise ParseError("", None, "e_machine", reason)
     found.architecture = architecture
     laid = lay_out(image)
-    headers = _sources(laid.image, names)
-    if not headers:
-        raise ParseError("", None, "", f"has no unwind information: none of {', '.join(names)}")
+    headers = searched_sections(laid.image, names, member)
     found.sources |= {header.name: None for header in headers}
     places = find_places(laid, wanted)
     found.places += places

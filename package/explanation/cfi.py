@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, takewhile
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..converters.arch.registers import register_text
 from ..converters.arch.table import Architecture
@@ -22,18 +22,26 @@ from ..schemas.cfi import (
     FdeFormat,
     Instruction,
     LsdaPointer,
+    OpaqueCie,
     Operand,
     PersonalityPointer,
 )
 from ..schemas.cfi_sections import parse_instructions
-from ..schemas.cies import EntryBounds, fde_format_at, parse_bounds, parse_cie
+from ..schemas.cies import (
+    AUGMENTATION_LETTERS,
+    EntryBounds,
+    augmentation_parts,
+    fde_format_at,
+    parse_bounds,
+    parse_cie,
+)
 from ..schemas.data_classes import dataclass
-from ..schemas.pointers import DW_EH_PE, encoding_text
+from ..schemas.pointers import DW_EH_PE, PointerBases, encoding_text, resolve
 from ..schemas.section import ParseError, Section
-from ..schemas.spans import FieldSpan, spans_of, width_of
 from ..schemas.wire import LebBlock
 from .fields import field_of, text_of, value_text
 from .model import ExplainedField, ExplainedRecord
+from .spans import FieldSpan, spans_of, width_of
 
 # What the instructions do, by effect, and the section that says so.
 MEANINGS: dict[Effect, str] = {
@@ -59,43 +67,47 @@ MEANINGS: dict[Effect, str] = {
     Effect.ARGS_SIZE: "bytes of arguments on the stack (LSB Core 10.6.1)",
     Effect.WINDOW_SAVE: "the register window is saved from the CFA on (SPARC)",
 }
-LETTERS = {
-    "z": "augmentation data with a length",
-    "R": "encoding of an FDE's addresses",
-    "L": "encoding of an FDE's LSDA pointer",
-    "P": "personality routine",
-    "S": "a signal frame",
-    "B": "return addresses are signed with key B",
-    "G": "memory tagging",
-}
-# The text of a row that starts at most this many bytes after the function's start.
+# The text of the row with the largest offset up to this many bytes from the function's start.
 RowAt = Callable[[int], str]
+
+
+class FunctionPlace(NamedTuple):
+    """A function: the section offset of its FDE, its address, its start as it is shown, and the texts of its rows."""
+
+    offset: int
+    address: int
+    start: int
+    row_at: RowAt
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What instructions of one CIE need: its section, its factors, its FDEs' format, the machine."""
+    """What instructions of one CIE need: its section, with the CIE's size of addresses; its factors, its FDEs' format,
+    the machine, and the bases of pointers. `cie` is the CIE, None if its augmentation is unknown."""
 
     section: Section
     architecture: Architecture
     format: FdeFormat
+    bases: PointerBases
+    cie: Cie | None
     code_factor: int = 1
     data_factor: int = 1
 
 
 def explain_entries(
-    section: Section, dialect: Dialect, offset: int, architecture: Architecture, start: int, row_at: RowAt
+    section: Section, dialect: Dialect, architecture: Architecture, bases: PointerBases, place: FunctionPlace
 ) -> tuple[ExplainedRecord, ...]:
-    """The CIE and the FDE of the FDE at a section offset, whose function starts at `start`. Raises ParseError."""
-    bounds = _bounds(section, dialect, offset)
+    """The CIE and the FDE of a function. Raises ParseError."""
+    bounds = _bounds(section, dialect, place.offset)
     target = dialect.cie_offset(bounds.id_offset, bounds.entry_id)
     cie = parse_cie(section, target, dialect)
     form = fde_format_at(section, target, dialect, "FDE.cie_pointer")
-    layout = Layout(section, architecture, form)
+    sized = replace(section, address_size=form.address_size)
+    layout = Layout(sized, architecture, form, bases, None)
     if isinstance(cie, Cie):
         factors = int(cie.code_alignment_factor), int(cie.data_alignment_factor)
-        layout = Layout(section, architecture, form, *factors)
-    return _cie_record(layout, dialect, target, type(cie)), _fde_record(layout, dialect, offset, target, start, row_at)
+        layout = Layout(sized, architecture, form, bases, cie, *factors)
+    return _cie_record(layout, dialect, target), _fde_record(layout, dialect, target, place)
 
 
 def _bounds(section: Section, dialect: Dialect, offset: int) -> EntryBounds:
@@ -115,26 +127,24 @@ def _head(
     return [length, field_of(section, bounds.id_offset, bounds.body, name, value, meaning)]
 
 
-def _cie_record(layout: Layout, dialect: Dialect, offset: int, cls: type) -> ExplainedRecord:
+def _cie_record(layout: Layout, dialect: Dialect, offset: int) -> ExplainedRecord:
     section = layout.section
+    cls: type = OpaqueCie if layout.cie is None else Cie
     bounds = _bounds(section, dialect, offset)
     fields = _head(section, offset, bounds, "CIE_id", f"{bounds.entry_id:#x}", "a CIE")
-    cie: Any
-    cie, spans = spans_of(cls, section, bounds.body, bounds.end, "CIE", dwarf_format=bounds.dwarf_format)
+    _, spans = spans_of(cls, section, bounds.body, bounds.end, "CIE", dwarf_format=bounds.dwarf_format)
     for span in spans:
         match span.name:
             case "augmentation":
-                letters = "; ".join(
-                    f"{one}: {LETTERS[one]}" for one in cie.augmentation.decode("latin-1") if one in LETTERS
-                )
-                fields.append(field_of(section, span.start, span.end, span.name, value_text(span), letters or span.doc))
+                meaning = _letters_text(span.value) if layout.cie is not None else span.doc
+                fields.append(field_of(section, span.start, span.end, span.name, value_text(span), meaning or span.doc))
             case "return_address_register":
                 register = register_text(layout.architecture.machine, int(span.value))
                 fields.append(field_of(section, span.start, span.end, span.name, register, span.doc))
             case "augmentation_data":
-                fields += _cie_augmentation(layout, cie, span)
+                fields += _cie_augmentation(layout, offset, span)
             case "initial_instructions":
-                fields += (one for one, _ in _instructions(layout, span))
+                fields += (one for one, _ in _instructions(layout, span, 0))
             case _:
                 fields.append(field_of(section, span.start, span.end, span.name, value_text(span), span.doc))
     return ExplainedRecord(section.name, f"CIE at {offset:#x}", text_of(cls), tuple(fields))
@@ -150,23 +160,29 @@ def _length_field(section: Section, span: FieldSpan) -> tuple[ExplainedField, in
     )
 
 
-def _cie_augmentation(layout: Layout, cie: Cie, span: FieldSpan) -> list[ExplainedField]:
-    section = layout.section
+def _letters_text(augmentation: bytes) -> str:
+    if augmentation[:1] != b"z":
+        return ""
+    known = takewhile(AUGMENTATION_LETTERS.__contains__, augmentation.decode("latin-1"))
+    return "; ".join(f"{letter}: {AUGMENTATION_LETTERS[letter]}" for letter in known)
+
+
+def _cie_augmentation(layout: Layout, offset: int, span: FieldSpan) -> list[ExplainedField]:
+    section, cie = layout.section, layout.cie
+    assert cie is not None
     length, at, end = _length_field(section, span)
     fields = [length]
-    for letter in cie.augmentation[1:].decode("latin-1"):
-        if letter not in LETTERS:
-            break
-        if letter in "RL":
-            encoding = encoding_text(section.data[at])
-            fields.append(field_of(section, at, at + 1, f"{letter}: encoding", encoding, LETTERS[letter]))
-            at += 1
-        elif letter == "P":
-            size = cie.address_size or section.address_size
-            for one in spans_of(PersonalityPointer, section, at, end, "CIE.augmentation_data", address_size=size)[1]:
-                value = encoding_text(one.value) if one.name == "encoding" else _pointer_text(one.value)
-                fields.append(field_of(section, one.start, one.end, f"P: {one.name}", value, one.doc))
-                at = one.end
+    for letter, start, after, value in augmentation_parts(cie, section, offset):
+        if isinstance(value, int):
+            meaning = AUGMENTATION_LETTERS[letter]
+            fields.append(field_of(section, start, after, f"{letter}: encoding", encoding_text(value), meaning))
+        elif value is not None:
+            params = {"address_size": section.address_size}
+            for one in spans_of(PersonalityPointer, section, start, after, "CIE.augmentation_data", **params)[1]:
+                text = encoding_text(one.value) if one.name == "encoding" else _pointer_text(one.value)
+                fields.append(field_of(section, one.start, one.end, f"{letter}: {one.name}", text, one.doc))
+        if letter in AUGMENTATION_LETTERS:
+            at = after
     return [*fields, *_remainder(section, at, end, "augmentation_data")]
 
 
@@ -175,36 +191,39 @@ def _remainder(section: Section, at: int, end: int, name: str) -> Iterator[Expla
         yield field_of(section, at, end, name, section.data[at:end].hex(), "bytes without a known meaning")
 
 
-def _fde_record(
-    layout: Layout, dialect: Dialect, offset: int, target: int, start: int, row_at: RowAt
-) -> ExplainedRecord:
+def _fde_record(layout: Layout, dialect: Dialect, target: int, place: FunctionPlace) -> ExplainedRecord:
     section, form = layout.section, layout.format
-    bounds = _bounds(section, dialect, offset)
+    bounds = _bounds(section, dialect, place.offset)
     back = "distance back to it, from this field" if dialect.relative else "section offset"
-    fields = _head(section, offset, bounds, "CIE_pointer", f"{bounds.entry_id:#x}", f"CIE at {target:#x}: {back}")
+    meaning = f"CIE at {target:#x}: {back}"
+    fields = _head(section, place.offset, bounds, "CIE_pointer", f"{bounds.entry_id:#x}", meaning)
     params = {
         "dwarf_format": bounds.dwarf_format,
         "cie_pointer": bounds.entry_id,
         "cie_format": form,
         "address_size": form.address_size,
     }
-    first_row = ""
     for span in spans_of(Fde, section, bounds.body, bounds.end, "FDE", **params)[1]:
         match span.name:
             case "initial_location":
-                meaning = f"{start:#x}; {span.doc}, {encoding_text(form.address_encoding)}"
+                meaning = f"{place.start:#x}; {span.doc}, {encoding_text(form.address_encoding)}"
                 fields.append(field_of(section, span.start, span.end, span.name, _pointer_text(span.value), meaning))
             case "address_range":
                 value = _pointer_text(span.value)
                 fields.append(field_of(section, span.start, span.end, span.name, value, span.doc))
             case "augmentation_data":
                 fields += _fde_augmentation(section, form, span)
+            case "instructions" if layout.cie is None:
+                fields += _remainder(section, span.start, span.end, "rest")
             case "instructions":
-                first_row, instructions = _with_rows(list(_instructions(layout, span)), row_at)
+                first_row, instructions = _with_rows(list(_instructions(layout, span, place.address)), place.row_at)
+                fields[-1] = replace(fields[-1], row=first_row)
                 fields += instructions
             case _:
                 fields.append(field_of(section, span.start, span.end, span.name, value_text(span), span.doc))
-    return ExplainedRecord(section.name, f"FDE at {offset:#x}", text_of(Fde), tuple(fields), first_row)
+    if layout.cie is not None and not any(field.row for field in fields):
+        fields[-1] = replace(fields[-1], row=place.row_at(0))  # it has no instructions at all
+    return ExplainedRecord(section.name, f"FDE at {place.offset:#x}", text_of(Fde), tuple(fields))
 
 
 def _fde_augmentation(section: Section, form: FdeFormat, span: FieldSpan) -> list[ExplainedField]:
@@ -235,8 +254,9 @@ def _is_padding(field: ExplainedField) -> bool:
     return field.name == f"DW_CFA_{DW_CFA.nop.name}"
 
 
-def _instructions(layout: Layout, span: FieldSpan) -> Iterator[tuple[ExplainedField, int]]:
-    """Each instruction, and the location after it, in bytes from the function's start; padding is one field."""
+def _instructions(layout: Layout, span: FieldSpan, address: int) -> Iterator[tuple[ExplainedField, int]]:
+    """Each instruction, and the location after it, in bytes from the function's start (`address`); padding is one
+    field."""
     section, at, location = layout.section, span.start, 0
     effects = dict(layout.architecture.instruction_effects)
     found = parse_instructions(section, span.start, span.end, layout.format.address_encoding)
@@ -247,9 +267,18 @@ def _instructions(layout: Layout, span: FieldSpan) -> Iterator[tuple[ExplainedFi
         end = at + count * (1 + _operands_size(layout, one, at + 1))
         if effect is Effect.ADVANCE:
             location += _number(one.operands[0]) * layout.code_factor
+        elif effect is Effect.SET_LOCATION:
+            location = _address(layout, _number(one.operands[0]), at + 1, address) - address
         value = f"{count} times" if count > 1 else ", ".join(_operand_texts(layout, one))
         yield field_of(section, at, end, f"DW_CFA_{one.opcode.name}", value, MEANINGS[effect]), location
         at = end
+
+
+def _address(layout: Layout, stored: int, at: int, function: int) -> int:
+    """The address that an operand at a section offset encodes."""
+    bases = replace(layout.bases, function=function)
+    section, encoding = layout.section, layout.format.address_encoding
+    return resolve(stored, encoding, section.address + at, bases, section.address_size)
 
 
 def _operands_size(layout: Layout, instruction: Instruction, at: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,15 +17,17 @@ from ..converters.elf.debug_files import BY_LINKS, DebugFiles
 from ..converters.elf.image import ElfImage, ElfSection
 from ..converters.elf.inputs import Input
 from ..converters.elf.relocation import LaidOut, lay_out, relocate
-from ..converters.files.find import SOURCES, row_rules
-from ..converters.files.inputs import KINDS, Raw, naming_file, open_parts
+from ..converters.files.find import no_member_has_any, row_rules, searched_names, searched_sections
+from ..converters.files.inputs import Raw, naming_file, open_parts
 from ..converters.files.places import Place, find_places, refuse_missing
 from ..converters.files.read_elf import DIALECTS, table_of_section
+from ..converters.refusals import Reason, count_reasons
 from ..converters.table.lookup import addresses, find_rows
 from ..converters.table.model import Function, FunctionFlag, Row, UnwindTable
 from ..schemas.arguments import check_place, checked
-from ..schemas.section import ParseError, Section
-from .cfi import explain_entries
+from ..schemas.pointers import PointerBases
+from ..schemas.section import Section
+from .cfi import FunctionPlace, explain_entries
 from .code import disassembled
 from .model import ExplainedRecord, Explanation
 
@@ -48,51 +51,50 @@ def explain(
     check_place(pc, "pc")
     found: list[Explanation] = []
     places: list[Place] = []
+    has_any = False
     for part in open_parts(path, Raw(source, address, architecture), debug):
         if part.image is None:
             continue
         with naming_file(part.file if part.member is not None else ""):
-            names = _names_in(part.image, source)
             laid = lay_out(part.image)
-            headers = [one for name in names for one in laid.image.named(name) if not one.is_nobits]
-            if not headers and part.member is None:
-                raise ParseError("", None, "", f"has no unwind information: none of {', '.join(names)}")
-            here = find_places(laid, [pc])
-            places += here
-            found += (_explained(part.file, laid, headers, place) for place in here)
+            names = searched_names(part.image, source)
+            headers = searched_sections(laid.image, names, part.member or "")
+            if headers:
+                has_any = True
+                here = find_places(laid, [pc])
+                places += here
+                found += _explained(part.file, laid, headers, here)
+    if not has_any:
+        raise no_member_has_any()
     refuse_missing([pc], places)
     # A number is an offset in every section of a relocatable file: those without a function are left out.
     return tuple(one for one in found if one.size) or tuple(found[:1])
 
 
-def _names_in(image: ElfImage, kind: str | None) -> tuple[str, ...]:
-    if not image.is_elf:
-        return (image.sections[-1].name,)
-    return SOURCES if kind is None else (KINDS[kind],)
+def _explained(file: str, laid: LaidOut, headers: list[ElfSection], places: list[Place]) -> Iterator[Explanation]:
+    """Explain places in one file, whose sections are read once."""
+    read = [(section, table_of_section(laid.image, section)) for section in (relocate(laid, one) for one in headers)]
+    for place in places:
+        yield _explained_at(file, laid, read, place)
 
 
-def _explained(file: str, laid: LaidOut, headers: list[ElfSection], place: Place) -> Explanation:
-    image = laid.image
+def _explained_at(file: str, laid: LaidOut, read: list[tuple[Section, UnwindTable]], place: Place) -> Explanation:
     rules: dict[str, str] = {}
     records: list[ExplainedRecord] = []
     notes: list[str] = []
     first: tuple[Function, UnwindTable] | None = None
-    for header in headers:
-        section = relocate(laid, header)
-        view = table_of_section(image, section)
+    for section, view in read:
         index = int(find_rows(view, addresses([place.address])).function[0])
         if index < 0:
-            rules[header.name] = "no function"
+            rules[section.name] = "no function"
             continue
         function = view.function(index)
-        rows = _RowTexts(image.architecture, function, place.address - place.pc)
-        rules[header.name] = rows.at(place.address - function.start)
+        rows = _RowTexts(view.architecture, function, place.address - place.pc)
+        rules[section.name] = rows.at(place.address - function.start)
         if function.flags & FunctionFlag.UNKNOWN_AUGMENTATION:
-            notes.append(f"{header.name}: the augmentation is unknown, so the instructions were not run")
-        records += _records(image, section, function, rows)
-        if first is None:
-            one = view.select(np.array([index]))
-            first = function, one
+            notes.append(f"{section.name}: the CIE's augmentation is unknown, so there are no rows")
+        records += _records(laid.image, section, function, rows)
+        first = first or (function, view.select(np.array([index])))
     return _assembled(file, laid, place, first, rules, tuple(records), notes)
 
 
@@ -110,7 +112,8 @@ def _assembled(
     if first is None:
         return Explanation(*about, 0, 0, rules, records, (), (), tuple(notes))
     function, table = first
-    lines, reasons = _stack_cfi(table)
+    shown = replace(table.functions, start=table.functions.start - np.uint64(base))
+    lines, reasons = _stack_cfi(replace(table, functions=shown))
     code = _code_at(laid, function)
     rows = _RowTexts(architecture, function, base)
     if code:
@@ -125,7 +128,9 @@ def _assembled(
 def _records(image: ElfImage, section: Section, function: Function, rows: _RowTexts) -> tuple[ExplainedRecord, ...]:
     if section.name in DIALECTS:
         dialect = DIALECTS[section.name]
-        return explain_entries(section, dialect, function.origin, image.architecture, rows.start, rows.starting_by)
+        bases = PointerBases(data=image.data_base)
+        place = FunctionPlace(function.origin, function.start, rows.start, rows.starting_by)
+        return explain_entries(section, dialect, image.architecture, bases, place)
     if section.name != ".sframe":
         return ()  # text: its lines are what it says
     from ..converters.sframe.section import sframe_columns
@@ -162,15 +167,15 @@ def _row_text(architecture: Architecture, row: Row, start: int) -> str:
     return f"{start + row.offset:#x}: {rules}"
 
 
-def _stack_cfi(table: UnwindTable) -> tuple[tuple[str, ...], Iterator[str]]:
+def _stack_cfi(table: UnwindTable) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The lines of a symbol file, and why there are none."""
     from ..converters.breakpad.stack_cfi.write import to_stack_cfi
 
     if table.architecture.breakpad_registers is None:
-        return (), iter(["STACK CFI: Breakpad has no registers for this machine"])
+        return (), ("STACK CFI: Breakpad has no registers for this machine",)
     text, refusals = to_stack_cfi(table)
-    reasons = (f"STACK CFI: {refusals[index].reason.sentence}" for index in range(len(refusals)))
-    return tuple(text.decode("ascii").splitlines()), reasons
+    reasons = (f"STACK CFI: {Reason[name].sentence}" for name in count_reasons(refusals))
+    return tuple(text.decode("ascii").splitlines()), tuple(reasons)
 
 
 def _code_at(laid: LaidOut, function: Function) -> bytes:

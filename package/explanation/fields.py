@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from ..schemas.section import Section
-from ..schemas.spans import FieldSpan, bits_text
 from ..schemas.wire import Bits, LebBlock
 from .model import ExplainedField
+from .spans import FieldSpan, bits_text
 
 # A declaration's docstring names the section of the text that it is from, in brackets.
 _TEXT = re.compile(r"\(([^()]*)\)")

@@ -84,7 +84,7 @@ def _table(title: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) 
 def _record(record: ExplainedRecord) -> Iterator[str]:
     heads = "<th>offset<th>bytes<th>field<th>value<th>meaning"
     yield f"<h2>{escape(record_title(record))}</h2>"
-    yield f"<div class=wide><table class=fields><thead><tr>{heads}</tr></thead>{_row(record.row)}"
+    yield f"<div class=wide><table class=fields><thead><tr>{heads}</tr></thead>"
     for field in record.fields:
         yield _field(field) + _row(field.row)
     yield "</table></div>"

@@ -21,13 +21,12 @@ class ExplainedField:
 @dataclass(frozen=True, slots=True)
 class ExplainedRecord:
     """A record: its section, its title, the section of the text that declares it (`text`), its fields in order, which
-    cover every byte of it. `row` is the row before its first field, "" for none."""
+    cover every byte of it."""
 
     section: str
     title: str
     text: str
     fields: tuple[ExplainedField, ...]
-    row: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from ..converters.sframe.section import SframeColumns
 from ..schemas import sframe
 from ..schemas.section import Section
 from ..schemas.sframe import SFRAME_VERSION
-from ..schemas.spans import FieldSpan, spans_of
 from .cfi import RowAt
 from .fields import field_of, text_of, value_text
 from .model import ExplainedField, ExplainedRecord
+from .spans import FieldSpan, spans_of
 
 
 def explain_fde(columns: SframeColumns, fde: int, start: int, row_at: RowAt) -> tuple[ExplainedRecord, ...]:

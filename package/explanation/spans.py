@@ -9,11 +9,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from . import engine
-from .data_classes import dataclass
-from .pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_SIZES, value_format
-from .section import ParseError, Section
-from .wire import (
+from ..schemas import engine
+from ..schemas.data_classes import dataclass
+from ..schemas.pointers import APPLICATION_MASK, DW_EH_PE, FORMAT_SIZES, value_format
+from ..schemas.section import ParseError, Section
+from ..schemas.wire import (
     Bits,
     Block,
     Either,
@@ -94,16 +94,16 @@ def width_of(kind: Kind, value: Any, this: Any, address: int = 0) -> int:
         case Many():
             return sum(width_of(kind.kind, one, this, address) for one in value)
         case Pointer():
-            return _pointer_width(kind.encoding(this), value, this._params.address_size, address)
+            return _pointer_width(kind, kind.encoding(this), value, this._params.address_size, address)
     raise TypeError(f"{type(kind).__name__} has no width here")
 
 
-def _pointer_width(encoding: int, value: Any, address_size: int, address: int) -> int:
+def _pointer_width(kind: Pointer, encoding: int, value: Any, address_size: int, address: int) -> int:
     if encoding == DW_EH_PE.omit:
         return 0
     size = FORMAT_SIZES[value_format(encoding)]
     width = int(value.size) if size is None else size or address_size
-    is_aligned = encoding & APPLICATION_MASK == DW_EH_PE.aligned
+    is_aligned = encoding & APPLICATION_MASK == DW_EH_PE.aligned and not kind.always_unsigned
     return width + (-address % address_size if is_aligned else 0)
 
 

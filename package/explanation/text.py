@@ -40,8 +40,6 @@ def _lines(found: Explanation, colour: bool) -> Iterator[str]:
     for record in found.records:
         yield ""
         yield _paint(record_title(record), BOLD, colour)
-        if record.row:
-            yield _paint(f"  row {record.row}", GREEN, colour)
         for field in record.fields:
             yield from _field_lines(field, colour)
     if found.stack_cfi:

@@ -19,20 +19,24 @@ import unwindkit
 from unwindkit import ExplainedRecord, Explanation, ParseError
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.explanation.cfi import MEANINGS
-from unwindkit.explanation.code import MACHINES, MISSING, disassembled
+from unwindkit.explanation.code import MISSING, UNKNOWN, disassembled
 from unwindkit.explanation.html import explanation_page
 from unwindkit.explanation.model import ExplainedField
 from unwindkit.schemas.cfi import Effect
+from unwindkit.schemas.section import ByteOrder
 from unwindkit.schemas.sframe import HEADER_SIZE
 
 from ..support.commands import DONE, WRONG
 from ..support.commands import unwindkit as run
-from ..support.handmade import octets
+from ..support.handmade import entry, octets
 from ..support.linked_elf import START, linked_elf
+from ..support.made.made_sframe import Fde, fre, masked, section
 from ..support.programs.debian_binaries import SUITES, file_of
 from ..support.real_files import REAL_FILES
+from ..support.tiny_elf import CODE, tiny_elf
 
 ADDRESS = 0x2000
+CRT1 = [Path(folder, "crt1.o") for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib64")]
 EH_FRAME = octets("""
     14000000 00000000          # CIE: length, ID
     01 7a5200 01 78 10 01 1b   # version, "zR", factors 1 and -8, column 16; 1 byte: pcrel sdata4
@@ -62,12 +66,12 @@ TEXT = """\
   000016  00 00  DW_CFA_nop  2 times  no effect; padding (DWARF5 6.4.2.5)
 
 .eh_frame FDE at 0x18 (DWARF5 6.4.1; LSB Core 10.6.1.2)
-  row 0x3000: cfa=sp+8 ra=c-8
   000018  14 00 00 00  length  20  bytes that follow
   00001c  1c 00 00 00  CIE_pointer  0x1c  CIE at 0x0: distance back to it, from this field
   000020  e0 0f 00 00  initial_location  0xfe0  0x3000; first address covered, as stored, DW_EH_PE_pcrel|sdata4
   000024  10 00 00 00  address_range  0x10  bytes covered
   000028  00  augmentation_data length  0  bytes that follow
+  row 0x3000: cfa=sp+8 ra=c-8
   000029  41  DW_CFA_advance_loc  1  a new row, this many bytes on (DWARF5 6.4.2.1)
   00002a  0e 10  DW_CFA_def_cfa_offset  16  CFA at this offset from the same register (DWARF5 6.4.2.2)
   row 0x3001: cfa=sp+16 ra=c-8
@@ -100,7 +104,16 @@ def bytes_of(record: ExplainedRecord) -> bytes:
 
 
 def rows_in(records: tuple[ExplainedRecord, ...]) -> list[str]:
-    return [row for one in records for row in (one.row, *(field.row for field in one.fields)) if row]
+    return [field.row for one in records for field in one.fields if field.row]
+
+
+def archive_of(members: dict[str, bytes]) -> bytes:
+    """An ar archive (System V)."""
+    parts = [
+        f"{name + '/':<16}{0:<12}{0:<6}{0:<6}{644:<8}{len(data):<10}`\n".encode() + data + b"\n" * (len(data) % 2)
+        for name, data in members.items()
+    ]
+    return b"!<arch>\n" + b"".join(parts)
 
 
 def fde_records(found: Explanation, section: str) -> tuple[ExplainedRecord, ...]:
@@ -153,6 +166,122 @@ def test_a_row_after_the_end_is_none_of_the_function() -> None:
         "0x3010: after the function's end",
     ]
     assert found.rules == {".eh_frame": "0x3001: cfa=sp+16 ra=c-8"}
+
+
+def test_a_row_at_an_address() -> None:
+    """DW_CFA_set_loc, relative to its operand at 0x202a."""
+    data = EH_FRAME.replace(octets("41 0e10 00000000"), octets("01 de0f0000 0e10"))
+    found = explained(data, 0x3009)
+    assert rows_in(found.records) == ["0x3000: cfa=sp+8 ra=c-8", "0x3008: cfa=sp+16 ra=c-8"]
+    (field,) = [one for one in found.records[1].fields if one.name == "DW_CFA_set_loc"]
+    assert (field.value, len(field.data)) == ("0xfde", 5)
+
+
+def test_an_unknown_augmentation_is_left_as_it_is() -> None:
+    data = EH_FRAME.replace(octets("7a5200"), octets("515200"))
+    data = data.replace(octets("e00f0000 10000000 00"), octets("0030000000000000 10"))
+    found = explained(data, 0x3000)
+    cie, fde = found.records
+    assert [(one.name, len(one.data)) for one in cie.fields][-1] == ("rest", 12)
+    assert [one.name for one in fde.fields] == ["length", "CIE_pointer", "initial_location", "address_range"]
+    assert found.notes == (
+        ".eh_frame: the CIE's augmentation is unknown, so there are no rows",
+        "STACK CFI: the row has no CFA rule",
+    )
+    assert bytes_of(cie) + bytes_of(fde) + bytes(4) == data
+
+
+def test_an_fde_without_instructions() -> None:
+    data = EH_FRAME.replace(octets("14000000 1c000000"), octets("0d000000 1c000000")).replace(
+        octets("41 0e10 00000000"), b""
+    )
+    assert rows_in(explained(data, 0x3000).records) == ["0x3000: cfa=sp+8 ra=c-8"]
+
+
+def test_members_of_an_archive(tmp_path: Path) -> None:
+    """Each that has the function; an archive without unwind information is refused."""
+    members = {"a.o": linked_elf(), "bare.o": bytes(tiny_elf(CODE)), "b.o": linked_elf()}
+    found = unwindkit.explain(archive_of(members), START)
+    assert [one.file for one in found] == ["(a.o)", "(b.o)"]  # bytes have no name of their own
+    assert len(unwindkit.find_in_file(archive_of(members), [START])[1]) == 2 * len(found[0].rules)
+    with pytest.raises(ParseError, match="no file in the archive has unwind information"):
+        unwindkit.explain(archive_of({"a.txt": b"text"}), START)
+
+
+# The bytes of instructions, and how their operands are shown: factors 2 and -8.
+OPERANDS = {
+    "42": ("DW_CFA_advance_loc", "2 * 2 = 4"),
+    "02 03": ("DW_CFA_advance_loc1", "3 * 2 = 6"),
+    "03 0400": ("DW_CFA_advance_loc2", "4 * 2 = 8"),
+    "04 05000000": ("DW_CFA_advance_loc4", "5 * 2 = 10"),
+    "83 02": ("DW_CFA_offset", "r3 (rbx), 2 * -8 = -16"),
+    "c3": ("DW_CFA_restore", "r3 (rbx)"),
+    "05 03 02": ("DW_CFA_offset_extended", "r3 (rbx), 2 * -8 = -16"),
+    "07 03": ("DW_CFA_undefined", "r3 (rbx)"),
+    "09 03 06": ("DW_CFA_register", "r3 (rbx), r6 (rbp)"),
+    "0a": ("DW_CFA_remember_state", ""),
+    "0b": ("DW_CFA_restore_state", ""),
+    "0c 07 20": ("DW_CFA_def_cfa", "r7 (rsp), 32"),
+    "11 03 7e": ("DW_CFA_offset_extended_sf", "r3 (rbx), -2 * -8 = 16"),
+    "12 07 7c": ("DW_CFA_def_cfa_sf", "r7 (rsp), -4 * -8 = 32"),
+    "10 03 02 7708": ("DW_CFA_expression", "r3 (rbx), 2 bytes: 77 08"),
+    "2e 10": ("DW_CFA_GNU_args_size", "16"),
+    "2f 03 02": ("DW_CFA_GNU_negative_offset_extended", "r3 (rbx), -2 * -8 = 16"),
+}
+
+
+def test_operands_of_instructions() -> None:
+    cie = "01 7a5200 02 78 10 01 1b 0c0708 9001 0000"
+    fde = "db0f0000 60000000 00" + " ".join(OPERANDS)
+    data = entry(bytes(4) + octets(cie)) + entry(octets("1c000000") + octets(fde))
+    data = data.replace(octets("db0f0000"), octets("e00f0000")) + bytes(4)
+    found = explained(data, 0x3000)
+    shown = [(one.name, one.value) for one in found.records[1].fields]
+    assert shown[5:] == list(OPERANDS.values())
+    advanced = [row.partition(":")[0] for row in rows_in(found.records)]
+    assert advanced == ["0x3000", "0x3004", "0x300a", "0x3012", "0x301c"]
+
+
+def test_addresses_of_the_size_that_the_cie_gives() -> None:
+    """Version 4, addresses of 4 bytes in x86-64."""
+    cie = entry(octets("ffffffff 04 00 04 00 01 78 10 0c0708 9001"))
+    fde = entry(bytes(4) + octets("00300000 10000000 01 08300000 0e10"))
+    (found,) = unwindkit.explain(cie + fde, 0x3009, source="debug_frame", architecture="x86_64")
+    assert bytes_of(found.records[0]) + bytes_of(found.records[1]) == cie + fde
+    assert rows_in(found.records) == ["0x3000: cfa=sp+8 ra=c-8", "0x3008: cfa=sp+16 ra=c-8"]
+    assert found.rules == {".debug_frame": "0x3008: cfa=sp+16 ra=c-8"}
+
+
+def test_an_aligned_pointer_includes_its_padding() -> None:
+    """The start of the function is at 0x20, or at the next multiple of 8; its size follows without padding."""
+    cie = entry(bytes(4) + octets("01 7a5200 01 78 10 01 50 0c0708 9001 0000"))
+    for padding in (0, 4):
+        function = octets("0030000000000000 1000000000000000 00")
+        fde = entry(octets("1c000000") + bytes(padding) + function)
+        (found,) = unwindkit.explain(cie + fde + bytes(4), 0x3000, address=ADDRESS + padding, **RAW)
+        fields = {one.name: one for one in found.records[1].fields}
+        assert (fields["initial_location"].value, len(fields["initial_location"].data)) == ("0x3000", 8 + padding)
+        assert (fields["address_range"].value, len(fields["address_range"].data)) == ("0x10", 8)
+
+
+def test_a_block_of_a_repetitive_function() -> None:
+    data = section(Fde(0x1000, 40, (fre(0, 8), fre(11, 16)), masked(), 16))
+    for offset, rule in ((10, "0x3000: cfa=sp+8"), (11, "0x300b: cfa=sp+16"), (16, "0x3000: cfa=sp+8")):
+        (found,) = unwindkit.explain(data, 0x3000 + offset, source="sframe", address=ADDRESS)
+        assert found.rules == {".sframe": f"{rule} ra=c-8"}
+
+
+def test_a_relocatable_file_is_shown_by_offsets(tmp_path: Path) -> None:
+    """The second function of crt1.o."""
+    path = next((path for path in CRT1 if path.exists()), None)
+    if path is None:
+        pytest.skip("no crt1.o of x86-64 is installed")
+    (found,) = unwindkit.explain(path, "_dl_relocate_static_pie")
+    assert found.section == ".text"
+    assert found.pc == found.start > 0
+    assert rows_in(found.records) == [f"{found.start:#x}: cfa=sp+8 ra=c-8"]
+    assert found.stack_cfi == (f"STACK CFI INIT {found.start:x} {found.size:x} .cfa: $rsp 8 + .ra: .cfa -8 + ^",)
+    assert all(found.start <= line.pc < found.start + found.size for line in found.code)
 
 
 def test_a_pc_without_a_function(tmp_path: Path) -> None:
@@ -218,8 +347,8 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
 
 
 def test_the_page_escapes_what_the_file_says() -> None:
-    field = ExplainedField(0, b"<", "<b>", "<i>", "<u>", "<s>")
-    record = ExplainedRecord("<script>", "<a>", "<q>", (field,), "<em>")
+    field = ExplainedField(0, b"<", "<b>", "<i>", "<u>", "<em>")
+    record = ExplainedRecord("<script>", "<a>", "<q>", (field,))
     found = Explanation("<p>", "<code>", 0, "", "<b>", 0, 1, {"<x>": "<y>"}, (record,), ("<z>",), (), ("<w>",))
     page = explanation_page([found])
     assert re.search(r"<(?:script|a|q|em|b|i|u|s|x|y|z|w)>", page) is None
@@ -305,6 +434,11 @@ def test_damaged_bytes_are_refused_or_explained() -> None:
 def test_code_is_shown_with_rows(tmp_path: Path) -> None:
     pytest.importorskip("capstone", reason="capstone has no wheel for this machine")
     code = octets("55 4889e5 c3")
+    assert [line.is_asked for line in disassembled(ARCHITECTURES["x86_64"], "little", code, 0, 4, hex)[0]] == [
+        False,
+        False,
+        True,
+    ]
     rows = {0: "a", 1: "b", 4: "c"}
     lines, note = disassembled(
         ARCHITECTURES["x86_64"], "little", code, 0x1000, 0x1002, lambda at: rows[max(one for one in rows if one <= at)]
@@ -317,8 +451,35 @@ def test_code_is_shown_with_rows(tmp_path: Path) -> None:
     assert (b"".join(one.data for one in lines), note) == (code, "")
 
 
-def test_every_machine_is_known() -> None:
-    assert set(MACHINES) == set(ARCHITECTURES)
+# A return of each machine, by its manual, and the byte order.
+RETURNS: dict[str, tuple[ByteOrder, str, str]] = {
+    "x86": ("little", "c3", "ret"),
+    "x86_64": ("little", "c3", "ret"),
+    "x32": ("little", "c3", "ret"),
+    "arm": ("little", "1eff2fe1", "bx lr"),
+    "aarch64": ("little", "c0035fd6", "ret"),
+    "aarch64_be": ("little", "c0035fd6", "ret"),  # instructions are little-endian there, too
+    "mips": ("big", "03e00008", "jr $ra"),
+    "mips64": ("little", "0800e003", "jr $ra"),
+    "ppc": ("big", "4e800020", "blr"),
+    "ppc64": ("little", "2000804e", "blr"),
+    "riscv32": ("little", "8280", "c.jr ra"),
+    "riscv64": ("little", "8280", "c.jr ra"),
+    "s390x": ("big", "07fe", "br %r14"),
+    "sparc64": ("big", "81c3e008", "retl"),
+    "loongarch64": ("little", "2000004c", "ret"),
+}
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_every_machine_is_known(machine: str) -> None:
+    capstone = pytest.importorskip("capstone", reason="capstone has no wheel for this machine")
+    order, code, text = RETURNS[machine]
+    lines, note = disassembled(ARCHITECTURES[machine], order, octets(code), 0x1000, 0x1000, hex)
+    if machine == "loongarch64" and not hasattr(capstone, "CS_ARCH_LOONGARCH"):
+        assert (lines, note) == ((), UNKNOWN)
+    else:
+        assert ([line.text for line in lines], note) == ([text], "")
 
 
 def test_without_a_disassembler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
