@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from . import engine
+from . import direct, engine
 from .cfi import (
     DW_CFA,
     INLINE_MASK,
@@ -80,7 +80,7 @@ def build_entry(entry: Entry, dialect: Dialect, order: ByteOrder, cie_format: Fd
     entry_id = entry.cie_pointer if isinstance(entry, Fde) else dialect.cie_ids[entry.dwarf_format]
     if entry_id >= 1 << 8 * size:
         raise BuildError(dialect.name, None, "cie_pointer", f"{entry_id:#x} does not fit {size} bytes")
-    body = engine.build(
+    body = direct.build(
         entry,
         order,
         address_size=cie_format.address_size,

@@ -1,5 +1,5 @@
 """Records of call frame information, and operands of expressions, read from their declarations without construct, which
-takes longer to import than a short command takes to run.
+takes longer to import than a short command takes to run. CIEs are also written that way.
 
 Strategy: a cursor reads one value after another; the functions in a declaration get what construct would give them. No
 record is refused here: a malformed one, and one with a kind that is not read here, is left to the reference engine,
@@ -32,6 +32,7 @@ from .wire import (
     Variable,
     When,
     fields_of,
+    leb_size,
 )
 
 R = TypeVar("R")
@@ -66,6 +67,51 @@ def parse_value(
     except _LeftError:
         return engine.parse_value(kind, section, stream, offset, record, **params)
     return value, offset + stream.seek(cursor.at)
+
+
+def build(record: Any, byte_order: ByteOrder, **params: Any) -> bytes:
+    """As `engine.build`."""
+    this = SimpleNamespace(_params=SimpleNamespace(**engine.DEFAULTS | params))
+    data = bytearray()
+    try:
+        for field in fields_of(type(record)):
+            value = field.kind.value(this) if isinstance(field.kind, Given) else getattr(record, field.name)
+            data += _bytes_of(field.kind, value, byte_order, this)
+            setattr(this, field.name, value)
+    except _LeftError:
+        return engine.build(record, byte_order, **params)
+    return bytes(data)
+
+
+def _bytes_of(kind: Kind, value: Any, order: ByteOrder, this: SimpleNamespace) -> bytes:
+    """One value of a kind; `this` has the values before it."""
+    match kind, value:
+        case Given(), _:
+            return b""
+        case Integer(), int() if not kind.allowed or value in kind.allowed:
+            low = -(1 << 8 * kind.size - 1) if kind.signed else 0
+            if low <= value < low + (1 << 8 * kind.size):
+                return value.to_bytes(kind.size, order, signed=kind.signed)
+        case Leb(), Leb128():
+            if value.size == leb_size(value.value, signed=kind.signed) and (kind.signed or value.value >= 0):
+                return _leb_bytes(value)
+        case NulTerminated(), bytes() if 0 not in value:
+            return value + b"\0"
+        case Block(), LebBlock() if value.length_size == leb_size(len(value.data), signed=False):
+            return _leb_bytes(Leb128(len(value.data), value.length_size)) + value.data
+        case Rest(), bytes():
+            return value
+        case When(), _ if (value is not None) == bool(kind.condition(this)):
+            return b"" if value is None else _bytes_of(kind.kind, value, order, this)
+        case Either(), _:
+            return _bytes_of(kind.yes if kind.condition(this) else kind.no, value, order, this)
+    raise _LeftError
+
+
+def _leb_bytes(leb: Leb128) -> bytes:
+    """A LEB128 of the shortest width."""
+    groups = [leb.value >> 7 * index & 0x7F for index in range(leb.size)]
+    return bytes([*(group | 0x80 for group in groups[:-1]), groups[-1]])
 
 
 class _Cursor:

@@ -77,6 +77,10 @@ def _parse(
     return value, offset + stream.tell()
 
 
+# Parameters of records that are built without them.
+DEFAULTS = {"address": 0, "address_size": 8}
+
+
 def build(value: Any, byte_order: ByteOrder = "little", record: str = "", **params: Any) -> bytes:
     """The bytes of a record. `params` as for `parse`; raises BuildError."""
     from . import constructs
@@ -96,7 +100,7 @@ def build_value(kind: Kind, value: Any, byte_order: ByteOrder, record: str, **pa
 def _build(subcon: construct.Construct, value: Any, record: str, params: dict[str, Any]) -> bytes:
     import construct
 
-    params = {"address": 0, "address_size": 8} | params
+    params = DEFAULTS | params
     try:
         data: bytes = subcon.build(value, **params)
     except (construct.ConstructError, TypeError) as error:

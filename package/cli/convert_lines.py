@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, cast
 from .common import DONE, count_text, debug_files, debug_lines, input_path, output_path, refuse_the_input, say
 
 if TYPE_CHECKING:
-    from ..jobs.line_conversion import LineReport, LineTarget
+    from ..jobs.line_conversion import LineReport
+    from ..jobs.report import LineTarget
 
 LINE_TARGETS = ("debug_line", "debug_aranges", "breakpad-lines")
 # The options of other targets, with the values that they have if they are not given.

@@ -10,13 +10,10 @@ import os
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast, get_args, overload
+from typing import TYPE_CHECKING, cast, get_args, overload
 
 import numpy as np
 
-from ..converters.assembler.write import to_directives
-from ..converters.breakpad.stack_cfi.write import to_stack_cfi
-from ..converters.cfi.write import to_debug_frame, to_eh_frame
 from ..converters.elf.debug_files import BY_LINKS, DebugFiles
 from ..converters.elf.image import open_elf
 from ..converters.elf.inputs import Input, input_name
@@ -25,7 +22,6 @@ from ..converters.files.code_frames import expressed_ranges, ranges_of
 from ..converters.files.inputs import Raw, refuse_description
 from ..converters.files.read_elf import ALL, DIALECTS
 from ..converters.refusals import Refusals, count_reasons
-from ..converters.sframe.write import Compact, sframe_from_table
 from ..converters.table.cut import trim
 from ..converters.table.model import UnwindTable
 from ..schemas.arguments import check_integer, checked, optional
@@ -35,23 +31,33 @@ from ..schemas.sframe import SFRAME_VERSION
 from ..writers.files import write_bytes
 from . import StrPath
 from .code_coverage import NO_CODE, CodeCoverage, CodeFigures, code_coverage
-from .eh_frame_files import write_frames_of
 from .file_kinds import is_archive_file, is_linker_input
 from .into_file import TableForFile, read_source_for, table_for
-from .line_conversion import LineReport, LineTarget, convert_lines
 from .local_files import local_file
 from .losses import losses_of_sframe
-from .report import Coverage, FileReport, Placement, SframeFigures, coverage, debug_file_of, has_rest, sframe_figures
-from .sframe_report import Choices, sframe_section
+from .report import (
+    Coverage,
+    FileReport,
+    LineTarget,
+    Placement,
+    SframeFigures,
+    Target,
+    coverage,
+    debug_file_of,
+    has_rest,
+    sframe_figures,
+)
 from .sources import SOURCES, Source, read_source, refuse_objects
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..converters.files.code_frames import Ranges
+    from ..converters.sframe.write import Compact
     from ..writers.elf.add import Writer
+    from .line_conversion import LineReport
+    from .sframe_report import Choices
 
-Target = Literal["sframe", "eh_frame", "debug_frame", "directives", "breakpad"]
 WRITTEN_INTO_ELF = ("sframe", "eh_frame")
 SECTIONS = (".sframe", *DIALECTS)
 
@@ -203,6 +209,8 @@ def convert(
         given |= {"pcrel": None if pcrel else False, "frame_pointer": frame_pointer or None}
         for name in (name for name, value in given.items() if value is not None):
             raise BuildError("", None, name, f"does not apply to {to}")
+        from .line_conversion import convert_lines
+
         with local_file(path) as file:
             lines = convert_lines(
                 file,
@@ -231,6 +239,8 @@ def convert(
         if into is None and not section_only and _is_for_linker(file, to):
             _refuse_unused(to, file, to_address, section_only, keep=False)
             refuse_description(Raw(source if source != ALL else None, address, architecture))
+            from .sframe_report import Choices
+
             chosen = ALL if source == ALL else f".{source or to}"
             choices = Choices(_version(version), compact, None, chosen, pcrel, frame_pointer)
             report = _in_objects(file, Path(out_path), choices, writer)
@@ -316,6 +326,8 @@ def _refuse_unused(to: Target, into: Path | None, to_address: int | None, sectio
 
 
 def _to_sframe(request: _Request) -> ConvertReport:
+    from ..converters.sframe.write import sframe_from_table
+
     given = TableForFile(request.found.table, 0, 0)
     if request.into is not None:
         given = table_for(open_elf(request.into), given.table, ".sframe", request.keep)
@@ -333,6 +345,7 @@ def _to_sframe(request: _Request) -> ConvertReport:
         write_bytes(request.out_path, encoded.at(request.section_address))
         return report
     from ..writers.elf.add import write_section
+    from .sframe_report import sframe_section
 
     placed = write_section(request.into, request.out_path, sframe_section(encoded), request.writer)
     return replace(
@@ -347,6 +360,9 @@ def _to_sframe(request: _Request) -> ConvertReport:
 
 
 def _to_eh_frame(request: _Request) -> ConvertReport:
+    from ..converters.cfi.write import to_eh_frame
+    from .eh_frame_files import write_frames_of
+
     table = request.found.table
     if request.into is None:
         data, refusals = to_eh_frame(table, request.section_address)
@@ -369,17 +385,24 @@ def _to_eh_frame(request: _Request) -> ConvertReport:
     )
 
 
-# The targets whose bytes do not depend on an address.
-_ENCODERS: dict[str, Callable[[UnwindTable], tuple[bytes, Refusals]]] = {
-    "debug_frame": to_debug_frame,
-    "directives": to_directives,
-    "breakpad": to_stack_cfi,
-}
+def _encoder(to: Target) -> Callable[[UnwindTable], tuple[bytes, Refusals]]:
+    """The function for a target whose bytes do not depend on an address. Only that format's modules are imported."""
+    if to == "debug_frame":
+        from ..converters.cfi.write import to_debug_frame
+
+        return to_debug_frame
+    if to == "directives":
+        from ..converters.assembler.write import to_directives
+
+        return to_directives
+    from ..converters.breakpad.stack_cfi.write import to_stack_cfi
+
+    return to_stack_cfi
 
 
 def _to_bytes(request: _Request) -> ConvertReport:
     table, written = request.found.table, request.found.table_in_sections
-    data, refusals = _ENCODERS[request.to](written)
+    data, refusals = _encoder(request.to)(written)
     write_bytes(request.out_path, data)
     # The refused ranges at the addresses of the table.
     base = (table.functions.start - written.functions.start)[refusals.function]

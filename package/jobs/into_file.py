@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..converters.breakpad.module import module_of
-from ..converters.breakpad.records import FIRST_LINE, module_record
 from ..converters.elf.admission import refuse_relocatable
 from ..converters.elf.debug_files import DebugFiles
 from ..converters.elf.identity import build_id
@@ -74,6 +72,9 @@ def read_source_for(
         ids = [build_id(one) for one in (found.image, image) if one is not None]
         _refuse_other_build("build id", [one.hex() for one in ids if one])
         return found
+    from ..converters.breakpad.module import module_of
+    from ..converters.breakpad.records import FIRST_LINE, module_record
+
     with path.open("rb") as file:
         first_line = memoryview(file.readline(FIRST_LINE))
     kind = source or recognised_kind(first_line) or otherwise

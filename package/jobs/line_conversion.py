@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ..converters.breakpad.line_records import from_line_records, line_records, to_line_records
 from ..converters.elf.admission import only_section, refuse_relocatable
@@ -39,8 +39,8 @@ from .report import Input, debug_file_of
 
 if TYPE_CHECKING:
     from ..converters.line.table import LineTable
+    from .report import LineTarget
 
-LineTarget = Literal["debug_line", "debug_aranges", "breakpad-lines"]
 # Kinds of input, by Raw.kind.
 LINE_SOURCES = ("debug_line", "breakpad")
 

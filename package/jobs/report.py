@@ -7,7 +7,7 @@ combine slotted classes.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ..converters.elf.image import ElfImage
     from ..converters.sframe.write import Encoded
     from ..converters.table.model import UnwindTable
+
+# What `convert` writes.
+Target = Literal["sframe", "eh_frame", "debug_frame", "directives", "breakpad"]
+LineTarget = Literal["debug_line", "debug_aranges", "breakpad-lines"]
 
 
 @dataclass(frozen=True, kw_only=True)

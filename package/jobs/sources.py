@@ -13,7 +13,6 @@ from ..converters.files.code_frames import code_frames, section_sizes
 from ..converters.files.inputs import TABLE_KINDS, Raw, open_image
 from ..converters.files.read_elf import ALL, STACK_CFI, in_sections, table_of_image
 from ..converters.refusals import RefusedRecords
-from ..converters.sframe.section import section_version
 from ..converters.table.model import UnwindTable
 from ..schemas.data_classes import dataclass
 from ..schemas.section import BuildError, Section
@@ -46,7 +45,11 @@ class Source:
     @property
     def version(self) -> int | None:
         """The SFrame version; None for other sections and for an empty one."""
-        return section_version(self.section) if self.section.name == ".sframe" and len(self.section) else None
+        if self.section.name != ".sframe" or not len(self.section):
+            return None
+        from ..converters.sframe.section import section_version
+
+        return section_version(self.section)
 
 
 def read_source(

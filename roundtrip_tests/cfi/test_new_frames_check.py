@@ -19,8 +19,8 @@ from unwindkit import ARCHITECTURES, BuildError, by_pc, convert, from_sframe, re
 from unwindkit.converters.cfi.write import frames_from_table
 from unwindkit.converters.table.cut import overlay
 from unwindkit.converters.table.model import FunctionColumns
-from unwindkit.jobs.convert import Target
 from unwindkit.jobs.eh_frame_files import frames_for
+from unwindkit.jobs.report import Target
 from unwindkit.schemas.cfi import EH_FRAME
 from unwindkit.writers.elf.checks.frames import check_frames
 from unwindkit.writers.elf.frames import FRAMES, HEADER, FrameSections, write_frames

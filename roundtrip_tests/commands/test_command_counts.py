@@ -17,7 +17,7 @@ from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.refusals import Refusals
 from unwindkit.converters.table.cut import trim
 from unwindkit.converters.table.model import UnwindTable
-from unwindkit.jobs.convert import Target
+from unwindkit.jobs.report import Target
 
 from ..conftest import fewer
 from ..support.commands import DONE

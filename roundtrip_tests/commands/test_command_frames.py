@@ -13,7 +13,7 @@ import unwindkit
 from unwindkit import BuildError, by_pc, from_sframe, read_elf, to_eh_frame, write_sframe
 from unwindkit.converters.arch.table import NAMES
 from unwindkit.converters.cfi.read import table_from_cfi
-from unwindkit.jobs.convert import Target
+from unwindkit.jobs.report import Target
 from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from unwindkit.schemas.section import Section
 

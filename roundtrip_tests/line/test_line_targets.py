@@ -34,7 +34,7 @@ from unwindkit import (
 from unwindkit.converters.line.paths import paths_of
 from unwindkit.converters.line.table import same_lines
 from unwindkit.converters.line.versions import in_version
-from unwindkit.jobs.line_conversion import LineTarget
+from unwindkit.jobs.report import LineTarget
 from unwindkit.schemas.breakpad.files import read_records
 from unwindkit.schemas.breakpad.records import Func, Line
 from unwindkit.schemas.breakpad.rules import check_records

@@ -8,7 +8,7 @@ judged in test_refusals.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from types import ModuleType
 
 import numpy as np
@@ -21,9 +21,9 @@ from unwindkit.converters.cfi.read import table_from_cfi
 from unwindkit.converters.elf.image import open_elf
 from unwindkit.schemas import cfi, cfi_sections, direct, eh_frame_hdr, engine, sframe, strategies
 from unwindkit.schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
-from unwindkit.schemas.section import ByteOrder, ParseError, Section
+from unwindkit.schemas.section import BuildError, ByteOrder, ParseError, Section
 from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
-from unwindkit.schemas.wire import DwarfFormat
+from unwindkit.schemas.wire import DwarfFormat, Leb128, LebBlock
 
 from ..conftest import engine_in_use, fewer
 from ..support.real_files import REAL_FILES
@@ -56,6 +56,7 @@ def survives(record: object, order: ByteOrder, **params: object) -> None:
     assert parsed == record
     assert end == len(data)
     assert direct.parse(type(record), section, 0, len(data), **params) == (record, end)
+    assert direct.build(record, order, **params) == data
 
 
 def declared_records(module: ModuleType) -> set[type]:
@@ -161,6 +162,32 @@ def test_direct_reading_of_damaged_records_is_that_of_the_reference_engine(
 
     for record in (cfi.Cie, cfi.OpaqueCie, cfi.PersonalityPointer):
         assert outcome(direct.parse, record) == outcome(engine.parse, record)
+
+
+# Values that no CIE, or not every CIE, can have.
+WRONG_VALUES: tuple[object, ...] = (
+    *(None, -1, 5, 1 << 64, b"z", b"eh", b"a\0b"),
+    *(Leb128(-1, 1), Leb128(200, 1), Leb128(1, 3), Leb128(1 << 63, 10)),
+    *(LebBlock(b"", 1), LebBlock(bytes(200), 1), LebBlock(b"", 3)),
+)
+
+
+@given(order=orders, address_size=address_sizes, data=st.data())
+def test_direct_writing_of_wrong_values_is_that_of_the_reference_engine(
+    order: ByteOrder, address_size: int, data: st.DataObject
+) -> None:
+    dwarf_format = data.draw(st.sampled_from(list(DwarfFormat)))
+    cie = data.draw(strategies.cies(dwarf_format, address_size))
+    names = st.sampled_from([one.name for one in fields(cfi.Cie)])
+    cie = replace(cie, **data.draw(st.dictionaries(names, st.sampled_from(WRONG_VALUES), min_size=1, max_size=2)))
+
+    def outcome(build: Callable[..., bytes]) -> object:
+        try:
+            return build(cie, order, dwarf_format=dwarf_format, address_size=address_size)
+        except (AttributeError, BuildError) as error:  # AttributeError: a value of another type
+            return repr(error)
+
+    assert outcome(direct.build) == outcome(engine.build)
 
 
 @given(order=orders, address_size=address_sizes, data=st.data())

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[list[str], set[str]]] = {
     "sframe": (["FILE", "--section", "OUT"], {"sframe"}),
     "breakpad": (["FILE", "-o", "OUT"], {"breakpad", "debug_info", "line"}),
     "dump": (["--frames", "FILE"], set()),
+    "convert": (["FILE", "OUT", "--to", "eh_frame", "--section"], set()),
 }
 
 
@@ -46,8 +47,8 @@ def test_a_command_imports_the_formats_that_it_reads_and_writes(command: str, tm
     assert modules & NEVER == set()
     folders = {name.split(".")[2] for name in modules if name.startswith("unwindkit.converters.")}
     assert folders & FORMATS == formats
-    commands = {name for name in modules if name.startswith("unwindkit.cli.")}
-    assert commands == {f"unwindkit.cli.{name}" for name in ("commands", "common", "parser", "signals", command)}
+    commands = {name.removeprefix("unwindkit.cli.") for name in modules if name.startswith("unwindkit.cli.")}
+    assert commands - {f"{command}_lines"} == {"commands", "common", "parser", "signals", command}
     assert not any(name.startswith(("unwindkit.writers.elf", "unwindkit.schemas.strategies")) for name in modules)
     assert "numpy.ma" not in modules
 
