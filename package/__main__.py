@@ -1,6 +1,6 @@
 """`python -m unwindkit` is the command."""
 
-from .cli import main
+from .cli import run_program
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_program())
