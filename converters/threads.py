@@ -75,8 +75,33 @@ def in_threads(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Re
     threads = min(thread_count(), len(parts)) if len(parts) > 1 else 1
     if threads == 1:
         return [work(part) for part in parts]
-    with _pool(threads) as pool:
-        return list(pool.map(work, parts))
+    done: dict[int, Result] = {}
+    failed: dict[int, BaseException] = {}
+    left, lock = iter(range(len(parts))), threading.Lock()
+
+    def take_parts() -> None:
+        with at_most(1):
+            while True:
+                # In order: when one fails, those before it have been taken, and those after it need no work.
+                with lock:
+                    index = None if failed else next(left, None)
+                if index is None:
+                    return
+                try:
+                    done[index] = work(parts[index])
+                except BaseException as error:
+                    failed[index] = error
+
+    # This thread is one of them. A pool of the standard library takes as long to import as a small file to convert.
+    others = [threading.Thread(target=take_parts) for _ in range(threads - 1)]
+    for other in others:
+        other.start()
+    take_parts()
+    for other in others:
+        other.join()
+    if failed:
+        raise failed[min(failed)]
+    return [done[index] for index in range(len(parts))]
 
 
 def in_turn(work: Callable[[Part], Result], parts: Sequence[Part]) -> Iterator[Result]:
