@@ -11,6 +11,7 @@ import argparse
 import enum
 import inspect
 import json
+import sys
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,16 @@ from unwindkit.cli.commands import COMMANDS, parser_of
 
 from ..support.commands import unwindkit as run
 from ..support.linked_elf import START, linked_elf
+from ..support.made.cores import Mapped, core_of
+from ..support.small_elf import BASE
 
+RSP, RIP, STACK, AT_ENTRY = 7, 16, 0x7FF000000000, 9
+# One that reads some sections wrongly.
+READER = (sys.executable, "-m", "roundtrip_tests.adapters.wrong_layout")
 STORED = Path(__file__).with_name("stable.json")
 
-# Command lines that print JSON of the file; `verify` prints its VerifyReport, field by field.
+# Command lines that print JSON of the file, of a core file of it, or of a reader; `verify` prints its VerifyReport,
+# field by field.
 JSON_COMMANDS = (
     ("info", "FILE", "--json"),
     ("find", "FILE", hex(START), "--json"),
@@ -33,6 +40,9 @@ JSON_COMMANDS = (
     ("dump", "FILE", "--frames-interp", "--json"),
     ("dump", "FILE", "--sframe", "--json"),
     ("symbolize", "FILE", hex(START), "--json"),
+    ("explain", "FILE", hex(START), "--json"),
+    ("walk", "CORE", "--lines", "--json"),
+    ("conform", "--raw", "--format", "sframe-v2", "--count", "1", "--json", "--", *READER),
     ("sframe", "FILE", "--section", "OUT", "--report", "-"),
 )
 
@@ -43,7 +53,9 @@ def described(folder: Path) -> dict[str, Any]:
         "names": {name: _described_name(getattr(unwindkit, name)) for name in sorted(unwindkit.__all__)},
         "commands": {name: _described_command(name) for name in sorted(COMMANDS)},
         "exit codes": {name: getattr(common, name) for name in ("DONE", "DIFFERENT", "WRONG")},
-        "json": {" ".join(one): _described_json(one, folder) for one in JSON_COMMANDS},
+        "json": {
+            " ".join(one).replace(sys.executable, "python"): _described_json(one, folder) for one in JSON_COMMANDS
+        },
     }
 
 
@@ -132,22 +144,35 @@ def _described_action(action: argparse.Action) -> dict[str, Any]:
 def _described_json(line: tuple[str, ...], folder: Path) -> Any:
     file = folder / "file"
     file.write_bytes(linked_elf())
-    out = folder / "section"
-    words = [str(file) if word == "FILE" else str(out) if word == "OUT" else word for word in line]
-    done = run(*words)
+    core = folder / "core"
+    core.write_bytes(_core_of(file))
+    places = {"FILE": str(file), "CORE": str(core), "OUT": str(folder / "section")}
+    done = run(*(places.get(word, word) for word in line))
     assert done.returncode in {common.DONE, common.DIFFERENT}, done.stderr
     return shape(json.loads(done.stdout))
 
 
+def _core_of(file: Path) -> bytes:
+    """A process of the file that is at its start."""
+    memory = {STACK: bytes(64)}
+    mapped = [Mapped(BASE, BASE + 0x1000, 0, str(file))]
+    return core_of("x86_64", {RIP: START, RSP: STACK}, memory, mapped, {AT_ENTRY: START})
+
+
 def shape(value: Any) -> Any:
-    """Keys and types of a JSON value; a list is the shape that its elements have together, under "[]"."""
+    """Keys and types of a JSON value; a list is the shape that its elements have together, under "[]". So are values
+    by address, under "0x"."""
     if isinstance(value, dict):
-        return {key: shape(one) for key, one in value.items()}
+        found: dict[str, Any] = {}
+        for key, one in value.items():
+            name = "0x" if key.startswith("0x") else key
+            found[name] = _joined(found.get(name), shape(one))
+        return found
     if isinstance(value, list):
-        found: Any = None
+        elements: Any = None
         for one in value:
-            found = _joined(found, shape(one))
-        return {"[]": found}
+            elements = _joined(elements, shape(one))
+        return {"[]": elements}
     return "null" if value is None else type(value).__name__
 
 
