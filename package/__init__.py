@@ -108,7 +108,7 @@ _HOMES = {
 }
 
 __all__ = list(_HOMES)
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .batches.mapped import write_breakpad_many as write_breakpad_many

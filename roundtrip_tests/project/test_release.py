@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import unwindkit
 from unwindkit.cli.commands import parser_of
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +27,15 @@ def test_the_conda_recipe_has_the_dependencies_of_the_project() -> None:
     wanted = named("\n".join([*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"]]))
     found = named((ROOT / "packaging/conda/recipe.yaml").read_text(encoding="utf-8"))
     assert found == {CONDA_NAMES.get(name, name.lower()): bound for name, bound in wanted.items()}
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    """Each of these formats needs a version of its own."""
+    first_heading = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    recipe = re.search(r'^  version: "(.*)"$', (ROOT / "packaging/conda/recipe.yaml").read_text(), re.MULTILINE)
+    citation = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    found = [one and one[1] for one in (first_heading, recipe, citation)]
+    assert found == [unwindkit.__version__] * 3
 
 
 def test_the_workflow_and_the_wheels_know_the_same_pythons() -> None:
