@@ -26,6 +26,8 @@ DIRECTIVES = {"freethreading_compatible": True, "initializedcheck": False}
 STAGE = Path("build/stage")
 COMPILE = ["-O3", "-g0"] if os.name == "posix" else []
 LINK = ["-Wl,-s"] if sys.platform == "linux" else []  # no symbol table: nobody debugs what is installed
+if "CFLAGS" in os.environ:  # of a distribution, which keeps debug information in packages of its own
+    COMPILE, LINK = ["-O3"], []
 
 
 def stage() -> list[Extension]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +65,13 @@ def edit(place: Callable[[Path], int], form: str, value: int) -> Callable[[Path]
             os.pwrite(file.fileno(), struct.pack(f"<{form}", value), place(path))
 
     return change
+
+
+def test_without_lief_that_engine_alone_is_refused(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "lief", None)
+    assert refused(built(DEBUG), tmp_path) == "writer: lief is not installed (pip install lief)"
 
 
 def test_a_file_that_lief_cannot_read(built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,8 +44,10 @@ def write_by_lief(source: BufferedReader, out_path: Path, before: Tables, sectio
 
 def _place_by_lief(source: BufferedReader, out_path: Path, section: LoadedSection, page: int) -> tuple[int, int]:
     """Write `out_path` with lief; returns the virtual address and the file offset of the section."""
-    import lief  # costs 275 ms
-
+    try:
+        import lief  # costs 275 ms
+    except ImportError as fault:  # distributions have no package of it, and free-threaded Python 3.13 no wheel
+        raise BuildError(section.name, None, "writer", "lief is not installed (pip install lief)") from fault
     try:
         str(out_path).encode()
     except UnicodeEncodeError as fault:
