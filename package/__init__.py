@@ -100,6 +100,7 @@ _HOMES = {
         "jobs.sframe_report": "SframeReport",
         "jobs.verify": "UncoveredCode VerifiedFile VerifiedSource VerifyReport WrongRow verify",
         "jobs.walk_process": "walk_process",
+        "pages.report": "report",
         "schemas.section": "BuildError FormatError ParseError Section",
         "writers.elf.add": "Writer",
         "writers.elf.remove": "RemoveReport",
@@ -301,6 +302,7 @@ if TYPE_CHECKING:
     from .jobs.verify import WrongRow as WrongRow
     from .jobs.verify import verify as verify
     from .jobs.walk_process import walk_process as walk_process
+    from .pages.report import report as report
     from .schemas.section import BuildError as BuildError
     from .schemas.section import FormatError as FormatError
     from .schemas.section import ParseError as ParseError

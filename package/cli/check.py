@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -25,12 +24,12 @@ from .common import (
 from .parser import examples
 
 if TYPE_CHECKING:
-    from ..converters.files.lint import Code, LintedSection, LintFindings
+    from ..converters.files.lint import LintedSection
     from ..jobs.check import CheckedPair, CheckReport, RangeCount, RowDifference
     from .common import Commands
 
-# Places of one code, and differences, in a report for people; --json has all.
-SHOWN_PLACES, SHOWN_DIFFERENCES = 3, 10
+# Differences in a report for people; --json has all.
+SHOWN_DIFFERENCES = 10
 # Sources that have a table; "all" is all call frame information of an ELF file.
 CHECKED = ("sframe", "eh_frame", "debug_frame", "all", "breakpad", "directives")
 
@@ -111,41 +110,13 @@ def _lines(report: CheckReport) -> Iterator[str]:
 
 def _finding_lines(report: CheckReport, section: LintedSection) -> Iterator[str]:
     """One line per code, with the first places."""
-    from ..converters.files.lint import CODES
+    from ..converters.files.lint_text import finding_texts
 
-    for code in CODES.values():
-        found = section.findings.select(section.findings.code == code)
-        if len(found):
-            mark = "fault" if code.is_fault else "note"
-            size = f", {int(found.size.sum()):,} bytes" if found.size.any() else ""
-            yield f"  {mark} {code.text}: {len(found):,}{size}: {code.meaning}"
-            places, count = _places(report, code, found)
-            yield from (f"    {place}" for place in places)
-            if count > len(places):
-                yield f"    and {count - len(places):,} more"
-
-
-def _places(report: CheckReport, code: Code, found: LintFindings) -> tuple[list[str], int]:
-    """The first places of one code, and their number; uncovered code by symbol or section, the largest first."""
-    from ..converters.files.lint import Code
-
-    if code is not Code.UNCOVERED:
-        return [_place(report, found.record(index)) for index in range(min(len(found), SHOWN_PLACES))], len(found)
-    sizes: Counter[str] = Counter()
-    for address, size in zip(found.address.tolist(), found.size.tolist(), strict=True):
-        sizes[report.names.at(address)[0]] += size
-    return [f"{name or 'no section'}: {size:,} bytes" for name, size in sizes.most_common(SHOWN_PLACES)], len(sizes)
-
-
-def _place(report: CheckReport, one: dict[str, Any]) -> str:
-    """Address, name and size of a finding; the section offset of its record."""
-    if not one["address"] and one["offset"] < 0:
-        return "the whole section"
-    name = report.names.text(one["address"]) if one["address"] else ""
-    words = [f"{one['address']:#x}" if one["address"] else "", f"<{name}>" if name else ""]
-    words += [f"{one['size']:,} bytes" if one["size"] else ""]
-    words += [f"at section offset {one['offset']:#x}" if one["offset"] >= 0 else ""]
-    return " ".join(word for word in words if word)
+    for one in finding_texts(report.names, section):
+        yield f"  {'fault' if one.code.is_fault else 'note'} {one.text}"
+        yield from (f"    {place}" for place in one.places)
+        if one.more:
+            yield f"    and {one.more:,} more"
 
 
 def _pair_lines(pair: CheckedPair) -> Iterator[str]:

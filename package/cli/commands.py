@@ -30,7 +30,7 @@ COMMANDS = (
         "remove",
         "edit",
     ),
-    *("convert", "merge", "export", "corpus", "conform", "completion"),
+    *("convert", "merge", "export", "report", "corpus", "conform", "completion"),
 )
 # When it is loaded, NumPy's linear algebra starts one thread per core; nothing here uses them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -3,32 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from html import escape
 
+from ..pages.frame import page, shown
 from .model import ExplainedField, ExplainedRecord, Explanation
 from .text import record_title, title_of
 
 STYLE = """
-:root {
-  color-scheme: light dark;
-  --text: #1a1a1a; --back: #ffffff; --dim: #5b6470; --line: #d8dde3; --row: #e8f3ea; --mark: #fff3cd;
-}
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e6e6e6; --back: #16181c; --dim: #9aa4b0; --line: #343a42; --row: #1d3324; --mark: #4a3f16; }
-}
-body {
-  margin: 0 auto; max-width: 72rem; padding: 1rem;
-  color: var(--text); background: var(--back); font: 0.95rem/1.45 system-ui, sans-serif;
-}
-h1 { font-size: 1.2rem; overflow-wrap: anywhere; }
-h2 { font-size: 1rem; margin: 1.5rem 0 0.4rem; }
-p { overflow-wrap: anywhere; }
-.dim { color: var(--dim); }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; }
-th { text-align: left; font-weight: 600; }
-td, th { padding: 0.15rem 0.6rem 0.15rem 0; vertical-align: top; border-bottom: 1px solid var(--line); }
-code { font: 0.85rem/1.45 ui-monospace, monospace; }
 .bytes { min-width: 12ch; max-width: 24ch; overflow-wrap: anywhere; }
 tr.row td { background: var(--row); }
 @media (max-width: 40rem) {
@@ -44,46 +24,41 @@ tr.asked td { background: var(--mark); }
 def explanation_page(found: Iterable[Explanation]) -> str:
     """The page."""
     explanations = list(found)
-    title = escape(f"{explanations[0].file}: {title_of(explanations[0])}" if explanations else "")
-    body = "\n".join(line for one in explanations for line in _article(one))
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE}</style>"
-    )
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
+    title = f"{explanations[0].file}: {title_of(explanations[0])}" if explanations else ""
+    return page(title, "\n".join(line for one in explanations for line in _article(one)), STYLE)
 
 
 def _article(found: Explanation) -> Iterator[str]:
-    yield f"<article><h1>{escape(title_of(found))}</h1><p class=dim>{escape(found.file)}</p>"
+    yield f"<article><h1>{shown(title_of(found))}</h1><p class=dim>{shown(found.file)}</p>"
     yield from _table("Rules in force", ("source", "row"), ((name, row) for name, row in found.rules.items()))
     for record in found.records:
         yield from _record(record)
     if found.stack_cfi:
         yield "<h2>STACK CFI</h2><div class=wide><table>"
-        yield from (f"<tr><td><code>{escape(line)}</code></td></tr>" for line in found.stack_cfi)
+        yield from (f"<tr><td><code>{shown(line)}</code></td></tr>" for line in found.stack_cfi)
         yield "</table></div>"
     if found.code:
         yield "<h2>Code</h2><div class=wide><table><thead><tr><th>PC<th>bytes<th>instruction</tr></thead>"
         for line in found.code:
             yield _row(line.row)
             mark = " class=asked" if line.is_asked else ""
-            cells = f"<td class=bytes><code>{line.data.hex(' ')}</code><td><code>{escape(line.text)}</code>"
+            cells = f"<td class=bytes><code>{line.data.hex(' ')}</code><td><code>{shown(line.text)}</code>"
             yield f"<tr{mark}><td><code>{line.pc:#x}</code>{cells}</tr>"
         yield "</table></div>"
-    yield from (f"<p>Note: {escape(note)}</p>" for note in found.notes)
+    yield from (f"<p>Note: {shown(note)}</p>" for note in found.notes)
     yield "</article>"
 
 
 def _table(title: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     cells = "".join(f"<th>{one}" for one in heads)
-    yield f"<h2>{escape(title)}</h2><div class=wide><table><thead><tr>{cells}</tr></thead>"
-    yield from (f"<tr>{''.join(f'<td><code>{escape(cell)}</code>' for cell in row)}</tr>" for row in rows)
+    yield f"<h2>{shown(title)}</h2><div class=wide><table><thead><tr>{cells}</tr></thead>"
+    yield from (f"<tr>{''.join(f'<td><code>{shown(cell)}</code>' for cell in row)}</tr>" for row in rows)
     yield "</table></div>"
 
 
 def _record(record: ExplainedRecord) -> Iterator[str]:
     heads = "<th>offset<th>bytes<th>field<th>value<th>meaning"
-    yield f"<h2>{escape(record_title(record))}</h2>"
+    yield f"<h2>{shown(record_title(record))}</h2>"
     yield f"<div class=wide><table class=fields><thead><tr>{heads}</tr></thead>"
     for field in record.fields:
         yield _field(field) + _row(field.row)
@@ -91,7 +66,7 @@ def _record(record: ExplainedRecord) -> Iterator[str]:
 
 
 def _field(field: ExplainedField) -> str:
-    name, value, meaning = (escape(one) for one in (field.name, field.value, field.meaning))
+    name, value, meaning = (shown(one) for one in (field.name, field.value, field.meaning))
     data = f"<td class=bytes><code>{field.data.hex(' ')}</code>"
     return (
         f"<tr><td><code>{field.offset:06x}</code>{data}<td><code>{name}</code><td><code>{value}</code>"
@@ -100,4 +75,4 @@ def _field(field: ExplainedField) -> str:
 
 
 def _row(row: str) -> str:
-    return f"<tr class=row><td colspan=5>row <code>{escape(row)}</code></tr>" if row else ""
+    return f"<tr class=row><td colspan=5>row <code>{shown(row)}</code></tr>" if row else ""

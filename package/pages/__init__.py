@@ -1,0 +1,1 @@
+"""Results as pages for a browser: the frame of every page, and the report on files."""
