@@ -12,7 +12,8 @@
   let open = new Map(); // entry: its lines
   let opened = []; // [place in the order, number of lines], ascending
   let active = 0; // place in the order
-  let height = 24, columns = 80;
+  let height = 24, columns = 80; // of a line, in pixels; of the text of a detail
+  let span = 1; // columns of the table that are shown
   let sorted = { key: "address", up: true };
 
   async function columnsOf(element) {
@@ -221,7 +222,7 @@
   function detailRow(place, number, line) {
     const row = document.createElement("tr");
     row.className = "detail";
-    cell(row, open.get(order[place])[number - 1]).colSpan = files.length > 1 ? 8 : 7;
+    cell(row, open.get(order[place])[number - 1]).colSpan = span;
     row.setAttribute("aria-rowindex", line + 2);
     return row;
   }
@@ -272,6 +273,8 @@
   function measure() {
     const row = body.querySelector("tr:not(.space)"), probe = at("character");
     if (row) height = row.getBoundingClientRect().height || height;
+    const heads = [...body.parentElement.tHead.querySelectorAll("th")];
+    span = heads.filter((one) => getComputedStyle(one).display !== "none").length;
     const cellWidth = box.clientWidth - 24;
     columns = Math.max(20, Math.floor(cellWidth / (probe.getBoundingClientRect().width / 10)) - 2);
     for (const entry of open.keys()) open.set(entry, detailsOf(entry));

@@ -13,6 +13,7 @@ h3 { font-size: 0.95rem; margin: 1rem 0 0.2rem; overflow-wrap: anywhere; }
 .number, #functions th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th[scope=row] { font-weight: 400; }
 th.number { white-space: normal; }
+.sentences th[scope=row] { min-width: 11rem; }
 .file { overflow-wrap: anywhere; min-width: 9rem; }
 svg.bar { display: block; width: 100%; min-width: 3.5rem; height: 0.8rem; }
 .bars td.picture { width: 45%; vertical-align: middle; }

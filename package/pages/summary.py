@@ -30,7 +30,7 @@ def summary(title: str, found: Sequence[ReportedFile]) -> Iterator[str]:
     yield from _beside("Sections of unwind information", found, _sources)
     yield from _beside("Size of an .sframe, against the call frame information", found, _costs)
     yield from _beside("What SFrame cannot express", found, _refused)
-    yield from _beside("Sharing of rows", found, _shared, "<p class=dim>Functions with equal rows share them.</p>")
+    yield from _beside("Sharing of rows", found, _shared, "<p class=dim>Functions with equal instructions share one run of rows.</p>")
     yield from _beside("Code without rows", found, _bare)
     yield from _beside("Findings of check", found, _findings)
     yield from _functions(found)
