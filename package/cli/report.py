@@ -62,7 +62,8 @@ def run(options: argparse.Namespace) -> int:
     from ..pages.report import report
     from ..writers.files import write_bytes
 
-    data = report(map(input_of, options.files), **raw_input(options), debug=debug_files(options)).encode()
+    page = report([input_of(one) for one in options.files], **raw_input(options), debug=debug_files(options))
+    data = page.encode()
     with output_path(options.output) as path:
         write_bytes(Path(path), data)
     say(options, f"{options.output}: {count_text(len(options.files), 'file')}, {len(data):,} bytes")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from importlib.resources import files
 
 from ..converters.elf.debug_files import BY_LINKS, DebugFiles
 from ..converters.elf.inputs import Input
 from ..converters.files.inputs import TABLE_KINDS, Raw
-from ..schemas.arguments import checked
+from ..schemas.arguments import checked, each
 from ..schemas.section import BuildError
 from .frame import page
 from .function_columns import embedded_columns
@@ -20,9 +20,9 @@ from .summary import summary
 SCRIPT = "functions.js"
 
 
-@checked(debug=DebugFiles)
+@checked(paths=each(object), debug=DebugFiles)
 def report(
-    paths: Iterable[Input],
+    paths: Sequence[Input],
     *,
     source: str | None = None,
     address: int = 0,

@@ -101,6 +101,7 @@ VALID: dict[str, dict[str, Any]] = {
     "find_in_file": {"path": ELF, "pcs": [0x1000]},
     "explain": {"path": ELF, "pc": 0x1000},
     "read_elf": {"path": ELF},
+    "report": {"paths": [ELF]},
     "read_unit_macros": {"path": ELF},
     "symbolize": {"path": ELF, "pcs": [0x1000]},
     "find_lines": {"source": LINES, "pcs": [0x1000]},

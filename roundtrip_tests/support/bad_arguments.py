@@ -66,6 +66,7 @@ SEQUENCES = [5, None, [5], [None]]
 
 BY_ANNOTATION: dict[str, list[Any]] = {
     "Input": [*PATHS, *VIEWS, 5, None],
+    "Sequence[Input]": [5, None, "x", *([one] for one in (*PATHS, *VIEWS))],
     "StrPath": PATHS,
     "StrPath | BinaryIO": PATHS,
     "StrPath | None": without_none(PATHS),
