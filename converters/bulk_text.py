@@ -4,7 +4,8 @@ Strategy: the lines of a dump consist of few distinct texts and many numbers. Th
 A `Pool` holds numbered texts, and a line is a list of their numbers; `headed_text` puts such lines under
 headings. `Templates` are format strings such as `"to {address:#x} and Line by {line_advance:d}"`, whose fields are the
 columns of the records. Formats are those that Python and C's printf share: none (unsigned decimal), `d` (signed), `#x`
-(with 0x, except for 0) and `x` (digits), each with an optional width; and `w`, the word of that number.
+(with 0x, except for 0) and `x` (digits), each with an optional width, for `x` also with zeros (`08x`); and `w`, the
+word of that number.
 """
 
 from __future__ import annotations
@@ -147,8 +148,15 @@ def headed_text(
         yield from pool.texts().join_parts(pieces)
 
 
-_KINDS = {"": Step.UNSIGNED, "d": Step.SIGNED, "#x": Step.HEXADECIMAL, "x": Step.DIGITS, "w": Step.WORD_OF}
-_FORMAT = re.compile(r"(#?)0?(\d*)([dxw]?)")
+_KINDS = {
+    "": Step.UNSIGNED,
+    "d": Step.SIGNED,
+    "#x": Step.HEXADECIMAL,
+    "0x": Step.DIGITS,
+    "x": Step.SPACED_DIGITS,
+    "w": Step.WORD_OF,
+}
+_FORMAT = re.compile(r"([#0]?)(\d*)([dxw]?)")
 
 
 class Templates:

@@ -25,7 +25,7 @@ TEMPLATES = [
     "{first} and {second:d}|",
     "{first:#x}{second:#18x}",
     "[{first:08x}] {second:6}.",
-    "{first:2x}{second:11d}",
+    "{first:02x}{first:5x}{second:11d}",
 ]
 
 
@@ -43,7 +43,7 @@ def expected(template: int, first: int, second: int) -> str:
         f"{first} and {signed(second)}|",
         f"{c_hexadecimal(first)}{c_hexadecimal(second):>18}",
         f"[{first:08x}] {second:6}.",
-        f"{first:02x}{signed(second):11d}",
+        f"{first:02x}{first:5x}{signed(second):11d}",
     ][template]
 
 

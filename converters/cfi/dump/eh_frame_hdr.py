@@ -6,20 +6,30 @@ Strategy: readelf shows each value as stored, in 64 bits, and the address that i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
 from ....schemas.pointers import APPLICATIONS, DW_EH_PE, FORMAT_MASK, FORMAT_SIZES
 from ....schemas.section import ParseError, Section
-from ...bulk_text import MAX_DIGITS, Pool, add_hexadecimal, hexadecimal, leading_zeros, prefixed
+from ...bulk_text import Templates, prefixed
 from ..eh_frame_hdr import EhFrameHdrColumns, read_eh_frame_hdr
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 # The number of rows formatted at once.
-CHUNK = 1 << 15
+CHUNK = 1 << 14
+
+
+class _Row(IntEnum):
+    """The numbers of a row: its two values as stored, and what they encode."""
+
+    LOCATION = 0
+    LOCATION_ADDRESS = 1
+    FDE = 2
+    DISTANCE = 3
+
+
+_ROW = "  {location:#x} (offset: {location_address:#x}) -> {fde:#x} fde=[ {distance:5x}]\n"
 
 
 def _read(section: Section) -> EhFrameHdrColumns:
@@ -52,34 +62,14 @@ def eh_frame_hdr_text(section: Section) -> Iterator[bytes]:
     if header.fde_count is not None:
         text.append(f"  Entries in search table: {prefixed(header.fde_count)}")
     yield ("\n".join(text) + "\n").encode(errors="surrogateescape")
+    templates = Templates(_Row, [_ROW])
     for begin in range(0, len(header.fde), CHUNK):
-        yield _rows_text(header, slice(begin, begin + CHUNK))
+        rows = slice(begin, begin + CHUNK)
+        distance = header.fde_address[rows] - np.uint64(header.eh_frame_address)
+        values = np.stack([header.location[rows], header.location_address[rows], header.fde[rows], distance], axis=1)
+        yield templates.fill(np.zeros(len(values), np.int64), values)
     if header.fde_count is not None and (not header.fde_count or header.table_enc != DW_EH_PE.omit):
         yield b"\n"
-
-
-def _rows_text(header: EhFrameHdrColumns, rows: slice) -> bytes:
-    """The lines of some rows of the table."""
-    pool = Pool([b"  ", b" (offset: ", b") -> ", b" fde=[ ", b"]\n"])
-    distance = header.fde_address[rows] - np.uint64(header.eh_frame_address)
-    row = np.arange(len(distance))
-    numbers = [
-        add_hexadecimal(pool, header.location[rows], b"0x"),
-        add_hexadecimal(pool, header.location_address[rows], b"0x"),
-        add_hexadecimal(pool, header.fde[rows], b"0x"),
-        pool.add(*_padded_lines(distance, 5)) + row,
-    ]
-    pieces = [piece for index, number in enumerate(numbers) for piece in (np.full_like(row, index), number)]
-    return pool.join(np.stack([*pieces, np.full_like(row, 4)], axis=1).reshape(-1))
-
-
-def _padded_lines(values: NDArray[np.uint64], width: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The digits of each value, padded with spaces on the left to at least `width` characters: lines of one length, and
-    the index in each where its text starts."""
-    zeros = leading_zeros(values)
-    digits = hexadecimal(values)
-    digits[np.arange(MAX_DIGITS) < zeros[:, None]] = ord(" ")
-    return digits, np.minimum(zeros, MAX_DIGITS - width)
 
 
 _FORMAT_NAMES = {form.value: form.name for form, size in FORMAT_SIZES.items() if size != 0}

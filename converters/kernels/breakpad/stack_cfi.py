@@ -15,6 +15,7 @@ from .protocol import TextRow
 
 if not cython.compiled:
     from ..array_types import U8, ConstI64, ConstU8, ConstU64
+    from ..raw_text import copy_bytes, write_digits
 
 IS_SKIPPED = cython.declare(cython.int, int(TextRow.SKIPPED))
 IS_SAME = cython.declare(cython.int, int(TextRow.SAME))
@@ -32,17 +33,9 @@ def put_word(
     out: U8,
     at: cython.longlong,
 ) -> cython.longlong:
-    """Copy a word if there is space; return where the next one goes.
-
-    It is written here as in text/printf.py: from another module it would be a call, which takes longer than the copy.
-    """
-    byte: cython.longlong
+    """Copy a word if there is space; return where the next one goes."""
     if at + size <= out.shape[0]:
-        if cython.compiled:
-            for byte in range(size):
-                out[at + byte] = words[start + byte]
-        else:
-            out[at : at + size] = words[start : start + size]
+        copy_bytes(words, start, size, out, at)
     return at + size
 
 
@@ -52,12 +45,8 @@ def put_word(
 @cython.exceptval(check=False)
 def put_hexadecimal(value: cython.ulonglong, digits: cython.longlong, out: U8, at: cython.longlong) -> cython.longlong:
     """So many digits of a number; return where the next goes."""
-    index: cython.longlong
-    digit: cython.int
     if at + digits <= out.shape[0]:
-        for index in range(digits):
-            digit = value >> 4 * (digits - 1 - index) & 0xF
-            out[at + index] = digit + (48 if digit < 10 else 87)
+        write_digits(value, digits, out, at)
     return at + digits
 
 

@@ -1,6 +1,7 @@
 cimport cython
 
 from ..array_types cimport ConstI64, ConstI64_2D, ConstU8, ConstU8_2D, ConstU64, I64, U64, U8
+from ..raw_text cimport copy_bytes, decimal_digits, write_decimal, write_digits
 from ..shared._reads cimport Reader
 from ._decoder cimport Instructions
 from ._records cimport Cies, Streams

@@ -17,6 +17,7 @@ from .protocol import DATA_BYTES_AFTER_HEADING, DATA_BYTES_PER_LINE, Form, Headi
 
 if not cython.compiled:
     from ..array_types import I64, U8, U64, ConstI64, ConstI64_2D, ConstU8, ConstU8_2D, ConstU64
+    from ..raw_text import copy_bytes, decimal_digits, write_decimal, write_digits
     from ..shared.reads import Reader
     from .decoder import Instructions
     from .records import Cies, Streams
@@ -55,42 +56,6 @@ PLUS = cython.declare(cython.int, 43)
 MINUS = cython.declare(cython.int, 45)
 LETTER_R = cython.declare(cython.int, 114)
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def copy_bytes(
-    data: ConstU8, start: cython.longlong, size: cython.longlong, out: U8, at: cython.longlong
-) -> cython.longlong:
-    """Copy bytes, for which there is space; return their end. The compiler knows that arguments stay the same in the
-    loop, unlike members of objects."""
-    byte: cython.longlong
-    if cython.compiled:
-        for byte in range(size):
-            out[at + byte] = data[start + byte]
-    else:
-        out[at : at + size] = data[start : start + size]
-    return at + size
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def write_digits(value: cython.ulonglong, digits: cython.longlong, out: U8, at: cython.longlong) -> cython.longlong:
-    """Write the last `digits` hexadecimal digits of a number, for which there is space; return their end."""
-    index: cython.longlong
-    digit: cython.int
-    if cython.compiled:
-        for index in range(at + digits - 1, at - 1, -1):
-            digit = cython.cast(cython.int, value & 0xF)
-            out[index] = digit + (48 if digit < 10 else 87)
-            value >>= 4
-    else:
-        out[at : at + digits] = b"%0*x" % (digits, value & (1 << 4 * digits) - 1)
-    return at + digits
 
 
 @cython.final
@@ -138,23 +103,12 @@ class Output:
 
     def put_decimal(self, value: cython.ulonglong, sign: cython.int) -> None:
         """A decimal number after a sign (0: none)."""
-        digits: cython.longlong = 1
-        rest: cython.ulonglong = value
-        index: cython.longlong
-        while rest > 9:
-            digits += 1
-            rest //= 10
+        digits: cython.longlong = decimal_digits(value)
         if sign:
             self.put_byte(sign)
+        if self.at + digits <= self.limit:
+            write_decimal(value, digits, self.out, self.at)
         self.at += digits
-        if self.at > self.limit:
-            return
-        if cython.compiled:
-            for index in range(self.at - 1, self.at - digits - 1, -1):
-                self.out[index] = cython.cast(cython.int, value % 10) + 48
-                value //= 10
-        else:
-            self.out[self.at - digits : self.at] = b"%d" % value
 
 
 @cython.final

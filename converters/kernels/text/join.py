@@ -10,6 +10,7 @@ except ImportError:
 
 if not cython.compiled:
     from ..array_types import I64, U8, ConstI64, ConstU8
+    from ..raw_text import copy_bytes
 
 
 @cython.ccall
@@ -26,7 +27,6 @@ def join(
     Piece p is the `size[p]` bytes of `data` from `start[p]` on.
     """
     index: cython.longlong
-    byte: cython.longlong
     source: cython.longlong
     length: cython.longlong
     at: cython.longlong = 0
@@ -36,12 +36,7 @@ def join(
             length = size[pieces[index]]
             if length > joined.shape[0] - at:
                 break
-            if cython.compiled:
-                for byte in range(length):
-                    joined[at + byte] = data[source + byte]
-            else:
-                joined[at : at + length] = data[source : source + length]
-            at += length
+            at = copy_bytes(data, source, length, joined, at)
         return at
 
 
@@ -57,7 +52,6 @@ def place(
     """Copy the `size[i]` bytes of `data` from `start[i]` on to `placed` at `where[i]`, as far as they fit there; return
     how many pieces were copied."""
     index: cython.longlong
-    byte: cython.longlong
     source: cython.longlong
     target: cython.longlong
     length: cython.longlong
@@ -70,11 +64,7 @@ def place(
                 return index
             if length > data.shape[0] - source or length > placed.shape[0] - target:
                 return index
-            if cython.compiled:
-                for byte in range(length):
-                    placed[target + byte] = data[source + byte]
-            else:
-                placed[target : target + length] = data[source : source + length]
+            copy_bytes(data, source, length, placed, target)
         return start.shape[0]
 
 

@@ -16,6 +16,7 @@ from .protocol import Step
 
 if not cython.compiled:
     from ..array_types import U8, ConstI64, ConstU8, ConstU64_2D
+    from ..raw_text import copy_bytes, decimal_digits, hexadecimal_digits, write_decimal, write_digits
 
 IS_WORD = cython.declare(cython.int, int(Step.WORD))
 IS_WORD_OF = cython.declare(cython.int, int(Step.WORD_OF))
@@ -40,13 +41,8 @@ def put_word(
     at: cython.longlong,
 ) -> cython.longlong:
     """Copy a word if there is space; return where the next piece goes."""
-    byte: cython.longlong
     if at + size <= out.shape[0]:
-        if cython.compiled:
-            for byte in range(size):
-                out[at + byte] = words[start + byte]
-        else:
-            out[at : at + size] = words[start : start + size]
+        copy_bytes(words, start, size, out, at)
     return at + size
 
 
@@ -58,22 +54,16 @@ def put_number(
     kind: cython.int, value: cython.ulonglong, width: cython.longlong, out: U8, at: cython.longlong
 ) -> cython.longlong:
     """A number as `kind` has it, of at least `width` characters; return where the next piece goes."""
-    base: cython.ulonglong = 16 if kind >= IS_HEXADECIMAL else 10
     is_negative: cython.int = kind == IS_SIGNED and value & SIGN != 0
-    digits: cython.longlong = 1
+    digits: cython.longlong
     prefix: cython.longlong = 0
     index: cython.longlong
-    rest: cython.ulonglong
-    digit: cython.int
     if is_negative:
         value = ALL_ONES - value + 1
         prefix = 1
     elif kind == IS_HEXADECIMAL and value:
         prefix = 2
-    rest = value // base
-    while rest:
-        digits += 1
-        rest //= base
+    digits = hexadecimal_digits(value) if kind >= IS_HEXADECIMAL else decimal_digits(value)
     if kind == IS_DIGITS and digits < width:
         digits = width
     index = at
@@ -87,11 +77,9 @@ def put_number(
         out[index] = 45 if is_negative else 48
         if prefix > 1:
             out[index + 1] = 120
-    for index in range(digits):
-        digit = cython.cast(cython.int, value % base)
-        out[at - 1 - index] = digit + (48 if digit < 10 else 87)
-        value //= base
-    return at
+    if kind >= IS_HEXADECIMAL:
+        return write_digits(value, digits, out, at - digits)
+    return write_decimal(value, digits, out, at - digits)
 
 
 @cython.ccall

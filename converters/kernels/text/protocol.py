@@ -14,3 +14,4 @@ class Step(IntEnum):
     SIGNED = 3
     HEXADECIMAL = 4  # with 0x, but for 0
     DIGITS = 5  # hexadecimal digits, zeros in front of them
+    SPACED_DIGITS = 6  # hexadecimal digits, spaces in front of them

@@ -13,6 +13,7 @@ except ImportError:
 
 if not cython.compiled:
     from ..array_types import U8, ConstI64, ConstU8
+    from ..raw_text import copy_bytes, decimal_digits, hexadecimal_digits, write_decimal, write_digits
 
 HEXADECIMAL = cython.declare(cython.int, 16)
 
@@ -34,41 +35,19 @@ class TextWriter:
         """A word."""
         first: cython.longlong = self.start[word]
         size: cython.longlong = self.start[word + 1] - first
-        byte: cython.longlong
         if self.at + size <= self.limit:
-            if cython.compiled:
-                for byte in range(size):
-                    self.out[self.at + byte] = self.words[first + byte]
-            else:
-                self.out[self.at : self.at + size] = self.words[first : first + size]
+            copy_bytes(self.words, first, size, self.out, self.at)
         self.at += size
 
     def put_number(self, value: cython.ulonglong, base: cython.int, after: cython.int) -> None:
         """A number in base 10 or 16, and the character after it."""
-        digits: cython.longlong = 1
-        rest: cython.ulonglong = value
-        digit: cython.int
-        place: cython.longlong
-        if base == HEXADECIMAL:
-            while digits < 16 and value >> 4 * digits:
-                digits += 1
-        else:
-            while rest > 9:
-                rest = rest // 10
-                digits += 1
-        place = self.at + digits
-        self.at = place + 1
-        if place >= self.limit:
+        digits: cython.longlong = hexadecimal_digits(value) if base == HEXADECIMAL else decimal_digits(value)
+        begin: cython.longlong = self.at
+        self.at += digits + 1
+        if self.at > self.limit:
             return
-        self.out[place] = after
-        while digits:
-            if base == HEXADECIMAL:
-                digit = cython.cast(cython.int, value & 0xF)
-                value >>= 4
-            else:
-                rest = value // 10
-                digit = cython.cast(cython.int, value - rest * 10)
-                value = rest
-            place -= 1
-            self.out[place] = digit + (48 if digit < 10 else 87)
-            digits -= 1
+        if base == HEXADECIMAL:
+            write_digits(value, digits, self.out, begin)
+        else:
+            write_decimal(value, digits, self.out, begin)
+        self.out[begin + digits] = after
