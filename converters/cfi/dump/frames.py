@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 # The number of entries whose headings are in memory at once.
 CHUNK = 1 << 15
-# The text of an instruction has that many bytes per byte of it in most files; in others the memory is doubled.
-_TEXT_PER_BYTE = 16
+# The text of instructions has 17 to 25 bytes per byte of them in most files; if it has more, the memory is doubled.
+_TEXT_PER_BYTE = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ and headers have no template; their text is a word.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -177,7 +178,7 @@ def unknown_extended(opcode: int, operands: bytes) -> bytes:
 def _header_text(dump: LineDump, unit: int) -> Iterator[bytes]:
     """The header of a unit, and the heading of its instructions."""
     headers = dump.headers
-    fields = {name: int(value) for name, value in zip(UnitField, headers.fields[unit], strict=True)}
+    fields = headers.fields[unit].tolist()
     version, offset = int(headers.version[unit]), int(headers.offset[unit])
     length = fields[UnitField.END] - offset - (12 if headers.is_64[unit] else 4)
     lines = [
@@ -196,14 +197,19 @@ def _header_text(dump: LineDump, unit: int) -> Iterator[bytes]:
     ]
     shown = "".join(f"  {name + ':':<29}{value}\n" for name, value in lines if value is not None)
     first = fields[UnitField.OPCODE_LENGTHS]
-    lengths = dump.section.data[first : first + fields[UnitField.OPCODE_BASE] - 1]
-    opcodes = "".join(
-        f"  Opcode {opcode} has {count} arg{'' if count == 1 else 's'}\n" for opcode, count in enumerate(lengths, 1)
-    )
-    yield f"{shown}\n Opcodes:\n{opcodes}".encode()
+    lengths = bytes(dump.section.data[first : first + fields[UnitField.OPCODE_BASE] - 1])
+    yield f"{shown}\n Opcodes:\n{_opcodes_text(lengths)}".encode()
     yield from _formatted_tables(dump, unit) if version >= 5 else _old_tables(dump, unit)
     has_program = fields[UnitField.PROGRAM] < fields[UnitField.END]
     yield b"\n Line Number Statements:\n" if has_program else b"\n No Line Number Statements.\n"
+
+
+@lru_cache(64)
+def _opcodes_text(lengths: bytes) -> str:
+    """The numbers of operands of the standard opcodes, which are the same in nearly all units."""
+    return "".join(
+        f"  Opcode {opcode} has {count} arg{'' if count == 1 else 's'}\n" for opcode, count in enumerate(lengths, 1)
+    )
 
 
 def _old_tables(dump: LineDump, unit: int) -> Iterator[bytes]:
@@ -227,6 +233,8 @@ def _old_tables(dump: LineDump, unit: int) -> Iterator[bytes]:
         yield f"  {number}\t{directory}\t{time}\t{size}\t".encode() + dump.texts[path] + b"\n"
 
 
+# The most bytes that a value takes, with what is before it, but for a path or a block.
+_VALUE_SIZE = 64
 _COLUMN_NAMES = {
     DW_LNCT.path: "\tName",
     DW_LNCT.directory_index: "\tDir",
@@ -260,8 +268,22 @@ def _formatted_table(dump: LineDump, table: int, name: str) -> Iterator[bytes]:
     )
     yield f"{heading}\n".encode()
     columns = [_column_texts(dump, table, one) for one in order]
-    for number, texts in enumerate(zip(*columns, strict=True)):
-        yield b"  %d%b\n" % (number, b"".join(texts))
+    rows = (b"  %d%b\n" % (number, b"".join(texts)) for number, texts in enumerate(zip(*columns, strict=True)))
+    if _is_small(dump, table):
+        yield b"".join(rows)
+    else:
+        yield from rows
+
+
+def _is_small(dump: LineDump, table: int) -> bool:
+    """Whether the text of a table, as of nearly every one, is less than a part: paths and short values."""
+    values = dump.values
+    begin, end = int(values.first_format[table]), int(values.first_format[table + 1])
+    forms = values.form[begin:end].tolist()
+    path = int(dump.paths.chosen.column[table, DW_LNCT.path])
+    is_short = all(form in _AS_NUMBER or column == path for column, form in enumerate(forms))
+    count = int(values.first_value[table + 1]) - int(values.first_value[table])
+    return is_short and count * (dump.longest + _VALUE_SIZE) <= PART
 
 
 _IN_HEXADECIMAL = (DW_FORM.data4, DW_FORM.data8, DW_FORM.sec_offset)
