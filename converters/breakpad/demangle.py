@@ -49,8 +49,15 @@ _BYTES = ("utf-8", "surrogateescape")
 
 def demangle_names(names: Iterable[str]) -> list[str]:
     """Each name without its version (`@@GLIBC_2.34`), demangled if it is mangled: as `demangle`."""
-    found = [name.partition("@")[0] or name if "@" in name else name for name in names]
-    return list(map(text_from, demangle_strings(Strings.of(map(bytes_from, found)))))
+    return list(map(text_from, demangle_symbols(Strings.of(map(bytes_from, names)))))
+
+
+def demangle_symbols(names: Strings) -> Strings:
+    """As `demangle_names`, of names as bytes."""
+    joined = names.join(np.arange(len(names)))
+    if b"@" in joined:
+        names = Strings.of(name.partition(b"@")[0] or name for name in names)
+    return demangle_strings(names)
 
 
 def demangle_strings(names: Strings) -> Strings:

@@ -8,9 +8,10 @@ from ...schemas.breakpad.files import build_lines
 from ...schemas.breakpad.records import Public
 from ...schemas.text_records import bytes_from, text_from
 from ..arrays import starts_of
-from ..elf.function_symbols import FunctionSymbols
+from ..bulk_text import Pool, add_hexadecimal
+from ..elf.function_symbols import FunctionSymbols, SymbolNames
 from ..strings import Strings
-from .demangle import demangle_names
+from .demangle import demangle_symbols
 
 # Characters that a line of text cannot hold.
 _UNPRINTABLE = b"\0\r\n"
@@ -34,6 +35,14 @@ def printable_names(names: list[str]) -> list[str]:
 
 def public_lines(symbols: FunctionSymbols, load_address: int) -> bytes:
     """PUBLIC records with demangled names; `?` replaces each character that a line cannot hold."""
-    names = printable_names(demangle_names(symbols.name))
-    address = (symbols.address - np.uint64(load_address)).tolist()
-    return build_lines(Public, symbols.m.tolist(), address, [0] * len(address), names)
+    names = printable(demangle_symbols(SymbolNames.of(symbols.name).strings))
+    # What comes before and after the address: the record of a symbol without name at address 0 has both.
+    parts = [build_lines(Public, [m], [0], [0], [""]).rstrip(b"\n").partition(b" 0") for m in (False, True)]
+    pool = Pool([*(head + b" " for head, _, _ in parts), parts[0][2], b"\n"])
+    pieces = np.empty((len(names), 5), np.int64)
+    pieces[:, 0] = symbols.m
+    pieces[:, 1] = add_hexadecimal(pool, symbols.address - np.uint64(load_address))
+    pieces[:, 2] = len(parts)
+    pieces[:, 3] = pool.add_strings(names) + np.arange(len(names))
+    pieces[:, 4] = len(parts) + 1
+    return pool.join(pieces.reshape(-1))

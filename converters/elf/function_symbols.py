@@ -1,20 +1,23 @@
 """The functions of symbol tables: one per address.
 
-Strategy: symbols stay in columns until one name per address is chosen; only the chosen names become strings.
+Strategy: symbols stay in columns until one name per address is chosen; a chosen name becomes a string when it is asked
+for.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from ...schemas.data_classes import dataclass
 from ...schemas.elf.numbers import STB_LOCAL
+from ...schemas.text_records import bytes_from, text_from
 from ..arrays import run_starts
+from ..strings import NO_STRINGS, Strings
 from .image import ElfImage, ElfSection
 from .symbols import defined_functions, name_ranges, strings_of
 
@@ -28,6 +31,35 @@ _VARIANT = re.compile(rb"([CD])[0-9](?=[EI])")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SymbolNames(Sequence[str]):
+    """Names as text; `strings` are their bytes, UTF-8."""
+
+    strings: Strings
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> SymbolNames:
+        """The names of a sequence. Raises ValueError for surrogates that no bytes decode to."""
+        return names if isinstance(names, SymbolNames) else cls(Strings.of(map(bytes_from, names)))
+
+    def __len__(self) -> int:
+        return len(self.strings)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> SymbolNames: ...
+
+    def __getitem__(self, index: int | slice) -> str | SymbolNames:
+        if isinstance(index, slice):
+            return SymbolNames(self.strings[index])
+        return text_from(self.strings[index])
+
+    def __iter__(self) -> Iterator[str]:
+        return map(text_from, self.strings)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FunctionSymbols:
     """Functions of a symbol table: `address` u64 ascending, absolute; `size` u64 in bytes, up to the next symbol at
     most, 0 if it is unknown; `m`: it has several names; `name`, mangled; `has_others`: other functions have the same
@@ -36,17 +68,23 @@ class FunctionSymbols:
     address: NDArray[np.uint64]
     size: NDArray[np.uint64]
     m: NDArray[np.bool_]
-    name: list[str]
+    name: Sequence[str]
     has_others: NDArray[np.bool_]
 
     @classmethod
     def empty(cls) -> FunctionSymbols:
         """No symbols."""
-        return cls(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.bool_), [], np.zeros(0, np.bool_))
+        return cls(
+            np.zeros(0, np.uint64),
+            np.zeros(0, np.uint64),
+            np.zeros(0, np.bool_),
+            SymbolNames(NO_STRINGS),
+            np.zeros(0, np.bool_),
+        )
 
     def select(self, which: NDArray[np.bool_]) -> FunctionSymbols:
         """The symbols where `which` is true."""
-        names = [name for name, is_wanted in zip(self.name, which.tolist(), strict=True) if is_wanted]
+        names = SymbolNames(SymbolNames.of(self.name).strings.select(which))
         return FunctionSymbols(self.address[which], self.size[which], self.m[which], names, self.has_others[which])
 
 
@@ -116,7 +154,7 @@ def _choose_names(
         distinct = set(names(np.arange(first[index], first[index] + count[index])))
         has_several[index] = len(distinct) > 1
         has_others[index] = len({_VARIANT.sub(rb"\1", name) for name in distinct}) > 1
-    chosen = [name.decode("utf-8", "surrogateescape") for name in names(first)]
+    chosen = SymbolNames(Strings.within(pool, begin[first], (end - begin)[first]))
     return FunctionSymbols(found, size, has_several, chosen, has_others)
 
 
