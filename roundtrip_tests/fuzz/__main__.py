@@ -17,13 +17,14 @@ from pathlib import Path
 for _name in ("UNWINDKIT_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ[_name] = "1"
 
+from . import kernels  # noqa: E402
 from .faults import Fault  # noqa: E402
 from .lines import lines_in  # noqa: E402
 from .run import Plan, Result, death_of, run  # noqa: E402
 from .targets import TARGETS  # noqa: E402
 from .worker import Runner  # noqa: E402
 
-IS_SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
+IS_SANITIZED = os.environ.get(kernels.MARK) == "sanitizers"
 # Compiled with sanitizers, kernels take several times as long, and so does Python's memory.
 SLOWNESS = 20.0 if IS_SANITIZED else 1.0
 

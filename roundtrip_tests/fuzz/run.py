@@ -18,9 +18,10 @@ from multiprocessing.context import ForkProcess
 
 from .faults import Fault, minimise
 from .lines import Line
+from .plan import SHARED, Plan, Tally
 from .seeds import Seed
 from .target import Target
-from .worker import SHARED, Plan, Tally, announce, announced, work
+from .worker import announce, announced, work
 
 # Uncompiled and traced, what takes a tenth of a second takes minutes.
 HANGS = 300.0
@@ -66,6 +67,9 @@ def run(
 ) -> list[Result]:
     """Fuzz each target for plan.seconds, `jobs` at a time. `on_fault` gets each new fault."""
     results = [Result(target) for target in targets]
+    for target in targets:
+        if target.kernel is not None:
+            target.kernel.seeds()  # recorded once, not in each process
     waiting = iter(results)
     running: list[Worker] = []
     while True:
@@ -119,11 +123,13 @@ def _found(result: Result, fault: Fault, on_fault: Callable[[Fault], None]) -> N
 
 def _after_death(worker: Worker, code: int | None, on_fault: Callable[[Fault], None]) -> Iterator[Worker]:
     """Note what a worker died of, and start the next part of its plan. `code` is None for one that was killed here."""
-    seed = announced(worker.shared)
+    target = worker.result.target
+    seed = announced(worker.shared, target)
     key = "hangs" if code is None else _death(code)
     if seed is not None and key not in worker.result.faults:
-        smaller = seed if code is None else minimise(seed, lambda one: death_of(worker.result.target, one) == key)
-        _found(worker.result, Fault(worker.result.target.name, key, f"the process ended: {key}", smaller), on_fault)
+        is_whole = code is None or target.kernel is not None
+        smaller = seed if is_whole else minimise(seed, lambda one: death_of(target, one) == key)
+        _found(worker.result, Fault(target.name, key, f"the process ended: {key}", smaller), on_fault)
     left = worker.end - time.monotonic()
     plan = worker.plan
     # What damages follow would be the same ones again.

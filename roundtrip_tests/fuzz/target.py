@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unwindkit import FormatError
 
 from .outcome import digest, error_signature, result_signature
 from .seeds import Seed
+
+if TYPE_CHECKING:
+    from .alone.kernel import Kernel
 
 Read = Callable[[Seed], Any]
 
@@ -17,13 +20,14 @@ Read = Callable[[Seed], Any]
 @dataclass(frozen=True, slots=True)
 class Target:
     """`reads` are called one after the other; each may raise FormatError, or one of `errors`, and nothing else. `code`
-    are folders and files of the product whose lines are counted as the target's."""
+    are folders and files of the product whose lines are counted as the target's. `kernel`: it is this one alone."""
 
     name: str
     seeds: Callable[[], list[Seed]]
     reads: Mapping[str, Read]
     code: tuple[str, ...]
     errors: tuple[type[Exception], ...] = (FormatError,)
+    kernel: Kernel | None = None
 
     def signature(self, seed: Seed) -> str:
         """What the readers did, coarsely."""

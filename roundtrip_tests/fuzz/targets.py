@@ -1,10 +1,10 @@
-"""All fuzz targets, by name."""
+"""All fuzz targets, by name: readers and writers, and kernels alone."""
 
 from __future__ import annotations
 
-from .file_targets import FILE_TARGETS
-from .section_targets import SECTION_TARGETS
+from .alone.kernels import KERNELS
+from .reading_targets import READING_TARGETS
 from .target import Target
-from .text_targets import TEXT_TARGETS
 
-TARGETS: dict[str, Target] = {one.name: one for one in (*SECTION_TARGETS, *TEXT_TARGETS, *FILE_TARGETS)}
+KERNEL_TARGETS: dict[str, Target] = {one.name: one.target() for one in KERNELS}
+TARGETS: dict[str, Target] = {**READING_TARGETS, **KERNEL_TARGETS}

@@ -14,7 +14,6 @@ import random
 import resource
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from mmap import mmap
 from multiprocessing.connection import Connection
 from typing import Any
@@ -22,49 +21,27 @@ from unittest.mock import patch
 
 from unwindkit.converters.kernels import engine
 
+from .alone.worker import Batch, KernelRunner, fuzz_kernel, lost_errors
 from .damage import damages
 from .faults import Fault, key_of, minimise
-from .lines import Line, Lines
+from .lines import Lines
 from .mutation import mutate
+from .plan import (
+    ADDRESS_SPACE,
+    MEMORY,
+    MEMORY_PER_BYTE,
+    MOST_KEPT,
+    REPORT_EVERY,
+    SECONDS,
+    SECONDS_PER_BYTE,
+    SHARED,
+    Plan,
+    Tally,
+)
 from .seeds import Seed
 from .target import Target
 
 TRACED = 64
-MOST_KEPT = 2000
-# What all readers of a target may take for one input: CPU seconds, and per byte; bytes of memory, and per byte.
-SECONDS, SECONDS_PER_BYTE = 1.0, 50e-6
-MEMORY, MEMORY_PER_BYTE = 150 << 20, 10
-# Address space in addition, so that a fault does not harm the machine. AddressSanitizer reserves terabytes.
-ADDRESS_SPACE = 3 << 30
-SHARED = 1 << 20
-REPORT_EVERY = 1.0  # seconds
-
-
-@dataclass(slots=True)
-class Tally:
-    """What a worker did since its last report."""
-
-    executions: int = 0
-    compared: int = 0
-    kept: int = 0
-    seconds: float = 0.0
-    lines: set[Line] = field(default_factory=set)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a worker is to do. It ends after `seconds`, or after `executions`, if that is not None. `slowness`
-    multiplies the limit of time; `is_sanitized`: no limit of memory. `is_exhaustive`: the inputs are those of `damage`,
-    each compared on both engines."""
-
-    seed: int
-    part: int
-    seconds: float
-    executions: int | None = None
-    slowness: float = 1.0
-    is_sanitized: bool = False
-    is_exhaustive: bool = False
-
 
 class Runner:
     """Runs inputs of one target and judges what happens."""
@@ -82,9 +59,12 @@ class Runner:
         """What the compiled readers do with an input; a fault if they take too much or raise what they must not."""
         before, peak = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         try:
-            found = str(self._on("compiled", self.target.signature, seed))
+            with lost_errors() as lost:
+                found = str(self._on("compiled", self.target.signature, seed))
         except Exception as error:  # noqa: BLE001 - any other exception is what is looked for
             return "", self._fault(key_of(error), repr(error), seed)
+        if lost:
+            return found, self._fault("IndexError", lost[0], seed)
         used = time.process_time() - before
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) << 10
         size = len(seed.data)
@@ -130,7 +110,10 @@ def work(target: Target, plan: Plan, shared: mmap, report: Connection) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     with open(os.devnull, "w", encoding="ascii") as nothing:
         os.dup2(nothing.fileno(), 1)
-    (_exhaust if plan.is_exhaustive else _fuzz)(target, plan, shared, report)
+    if target.kernel is not None:
+        fuzz_kernel(target, plan, shared, report, _send)
+    else:
+        (_exhaust if plan.is_exhaustive else _fuzz)(target, plan, shared, report)
     report.send(None)
 
 
@@ -185,7 +168,7 @@ def _fuzz(target: Target, plan: Plan, shared: mmap, report: Connection) -> None:
     _send(report, tally, runner, time.monotonic() - last, 0.0)
 
 
-def _send(report: Connection, tally: Tally, runner: Runner, seconds: float, now: float) -> float:
+def _send(report: Connection, tally: Tally, runner: Runner | KernelRunner, seconds: float, now: float) -> float:
     """Send a tally with the lines seen since; returns `now`."""
     tally.seconds, tally.lines = seconds, set(runner.lines.seen)
     report.send(tally)
@@ -199,8 +182,10 @@ def announce(shared: mmap, seed: Seed) -> None:
     shared[:8] = len(data).to_bytes(8, "little")
 
 
-def announced(shared: mmap) -> Seed | None:
+def announced(shared: mmap, target: Target) -> Seed | None:
     """The input that was put there last."""
     size = int.from_bytes(shared[:8], "little")
     found = pickle.loads(shared[8 : 8 + size]) if size else None
+    if isinstance(found, Batch) and target.kernel is not None:
+        return found.announced(shared, target.kernel)
     return found if isinstance(found, Seed) else None

@@ -23,6 +23,7 @@ FUNC_M = cython.declare(cython.int, int(FunctionWord.FUNC_M))
 INLINE = cython.declare(cython.int, int(FunctionWord.INLINE))
 NEWLINE = cython.declare(cython.int, ord("\n"))
 SPACE = cython.declare(cython.int, ord(" "))
+ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
 @cython.final
@@ -168,13 +169,13 @@ def write(
     origin: cython.ulonglong,
     text: TextWriter,
 ) -> cython.void:
-    """Write functions `first` up to `last`. Addresses are relative to `origin`; `number` is that of each path's file;
+    """Write functions `first` up to `last`. Addresses are relative to `origin`, modulo 2**64; `number` is that of each path's file;
     `bases` are those of the first numbers of FUNC (three), INLINE (four) and line records (four), and of ranges."""
     function: cython.longlong
     with cython.nogil:
         for function in range(first, last):
             text.put_word(FUNC_M if functions.m[function] else FUNC)
-            text.put_number(functions.address[function] - origin, bases[0], SPACE)
+            text.put_number(functions.address[function] - origin & ALL_ONES, bases[0], SPACE)
             text.put_number(functions.size[function], bases[1], SPACE)
             text.put_number(0, bases[2], SPACE)
             text.put_word(functions.name[function])
@@ -185,7 +186,7 @@ def write(
                 functions.address[function] + functions.size[function],
             )
             while lines.next():
-                text.put_number(lines.start - origin, bases[7], SPACE)
+                text.put_number(lines.start - origin & ALL_ONES, bases[7], SPACE)
                 text.put_number(lines.end - lines.start, bases[8], SPACE)
                 text.put_number(lines.line, bases[9], SPACE)
                 text.put_number(number[lines.path], bases[10], NEWLINE)
@@ -216,5 +217,5 @@ def put_inlines(
         text.put_number(inlines.origin[record], bases[6], SPACE)
         last = inlines.first_range[record + 1] - 1
         for part in range(inlines.first_range[record], last + 1):
-            text.put_number(inlines.start[part] - origin, bases[11], SPACE)
+            text.put_number(inlines.start[part] - origin & ALL_ONES, bases[11], SPACE)
             text.put_number(inlines.size[part], bases[11], NEWLINE if part == last else SPACE)
