@@ -164,9 +164,13 @@ def _places(offset: NDArray[np.int64], size: int, order: ByteOrder) -> NDArray[n
 
 
 def hash_slots(keys: int) -> NDArray[np.int32]:
-    """The slots of an empty hash table for this many keys, as kernels take it: all -1; their number is a power of two,
-    more than twice the number of keys."""
-    return np.full(1 << (2 * keys + 1).bit_length(), -1, np.int32)
+    """The slots of an empty hash table for this many keys, as kernels take it: all -1."""
+    return np.full(hash_size(keys), -1, np.int32)
+
+
+def hash_size(keys: int) -> int:
+    """The number of slots of a hash table for this many keys: a power of two, more than twice the number of keys."""
+    return 1 << (2 * keys + 1).bit_length()
 
 
 def stable_order(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrays import hash_slots
+from .arrays import hash_size
 from .kernels import engine, views
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ def number_distinct(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[
     """Number the elements of columns, in order of first occurrence: elements that are equal in every column get the
     same number. Returns also the first element of each number."""
     if len(columns) == 1:
-        return _number_values(columns[0].astype(np.int64).view(np.uint64))
+        return _number_values(columns[0].astype(np.int64, copy=False).view(np.uint64))
     hashes = np.zeros(len(columns[0]), np.uint64)
     for column, key in zip(columns, random_keys(len(columns)), strict=False):
-        hashes = (hashes ^ column.astype(np.int64).view(np.uint64)) * key
+        hashes = (hashes ^ column.astype(np.int64, copy=False).view(np.uint64)) * key
         hashes ^= hashes >> np.uint64(31)
     number, first = _number_values(hashes)
     if not all(np.array_equal(column, column[first][number]) for column in columns):
@@ -45,7 +45,8 @@ def _number_values(values: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArr
 def hash_table(count: int) -> tuple[HashTable, NDArray[np.int64], NDArray[np.int64]]:
     """A hash table of `count` items as kernels take it, and two of its columns: numbers, and the first item of each."""
     number, first = np.empty(count, np.int64), np.empty(count, np.int64)
-    return views(random_keys(2), hash_slots(count), np.empty(count, np.uint64), number, first), number, first
+    slots, hashes = np.empty(hash_size(count), np.int32), np.empty(count, np.uint64)
+    return views(random_keys(2), slots, hashes, number, first), number, first
 
 
 def intern(

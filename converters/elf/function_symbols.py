@@ -32,7 +32,7 @@ _VARIANT = re.compile(rb"([CD])[0-9](?=[EI])")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SymbolNames(Sequence[str]):
-    """Names as text; `strings` are their bytes, UTF-8."""
+    """Names as text; `strings` are their bytes, UTF-8. Two sequences are equal if their names are."""
 
     strings: Strings
 
@@ -57,6 +57,11 @@ class SymbolNames(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         return map(text_from, self.strings)
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,10 @@ cdef class Distinct:
     cdef I64 number
     cdef I64 first
     cdef public long long count
+    cdef long long mask
 
+    @cython.final
+    cdef void use_slots(self, long long slots) noexcept nogil
     cdef int is_same(self, long long item, long long other) noexcept nogil
     @cython.final
     cdef void add(self, long long item, unsigned long long value) noexcept nogil

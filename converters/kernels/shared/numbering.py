@@ -20,6 +20,8 @@ if not cython.compiled:
     from .rows import Rows, Rules
 
 ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+FIRST_SLOTS = cython.declare(cython.longlong, 1 << 12)
+GROWTH = cython.declare(cython.longlong, 4)
 CFA_NONE = cython.declare(cython.int, int(kinds.CfaKind.NONE))
 CFA_REGISTER = cython.declare(cython.int, int(kinds.CfaKind.REGISTER))
 
@@ -39,8 +41,9 @@ class Distinct:
     """`number` gets the number of each item, `first` the item that each number first occurs with; `count` is how many
     numbers there are.
 
-    `slots`, all -1, is the hash table: its length is a power of two above twice the number of items. `hashes` is
-    working memory, one element per item. `keys` are two odd numbers.
+    `slots` is memory for the hash table: its length is a power of two above twice the number of items. Most items are
+    equal to an earlier one, so only as many slots are used as the numbers need, from FIRST_SLOTS on: `mask` is one less.
+    `hashes` is working memory, one element per item. `keys` are two odd numbers.
     """
 
     def __init__(self, keys: ConstU64, slots: I32, hashes: U64, number: I64, first: I64) -> None:
@@ -50,6 +53,20 @@ class Distinct:
         self.number = number
         self.first = first
         self.count = 0
+        self.use_slots(min(FIRST_SLOTS, self.slots.shape[0]))
+
+    def use_slots(self, slots: cython.longlong) -> cython.void:
+        """Use that many slots: put the numbers into them again."""
+        number: cython.longlong
+        slot: cython.longlong
+        self.mask = slots - 1
+        for slot in range(slots):
+            self.slots[slot] = -1
+        for number in range(self.count):
+            slot = cython.cast(cython.longlong, self.hashes[number] & cython.cast(cython.ulonglong, self.mask))
+            while self.slots[slot] >= 0:
+                slot = slot + 1 & self.mask
+            self.slots[slot] = cython.cast(cython.int, number)
 
     def is_same(self, item: cython.longlong, other: cython.longlong) -> cython.int:
         """Whether two items with equal hashes are equal; for subclasses to override."""
@@ -57,7 +74,7 @@ class Distinct:
 
     def add(self, item: cython.longlong, value: cython.ulonglong) -> cython.void:
         """Give the next item its number; `value` is its hash."""
-        mask: cython.longlong = self.slots.shape[0] - 1
+        mask: cython.longlong = self.mask
         slot: cython.longlong = cython.cast(cython.longlong, value & cython.cast(cython.ulonglong, mask))
         known: cython.longlong = self.slots[slot]
         while known >= 0 and not (self.hashes[known] == value and self.is_same(item, self.first[known])):
@@ -69,6 +86,8 @@ class Distinct:
             self.hashes[known] = value
             self.first[known] = item
             self.count += 1
+            if 2 * self.count > mask:
+                self.use_slots(min(GROWTH * (mask + 1), self.slots.shape[0]))
         self.number[item] = known
 
 
