@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..schemas.arguments import check_path
+from ..schemas.steps import note
 
 CHUNK = 1 << 24
 
@@ -43,6 +44,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
                 os.fsync(file.fileno())
         name.chmod(mode)
         name.replace(target)
+    note(f"written: {path}")
 
 
 @contextmanager
@@ -88,6 +90,7 @@ def rewriting(out_path: Path) -> Iterator[Path]:
         _sync(temporary)
         temporary.replace(target)
     _sync(target.parent)
+    note(f"written: {out_path}")
 
 
 def link_again(path: Path, other: Path) -> None:

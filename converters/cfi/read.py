@@ -15,6 +15,7 @@ from ...schemas.arguments import check_byte_order, checked, optional
 from ...schemas.cfi import DEBUG_FRAME, EH_FRAME, Dialect
 from ...schemas.pointers import NO_BASES, PointerBases
 from ...schemas.section import BuildError, ByteOrder, Section
+from ...schemas.steps import Step
 from ..arch.table import Architecture, architecture_named
 from ..arrays import starts_of_ends
 from ..distinct import intern
@@ -75,9 +76,12 @@ def table_from_cfi(
 def table_of_records(records: Records, load_address: int = 0) -> UnwindTable:
     """Interpret the instructions of records into a table. Raises ParseError."""
     section, functions = records.section, records.functions
-    run, run_rows, builder = _interpret(records)
-    run, run_rows, repeated = cut_runs(section, run, functions.size, run_rows, builder.rows().offset)
-    builder.repeat_rows(repeated)
+    with Step(f"rows of {section.name}") as step:
+        run, run_rows, builder = _interpret(records)
+        run, run_rows, repeated = cut_runs(section, run, functions.size, run_rows, builder.rows().offset)
+        builder.repeat_rows(repeated)
+        step.count(len(run_rows) - 1, "distinct runs")
+        step.count(len(builder.rows()), "rows in them")
     return UnwindTable(
         architecture=records.architecture,
         byte_order=section.byte_order,

@@ -15,6 +15,7 @@ from ...schemas.cies import fde_format, parse_augmentation, parse_cie
 from ...schemas.data_classes import dataclass
 from ...schemas.pointers import DW_EH_PE, NO_BASES, PointerBases, resolve
 from ...schemas.section import ParseError, Section
+from ...schemas.steps import Step
 from ...schemas.wire import DwarfFormat
 from ..arch.table import Architecture, default_return_column
 from ..arrays import renumbered, values_at
@@ -92,13 +93,16 @@ def read_records(
 
     Without `keeps_entries` the records have no `entries`, which take as much memory as the FDEs.
     """
-    found = scan(section, dialect)
-    fdes, all_cies = found.select(found.is_fde), found.select(found.is_cie)
-    if not keeps_entries:
-        found = EntryOffsets.empty(0)
-    cies, cie_offset, cie = _read_cies(section, dialect, all_cies, fdes, architecture, bases)
-    functions, data, instructions = read_functions(section, fdes, cie, cies, bases)
-    _check_ends(section, fdes, functions, cies.columns.address_size[cie])
+    with Step(f"entries of {section.name}") as step:
+        found = scan(section, dialect)
+        fdes, all_cies = found.select(found.is_fde), found.select(found.is_cie)
+        if not keeps_entries:
+            found = EntryOffsets.empty(0)
+        cies, cie_offset, cie = _read_cies(section, dialect, all_cies, fdes, architecture, bases)
+        functions, data, instructions = read_functions(section, fdes, cie, cies, bases)
+        _check_ends(section, fdes, functions, cies.columns.address_size[cie])
+        step.count(len(all_cies), "CIEs")
+        step.count(len(fdes), "FDEs")
     return Records(
         section, dialect, architecture, bases, found, fdes, cies, cie_offset, cie, functions, data, instructions
     )

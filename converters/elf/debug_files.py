@@ -17,6 +17,7 @@ from pathlib import Path
 from ...schemas.data_classes import dataclass
 from ...schemas.elf.numbers import SHF
 from ...schemas.section import BuildError, FormatError, ParseError, Section
+from ...schemas.steps import note
 from .compression import LEAST_INFLATED, MAX_INFLATION
 from .debuginfod import DebugServers, fetch_debug_file
 from .identity import GivenDebugFile, build_id, by_build_id
@@ -63,9 +64,15 @@ def with_debug_file(image: ElfImage, debug: DebugFiles = BY_LINKS) -> ElfImage:
         other = _open(debug.file)
         if reason := _mismatch(image, other):
             raise ParseError("", None, "debug_file", f"{other.path} {reason}")
-        return _with_shared_entries(_joined(image, other, is_whole=True), debug)
-    joined = _by_links(image, debug) if debug.links else image
-    return _with_shared_entries(joined if joined.debug_file else _with_mini(joined), debug)
+        joined = _joined(image, other, is_whole=True)
+    else:
+        joined = _by_links(image, debug) if debug.links else image
+        joined = joined if joined.debug_file else _with_mini(joined)
+    found = _with_shared_entries(joined, debug)
+    note(f"{image.path}: {f'debug file {found.debug_file}' if found.debug_file else 'no debug file'}")
+    for one in found.notes:
+        note(f"{image.path}: debug file {one}")
+    return found
 
 
 def _with_shared_entries(image: ElfImage, debug: DebugFiles) -> ElfImage:

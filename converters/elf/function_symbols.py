@@ -15,6 +15,7 @@ import numpy as np
 
 from ...schemas.data_classes import dataclass
 from ...schemas.elf.numbers import STB_LOCAL
+from ...schemas.steps import Step
 from ...schemas.text_records import bytes_from, text_from
 from ..arrays import run_starts
 from ..strings import NO_STRINGS, Strings
@@ -99,6 +100,13 @@ def function_symbols(image: ElfImage, pcs: NDArray[np.uint64] | None = None) -> 
 
     The `.symtab` in a `.gnu_debugdata` lacks the functions of `.dynsym`: there it is both.
     """
+    with Step(f"symbols of {image.path}") as step:
+        found = _read_symbols(image, pcs)
+        step.count(len(found.name), "functions")
+    return found
+
+
+def _read_symbols(image: ElfImage, pcs: NDArray[np.uint64] | None) -> FunctionSymbols:
     for headers in _table_choices(image):
         tables = [(*defined_functions(image, header), strings_of(image, header)) for header in headers]
         begins = [0, *accumulate(len(strings) for _, _, strings in tables)]

@@ -16,6 +16,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.elf.headers import MAGIC
 from ...schemas.elf.numbers import DT, PT, SHF, file_type, machine_name, section_type, segment_type
 from ...schemas.section import ByteOrder, ParseError, Section, order_code
+from ...schemas.steps import note
 from ..arch.table import Architecture, architecture_of
 from ..arrays import furthest_before
 from .compression import (
@@ -263,6 +264,7 @@ def elf_of_mapping(name: str, data: memoryview, least_inflated: int = LEAST_INFL
     )
     _refuse_shared_bytes(image)
     _refuse_inflation(image, least_inflated)
+    note(f"{name or 'file in memory'}: {image.type}, {machine}, {len(data):,} bytes, {len(sections):,} sections")
     return image
 
 

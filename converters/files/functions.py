@@ -12,6 +12,7 @@ from ...schemas.arguments import checked
 from ...schemas.data_classes import dataclass
 from ...schemas.debug_info.range_lists import ADDRESSES, RANGE_LISTS, RANGES
 from ...schemas.debug_info.roots import DEBUG_ABBREV, DEBUG_INFO, DEBUG_TYPES
+from ...schemas.steps import Step
 from ..debug_info.code import CodeSections
 from ..debug_info.functions import (
     DebugSections,
@@ -93,6 +94,13 @@ class _Read:
 
 def _read(image: ElfImage, has_lines: bool, debug: DebugFiles) -> _Read:
     """Read the debugging sections. Raises ParseError."""
+    with Step(f"debugging information of {image.debug_file or image.path}") as step:
+        found = _read_sections(image, has_lines, debug)
+        step.count(len(found.lines), "line ranges")
+    return found
+
+
+def _read_sections(image: ElfImage, has_lines: bool, debug: DebugFiles) -> _Read:
     laid, code = lay_out_debug(image), executable(image)
     # Most of the bytes of a debug file are in this section; line programs are run while it is decompressed.
     size = sum(one.size for one in image.named(DEBUG_INFO))

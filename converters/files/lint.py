@@ -16,6 +16,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.pointers import PointerBases
 from ...schemas.section import ParseError, Section
 from ...schemas.sframe import SFRAME_F
+from ...schemas.steps import Step
 from ..arrays import distinct_values, furthest_before, group_numbers, run_starts
 from ..cfi.eh_frame_hdr import HdrProblem, check_eh_frame_hdr_columns, read_eh_frame_hdr
 from ..cfi.read import has_late_rows, table_of_records
@@ -136,8 +137,9 @@ def lint(image: ElfImage, kind: str | None = None) -> tuple[LintedSection, ...]:
     found = []
     for header in headers:
         try:
-            section = relocate(laid, header)
-            found.append(_lint_section(laid, section))
+            with Step(f"findings in {header.name}") as step:
+                found.append(_lint_section(laid, relocate(laid, header)))
+                step.count(len(found[-1].findings), "findings")
         except ParseError as error:
             found.append(LintedSection(header.name, 0, _one(Code.UNREADABLE), str(error)))
     # A separate debug file has the section's header without its bytes.

@@ -15,6 +15,7 @@ from ...schemas.arguments import checked
 from ...schemas.section import ParseError, Section
 from ...schemas.sframe import SFRAME_VERSION
 from ...schemas.sframe_abi import SLOT_REGISTER_MARK, SLOT_REGISTER_SHIFT, SframeAbi
+from ...schemas.steps import Step
 from ..arch.table import Architecture, unwind_registers
 from ..arrays import starts_of, starts_of_ends, values_at
 from ..distinct import number_distinct
@@ -43,9 +44,12 @@ def from_sframe(data: bytes | memoryview, section_address: int = 0) -> UnwindTab
 
 def table_from_sframe(section: Section) -> UnwindTable:
     """As `from_sframe`. The magic number gives the byte order."""
-    columns = check_columns(sframe_columns(section))
-    run, run_rows, rows, rules, expressions = _rows(columns)
-    runs, run_rows, repeated = cut_runs(columns.section, run, _reach(columns), run_rows, rows.offset)
+    with Step(f"rows of {section.name}") as step:
+        columns = check_columns(sframe_columns(section))
+        run, run_rows, rows, rules, expressions = _rows(columns)
+        runs, run_rows, repeated = cut_runs(columns.section, run, _reach(columns), run_rows, rows.offset)
+        step.count(len(columns), "FDEs")
+        step.count(len(rows), "distinct FREs")
     return UnwindTable(
         architecture=columns.architecture,
         byte_order=columns.section.byte_order,

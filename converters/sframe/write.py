@@ -18,6 +18,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.derive import bit_position, dtype_of
 from ...schemas.section import BuildError, ByteOrder, Section
 from ...schemas.sframe import SFRAME_F, SFRAME_FDE_TYPE, SFRAME_FRE_TYPE, SFRAME_V3_FDE_TYPE, SFRAME_VERSION
+from ...schemas.steps import Step
 from ..arch.table import Architecture
 from ..arrays import starts_of
 from ..columns import Columns, column_of, columns
@@ -216,6 +217,18 @@ def sframe_from_functions(
     check_compact(compact, max_rows)
     flags = _flags(found.version, pcrel, frame_pointer)
     options = Options(found.version, compact == "share" or (compact == "merge" and not is_foreign))
+    with Step(f".sframe version {int(found.version)}, {compact}") as step:
+        encoded, refusals = _encoded(found, compact, max_rows, options, flags)
+        step.count(len(encoded.fdes), "FDEs")
+        step.count(encoded.num_fres, "FREs")
+        step.count(len(refusals), "ranges refused")
+    return encoded, refusals
+
+
+def _encoded(
+    found: SframeFunctions, compact: Compact, max_rows: int | None, options: Options, flags: SFRAME_F
+) -> tuple[Encoded, Refusals]:
+    """All but the checks of `sframe_from_functions`."""
     segments = split_runs(found.run_rows, found.rows, found.version)
     pieces, refusals = _pieces(found.functions, found.architecture, segments)
     plan = FdePlan(found.functions, found.rows, segments, pieces)

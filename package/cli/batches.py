@@ -90,7 +90,7 @@ def do_batch(
             outcomes.append(outcome)
             clear_progress()
             failed |= _shown(options, outcome, text_of, fails)
-            if not options.quiet:
+            if not (options.quiet or options.verbose):
                 show_progress(read, len(batch.sources), len(outcomes), time.monotonic() - started)
     clear_progress()
     wrong = [one.report for one in outcomes if isinstance(one.report, Failure)]

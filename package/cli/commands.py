@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 
 from ..schemas.section import FormatError
@@ -32,6 +33,8 @@ COMMANDS = (
     ),
     *("convert", "merge", "export", "report", "corpus", "conform", "completion"),
 )
+# The options of what library functions call otherwise.
+PARAMETERS = {"source": "--from", "architecture": "--arch"}
 # When it is loaded, NumPy's linear algebra starts one thread per core; nothing here uses them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -49,15 +52,18 @@ def run_command(program: str, version: str, arguments: list[str]) -> int:
     if unknown:
         # By the command's parser, which knows its options.
         options.command.error(f"unrecognized arguments: {' '.join(unknown)}")
+    if options.verbose and getattr(options, "quiet", False):
+        options.command.error("argument -v/--verbose: not allowed with argument -q/--quiet")
     try:
-        with signals_as_exceptions():
+        with signals_as_exceptions(), _steps_shown(options, version):
             code: int = options.run(options)
     except FormatError as error:
         return _complain(f"{error.file or options.file}: {error}{_next_step(options, error)}")
     except BrokenPipeError:
         raise  # to `main`, for all output
     except OSError as error:
-        return _complain(f"{error.filename or options.file}: {error.strerror or error}")
+        hint = "; a folder requires --output-dir" if _could_be_folder(options, error) else ""
+        return _complain(f"{error.filename or options.file}: {error.strerror or error}{hint}")
     except Ended as ended:
         _complain(f"ended by {ended.signal.name}")
         # By the signal's own action, so that the shell sees what happened.
@@ -65,11 +71,31 @@ def run_command(program: str, version: str, arguments: list[str]) -> int:
     return code
 
 
+def _steps_shown(options: argparse.Namespace, version: str) -> AbstractContextManager[None]:
+    """What `--verbose` does around a command."""
+    if not options.verbose:
+        return nullcontext()
+    from .verbose import steps_shown
+
+    return steps_shown(version)
+
+
 def _next_step(options: argparse.Namespace, error: FormatError) -> str:
-    """What the user could do."""
-    is_bare = error.reason.startswith("has no call frame information")
-    # Of commands that take one.
-    return "; a debug file may have it: --debug-file" if is_bare and getattr(options, "debug_file", "") is None else ""
+    """What the user could do, where an option of the command would help."""
+    is_input = error.file in (None, "", options.file)
+    has_raw = is_input and hasattr(options, "arch") and hasattr(options, "source")
+    if error.reason.startswith("has no call frame information") and getattr(options, "debug_file", "") is None:
+        return "; a debug file may have it: --debug-file"
+    if has_raw and error.reason == "not an ELF file":
+        return "; the kind of a raw section is given by --from"
+    if has_raw and error.reason.startswith("is missing") and error.record in PARAMETERS:
+        return f"; it is given by {PARAMETERS[error.record]}"
+    return ""
+
+
+def _could_be_folder(options: argparse.Namespace, error: OSError) -> bool:
+    """Whether the input is a folder, and the command takes folders in other ways."""
+    return isinstance(error, IsADirectoryError) and hasattr(options, "output_dir") and error.filename == options.file
 
 
 def _complain(message: str) -> int:
@@ -88,4 +114,6 @@ def parser_of(program: str, version: str, names: Iterable[str] = COMMANDS) -> Co
         import_module(f".{name}", __package__).add(commands)
         added, about = commands.choices[name], commands._choices_actions[-1].help or ""
         added.description = added.description or f"{about[:1].upper()}{about[1:]}."
+        help_text = "print on standard error each step with its time, and which files, kernels and threads are used"
+        added.add_argument("-v", "--verbose", action="store_true", help=help_text)
     return parser

@@ -42,6 +42,8 @@ class CommandParser(argparse.ArgumentParser):
         if not unknown and (commands := self._commands()) and self.given and self.given[0] not in commands:
             unknown, words = [self.given[0]], commands
             message = f"unknown command: {self.given[0]}"
+        if not unknown and (choice := self._wrong_choice(message)):
+            unknown, words = [choice[0]], choice[1]
         meant = _similar(unknown, words)
         hint = f"Did you mean {' '.join(meant)}? " if meant else ""
         self.exit(WRONG, f"{self.prog}: error: {message}\n{hint}See {self.prog} --help.\n")
@@ -50,6 +52,14 @@ class CommandParser(argparse.ArgumentParser):
         """The names of its commands; none if it is the parser of one."""
         groups = [] if self._subparsers is None else self._subparsers._group_actions
         return [str(name) for one in groups for name in one.choices or ()]
+
+    def _wrong_choice(self, message: str) -> tuple[str, list[str]] | None:
+        """The value that an argument cannot have, and those that it can, if that is what is wrong."""
+        for action in self._actions:
+            start = f"argument {argparse._get_action_name(action)}: invalid choice: '"
+            if action.choices and message.startswith(start):
+                return message.removeprefix(start).partition("'")[0], [str(one) for one in action.choices]
+        return None
 
     def _given_options(self) -> list[str]:
         """The long options on the command line, without their values."""

@@ -17,6 +17,7 @@ from ..converters.files.places import Place, find_places, refuse_missing
 from ..converters.files.read_elf import DIALECTS, TEXTS
 from ..converters.table.lookup import ChosenPcs, addresses
 from ..schemas.section import BuildError, ParseError
+from ..schemas.steps import note
 from .section_dumps import (
     CFI_SECTIONS,
     LINE_SECTIONS,
@@ -180,6 +181,7 @@ def _opened(image: ElfImage, names: tuple[str, ...], request: Request, places: S
     pcs = addresses([place.address for place in places])
     sources: list[MacroSources] = []
     for header in found:
+        note(f"{header.name}: {header.size:,} bytes")
         chosen = None
         if request.at:
             # The same section where sections have distinct addresses, in which the places are.

@@ -11,6 +11,7 @@ from .model import CodeFigures, ReportedFile, SframeCost
 
 MOST_SECTIONS, MOST_RANGES = 12, 40
 # The columns of the table of functions; those of numbers; what their headings do not say.
+SHARED = "<p class=dim>Functions with equal instructions share one run of rows.</p>"
 COLUMNS = ("address", "size", "name", "rows", "shared", "sources", "refused", "file")
 COUNTS = ("size", "rows", "shared", "file")
 EXPLAINED = {
@@ -30,7 +31,7 @@ def summary(title: str, found: Sequence[ReportedFile]) -> Iterator[str]:
     yield from _beside("Sections of unwind information", found, _sources)
     yield from _beside("Size of an .sframe, against the call frame information", found, _costs)
     yield from _beside("What SFrame cannot express", found, _refused)
-    yield from _beside("Sharing of rows", found, _shared, "<p class=dim>Functions with equal instructions share one run of rows.</p>")
+    yield from _beside("Sharing of rows", found, _shared, SHARED)
     yield from _beside("Code without rows", found, _bare)
     yield from _beside("Findings of check", found, _findings)
     yield from _functions(found)

@@ -19,7 +19,7 @@ from unwindkit.converters.files.find import find_in_file, found_json
 from unwindkit.schemas.sframe import FdeInfo
 
 from ..support.binutils import EVERY_VERSION, SFRAME, Binutils, chosen
-from ..support.commands import DONE, refuses, unwindkit, usage_error
+from ..support.commands import DONE, NOT_ELF, refuses, unwindkit, usage_error
 from ..support.handmade import PLAIN_CIE, X86_64_START, eh_frame, entry, octets
 from ..support.handmade import Fde as CfiFde
 from ..support.made.made_sframe import (
@@ -336,7 +336,7 @@ BROKEN = {
         sframes(b"\xe2\xde\x04" + section(ONE, flags=PCREL)[3:]),
         ".sframe+0x2 (file 0x182): header.version: unknown version 4, expected one of 1, 2, 3",
     ),
-    "not ELF": (b"#!/bin/sh\n", "not an ELF file"),
+    "not ELF": (b"#!/bin/sh\n", NOT_ELF),
 }
 
 

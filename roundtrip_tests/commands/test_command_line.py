@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ..support.commands import DIFFERENT, DONE, WRONG, refuses, started_anew, unwindkit
+from ..support.commands import DIFFERENT, DONE, NOT_ELF, WRONG, refuses, started_anew, unwindkit
 from ..support.handmade import PLAIN_CIE, X86_64_START, Fde, eh_frame, octets
 from ..support.tiny_elf import CFI, CODE, Content, tiny_elf
 
@@ -118,7 +118,7 @@ def test_file_name_that_is_no_text(tmp_path: Path) -> None:
     path.write_bytes(tiny_elf())
     assert unwindkit("info", path).stdout.startswith(f"{path}: x86_64")
     path.write_bytes(b"no ELF")
-    refuses(path, "info", path, says="not an ELF file")
+    refuses(path, "info", path, says=NOT_ELF)
 
 
 # ---- sframe: results ----

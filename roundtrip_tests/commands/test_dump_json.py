@@ -24,7 +24,7 @@ from unwindkit.schemas.sframe_abi import SFRAME_ABI, SFRAME_ABIS
 from unwindkit.schemas.strategies import valid_sframe_sections
 
 from ..conftest import fewer
-from ..support.commands import DONE, refuses, unwindkit, usage_error
+from ..support.commands import DONE, NOT_ELF, refuses, unwindkit, usage_error
 from ..support.made.made_sframe import (
     AARCH64,
     ADDRESS,
@@ -216,7 +216,7 @@ def test_input_that_is_none(tmp_path: Path) -> None:
         refuses(tmp_path / "none", "dump", *arguments, tmp_path / "none", says="No such file or directory")
         refuses(tmp_path, "dump", *arguments, tmp_path, says="Is a directory")
         (tmp_path / "text").write_text("#!/bin/sh\n")
-        refuses(tmp_path / "text", "dump", *arguments, tmp_path / "text", says="not an ELF file")
+        refuses(tmp_path / "text", "dump", *arguments, tmp_path / "text", says=NOT_ELF)
         (tmp_path / "without").write_bytes(tiny_elf())
         says = ".sframe: the file has no such section"
         refuses(tmp_path / "without", "dump", *arguments, tmp_path / "without", says=says)

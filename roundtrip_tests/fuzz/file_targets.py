@@ -154,6 +154,7 @@ WRITES: dict[str, Read] = {
     "remove_sframe": _through_files(lambda source, target: unwindkit.remove_sframe(source, target)),
     "write_breakpad": _symbols,
     "check": lambda seed: unwindkit.check(_stored(seed), debug=NO_LINKS).sections,
+    "report": lambda seed: unwindkit.report([seed.data], debug=NO_LINKS),
 }
 
 # --- archives, core files, minidumps ----------------------------------------------------------------------------------

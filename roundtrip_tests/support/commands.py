@@ -15,6 +15,8 @@ from .loaded_command import WARNINGS, loaded_command
 from .programs import compiled
 
 DONE, DIFFERENT, WRONG = 0, 1, 2
+# Of commands that read raw sections too.
+NOT_ELF = "not an ELF file; the kind of a raw section is given by --from"
 
 
 def unwindkit(

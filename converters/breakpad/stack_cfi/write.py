@@ -16,6 +16,7 @@ from ....schemas.arguments import checked
 from ....schemas.breakpad.records import NAMES, StackCfi, StackCfiInit
 from ....schemas.data_classes import dataclass
 from ....schemas.section import BuildError
+from ....schemas.steps import Step
 from ...arrays import ranges, starts_of
 from ...bulk_text import fill_bytes
 from ...distinct import number_distinct
@@ -149,15 +150,18 @@ def lay_out_text(table: UnwindTable) -> StackCfiText:
     """As `to_stack_cfi`, with the records not yet written."""
     if table.functions.section.any():
         raise BuildError("STACK CFI", None, "functions", "the file is relocatable: addresses are not final")
-    table = trim(without_blocks(table))
-    functions = table.functions
-    order = np.argsort(functions.start, kind="stable")
-    order = order[functions.size[order] > 0]
-    run, column = functions.run[order].astype(np.int64), functions.return_column[order]
-    row_run, first, row, columns = _row_runs(table, run, column)
-    rows, steps = _rows_and_steps(table, first, row, columns)
-    start = functions.start[order] - np.uint64(table.load_address)
-    refusals = _refusals(table, order, row_run, rows)
+    with Step("STACK CFI") as step:
+        table = trim(without_blocks(table))
+        functions = table.functions
+        order = np.argsort(functions.start, kind="stable")
+        order = order[functions.size[order] > 0]
+        run, column = functions.run[order].astype(np.int64), functions.return_column[order]
+        row_run, first, row, columns = _row_runs(table, run, column)
+        rows, steps = _rows_and_steps(table, first, row, columns)
+        start = functions.start[order] - np.uint64(table.load_address)
+        refusals = _refusals(table, order, row_run, rows)
+        step.count(len(start), "functions")
+        step.count(len(refusals), "ranges refused")
     return StackCfiText(start, functions.size[order], row_run, rows, steps, refusals)
 
 
