@@ -17,6 +17,7 @@ from ..schemas.data_classes import dataclass
 from .arrays import renumbered, starts_of, values_at
 from .distinct import intern, number_distinct
 from .kernels import engine, views
+from .limits import raised
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -173,7 +174,7 @@ class Strings(Sequence[bytes]):
     def limit(self, references: int) -> int:
         """The most bytes that a text may take in which this many references repeat the strings (PROPORTION)."""
         check_size(references, "references")
-        return LEAST + PROPORTION * (sum(map(len, self.buffers)) + REFERENCE_SIZE * references)
+        return raised(LEAST + PROPORTION * (sum(map(len, self.buffers)) + REFERENCE_SIZE * references))
 
     @property
     def is_compared(self) -> bool:

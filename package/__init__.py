@@ -77,6 +77,7 @@ _HOMES = {
         "converters.table.merge": "SharedRange SharedRanges",
         "converters.table.lookup": "RowsAt find_rows",
         "converters.table.model": "CfaRule Function FunctionFlag RegisterRule Row UnwindTable table_of",
+        "converters.limits": "raised_limits",
         "converters.walk.backtrace": "Backtrace WalkedFrame walk_frames",
         "converters.walk.caller": "Caller Frame WalkEnd caller_frame",
         "batches.mapped": "write_breakpad_many write_sframe_many",
@@ -188,6 +189,7 @@ if TYPE_CHECKING:
     from .converters.files.walk_core import ThreadTrace as ThreadTrace
     from .converters.files.walk_core import walk_core as walk_core
     from .converters.findings import Findings as Findings
+    from .converters.limits import raised_limits as raised_limits
     from .converters.line.lookup import LineAt as LineAt
     from .converters.line.lookup import LinesAt as LinesAt
     from .converters.line.lookup import find_lines as find_lines

@@ -20,6 +20,7 @@ import numpy as np
 
 from ...schemas.text_records import bytes_from, text_from
 from ..kernels import engine
+from ..limits import raised
 from ..strings import Strings, concatenate
 from .itanium import demangle_itanium
 from .name_forms import MAX_DIRECT, MAX_MANGLED, OTHERS, NameForm, forms_of, is_rust, may_expand
@@ -75,9 +76,9 @@ def demangle_strings(names: Strings) -> Strings:
             continue
         some = names.select(which)
         if one in cplusplus:
-            texts = demangle_itanium(some, MAX_EXPANSION, one == NameForm.LONG)
+            texts = demangle_itanium(some, raised(MAX_EXPANSION), one == NameForm.LONG)
         else:
-            texts = demangle_rust(some, MAX_EXPANSION, one == NameForm.RUST_LEGACY)
+            texts = demangle_rust(some, raised(MAX_EXPANSION), one == NameForm.RUST_LEGACY)
         _place(place, parts, which, texts)
     others = np.flatnonzero((form != NameForm.PLAIN) & (place < 0))
     if len(others):
@@ -97,13 +98,14 @@ def _within_limits(names: Strings, texts: Strings, place: I64) -> Strings:
     """The texts at the places of names; a name itself if it has none, or one that is too long."""
     which = np.flatnonzero(place >= 0)
     before, after = names.size[which], texts.size[place[which]]
-    allowance = LEAST_EXPANSION + np.cumsum(MAX_MEAN_EXPANSION * before - after) + after
-    is_short = (after <= MAX_EXPANSION * before) & (after <= allowance)
+    least, mean, most = raised(LEAST_EXPANSION), raised(MAX_MEAN_EXPANSION), raised(MAX_EXPANSION)
+    allowance = least + np.cumsum(mean * before - after) + after
+    is_short = (after <= most * before) & (after <= allowance)
     if not is_short.all():
-        left = LEAST_EXPANSION
+        left = least
         for number, (size, longer) in enumerate(zip(before.tolist(), after.tolist(), strict=True)):
-            left += MAX_MEAN_EXPANSION * size
-            is_short[number] = longer <= min(MAX_EXPANSION * size, left)
+            left += mean * size
+            is_short[number] = longer <= min(most * size, left)
             left -= longer if is_short[number] else size
     index = np.arange(len(names))
     index[which[is_short]] = place[which[is_short]]
@@ -135,7 +137,7 @@ def _with_limits(names: list[str]) -> dict[str, str]:
         return {}
     from .cplusplus import demangle_with_limits
 
-    answers = demangle_with_limits([name.encode(*_BYTES) for name in sent], MAX_EXPANSION)
+    answers = demangle_with_limits([name.encode(*_BYTES) for name in sent], raised(MAX_EXPANSION))
     return {name: text.decode(*_BYTES) for name, text in zip(sent, answers, strict=False) if text}
 
 
@@ -144,5 +146,5 @@ def _demangle_bounded(name: str) -> str:
     import demangle
 
     # A power of two: the library caches its names by their limits.
-    limits = demangle.Limits(max_output=MAX_EXPANSION << len(name).bit_length(), max_input=MAX_MANGLED)
+    limits = demangle.Limits(max_output=raised(MAX_EXPANSION) << len(name).bit_length(), max_input=MAX_MANGLED)
     return str(demangle.demangle(name, language=_SCHEMES, style="gnu", limits=limits))

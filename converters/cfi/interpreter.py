@@ -21,6 +21,7 @@ from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
 from ..kernels.cfi.protocol import NO_VALUE, STATE_SIZE, Filled
+from ..limits import exceeded, raised
 from ..rules import MAX_LIVE_RULES, RuleKind
 from ..table.model import ROW_VALUES, RowColumns, RuleColumns
 
@@ -215,10 +216,11 @@ class RowBuilder:
             case Filled.ROWS:
                 self._grow_rows()
             case Filled.RULES:
-                if len(self._rules) > RULES_PER_BYTE * len(self._section) + FREE_RULES:
-                    reason = f"more than {RULES_PER_BYTE} register rules for each byte of the section"
-                    raise ParseError(self._section, None, record, reason)
-                self._rules = self._rules.resized(2 * len(self._rules))
+                most = raised(RULES_PER_BYTE * len(self._section) + FREE_RULES)
+                if len(self._rules) >= most:
+                    reason = f"more than {raised(RULES_PER_BYTE)} register rules for each byte of the section"
+                    raise ParseError(self._section, None, record, exceeded(reason))
+                self._rules = self._rules.resized(min(2 * len(self._rules), most))
             case Filled.EXPRESSIONS:
                 self._expressions = self._expressions.resized(2 * len(self._expressions))
             case Filled.REMEMBERED:

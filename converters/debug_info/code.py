@@ -21,6 +21,7 @@ from ..dwarf.units import OVERLAPS
 from ..kernels import engine, views
 from ..kernels.calls import reader_of
 from ..kernels.protocol import Fault
+from ..limits import exceeded, raised
 from .attributes import Attribute, DecodedUnits
 from .entries import NOTHING, Rows, read_entries
 
@@ -170,7 +171,7 @@ class UnitCode:
         lists = kernel.Lists(
             *views(place, self.base[unit], self.address_size[unit], self.address_base[unit]), int(is_new)
         )
-        limit = OVERLAPS * (len(section) + len(which))
+        limit = raised(OVERLAPS * (len(section) + len(which)))
         nothing = Section(ADDRESSES, memoryview(b""), 0, None, section.byte_order, section.address_size)
         of_addresses = reader_of(nothing if addresses is None else addresses)
         faults: list[tuple[int, int, int]] = []
@@ -180,7 +181,7 @@ class UnitCode:
             filled = kernel.Ranges(*views(found.owner, found.start, found.end), limit)
             while (done := kernel.read(reader, of_addresses, lists, filled, done)) < len(which):
                 if reader.fault == Fault.RANGES_OVERLAP:
-                    raise ParseError(section, reader.offset, "range list", Fault.RANGES_OVERLAP.sentence)
+                    raise ParseError(section, reader.offset, "range list", exceeded(Fault.RANGES_OVERLAP.sentence))
                 faults.append((int(unit[done]), reader.offset, reader.fault))
                 reader.fault = of_addresses.fault = 0
                 done += 1

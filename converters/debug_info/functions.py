@@ -19,6 +19,7 @@ from ..dwarf.unit_strings import StringSections
 from ..dwarf.units import DebugUnits, units_of_sections
 from ..kernels import engine, views
 from ..kernels.protocol import Fault
+from ..limits import exceeded, raised
 from ..line.ranges import SourceFiles
 from ..strings import Numbered, Strings
 from ..threads import in_threads
@@ -183,9 +184,9 @@ def _concatenate(parts: Sequence[Sequence[Code]]) -> Code:
 def _check_nested(places: EntryPlaces, offset: I64, read: int, count: int) -> None:
     """Raise ParseError if entries have too many ranges: `count` with those of what contains or is inside them, `read`
     of their own. `offset` is the section offset of each entry."""
-    if count > MAX_NESTED * (len(offset) + read):
+    if count > raised(MAX_NESTED) * (len(offset) + read):
         section = places.sections[0].decoded.section
-        raise ParseError(section, int(offset[0]), "ranges of nested entries", Fault.RANGES_OVERLAP.sentence)
+        raise ParseError(section, int(offset[0]), "ranges of nested entries", exceeded(Fault.RANGES_OVERLAP.sentence))
 
 
 def _with_containing(places: EntryPlaces, rows: Rows, own: Ranges) -> Ranges:

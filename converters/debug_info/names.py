@@ -19,6 +19,7 @@ from ...schemas.forms import DW_FORM
 from ...schemas.section import ParseError
 from ..arrays import distinct_values
 from ..dwarf.unit_strings import UnitStrings, strings_at
+from ..limits import exceeded, raised
 from ..strings import NO_STRINGS, Numbered, Strings, concatenate, number_together
 from .attributes import Attribute, DecodedUnits
 from .entries import NOTHING, Rows, read_entries
@@ -68,7 +69,7 @@ class NameReader:
     def __init__(self, places: EntryPlaces) -> None:
         self.places = places
         self._scope_names: dict[int, bytes] = {NOTHING: b""}
-        self._left = LEAST + PROPORTION * len(places)
+        self._left = raised(LEAST + PROPORTION * len(places))
 
     def names_of(self, place: I64) -> Numbered:
         """The names of the entries at these places; each distinct name is there once. Raises ParseError."""
@@ -162,7 +163,8 @@ class NameReader:
         self._left -= len(before) + len(SEPARATOR) + len(short)
         if self._left < 0:
             section = self._decoded(0).section
-            raise ParseError(section, None, "names", f"qualified names take more than {PROPORTION} bytes for each byte")
+            reason = f"qualified names take more than {raised(PROPORTION)} bytes for each byte"
+            raise ParseError(section, None, "names", exceeded(reason))
         return before + SEPARATOR + short if before else short
 
     def _read_scopes(self, place: I64) -> None:

@@ -18,6 +18,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.elf.numbers import SHF
 from ...schemas.section import BuildError, FormatError, ParseError, Section
 from ...schemas.steps import note
+from ..limits import exceeded, raised
 from .compression import LEAST_INFLATED, MAX_INFLATION
 from .debuginfod import DebugServers, fetch_debug_file
 from .identity import GivenDebugFile, build_id, by_build_id
@@ -239,7 +240,7 @@ def _unpacked(section: Section) -> bytes:
     """The contents of an xz stream. Raises ParseError."""
     import lzma  # by files with a `.gnu_debugdata` only
 
-    limit = LEAST_INFLATED + MAX_INFLATION * len(section)
+    limit = raised(LEAST_INFLATED + MAX_INFLATION * len(section))
     engine = lzma.LZMADecompressor(lzma.FORMAT_XZ, LZMA_MEMORY)
     try:
         data = engine.decompress(section.data, limit)
@@ -247,5 +248,5 @@ def _unpacked(section: Section) -> bytes:
         raise ParseError(section, None, "compressed data", str(error)) from error
     if not engine.eof:
         reason = f"is truncated or inflates to more than {limit:#x} bytes"
-        raise ParseError(section, None, "compressed data", reason)
+        raise ParseError(section, None, "compressed data", exceeded(reason))
     return data

@@ -19,6 +19,7 @@ from ...schemas.section import ByteOrder, ParseError, Section, order_code
 from ...schemas.steps import note
 from ..arch.table import Architecture, architecture_of
 from ..arrays import furthest_before
+from ..limits import exceeded, raised
 from .compression import (
     LEAST_INFLATED,
     MAX_INFLATION,
@@ -211,10 +212,10 @@ class ElfImage:
             return raw, None
         has_chdr = header.has_compression_header
         found = compressed_bytes(header.name, raw, has_chdr, self.address_size, self.byte_order)
-        limit = LEAST_INFLATED + MAX_INFLATION * len(data)
+        limit = raised(LEAST_INFLATED + MAX_INFLATION * len(data))
         if found is not None and found.size > limit:
             reason = f"is {found.size:#x}, the limit for a file of this size is {limit:#x}"
-            raise ParseError(header.name, found.size_at, "ch_size", reason)
+            raise ParseError(header.name, found.size_at, "ch_size", exceeded(reason))
         return raw, found
 
 
@@ -273,8 +274,8 @@ def _refuse_shared_bytes(image: ElfImage) -> None:
     reader would read once per header. A section that reaches past the file's end is refused when it is read."""
     size = len(image.data)
     stored = (one for one in image.sections if one.type not in ("SHT_NULL", "SHT_NOBITS"))
-    if sum(one.size for one in stored if one.file_offset + one.size <= size) > size:
-        raise ParseError("", None, "section headers", "the sections are together larger than the file")
+    if sum(one.size for one in stored if one.file_offset + one.size <= size) > raised(size):
+        raise ParseError("", None, "section headers", exceeded("the sections are together larger than the file"))
 
 
 def _refuse_inflation(image: ElfImage, least: int) -> None:
@@ -285,10 +286,10 @@ def _refuse_inflation(image: ElfImage, least: int) -> None:
             # A header that is wrong by itself is refused when the section is read: it may be one that nobody needs.
             with suppress(ParseError):
                 size += image.content_size(one)
-    limit = least + MAX_INFLATION * len(image.data)
+    limit = raised(least + MAX_INFLATION * len(image.data))
     if size > limit:
         reason = f"the content of compressed sections has {size} bytes, the limit for a file of this size is {limit}"
-        raise ParseError("", None, "section headers", reason)
+        raise ParseError("", None, "section headers", exceeded(reason))
 
 
 @dataclass(frozen=True, slots=True)

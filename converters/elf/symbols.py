@@ -16,6 +16,7 @@ from ...schemas.elf.headers import SHN_ABS, SHN_LORESERVE, SHN_UNDEF, SHN_XINDEX
 from ...schemas.elf.numbers import STT
 from ...schemas.section import ParseError, Section, order_code
 from ..arrays import ranges
+from ..limits import exceeded, raised
 from .image import ElfImage, ElfSection
 
 if TYPE_CHECKING:
@@ -146,9 +147,9 @@ def name_ranges(symbols: NDArray[np.void], strings: bytes, table: str) -> tuple[
     start = np.minimum(symbols["name"].astype(np.int64), len(strings))
     size = ends[np.searchsorted(ends, start)] - start
     total, stored = int(size.sum()), symbols.nbytes + len(strings)
-    if total > MAX_NAMES * stored:
+    if total > raised(MAX_NAMES * stored):
         reason = f"the names of {len(symbols)} symbols have {total} bytes, in tables of {stored} bytes"
-        raise ParseError(table, None, "st_name", reason)
+        raise ParseError(table, None, "st_name", exceeded(reason))
     return start, size
 
 

@@ -18,6 +18,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError
 from ..arrays import group_numbers, starts_of, values_at
 from ..distinct import number_distinct
+from ..limits import exceeded
 from ..strings import NOTHING, Strings, concatenate
 from .table import LineTable
 
@@ -110,7 +111,7 @@ class Paths(Sequence[bytes]):
         found = self.joined()
         if found is None:
             reason = f"the whole paths take more than {self.limit} bytes, which is out of proportion to the line table"
-            raise BuildError(source, None, "files", reason)
+            raise BuildError(source, None, "files", exceeded(reason))
         return found
 
 

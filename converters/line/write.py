@@ -32,6 +32,7 @@ from ..arrays import renumbered
 from ..kernels import engine, views
 from ..kernels.line.protocol import UnitField
 from ..kernels.protocol import Fault
+from ..limits import exceeded
 from .table import LISTS_ZERO, LineTable, PathColumns, contents_bit
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _texts(table: LineTable, is_repeated: bool) -> dict[int, bytes]:
     limit = table.strings.limit(len(numbers))
     if total > limit:
         reason = f"the paths take {total} bytes; at most {limit} are in proportion to the line table"
-        raise BuildError(table.source, None, "files", reason)
+        raise BuildError(table.source, None, "files", exceeded(reason))
     return dict(zip(used.tolist(), table.strings.select(used), strict=True))
 
 

@@ -25,6 +25,7 @@ from ...schemas.macros import (
 )
 from ...schemas.section import ParseError, Section
 from ..bulk_text import Pool, add_decimal, add_hexadecimal, headed_text, prefixed
+from ..limits import exceeded
 from .strings import MacroSources
 from .table import Macros, read_macros
 from .vendor_opcodes import described_text, header_of, operands_of
@@ -236,7 +237,7 @@ def _refuse_long_texts(section: Section, table: Macros, unit: int, total: int, l
     """Raise ParseError if texts of a unit, which is one value of JSON, take more than `limit` bytes."""
     if total > limit:
         reason = f"the texts take {total} bytes; a JSON value has at most {limit}"
-        raise ParseError(section, int(table.unit_offset[unit]), f"unit[{unit}]", reason)
+        raise ParseError(section, int(table.unit_offset[unit]), f"unit[{unit}]", exceeded(reason))
 
 
 # The name of an operand in JSON.

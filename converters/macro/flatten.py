@@ -16,6 +16,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.macros import MACRO_KINDS, MacroKind
 from ...schemas.section import ParseError
 from ..arrays import ranges
+from ..limits import exceeded, raised
 from .table import Macros
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _slices(imports: Imports, root: int, max_entries: int) -> tuple[I64, I64]:
     count: list[int] = []
     # For each open unit: its number, its next entry, and its next import.
     stack = [(root, first[root], imports.first[root])]
-    is_open, total = {root}, 0
+    is_open, total, limit = {root}, 0, raised(max_entries)
     while stack:
         unit, entry, number = stack.pop()
         is_last = number == imports.first[unit + 1]
@@ -115,8 +116,9 @@ def _slices(imports: Imports, root: int, max_entries: int) -> tuple[I64, I64]:
         begin.append(entry)
         count.append(end - entry)
         total += end - entry + 1
-        if total > max_entries:
-            raise _error(imports, unit, entry, f"the unit and its imports have more than {max_entries} entries")
+        if total > limit:
+            reason = f"the unit and its imports have more than {limit} entries"
+            raise _error(imports, unit, entry, exceeded(reason))
         if is_last:
             is_open.remove(unit)
             continue

@@ -18,6 +18,7 @@ from typing import IO
 from ...schemas.data_classes import dataclass
 from ...schemas.packages import cpio, tar
 from ...schemas.section import ParseError
+from ..limits import exceeded, raised
 from .members import CHUNK, LEAST_UNPACKED, MAX_UNPACKED, Member, Members, Stream, Unread, Wanted, clean_path, skip
 
 UNIX = 3  # the system of a zip entry whose attributes have a mode
@@ -137,7 +138,7 @@ def zip_members(data: memoryview, wanted: Wanted) -> Members:
         entries = archive.infolist()
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, NotImplementedError) as error:
         raise ParseError("zip", None, "", f"malformed: {error}") from error
-    left = LEAST_UNPACKED + MAX_UNPACKED * len(data)
+    left = raised(LEAST_UNPACKED + MAX_UNPACKED * len(data))
     for entry in entries:
         mode = entry.external_attr >> 16 if entry.create_system == UNIX else 0o644
         if entry.is_dir() or stat.S_ISLNK(mode):
@@ -158,7 +159,7 @@ def zip_members(data: memoryview, wanted: Wanted) -> Members:
             continue
         left -= stream.position
         if left < 0:
-            raise ParseError("zip", None, "", "unpacks to too many bytes for its size")
+            raise ParseError("zip", None, "", exceeded("unpacks to too many bytes for its size"))
         if found is not None:
             yield found
 

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import NoReturn, Protocol
 
 from ...schemas.section import ParseError
+from ..limits import exceeded, raised
 from .members import LEAST_UNPACKED, MAX_UNPACKED
 
 FEED = 1 << 16
@@ -108,7 +109,7 @@ class Unpacked:
     def __init__(self, name: str, data: memoryview) -> None:
         self.position = 0
         self._name, self._data, self._at = name, data, 0
-        self._limit = LEAST_UNPACKED + MAX_UNPACKED * len(data)
+        self._limit = raised(LEAST_UNPACKED + MAX_UNPACKED * len(data))
         self._engine: _Engine | None = None
         self._make = next((make for magic, make in ENGINES if bytes(data[: len(magic)]) == magic), None)
         self._magic = next((magic for magic, _ in ENGINES if bytes(data[: len(magic)]) == magic), b"")
@@ -129,7 +130,7 @@ class Unpacked:
             size -= len(piece)
             self.position += len(piece)
         if self.position > self._limit:
-            self._refuse(f"unpacks to more than {self._limit:,} bytes")
+            self._refuse(exceeded(f"unpacks to more than {self._limit:,} bytes"))
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _stored(self, size: int) -> bytes:

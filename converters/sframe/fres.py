@@ -14,6 +14,7 @@ from ..arch.table import Architecture
 from ..columns import Columns, column_of, columns
 from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
+from ..limits import exceeded, raised
 from ..table.runs import ROWS_PER_BYTE
 
 if TYPE_CHECKING:
@@ -135,9 +136,9 @@ def fres_of_blocks(
     words without a meaning. Raises ParseError.
     """
     total = int(blocks.count.sum())
-    if total > max(FREE_ROWS, ROWS_PER_BYTE * len(fres)):
+    if total > raised(max(FREE_ROWS, ROWS_PER_BYTE * len(fres))):
         reason = f"FDEs refer to {total} FREs in a sub-section of {len(fres)} bytes"
-        raise ParseError(section, None, "header.num_fdes", reason)
+        raise ParseError(section, None, "header.num_fdes", exceeded(reason))
     found = _decode(section, fres, fres_offset, blocks, Fres.zeros(total, words_of(blocks.is_flex)), least, ascending)
     if ascending:
         check_words(section, found, lambda fre: _place_of(blocks, fre))

@@ -16,6 +16,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.section import ParseError
 from ..arrays import distinct_values, furthest_before, group_numbers, range_run_starts, ranks, run_ends
 from ..distinct import number_distinct
+from ..limits import exceeded, raised
 from ..refusals import Refusals
 from ..rules import CfaKind
 from .distinct import row_contents
@@ -106,8 +107,9 @@ def _ranges(
     block = np.where(repetition > 0, repetition, size)
     blocks = (size // block + (size % block > 0)).astype(np.int64)
     per_function = count * blocks
-    if per_function[blocks > 1].sum(dtype=np.float64) > MAX_RANGES:
-        raise ParseError(table.source, None, "func_rep_size", f"more than {MAX_RANGES} repetitive blocks to expand")
+    if per_function[blocks > 1].sum(dtype=np.float64) > raised(MAX_RANGES):
+        reason = f"more than {raised(MAX_RANGES)} repetitive blocks to expand"
+        raise ParseError(table.source, None, "func_rep_size", exceeded(reason))
     owner, rank = group_numbers(per_function), ranks(per_function)
     row = table.run_rows[:-1][run][owner] + rank % count[owner]
     base = (rank // count[owner]).astype(np.uint64) * block[owner]

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...schemas.section import ParseError
 from ..arrays import distinct_values, group_numbers, range_run_starts, ranges, run_ends, values_at
+from ..limits import exceeded, raised
 from .lookup import owners, rows_in_force
 from .model import RowColumns, UnwindTable, concatenate
 
@@ -113,10 +114,9 @@ def _cut_rows(
     first = rows_in_force(table, function, start) - first_row
     last = rows_in_force(table, function, start + size - np.uint64(1)) - first_row
     blocks = (begin + size - np.uint64(1)) // block - begin // block
-    if (blocks * count.astype(np.float64) + (last - first + 1)).sum() > MAX_COPIED + len(offset):
-        raise ParseError(
-            table.source, None, "functions", f"overlap such that more than {MAX_COPIED} rows must be copied"
-        )
+    if (blocks * count.astype(np.float64) + (last - first + 1)).sum() > raised(MAX_COPIED) + len(offset):
+        reason = f"overlap such that more than {raised(MAX_COPIED)} rows must be copied"
+        raise ParseError(table.source, None, "functions", exceeded(reason))
     number = blocks.astype(np.int64) * count + last - first + 1
     owner = group_numbers(number)
     rank = ranges(first, number)

@@ -16,6 +16,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.section import BuildError, ParseError
 from ..arrays import distinct_values, group_numbers, run_ends, run_starts, values_at
 from ..columns import Columns, column_of, columns
+from ..limits import exceeded, raised
 from .by_pc import RuleSet, by_pc
 from .cut import pieces_of
 from .lookup import NOTHING, owners
@@ -133,9 +134,10 @@ def _steps(table: UnwindTable, first_function: int, numbers: dict[RuleSet, int],
     """The table as steps. Functions are numbered from `first_function`; rule sets by `numbers`, which gets new ones."""
     functions = table.functions
     rows = int(np.diff(table.run_rows)[functions.run].sum())
-    limit = max(FREE_ROWS, SHARED_ROWS * (len(table.rows.offset) + len(table)))
+    limit = raised(max(FREE_ROWS, SHARED_ROWS * (len(table.rows.offset) + len(table))))
     if rows > limit:
-        raise ParseError(table.source, None, "functions", f"have {rows} rows; at most {limit} can be compared")
+        reason = f"have {rows} rows; at most {limit} can be compared"
+        raise ParseError(table.source, None, "functions", exceeded(reason))
     if (functions.size > ~functions.start).any():
         raise ParseError(table.source, None, "functions", "extend past the end of the address space")
     owner, begin = owners(table)

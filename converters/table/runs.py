@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schemas.section import ParseError, Section
+from ..limits import exceeded, raised
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +35,7 @@ def cut_runs(
         return run, run_rows, np.zeros(0, np.int64)
     cut: dict[tuple[int, int], int] = {}
     taken: list[NDArray[np.int64]] = []
-    left = ROWS_PER_BYTE * len(section)
+    left = raised(ROWS_PER_BYTE * len(section))
     run = run.copy()
     for function in too_long.tolist():
         first, last = run_rows[run[function]], run_rows[run[function] + 1]
@@ -44,8 +45,8 @@ def cut_runs(
             cut[key] = len(run_rows) - 1 + len(cut)
             left -= kept
             if left < 0:
-                reason = f"more than {ROWS_PER_BYTE} rows for each byte of the section"
-                raise ParseError(section, None, f"FDE[{function}]", reason)
+                reason = f"more than {raised(ROWS_PER_BYTE)} rows for each byte of the section"
+                raise ParseError(section, None, f"FDE[{function}]", exceeded(reason))
             taken.append(np.arange(first, first + kept))
         run[function] = cut[key]
     run_rows = np.concatenate([run_rows, run_rows[-1] + np.cumsum([len(rows) for rows in taken])])

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 
 from ..schemas.section import FormatError
-from .common import WRONG
+from .common import WRONG, add_limits
 from .parser import CommandParser
 from .signals import Ended, signals_as_exceptions
 
@@ -35,6 +35,8 @@ COMMANDS = (
 )
 # The options of what library functions call otherwise.
 PARAMETERS = {"source": "--from", "architecture": "--arch"}
+# They read no files of others.
+WITHOUT_LIMITS = ("corpus", "conform", "completion")
 # When it is loaded, NumPy's linear algebra starts one thread per core; nothing here uses them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -55,7 +57,7 @@ def run_command(program: str, version: str, arguments: list[str]) -> int:
     if options.verbose and getattr(options, "quiet", False):
         options.command.error("argument -v/--verbose: not allowed with argument -q/--quiet")
     try:
-        with signals_as_exceptions(), _steps_shown(options, version):
+        with signals_as_exceptions(), _limits(options), _steps_shown(options, version):
             code: int = options.run(options)
     except FormatError as error:
         return _complain(f"{error.file or options.file}: {error}{_next_step(options, error)}")
@@ -78,6 +80,16 @@ def _steps_shown(options: argparse.Namespace, version: str) -> AbstractContextMa
     from .verbose import steps_shown
 
     return steps_shown(version)
+
+
+def _limits(options: argparse.Namespace) -> AbstractContextManager[None]:
+    """Limits as the options have them."""
+    factor = getattr(options, "raise_limits", None)
+    if factor is None:
+        return nullcontext()
+    from ..converters.limits import raised_limits
+
+    return raised_limits(factor)
 
 
 def _next_step(options: argparse.Namespace, error: FormatError) -> str:
@@ -113,6 +125,8 @@ def parser_of(program: str, version: str, names: Iterable[str] = COMMANDS) -> Co
     for name in names:
         import_module(f".{name}", __package__).add(commands)
         added, about = commands.choices[name], commands._choices_actions[-1].help or ""
+        if name not in WITHOUT_LIMITS:
+            add_limits(added)
         added.description = added.description or f"{about[:1].upper()}{about[1:]}."
         help_text = "print on standard error each step with its time, and which files, kernels and threads are used"
         added.add_argument("-v", "--verbose", action="store_true", help=help_text)

@@ -70,6 +70,21 @@ def add_quiet(command: argparse.ArgumentParser) -> None:
     command.add_argument("-q", "--quiet", action="store_true", help="print warnings and errors only, no report")
 
 
+def add_limits(command: argparse.ArgumentParser) -> None:
+    """The option of every command that reads files of others."""
+    about = "multiply the limits on what a small file may amplify, which errors name, by N (default 1)"
+    command.add_argument("--raise-limits", type=factor_of, metavar="N", help=about)
+
+
+def factor_of(text: str) -> int:
+    """What limits are multiplied by. argparse shows the message of the error."""
+    from ..converters.limits import LARGEST, is_factor
+
+    if not is_factor(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {LARGEST}")
+    return int(text)
+
+
 def say(options: argparse.Namespace, text: str) -> None:
     """Print a report on standard error; of a quiet command only its warnings."""
     lines = [line for line in text.splitlines() if not options.quiet or line.startswith(MESSAGE)]

@@ -351,7 +351,7 @@ functions(b"\\x01\\x02f\\0" + layout.address(0) + b"\\x10\\0", "01 11 01 00 00 0
             attempt(entries, "01 11 01 00 00  02 39 01 03 0e 00 00  03 2e 00 03 08 11 01 12 0b 00 00  00",
                     debug_str=b"n" * 100_000 + b"\\0")
             """,
-            *(400, 6, ".debug_info: names: qualified names take more than 4 bytes for each byte"),
+            *(400, 6, ".debug_info: names: qualified names take more than 4 bytes for each byte (--raise-limits)"),
             id="a long name of nested scopes",
         ),
         pytest.param(

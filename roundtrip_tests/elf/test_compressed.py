@@ -197,7 +197,7 @@ BAD = {
     "zdebug, size too large": (
         zdebug(zlib.compress(FRAME), 1 << 63),
         (4, "ch_size"),
-        "is 0x8000000000000000, the limit for a file of this size is 0x{limit:x}",
+        "is 0x8000000000000000, the limit for a file of this size is 0x{limit:x} (--raise-limits)",
     ),
     "zdebug, size too small": (
         zdebug(zlib.compress(FRAME), 0x24),
@@ -249,7 +249,7 @@ def test_zstd_beyond_the_ratio_that_is_accepted(tmp_path: Path) -> None:
         with pytest.raises(ParseError) as caught:
             read_elf(tmp_path / "file")
         limit = (8 << 20) + 16 * len(file)
-        assert caught.value.reason == f"is 0x40000000, the limit for a file of this size is {limit:#x}"
+        assert caught.value.reason == f"is 0x40000000, the limit for a file of this size is {limit:#x} (--raise-limits)"
 
 
 def test_zstd_window_larger_than_the_section(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def test_two_sections_that_are_larger_than_the_file(path: Path) -> None:
         patched(data, section, sh_offset=0, sh_size=len(data) - 1)
     error = refused(path, data)
     assert (error.section, error.record) == ("", "section headers")
-    assert error.reason == "the sections are together larger than the file"
+    assert error.reason == "the sections are together larger than the file (--raise-limits)"
 
 
 def test_section_asked_for_by_name(path: Path) -> None:
@@ -278,7 +278,8 @@ def limit_of(data: bytes) -> int:
         (
             compressed(zlib.compress(FRAME), MAX),
             (8, "ch_size"),
-            f"is {MAX:#x}, the limit for a file of this size is {limit_of(compressed(zlib.compress(FRAME), MAX)):#x}",
+            f"is {MAX:#x}, the limit for a file of this size is {limit_of(compressed(zlib.compress(FRAME), MAX)):#x}"
+            " (--raise-limits)",
         ),
         (compressed(zlib.compress(FRAME), 0), (8, "ch_size"), "is 0x0, but the data inflates to more than 0x0 bytes"),
         (
@@ -323,6 +324,7 @@ def test_sections_that_inflate_together_beyond_the_limit(path: Path) -> None:
     assert place(error) == ("", None, "section headers")
     assert error.reason == (
         f"the content of compressed sections has 12582912 bytes, the limit for a file of this size is {limit_of(data)}"
+        " (--raise-limits)"
     )
 
 

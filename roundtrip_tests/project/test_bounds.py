@@ -73,7 +73,11 @@ CASES = [
         except FormatError as error:
             print(error)
         """,
-        *(2500, 6, ".eh_frame: FDE[0].instructions: more than 64 register rules for each byte of the section"),
+        *(
+            2500,
+            6,
+            ".eh_frame: FDE[0].instructions: more than 64 register rules for each byte of the section (--raise-limits)",
+        ),
         id="256 live rules and a row every three bytes",
     ),
     pytest.param(
@@ -207,7 +211,11 @@ CASES = [
         except FormatError as error:
             print(error)
         """,
-        *(300, 4, ".sframe: header.num_fdes: FDEs refer to 1000010000 FREs in a sub-section of 240000 bytes"),
+        *(
+            300,
+            4,
+            ".sframe: header.num_fdes: FDEs refer to 1000010000 FREs in a sub-section of 240000 bytes (--raise-limits)",
+        ),
         id="FDEs that name overlapping FREs",
     ),
     pytest.param(
@@ -224,7 +232,7 @@ CASES = [
         except FormatError as error:
             print(error)
         """,
-        *(300, 4, ".sframe: FDE[127]: more than 4 rows for each byte of the section"),
+        *(300, 4, ".sframe: FDE[127]: more than 4 rows for each byte of the section (--raise-limits)"),
         id="FDEs that cut the same FREs everywhere",
     ),
     pytest.param(
@@ -265,7 +273,13 @@ READERS = [
         """,
         *(200, 4),
         "20000 60000\n[5, 59999, 0]\n"
-        + "\n".join([".sframe: header.num_fdes: FDEs refer to 1200000000 FREs in a sub-section of 240000 bytes"] * 2),
+        + "\n".join(
+            [
+                ".sframe: header.num_fdes: FDEs refer to 1200000000 FREs in a sub-section of 240000 bytes"
+                " (--raise-limits)"
+            ]
+            * 2
+        ),
         id="the dump of FDEs that name the same FREs",
     ),
     pytest.param(
@@ -335,7 +349,7 @@ READERS = [
         except FormatError as error:
             print(error)
         """,
-        *(300, 4, ".sframe: FDE[115]: more than 4 rows for each byte of the section"),
+        *(300, 4, ".sframe: FDE[115]: more than 4 rows for each byte of the section (--raise-limits)"),
         id="FDEs of 17 bytes that cut the same FREs everywhere",
     ),
 ]

@@ -24,7 +24,7 @@ LAYERS = {
 FORMATS = {"assembler", "breakpad", "cfi", "debug_info", "line", "lookup_tables", "macro", "sframe"}
 # The folders of converters/, from the lowest layer up: a folder imports itself and the layers below.
 ROOMS = (
-    {"arrays", "arrow", "column", "columns", "findings", "refusals", "rules"},
+    {"arrays", "arrow", "column", "columns", "findings", "limits", "refusals", "rules"},
     {"kernels"},
     {"distinct", "threads"},
     {"strings"},

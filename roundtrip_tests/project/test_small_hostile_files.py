@@ -78,7 +78,7 @@ def of_tiny_records(scale: int) -> bytearray:
 
 
 REFUSED_NAMES = ".symtab: st_name: the names of {} symbols have {} bytes, in tables of {} bytes"
-REFUSED_HEADERS = "section headers: the sections are together larger than the file"
+REFUSED_HEADERS = "section headers: the sections are together larger than the file (--raise-limits)"
 CASES = [
     pytest.param(doubling(doubling_name), BREAKPAD, ["True"] * 2, id="C++ names that double"),
     pytest.param(doubling(rust_doubling_name), BREAKPAD, ["True"] * 2, id="Rust names that double"),
@@ -94,8 +94,8 @@ CASES = [
         inflating,
         DUMP,
         [
-            ".eh_frame+0x8: ch_size: is 0xc800000, the limit for a file of this size is {limit:#x}",
-            ".eh_frame+0x8: ch_size: is 0x19000000, the limit for a file of this size is {limit:#x}",
+            ".eh_frame+0x8: ch_size: is 0xc800000, the limit for a file of this size is {limit:#x} (--raise-limits)",
+            ".eh_frame+0x8: ch_size: is 0x19000000, the limit for a file of this size is {limit:#x} (--raise-limits)",
         ],
         id="compressed terminators",
     ),

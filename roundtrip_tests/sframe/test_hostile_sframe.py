@@ -147,7 +147,7 @@ def test_fre_that_lies(where: int, text: str, offset: int, reason: str) -> None:
 def test_more_fres_than_bytes() -> None:
     error = refused(changed(40, "ffffffff"))
     assert place(error) == (".sframe", None, "header.num_fdes")
-    assert error.reason == "FDEs refer to 4294967295 FREs in a sub-section of 6 bytes"
+    assert error.reason == "FDEs refer to 4294967295 FREs in a sub-section of 6 bytes (--raise-limits)"
 
 
 TWO = octets("""

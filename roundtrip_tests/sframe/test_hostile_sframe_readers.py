@@ -202,7 +202,7 @@ def test_fre_count_out_of_all_proportion(kind: Kind, count: int) -> None:
     for read in (TABLE, DUMP, PLAIN):
         error = refused(read, data)
         assert place(error) == (".sframe", None, "header.num_fdes")
-        assert error.reason == f"FDEs refer to {count} FREs in a sub-section of 6 bytes"
+        assert error.reason == f"FDEs refer to {count} FREs in a sub-section of 6 bytes (--raise-limits)"
     # A look-up reads up to the end of the sub-section, if the PC is not found before.
     assert found(data, 0x1003) == [(0, 8)]
     assert place(refused(LOOKUP, data)) == (".sframe", kind.fres_offset() + 6, "FDE[0].FRE")

@@ -13,6 +13,7 @@ import numpy as np
 from ....schemas.line import DW_LNCT, DW_LNE, DW_LNS, LineEffect, RowFlag
 from ....schemas.section import ParseError, Section
 from ...kernels.line.protocol import Event, UnitField
+from ...limits import exceeded
 from ..headers import LineHeaders, read_line_headers
 from ..read import no_programs, run_programs, table_of_programs
 from ..table import LineFile, LineTable, contents_bit
@@ -54,7 +55,7 @@ def _refuse_long_paths(headers: LineHeaders, table: LineTable, unit: int) -> Non
     limit, total = table.strings.limit(len(paths)), int(table.strings.size[paths].sum())
     if total > limit:
         reason = f"the paths take {total} bytes; a JSON value has at most {limit}"
-        raise ParseError(headers.section, int(headers.offset[unit]), f"unit[{unit}]", reason)
+        raise ParseError(headers.section, int(headers.offset[unit]), f"unit[{unit}]", exceeded(reason))
 
 
 def _header(headers: LineHeaders, table: LineTable, unit: int) -> Plain:
