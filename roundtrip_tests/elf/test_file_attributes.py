@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 import unwindkit
 
-from ..support.commands import DONE
+from ..support.commands import DONE, WRONG
 from ..support.commands import unwindkit as command
 
 # VFS_CAP_REVISION_2 with the effective bit; cap_net_raw permitted (linux/capability.h).
@@ -116,3 +117,44 @@ def test_holes_stay(built_program: Path, tmp_path: Path) -> None:
     assert done.returncode == DONE, done.stderr
     assert (tmp_path / "out").stat().st_blocks * 512 < 1 << 20
     assert (tmp_path / "out").read_bytes().endswith(b"end")
+
+
+def test_a_file_that_is_replaced_while_it_is_read(built_program: Path, tmp_path: Path) -> None:
+    """What was opened is read to its end."""
+    program, other = tmp_path / "program", tmp_path / "other"
+    program.write_bytes(built_program.read_bytes())
+    other.write_bytes(b"another file")
+    expected = unwindkit.read_elf(program)
+    image = unwindkit.open_elf(program)
+    other.rename(program)
+    assert bytes(image.data) == built_program.read_bytes()
+    assert len(unwindkit.read_elf(bytes(image.data))) == len(expected)
+
+
+def test_a_file_whose_bytes_change_while_it_is_read(built_program: Path, tmp_path: Path) -> None:
+    """Its call frame information is overwritten again and again, at the same place: a result, or an error by name; the
+    destination is a whole file."""
+    program, out = tmp_path / "program", tmp_path / "out"
+    old = built_program.read_bytes()
+    program.write_bytes(old)
+    section = next(one for one in unwindkit.open_elf(program).sections if one.name == ".eh_frame")
+    end = threading.Event()
+
+    def change() -> None:
+        with program.open("r+b", buffering=0) as file:
+            while not end.wait(0.001):
+                for data in (b"\xff" * section.size, old[section.file_offset : section.file_offset + section.size]):
+                    os.pwrite(file.fileno(), data, section.file_offset)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        outcomes = [command("sframe", program, "-o", out) for _ in range(2)]
+    finally:
+        end.set()
+        thread.join()
+    for done in outcomes:
+        assert done.returncode in (DONE, WRONG), done.stderr
+        assert "Traceback" not in done.stderr
+    assert not out.exists() or unwindkit.open_elf(out).named(".sframe")
+    assert sorted(path.name for path in tmp_path.iterdir() if path != out) == ["program"]
