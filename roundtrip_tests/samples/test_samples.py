@@ -17,7 +17,7 @@ from .commands import commands_for, entry_of
 from .judge import judged
 from .measured import MEMORY, Outcome, prepare
 
-SAMPLE = 12
+SAMPLE = 8
 
 
 def outcomes(samples: list[Sample], pattern: str = "") -> list[tuple[Sample, Outcome, str]]:
