@@ -23,7 +23,7 @@ def number_distinct(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[
     """Number the elements of columns, in order of first occurrence: elements that are equal in every column get the
     same number. Returns also the first element of each number."""
     if len(columns) == 1:
-        return _number_values(columns[0].astype(np.int64, copy=False).view(np.uint64))
+        return _number_values(np.ascontiguousarray(columns[0], np.int64).view(np.uint64))
     hashes = np.zeros(len(columns[0]), np.uint64)
     for column, key in zip(columns, random_keys(len(columns)), strict=False):
         hashes = (hashes ^ column.astype(np.int64, copy=False).view(np.uint64)) * key

@@ -60,7 +60,7 @@ def symbols_at(symbols: FunctionSymbols, pc: U64) -> I64:
     return np.where(inside, place, NOTHING)
 
 
-def demangle_some(names: list[str]) -> list[str]:
+def demangle_some(names: Sequence[str]) -> list[str]:
     """The names, demangled if they are mangled."""
     from ..breakpad.demangle import demangle_names  # most programs have no such names
     from ..breakpad.name_forms import MANGLED

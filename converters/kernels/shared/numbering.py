@@ -42,7 +42,7 @@ class Distinct:
     numbers there are.
 
     `slots` is memory for the hash table: its length is a power of two above twice the number of items. Most items are
-    equal to an earlier one, so only as many slots are used as the numbers need, from FIRST_SLOTS on: `mask` is one less.
+    equal to an earlier one, so only as many slots are used as the numbers need, first FIRST_SLOTS: `mask` is one less.
     `hashes` is working memory, one element per item. `keys` are two odd numbers.
     """
 
