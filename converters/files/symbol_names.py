@@ -5,6 +5,7 @@ Strategy: of a table of many symbols, only those at the addresses that are asked
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
