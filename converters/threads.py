@@ -89,7 +89,7 @@ def in_threads(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Re
                     return
                 try:
                     done[index] = work(parts[index])
-                except BaseException as error:
+                except BaseException as error:  # noqa: BLE001 - raised below, in the thread that called
                     failed[index] = error
 
     # This thread is one of them. A pool of the standard library takes as long to import as a small file to convert.

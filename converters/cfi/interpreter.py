@@ -7,8 +7,10 @@ final states of their CIEs.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +24,9 @@ from ..kernels import engine, views
 from ..kernels.calls import reader_of, refuse
 from ..kernels.cfi.protocol import NO_VALUE, STATE_SIZE, Filled
 from ..limits import exceeded, raised
-from ..rules import MAX_LIVE_RULES, RuleKind
+from ..rules import MAX_LIVE_RULES, CfaKind, RuleKind
 from ..table.model import ROW_VALUES, RowColumns, RuleColumns
+from ..threads import in_threads, thread_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,10 +34,18 @@ if TYPE_CHECKING:
     from ..kernels.cfi.records import Cies as KernelCies
     from ..kernels.cfi.records import Streams as KernelStreams
 
+    # The row count after each stream, and whether it has DW_CFA_set_loc.
+    _Interpreted = tuple[NDArray[np.int64], NDArray[np.uint8]]
+
 
 # A limit against attacks, per byte of the section: real files have at most three.
 RULES_PER_BYTE = 64
 FREE_RULES = 1 << 16
+# Bytes of instructions that are worth a second thread.
+PART = 1 << 18
+# What a builder appends.
+APPENDED = Filled.ROWS, Filled.RULES, Filled.EXPRESSIONS
+EXPRESSION_KINDS = RuleKind.EXPRESSION, RuleKind.VAL_EXPRESSION
 
 
 # The effects that set a register's rule, and its kind: they have the same names.
@@ -149,27 +160,9 @@ class RowBuilder:
         bases: PointerBases = NO_BASES,
         keeps_empty: bool = False,
     ) -> None:
-        self._section = section
-        # Each row takes at least one byte of the section, so this never fills. Untouched pages take no memory.
-        self._rows = RowColumns.empty(len(section) + 1)
-        self._values = np.zeros((len(self._rows), len(cfi.ROW_VALUES)), np.int64)
-        self._rules = RuleColumns.empty(len(section) // 4 + 1024)
-        self._expressions = _Blocks.empty(64)
-        self._remembered = np.empty((16, STATE_SIZE), np.int64)
-        self._filled = np.zeros(len(Filled), np.int64)
-        self._reader = reader_of(section, bases=bases)
-        self._kernel = engine.cfi.interpreter.Interpreter(
-            self._reader,
-            cies.for_kernels(),
-            keeps_empty,
-            *views(
-                instruction_table(effects),
-                _value_of_effects(),
-                np.empty((MAX_LIVE_RULES + 1, 3), np.int64),
-                np.empty(len(cfi.ROW_VALUES), np.int64),
-                self._filled,
-            ),
-        )
+        self._section, self._cies = section, cies
+        self._how = effects, bases, keeps_empty
+        self._begin(len(section))
         count = len(cies.start)
         everything = InstructionRanges(
             cies.start, cies.end, np.zeros(count, np.uint64), np.arange(count), np.arange(count)
@@ -180,14 +173,108 @@ class RowBuilder:
         self._initial = final
         self._filled[Filled.ROWS] = 0
 
+    def _begin(self, size: int, rules: int = 0) -> None:
+        """Make the columns for the rows of `size` bytes of instructions and `rules` more rules, and the kernel that
+        fills them."""
+        effects, bases, keeps_empty = self._how
+        # Each row takes at least one byte of the section, so this never fills. Untouched pages take no memory.
+        self._rows = RowColumns.empty(size + 1)
+        self._values = np.zeros((len(self._rows), len(cfi.ROW_VALUES)), np.int64)
+        self._rules = RuleColumns.empty(rules + size // 4 + 1024)
+        self._expressions = _Blocks.empty(64)
+        self._remembered = np.empty((16, STATE_SIZE), np.int64)
+        self._filled = np.zeros(len(Filled), np.int64)
+        self._reader = reader_of(self._section, bases=bases)
+        self._kernel = engine.cfi.interpreter.Interpreter(
+            self._reader,
+            self._cies.for_kernels(),
+            keeps_empty,
+            *views(
+                instruction_table(effects),
+                _value_of_effects(),
+                np.empty((MAX_LIVE_RULES + 1, 3), np.int64),
+                np.empty(len(cfi.ROW_VALUES), np.int64),
+                self._filled,
+            ),
+        )
+
     def interpret(self, streams: InstructionRanges) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Interpret the streams of FDEs. Returns the row count after each, and which contain DW_CFA_set_loc."""
-        last_row, is_absolute = self._interpret(streams, "FDE", np.empty((0, STATE_SIZE), np.int64))
+        last_row, is_absolute = self._in_parts(streams) or self._interpret_fdes(streams)
         return last_row, is_absolute.astype(np.bool_)
 
-    def _interpret(
-        self, streams: InstructionRanges, record: str, final: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    def _interpret_fdes(self, streams: InstructionRanges) -> _Interpreted:
+        return self._interpret(streams, "FDE", np.empty((0, STATE_SIZE), np.int64))
+
+    def _in_parts(self, streams: InstructionRanges) -> _Interpreted | None:
+        """As `_interpret_fdes`, by several threads; the columns become the same. None with one thread, for few bytes,
+        and where anything is wrong: one thread then finds what is wrong first."""
+        ends = np.cumsum(streams.end - streams.start)
+        size = int(ends[-1]) if len(ends) else 0
+        count = thread_count() if size >= PART else 1
+        if count == 1:
+            return None
+        bounds = [0, *np.searchsorted(ends, [size * part // count for part in range(1, count)]).tolist(), len(ends)]
+        parts = [streams.select(slice(*pair)) for pair in pairwise(bounds)]
+        builders = [self, *(self._branch(int((part.end - part.start).sum())) for part in parts[1:])]
+        before = self._filled.copy()
+
+        def fill(number: int) -> _Interpreted:
+            return builders[number]._interpret_fdes(parts[number])
+
+        try:
+            found = in_threads(fill, range(count))
+        except ParseError:
+            found = []
+        if not found or sum(len(builder.rules()) for builder in builders) > self._most_rules():
+            self._filled[:] = before
+            return None
+        begins = [0, *(self._append(branch, before) for branch in builders[1:])]
+        last = [last_row + begin for begin, (last_row, _) in zip(begins, found, strict=True)]
+        return np.concatenate(last), np.concatenate([is_absolute for _, is_absolute in found])
+
+    def _branch(self, size: int) -> RowBuilder:
+        """A builder with the rules and expressions so far, for the rows of `size` bytes of instructions."""
+        branch = copy(self)
+        rules, expressions = self.rules(), self._expressions.select(slice(int(self._filled[Filled.EXPRESSIONS])))
+        branch._begin(size, len(rules))
+        branch._rules.put(slice(len(rules)), rules)
+        branch._expressions = expressions.resized(len(expressions) + 64)
+        branch._filled[[Filled.RULES, Filled.EXPRESSIONS]] = len(rules), len(expressions)
+        return branch
+
+    def _append(self, branch: RowBuilder, before: NDArray[np.int64]) -> int:
+        """Append what a branch has that was not there `before`, as `filled`. Returns the number of rows until then."""
+        row, rule, expression = (int(self._filled[one]) for one in APPENDED)
+        _, known_rules, known_expressions = (int(before[one]) for one in APPENDED)
+        rows, rules = branch._rows.select(slice(int(branch._filled[Filled.ROWS]))), branch.rules()
+        rules = rules.select(slice(known_rules, None))
+        expressions = branch._expressions.select(slice(known_expressions, int(branch._filled[Filled.EXPRESSIONS])))
+        # A branch numbers its own rules and expressions after those that it began with.
+        is_cfa, is_rule = rows.cfa_kind == CfaKind.EXPRESSION, np.isin(rules.kind, EXPRESSION_KINDS)
+        for numbers, which, known, shift in (
+            (rows.first_rule, True, known_rules, rule - known_rules),
+            (rows.cfa_offset, is_cfa, known_expressions, expression - known_expressions),
+            (rules.value, is_rule, known_expressions, expression - known_expressions),
+        ):
+            np.add(numbers, shift, out=numbers, where=which & (numbers >= known))
+        ends = row + len(rows), rule + len(rules), expression + len(expressions)
+        while ends[0] > len(self._rows):
+            self._grow_rows()
+        if ends[1] > len(self._rules):
+            self._rules = self._rules.resized(max(ends[1], 2 * len(self._rules)))
+        if ends[2] > len(self._expressions):
+            self._expressions = self._expressions.resized(max(ends[2], 2 * len(self._expressions)))
+        for name in (one.name for one in rows.declared if one.name not in ROW_VALUES):
+            getattr(self._rows, name)[row : ends[0]] = getattr(rows, name)
+        if (values := branch._values[: len(rows)]).any():
+            self._values[row : ends[0]] = values
+        self._rules.put(slice(rule, ends[1]), rules)
+        self._expressions.put(slice(expression, ends[2]), expressions)
+        self._filled[list(APPENDED)] = ends
+        return row
+
+    def _interpret(self, streams: InstructionRanges, record: str, final: NDArray[np.int64]) -> _Interpreted:
         count = len(streams.start)
         last_row = np.empty(count, np.int64)
         is_absolute = np.zeros(count, np.uint8)
@@ -216,7 +303,7 @@ class RowBuilder:
             case Filled.ROWS:
                 self._grow_rows()
             case Filled.RULES:
-                most = raised(RULES_PER_BYTE * len(self._section) + FREE_RULES)
+                most = self._most_rules()
                 if len(self._rules) >= most:
                     reason = f"more than {raised(RULES_PER_BYTE)} register rules for each byte of the section"
                     raise ParseError(self._section, None, record, exceeded(reason))
@@ -225,6 +312,9 @@ class RowBuilder:
                 self._expressions = self._expressions.resized(2 * len(self._expressions))
             case Filled.REMEMBERED:
                 self._remembered = np.concatenate([self._remembered, np.empty_like(self._remembered)])
+
+    def _most_rules(self) -> int:
+        return raised(RULES_PER_BYTE * len(self._section) + FREE_RULES)
 
     def _grow_rows(self) -> None:
         self._rows = self._rows.resized(2 * len(self._rows))

@@ -6,7 +6,7 @@ reads all FDEs in the format that their CIEs define. Instructions are not interp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ...schemas.cies import Augmentation
 
     ParsedCie = tuple[Cie | OpaqueCie, Augmentation | None]
+
+Value = TypeVar("Value", bound=np.generic)
 
 
 @columns
@@ -100,7 +102,7 @@ def read_records(
             found = EntryOffsets.empty(0)
         cies, cie_offset, cie = _read_cies(section, dialect, all_cies, fdes, architecture, bases)
         functions, data, instructions = read_functions(section, fdes, cie, cies, bases)
-        _check_ends(section, fdes, functions, cies.columns.address_size[cie])
+        _check_ends(section, fdes, functions, cies.columns.address_size, cie)
         step.count(len(all_cies), "CIEs")
         step.count(len(fdes), "FDEs")
     return Records(
@@ -182,24 +184,35 @@ def read_functions(
         start=found.start,
         size=found.size,
         segment=found.segment,
-        return_column=layout.return_column[cie],
-        flags=layout.flags[cie] | found.has_lsda * np.uint8(FunctionFlag.HAS_LSDA),
-        personality_encoding=layout.personality_encoding[cie],
-        personality=layout.personality[cie] if layout.personality.any() else np.zeros(len(cie), np.uint64),
+        return_column=_of_cies(layout.return_column, cie),
+        flags=_of_cies(layout.flags, cie) | found.has_lsda * np.uint8(FunctionFlag.HAS_LSDA),
+        personality_encoding=_of_cies(layout.personality_encoding, cie),
+        personality=_of_cies(layout.personality, cie),
         lsda=found.lsda,
         origin=fdes.offset.view(np.uint64),
     )
     return functions, found.data, found.instructions
 
 
+def _of_cies(values: NDArray[Value], cie: NDArray[np.int64]) -> NDArray[Value]:
+    """The value of each FDE's CIE. Nearly always all CIEs have the same one; 0 takes no memory."""
+    if not len(values) or np.any(values != values[0]):
+        return values[cie]
+    return np.full(len(cie), values[0]) if values[0] else np.zeros(len(cie), values.dtype)
+
+
 def _check_ends(
-    section: Section, fdes: EntryOffsets, functions: FunctionColumns, address_size: NDArray[np.uint8]
+    section: Section,
+    fdes: EntryOffsets,
+    functions: FunctionColumns,
+    address_size: NDArray[np.uint8],
+    cie: NDArray[np.int64],
 ) -> None:
-    """Refuse a function that extends past the end of the address space."""
+    """Refuse a function that extends past the end of the address space; `address_size` is that of each CIE."""
     start, size = functions.start, functions.size
     top = (np.uint64(1) << (address_size.astype(np.uint64) * np.uint64(8) - np.uint64(1))) * np.uint64(2)
     # A top of 2**64 is 0 here. A function may not end there either: its end would not fit the columns.
-    past = np.flatnonzero(size > top - np.uint64(1) - start + (top > 0))
+    past = np.flatnonzero(size > _of_cies(top - np.uint64(1) + (top > 0), cie) - start)
     if len(past):
         reason = f"{int(size[past[0]]):#x} bytes from {int(start[past[0]]):#x} extend past the end of the address space"
         raise ParseError(section, int(fdes.offset[past[0]]), f"FDE[{past[0]}].address_range", reason)

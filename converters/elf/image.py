@@ -18,7 +18,6 @@ from ...schemas.elf.numbers import DT, PT, SHF, file_type, machine_name, section
 from ...schemas.section import ByteOrder, ParseError, Section, order_code
 from ...schemas.steps import note
 from ..arch.table import Architecture, architecture_of
-from ..arrays import furthest_before
 from ..limits import exceeded, raised
 from .compression import (
     LEAST_INFLATED,
@@ -355,25 +354,31 @@ def _name_at(mapping: Mapping, offset: int, end: int) -> str:
     return mapping[offset : min(end, offset + MAX_NAME)].partition(b"\0")[0].decode(errors="backslashreplace")
 
 
+# Ranges whose covered bytes are counted at a time: their columns fit a cache.
+_COUNTED = 1 << 14
+
+
 def covered_bytes(image: ElfImage, start: NDArray[np.uint64], end: NDArray[np.uint64]) -> tuple[int, int]:
     """The number of bytes of code that the ranges start..end (addresses, in any order) cover, and that of all code."""
     if np.any(start[1:] < start[:-1]):
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
-    reach = np.maximum.accumulate(end)
-    # Each range without what earlier ranges cover: disjoint ranges, whose sizes can be added.
-    begin = np.maximum(start, furthest_before(end))
-    size = np.where(reach > begin, reach - begin, np.uint64(0))
-    before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(size, dtype=np.uint64)])
+    sections = [one for one in image.sections if one.is_code]
+    bounds = np.array([(one.address, one.end_address) for one in sections], np.uint64).reshape(-1, 2)
+    covered, reach = 0, np.uint64(0)
+    for first in range(0, len(start), _COUNTED):
+        part = slice(first, first + _COUNTED)
+        # Each range without what earlier ranges cover: disjoint ranges, whose sizes can be added.
+        ends = np.maximum.accumulate(np.concatenate([[reach], end[part]]))
+        begin, reach = np.maximum(start[part], ends[:-1]), ends[-1]
+        below = _bytes_below(begin, np.maximum(ends[1:], begin), bounds)
+        covered += int((below[:, 1] - below[:, 0]).sum())
+    return covered, sum(one.size for one in sections)
 
-    def below(address: int) -> int:
-        """The number of covered bytes below an address."""
-        last = int(np.searchsorted(begin, np.uint64(address), side="right")) - 1
-        return int(before[last]) + min(int(size[last]), address - int(begin[last])) if last >= 0 else 0
 
-    covered = total = 0
-    for section in image.sections:
-        if section.is_code:
-            covered += below(section.end_address) - below(section.address)
-            total += section.size
-    return covered, total
+def _bytes_below(begin: NDArray[np.uint64], end: NDArray[np.uint64], address: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The number of bytes below each address of some ranges, at least one, which are ascending and disjoint."""
+    size = end - begin
+    before = np.cumsum(size) - size
+    last = np.searchsorted(begin, address, side="right") - 1
+    return np.where(last >= 0, before[last] + np.minimum(size[last], address - begin[last]), np.uint64(0))

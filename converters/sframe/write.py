@@ -197,10 +197,7 @@ def functions_of_table(table: UnwindTable, version: int = 2) -> SframeFunctions:
     whole = split_repetitive(table)
     about = table.architecture, table.byte_order, known, table.code
     rows = project_rows(whole.tables, known)
-    # The columns that no FDE has a field for are the widest.
-    nothing = np.zeros(len(whole.parent), np.uint64)
-    functions = replace(whole.functions, personality=nothing, lsda=nothing, origin=nothing)
-    return SframeFunctions(*about, functions, whole.parent, runs_of(whole.tables), rows)
+    return SframeFunctions(*about, whole.functions, whole.parent, runs_of(whole.tables), rows)
 
 
 def sframe_from_functions(
@@ -355,20 +352,21 @@ def _encode(plan: FdePlan, options: Options, byte_order: ByteOrder) -> tuple[NDA
     attributes = _attributes(plan, version)
     blocks, block = _blocks(plan, attributes, options, byte_order)
     kept, place = _stored_blocks(blocks, block) if options.shares else (np.arange(len(blocks)), np.arange(len(blocks)))
-    stored = blocks.select(kept)
+    stored, counts = blocks.select(kept), blocks.counts()
+    offsets = stored.offsets(counts[kept])
     fdes = np.zeros(len(pieces), dtype_of(sframe.FDE_RECORDS[version], byte_order))
     fdes["func_size"] = pieces.size
-    fdes["func_start_fre_off"] = stored.offsets()[place[block]]
-    fres = stored.encode()
+    fdes["func_start_fre_off"] = offsets[place[block]]
+    fres = stored.encode(offsets)
     if version >= SFRAME_VERSION.V3:
         records = np.zeros(len(stored), dtype_of(sframe.FuncDescAttribute, byte_order))
         records["func_info2"] = attributes.info2[stored.fde]
-        _describe(records, stored.counts(), attributes.select(stored.fde))
+        _describe(records, counts[kept], attributes.select(stored.fde))
         raw = records.view(np.uint8).reshape(-1, sframe.ATTRIBUTE_SIZE)
-        fres[stored.offsets()[:, None] + np.arange(sframe.ATTRIBUTE_SIZE)] = raw
+        fres[offsets[:-1, None] + np.arange(sframe.ATTRIBUTE_SIZE)] = raw
     else:
-        _describe(fdes, blocks.counts()[block], attributes)
-    return fdes, fres, int(stored.counts().sum())
+        _describe(fdes, counts[block], attributes)
+    return fdes, fres, int(counts[kept].sum())
 
 
 def _describe(records: NDArray[np.void], num_fres: NDArray[np.int64], attributes: _Attributes) -> None:

@@ -17,7 +17,7 @@ from ...schemas.data_classes import dataclass
 from ...schemas.section import ByteOrder
 from ...schemas.sframe import SFRAME_FRE_TYPE, SFRAME_VERSION
 from ..arch.table import Architecture, unwind_registers
-from ..arrays import group_numbers, hash_slots, run_starts, starts_of, starts_of_ends
+from ..arrays import group_numbers, hash_slots, run_starts, starts_of
 from ..columns import Columns, column_of, columns
 from ..distinct import random_keys
 from ..kernels import engine, views
@@ -92,6 +92,8 @@ class Segments:
 
     def is_flex(self, rows: SframeRows, segment: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether the words of each given segment are pairs; all segments must have FREs."""
+        if not rows.is_flex.any():
+            return np.zeros(len(segment), np.bool_)
         return rows.is_flex[self.rows[self.fres[segment] - 1]]
 
 
@@ -286,24 +288,19 @@ class Blocks:
         """The number of FREs of each block."""
         return self.split.fre_count(self.segment)
 
-    def ends(self) -> NDArray[np.int64]:
-        """The end offset of each block in the FRE sub-section."""
-        return np.cumsum(self.header + self.split.size[self.segment] + self.counts() * self.width)
+    def offsets(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The offset of each block, of so many FREs, in the FRE sub-section, and the size of that."""
+        return starts_of(self.header + self.split.size[self.segment] + counts * self.width)
 
-    def offsets(self) -> NDArray[np.int64]:
-        """The offset of each block in the FRE sub-section."""
-        return starts_of_ends(self.ends())[:-1]
-
-    def encode(self) -> NDArray[np.uint8]:
+    def encode(self, offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The bytes of all blocks."""
-        ends = self.ends()
-        out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+        out = np.empty(int(offsets[-1]), np.uint8)
         is_big, rows, segments = self.byte_order == "big", self.rows.for_kernels(), self.split.for_kernels()
 
         def fill(begin: int) -> None:
-            first, last = np.searchsorted(ends, [begin, begin + ENCODED_PART]).tolist()
+            first, last = np.searchsorted(offsets[1:], [begin, begin + ENCODED_PART]).tolist()
             if first < last:
-                part, place = slice(first, last), slice(int(ends[first - 1]) if first else 0, int(ends[last - 1]))
+                part, place = slice(first, last), slice(*offsets[[first, last]].tolist())
                 columns = views(self.segment[part], self.width[part], out[place])
                 engine.sframe.fres.encode(is_big, self.header, rows, segments, *columns)
 

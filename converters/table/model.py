@@ -303,13 +303,15 @@ def _shift(table: UnwindTable, rule: int, expression: int) -> tuple[RowColumns, 
     return replace(rows, cfa_offset=cfa_offset, first_rule=rows.first_rule + rule), replace(rules, value=value)
 
 
-def concatenate_functions(tables: Sequence[UnwindTable]) -> FunctionColumns:
-    """The functions of all tables as a copy; the runs of each table are numbered after those of the preceding one."""
+def concatenate_functions(tables: Sequence[UnwindTable], without: Sequence[str] = ()) -> FunctionColumns:
+    """The functions of all tables as a copy; the runs of each table are numbered after those of the preceding one.
+    Columns `without` are not copied, but have their defaults."""
     runs = starts_of(np.array([len(table.run_rows) - 1 for table in tables])).astype(np.uint32)
-    functions = (table.functions for table in tables)
-    return FunctionColumns.concatenate(
-        [replace(part, run=part.run + first) if first else part for part, first in zip(functions, runs, strict=False)]
-    )
+    parts = [table.functions for table in tables]
+    parts = [replace(part, run=part.run + first) if first else part for part, first in zip(parts, runs, strict=False)]
+    copied = (one.name for one in FunctionColumns.declared if one.name not in without)
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in copied}
+    return FunctionColumns.defaults(sum(map(len, parts)), **columns)
 
 
 class _Interned:

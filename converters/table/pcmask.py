@@ -28,6 +28,9 @@ MAX_UNROLLED = 1 << 16
 # The limit on distinct expressions with the PC that are examined: a linker writes one.
 MAX_EXPRESSIONS = 8
 
+# The columns of functions that are left out when functions are split.
+NOT_KEPT = ("personality", "lsda", "origin")
+
 # The CFA of such an expression: its register, and its offset for each value of the PC modulo the block.
 Masked = tuple[int, tuple[int, ...]]
 
@@ -35,7 +38,8 @@ Masked = tuple[int, tuple[int, ...]]
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
     """Functions, some of them split. Their runs are in `tables`, numbered across all of them. `parent` is the index of
-    the original function of each. An original function that was split remains, with size 0."""
+    the original function of each. An original function that was split remains, with size 0. `functions` have no
+    personality, LSDA and origin: these columns are the widest, and no format with repetition blocks has them."""
 
     functions: FunctionColumns
     tables: tuple[UnwindTable, ...]
@@ -50,8 +54,9 @@ def split_repetitive(table: UnwindTable) -> Split:
     """
     touched = _touched(table)
     everything = np.arange(len(table))
+    nothing = {name: np.zeros(len(table), np.uint64) for name in NOT_KEPT}
     if not touched:
-        return Split(table.functions, (table,), everything)
+        return Split(replace(table.functions, **nothing), (table,), everything)
     parts: list[Function] = []
     parents: list[int] = []
     for index, masked in touched.items():
@@ -59,7 +64,7 @@ def split_repetitive(table: UnwindTable) -> Split:
         parts += found
         parents += [index] * len(found)
     split = table_of(table.architecture, parts)
-    functions = concatenate_functions([table, split])
+    functions = concatenate_functions([table, split], without=NOT_KEPT)
     functions.size[list(touched)] = 0
     return Split(functions, (table, split), np.concatenate([everything, np.array(parents, np.int64)]))
 
@@ -143,10 +148,10 @@ def _touched(table: UnwindTable) -> dict[int, dict[int, Masked]]:
     if not by_run:
         return {}
     functions = table.functions
-    users = np.isin(functions.run, list(by_run)) & (functions.repetition == 0) & _is_disjoint(table)
+    users = np.flatnonzero(np.isin(functions.run, list(by_run)) & (functions.repetition == 0))
     touched: dict[int, dict[int, Masked]] = {}
     left = MAX_UNROLLED
-    for index in np.flatnonzero(users).tolist():
+    for index in users[_is_disjoint(table, users)].tolist():
         masked = by_run[int(functions.run[index])]
         size = int(functions.size[index])
         needed = sum(size // len(offsets) * _changes(offsets) for _, offsets in masked.values())
@@ -177,16 +182,19 @@ def _masked_rows(table: UnwindTable) -> dict[int, dict[int, Masked]]:
     return by_run
 
 
-def _is_disjoint(table: UnwindTable) -> NDArray[np.bool_]:
-    """Which functions have bytes and share none with another: splitting must not change which function owns a PC."""
+def _is_disjoint(table: UnwindTable, which: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of some functions have bytes and share none with another function of the table: splitting must not change
+    which function owns a PC."""
     start, end = table.functions.start, table.functions.start + table.functions.size
-    has_bytes = np.flatnonzero(table.functions.size)
-    order = has_bytes[np.argsort(start[has_bytes], kind="stable")]
+    # Of all functions only those between the first and the last byte of these, which are few.
+    low, high = start[which].min(initial=np.iinfo(np.uint64).max), end[which].max(initial=0)
+    near = np.flatnonzero((table.functions.size > 0) & (start < high) & (end > low))
+    order = near[np.argsort(start[near], kind="stable")]
     reach = np.maximum.accumulate(end[order])
     is_after = start[order][1:] >= reach[:-1]
     is_disjoint = np.zeros(len(table), np.bool_)
     is_disjoint[order] = np.append(True, is_after)[: len(order)] & np.append(is_after, True)[: len(order)]
-    return is_disjoint
+    return is_disjoint[which]
 
 
 def _changes(offsets: tuple[int, ...]) -> int:

@@ -88,5 +88,5 @@ def code_coverage(laid: LaidOut, read: tuple[str, ...], described: Ranges, writt
 
 def _union(laid: LaidOut, ranges: list[Ranges]) -> int:
     """The number of bytes of code that some of the ranges cover."""
-    starts, ends = (np.concatenate(column) for column in zip(*ranges, strict=True))
+    starts, ends = ranges[0] if len(ranges) == 1 else (np.concatenate(column) for column in zip(*ranges, strict=True))
     return covered_bytes(laid.image, starts, ends)[0]

@@ -25,6 +25,7 @@ COUNT_SHIFT = cython.declare(cython.int, bit_position(sframe.FreInfo, "fre_offse
 COUNT_MASK = cython.declare(cython.int, bit_position(sframe.FreInfo, "fre_offset_count")[1])
 SIZE_SHIFT = cython.declare(cython.int, bit_position(sframe.FreInfo, "fre_offset_size")[0])
 SIZE_MASK = cython.declare(cython.int, bit_position(sframe.FreInfo, "fre_offset_size")[1])
+WORD = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 SIZE_4B = cython.declare(cython.int, int(sframe.SFRAME_FRE_OFFSET.SIZE_4B))
 
 BAD_OFFSET_SIZE = cython.declare(cython.int, int(Fault.BAD_OFFSET_SIZE))
@@ -129,6 +130,20 @@ def split(limit: cython.longlong, run_rows: ConstI64, rows: FreRows, segments: S
         return kept
 
 
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def put(out: U8, at: cython.longlong, value: cython.ulonglong, size: cython.int, big: cython.int) -> cython.void:
+    """Store the low `size` bytes of a value: nearly always one, for which there is no loop."""
+    byte: cython.int
+    if size == 1:
+        out[at] = value & 0xFF
+        return
+    for byte in range(size):
+        out[at + (size - 1 - byte if big else byte)] = value >> 8 * byte & 0xFF
+
+
 @cython.ccall
 @cython.exceptval(check=False)
 def encode(
@@ -146,28 +161,24 @@ def encode(
     number: cython.longlong
     index: cython.longlong
     at: cython.longlong = 0
-    value: cython.ulonglong
     row: cython.longlong
     word: cython.int
+    info: cython.int
     width: cython.int
-    byte: cython.int
     with cython.nogil:
         for block in range(segment.shape[0]):
             number = segment[block]
             at += prefix
             for index in range(segments.first_fre(number), segments.fres[number]):
                 row = segments.rows[index]
-                width = start_size[block]
-                value = rows.offset[row] - segments.start[number]
-                for byte in range(width):
-                    out[at + (width - 1 - byte if big else byte)] = value >> 8 * byte & 0xFF
-                at += width
-                out[at] = rows.info[row]
+                info = rows.info[row]
+                put(out, at, rows.offset[row] - segments.start[number], start_size[block], big)
+                at += start_size[block]
+                out[at] = info
                 at += 1
-                width = 1 << (rows.info[row] >> SIZE_SHIFT & SIZE_MASK)
-                for word in range(rows.info[row] >> COUNT_SHIFT & COUNT_MASK):
-                    for byte in range(width):
-                        out[at + (width - 1 - byte if big else byte)] = rows.words[row, word] >> 8 * byte & 0xFF
+                width = 1 << (info >> SIZE_SHIFT & SIZE_MASK)
+                for word in range(info >> COUNT_SHIFT & COUNT_MASK):
+                    put(out, at, rows.words[row, word] & WORD, width, big)
                     at += width
 
 

@@ -122,10 +122,12 @@ class Abi:
         if offset < -INT32_MAX - 1 or offset > INT32_MAX:
             return NO_WORD
         offset -= self.cfa_adjustment
-        if offset % self.cfa_alignment:
-            return NO_WORD
-        # C and Python round differently; this division is exact.
-        offset = offset // self.cfa_alignment
+        # Divisions take longer than all the rest of a row.
+        if self.cfa_alignment != 1:
+            if offset % self.cfa_alignment:
+                return NO_WORD
+            # C and Python round differently; this division is exact.
+            offset = offset // self.cfa_alignment
         return offset if offset >= -INT32_MAX - 1 else NO_WORD
 
     def slot(self, kind: cython.int, value: cython.longlong) -> cython.longlong:
