@@ -227,7 +227,7 @@ class RowBuilder:
         except ParseError:
             found = []
         if not found or sum(len(builder.rules()) for builder in builders) > self._most_rules():
-            self._filled[:] = before
+            self._filled[:], self._reader.fault = before, 0
             return None
         begins = [0, *(self._append(branch, before) for branch in builders[1:])]
         last = [last_row + begin for begin, (last_row, _) in zip(begins, found, strict=True)]

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from unwindkit import ParseError, check, info, read_elf, symbolize, write_breakpad
+from unwindkit.converters.elf import image
 from unwindkit.converters.elf.image import covered_bytes, open_elf
 
 from ..support.handmade import place
@@ -151,8 +152,12 @@ def test_code_section_that_lies(path: Path, fields: dict[str, int], code: int, c
     assert (found.code_bytes, found.sections[0].covered_bytes) == (code, covered)
 
 
-def test_cover_of_kernel_addresses_beside_sections_at_low_ones(path: Path) -> None:
+@pytest.mark.parametrize("counted", [1, 2, 3, 1 << 14])
+def test_cover_of_kernel_addresses_beside_sections_at_low_ones(
+    path: Path, counted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """vmlinux has executable sections at both ends of the address space."""
+    monkeypatch.setattr(image, "_COUNTED", counted)
     low, high = Content(".init", bytes(0x20), flags=ALLOC | EXECINSTR), CODE
     path.write_bytes(patched(tiny_elf(low, high, CFI), section=2, sh_addr=0xFFFFFFFF81000000))
     start = np.array([0xFFFFFFFF81000010, 0xFFFFFFFF81000000, 0x1008, 0xFFFFFFFF81000018], np.uint64)

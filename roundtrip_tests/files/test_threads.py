@@ -15,10 +15,11 @@ from unwindkit import (
     to_function_records,
 )
 from unwindkit.converters import threads
+from unwindkit.converters.cfi import interpreter
 from unwindkit.converters.debug_info import entries
 from unwindkit.converters.line import ranges
 
-from ..support.handmade import octets
+from ..support.handmade import Fde, eh_frame, octets, table_of_bytes
 from ..support.made.debug_entries import NO_LINKS, Layout
 
 LAYOUT = Layout(4)
@@ -160,3 +161,59 @@ def test_the_number_of_threads(kernels: str, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv(threads.VARIABLE, wrong)
         with pytest.raises(FormatError, match=r"UNWINDKIT_THREADS: is .*, not a number from 1"):
             threads.thread_count()
+
+
+# DW_CFA_def_cfa: rsp 8; DW_CFA_offset: rip at CFA-8; DW_CFA_expression: rbx, 1 byte, DW_OP_lit1.
+ROWS_CIE = "01 00 01 78 10  0c 07 08  90 01  10 03 01 31"
+# Of each: DW_CFA_advance_loc 4; then what changes. Expressions, remembered states, a row without rules, values.
+STREAMS = (
+    "44 0e 10  86 02",  # CFA offset 16, rbp at CFA-16
+    "44 0f 01 32  10 06 01 33",  # the CFA and rbp by expressions
+    "44 0a  0e 20  83 03  44 0b",  # remember_state, rbx at CFA-24; restore_state
+    "44 c3 d0  44 2e 08",  # restore rbx and rip; DW_CFA_GNU_args_size 8
+    "01 0810 0000 0000 0000  44 16 0c 01 34",  # DW_CFA_set_loc 0x1008; r12 is the value of an expression
+    "44 10 0d 01 35  44 0e 18",
+)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_rows_do_not_depend_on_the_number_of_threads(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "PART", 1)
+    for streams in (STREAMS, STREAMS[::-1], STREAMS[1:2], STREAMS[2:] + STREAMS[:2]):
+        data = eh_frame(ROWS_CIE, *(Fde(0x1000, 0x40, one) for one in streams))
+        with threads.at_most(1):
+            expected = table_of_bytes(data, "x86_64")
+        found = table_of_bytes(data, "x86_64")
+        for part in ("functions", "rows", "rules"):
+            one, two = (getattr(table, part).arrays() for table in (found, expected))
+            assert [array.tolist() for array in one] == [array.tolist() for array in two], part
+        assert found.run_rows.tolist() == expected.run_rows.tolist()
+        assert found.expressions == expected.expressions
+    assert {b"1", b"2", b"3", b"4", b"5"} == set(found.expressions)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_the_first_malformed_stream_is_reported(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "PART", 1)
+    faulty = ("44 0b", "44 3f", "44 1b")  # nothing to restore; two unknown opcodes
+    for first in range(len(STREAMS)):
+        streams = [*STREAMS[:first], *faulty, *STREAMS[first:]]
+        data = eh_frame(ROWS_CIE, *(Fde(0x1000, 0x40, one) for one in streams))
+        with pytest.raises(FormatError, match=rf"FDE\[{first}\].instructions") as error:
+            table_of_bytes(data, "x86_64")
+        assert "restore" in str(error.value)
+
+
+@pytest.mark.usefixtures("kernels", "count")
+def test_too_many_rules_are_refused_by_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "PART", 1)
+    monkeypatch.setattr(interpreter, "RULES_PER_BYTE", 0)
+    monkeypatch.setattr(interpreter, "FREE_RULES", 300)
+    # Each row has two rules more than the one before; the size is none that the columns have at first.
+    grow = " ".join(f"44 05 {2 * one + 20:02x} 01 05 {2 * one + 21:02x} 01" for one in range(40))
+    data = eh_frame(ROWS_CIE, *(Fde(0x1000, 0x1000, f"{grow} 0e {one:02x}") for one in range(8, 16)))
+    with pytest.raises(FormatError, match=r"FDE\[\d\].instructions: more than 0 register rules") as error:
+        table_of_bytes(data, "x86_64")
+    with threads.at_most(1), pytest.raises(FormatError, match=r"more than 0") as expected:
+        table_of_bytes(data, "x86_64")
+    assert str(error.value) == str(expected.value)

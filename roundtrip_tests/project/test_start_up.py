@@ -15,7 +15,19 @@ import pytest
 from ..support.real_files import REAL_FILES
 
 # Imported by no command that reads a well-formed file and writes no ELF file.
-NEVER = {"construct", "elftools", "lief", "hypothesis", "json", "shutil", "tempfile", "hashlib", "lzma", "subprocess"}
+NEVER = {
+    "concurrent.futures",
+    "construct",
+    "elftools",
+    "lief",
+    "hypothesis",
+    "json",
+    "shutil",
+    "tempfile",
+    "hashlib",
+    "lzma",
+    "subprocess",
+}
 FORMATS = {"assembler", "breakpad", "debug_info", "line", "lookup_tables", "macro", "sframe", "walk"}
 COMMANDS: dict[str, tuple[list[str], set[str]]] = {
     "info": (["FILE"], {"sframe"}),
@@ -57,3 +69,15 @@ def test_version_imports_the_names_of_the_package_only() -> None:
     modules = imported("--version")
     assert {name for name in modules if name.startswith("unwindkit")} == {"unwindkit", "unwindkit.cli"}
     assert modules & {"argparse", "dataclasses", "numpy", "pathlib", "re", "typing"} == set()
+
+
+def test_a_program_searches_for_garbage_rarely() -> None:
+    """In a process of its own only: a test, or a program that calls `main`, keeps its own choice."""
+    code = (
+        "import gc, sys; from unwindkit.cli import NEW_OBJECTS, main, run_program; before = gc.get_threshold();"
+        " main(['--version']); same = gc.get_threshold() == before and not gc.get_freeze_count();"
+        " sys.argv[1:] = ['--version']; code = run_program();"
+        " print(same, gc.get_threshold()[0] == NEW_OBJECTS, gc.get_freeze_count() > 0, code)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == "True True True 0"
