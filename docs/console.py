@@ -1,12 +1,19 @@
-"""Write what the commands in the manual print: `python docs/console.py` (`--check`: only compare).
+"""Run the blocks of the manual and write what commands print: `python docs/console.py [PAGE...]` (`--check`: compare).
 
-Strategy: console_files.sh makes the files that the pages name. Each page runs in a copy of their folder, command by
-command, and what is printed replaces the lines below the command; a line `...` stands for any lines. Blocks are left
-alone if their files are made from other versions of programs or libraries than those of the manual.
+Strategy: each page runs from start to end in a folder of its own: a copy of the files that console_files.sh makes, or
+for a tutorial, an empty one. By the language of a block:
+
+- `console`: what its commands print replaces the lines below them; a line `...` stands for any lines. Blocks are left
+  alone if their files are made from other versions of programs or libraries than those of the manual.
+- `pycon`: its examples have to print what they show. `sh`, `python`: they have to end without an error.
+
+A comment above a block says otherwise: `<!-- file: NAME -->` writes it to a file, `<!-- run by: PATH -->` names the
+test that runs it, `<!-- not run: REASON -->`. A page with `<!-- needs: PROGRAM, PATH -->` is not run without these.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import difflib
 import doctest
@@ -22,8 +29,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
+TUTORIALS = DOCS / "tutorials"
 PAGES = (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md")))
-BLOCK = re.compile(r"(?<=^```)(console|pycon)\n(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
+LANGUAGES = ("console", "pycon", "sh", "python")
+BLOCK = re.compile(r"(?:^<!-- (file|run by|not run): ([^\n]+) -->\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+NEEDS = re.compile(r"^<!-- needs: (.+) -->$", re.MULTILINE)
 PROMPT, ANY_LINES = "$ ", "..."
 STARTUP = 'unwindkit() { "$PYTHON" -m unwindkit "$@"; }\npython() { "$PYTHON" "$@"; }\n'
 SYSTEM_LIBRARIES = "/usr/lib/x86_64-linux-gnu"
@@ -49,6 +59,7 @@ class Console:
 
     def __init__(self, temporary: Path) -> None:
         self.files = temporary / "files"
+        self.absent: list[str] | None = None
         startup = temporary / "startup.sh"
         startup.write_text(STARTUP, encoding="utf-8")
         self.environment = os.environ | {
@@ -57,10 +68,23 @@ class Console:
             "ORACLES": os.environ.get("UNWINDKIT_ORACLES") or str(DOCS.parent / ".oracles"),
             "PYTHON": sys.executable,
         }
+        self.environment["CARGO_TARGET_DIR"] = self.environment["ORACLES"] + "/crash-dump"
+
+    def folder_for(self, page: Path, folder: Path) -> None:
+        """Make the folder in which a page runs."""
+        if page.is_relative_to(TUTORIALS):
+            folder.mkdir()
+            return
+        if self.absent is None:
+            self.absent = self._make_files()
+        shutil.copytree(self.files, folder, symlinks=True)
+
+    def _make_files(self) -> list[str]:
+        """Make the files that pages name; returns patterns of blocks whose files are not those of the manual."""
         self.files.mkdir()
         # What cannot be made is absent, and the blocks that name it are left alone.
         self.output(f"bash '{DOCS / 'console_files.sh'}'", self.files)
-        self.absent = [pattern for pattern, command, digest in ORIGINS if not self.digest(command).startswith(digest)]
+        return [pattern for pattern, command, digest in ORIGINS if not self.digest(command).startswith(digest)]
 
     def digest(self, command: str) -> str:
         """The SHA-256 of what a command prints."""
@@ -79,10 +103,19 @@ class Console:
         )
         return done.stdout.decode(errors="surrogateescape")
 
+    def lacks(self, need: str) -> bool:
+        """Whether a program, or a file of the oracles, is not here."""
+        path = need.replace("$ORACLES", self.environment["ORACLES"])
+        return not Path(path).exists() if "/" in path else shutil.which(path) is None
+
     def can_run(self, block: str) -> bool:
-        """Whether a block shows output, and its files are here."""
-        shows = any(line and not line.startswith(PROMPT) for line in block.splitlines())
-        return shows and not any(re.search(pattern, block) for pattern in self.absent)
+        """Whether the files of a block are here, and those of the manual."""
+        return not any(re.search(pattern, block) for pattern in self.absent or ())
+
+    def fails(self, script: str, folder: Path) -> str:
+        """What a script prints if it ends with an error, else ""."""
+        output = self.output(f"set -e\n{script}\necho '--- done'", folder)
+        return "" if output.endswith("--- done\n") else output or "an error\n"
 
     def printed(self, block: str, folder: Path) -> str:
         """A block with what its commands print now."""
@@ -116,45 +149,92 @@ def is_right_python(block: str, names: dict[str, object], page: Path, folder: Pa
     return not failed
 
 
-def rerun(page: Path, console: Console, folder: Path) -> tuple[str, int, int]:
-    """A page with what its commands print now; the number of blocks that ran, and of examples in Python that fail."""
-    shutil.copytree(console.files, folder, symlinks=True)
-    ran = failed = 0
-    names: dict[str, object] = {}  # of the page's examples in Python: one continues another
-    is_continuous = True
+class Run:
+    """One page as it runs: `ran` blocks, `faults` of those with nothing to compare, `names` that examples share, and the
+    program so far, which blocks of Python continue. If one of these cannot run, none after it can."""
 
-    def replaced(found: re.Match[str]) -> str:
-        nonlocal ran, failed, is_continuous
-        language, block = found.groups()
-        if not console.can_run(block) or (language == "pycon" and not is_continuous):
-            is_continuous &= language != "pycon"
+    def __init__(self, page: Path, console: Console, folder: Path) -> None:
+        self.page, self.console, self.folder = page, console, folder
+        self.ran = 0
+        self.faults: list[str] = []
+        self.names: dict[str, object] = {}
+        self.program = ""
+        self.is_continuous = True
+        console.folder_for(page, folder)
+
+    def text(self) -> str:
+        """The page with what its commands print now."""
+        return BLOCK.sub(self._block, self.page.read_text(encoding="utf-8"))
+
+    def _block(self, found: re.Match[str]) -> str:
+        comment, argument, language, block = found.groups()
+        if comment == "file":
+            (self.folder / argument).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / argument).write_text(block, encoding="utf-8")
             return found[0]
-        ran += 1
+        in_python = language in ("pycon", "python")
+        if comment or language not in LANGUAGES or (in_python and not self.is_continuous):
+            return found[0]
+        if not self.console.can_run(block):
+            self.is_continuous &= not in_python
+            return found[0]
+        self.ran += 1
         if language == "console":
-            return f"{language}\n{console.printed(block, folder)}"
-        failed += not is_right_python(block, names, page, folder)
+            return found[0].removesuffix(f"{block}```") + self.console.printed(block, self.folder) + "```"
+        self._run(language, block)
         return found[0]
 
-    return BLOCK.sub(replaced, page.read_text(encoding="utf-8")), ran, failed
+    def _run(self, language: str, block: str) -> None:
+        """Run a block whose output is not shown."""
+        if language == "pycon":
+            fault = (
+                ""
+                if is_right_python(block, self.names, self.page, self.folder)
+                else "an example prints something else\n"
+            )
+        elif language == "python":
+            self.program += block
+            (self.folder / "program.py").write_text(self.program, encoding="utf-8")
+            fault = self.console.fails("python program.py", self.folder)
+        else:
+            fault = self.console.fails(block, self.folder)
+        if fault:
+            self.faults.append(f"{self.page}:\n{block}{fault}")
+
+
+def rerun(page: Path, console: Console, folder: Path, check: bool) -> tuple[int, bool]:
+    """Run a page, write it or compare; returns the number of blocks that ran, and whether something differs."""
+    before = page.read_text(encoding="utf-8")
+    needs = [need for found in NEEDS.findall(before) for need in found.split(", ")]
+    absent = [need for need in needs if console.lacks(need)]
+    if absent:
+        sys.stdout.write(f"{page}: not run without {', '.join(absent)}\n")
+        return 0, False
+    run = Run(page, console, folder)
+    after = run.text()
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm="")
+    sys.stdout.write("\n".join([str(page), *lines, ""]) if after != before else "")
+    sys.stdout.write("".join(run.faults))
+    if after != before and not check:
+        page.write_text(after, encoding="utf-8")
+    return run.ran, after != before or bool(run.faults)
 
 
 def main() -> int:
     """Write, or compare."""
-    stale = total = 0
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only compare")
+    parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         console = Console(Path(name))
-        for number, page in enumerate(PAGES):
-            text, ran, failed = rerun(page, console, Path(name) / str(number))
-            total += ran
-            before = page.read_text(encoding="utf-8")
-            if text != before or failed:
-                stale += 1
-                lines = difflib.unified_diff(before.splitlines(), text.splitlines(), n=1, lineterm="")
-                sys.stdout.write("\n".join([str(page), *lines, ""]))
-            if text != before and "--check" not in sys.argv:
-                page.write_text(text, encoding="utf-8")
-    sys.stdout.write(f"{total} blocks ran, {stale} pages differ\n")
-    return 1 if stale and "--check" in sys.argv else 0
+        results = [
+            rerun(page.resolve(), console, Path(name) / str(number), options.check)
+            for number, page in enumerate(options.pages or PAGES)
+        ]
+    stale = sum(differs for _, differs in results)
+    sys.stdout.write(f"{sum(ran for ran, _ in results)} blocks ran, {stale} pages differ\n")
+    return 1 if stale and options.check else 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 A page asks for a table of a record's fields with `<!-- fields: sframe.Header -->`, for one of columns with
 `<!-- columns: table.model.RowColumns -->`, for the architectures with `<!-- architectures -->`, for the reasons of
-refusals with `<!-- reasons -->`, for the codes of findings with `<!-- lint -->`, for the data sets of an export with
+refusals with `<!-- reasons -->`, for what formats express with `<!-- matrix -->`, for the codes of findings with `<!-- lint -->`, for the data sets of an export with
 `<!-- data sets -->`; the lines up to the next `<!-- end -->` are replaced.
 """
 
@@ -14,6 +14,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from drawings import drawing
+from matrix import matrix
 from unwindkit.converters.arch.table import ARCHITECTURES
 from unwindkit.converters.arrow import is_named
 from unwindkit.converters.columns import Column
@@ -24,6 +26,7 @@ from unwindkit.schemas import text_records, wire
 
 ARCHITECTURE_ROWS = re.compile(r"(<!-- architectures -->\n).*?(<!-- end -->)", re.DOTALL)
 REASON_ROWS = re.compile(r"(<!-- reasons -->\n).*?(<!-- end -->)", re.DOTALL)
+MATRIX_ROWS = re.compile(r"(<!-- matrix -->\n).*?(<!-- end -->)", re.DOTALL)
 DATA_SET_ROWS = re.compile(r"(<!-- data sets -->\n).*?(<!-- end -->)", re.DOTALL)
 LINT_ROWS = re.compile(r"(<!-- lint -->\n).*?(<!-- end -->)", re.DOTALL)
 OPCODES = re.compile(r"(<!-- opcodes: (\w+)\.(\w+)\.(\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -76,7 +79,8 @@ def table(module: str, name: str) -> str:
     lines = ["| field | on the wire | meaning |", "|---|---|---|"]
     declared = (field for field in dataclasses.fields(record) if "kind" in field.metadata)
     lines += [f"| {field.name} | {describe(field.metadata['kind'])} | {field.metadata['doc']} |" for field in declared]
-    return "\n".join(lines) + "\n"
+    drawn = drawing(record, describe)
+    return "\n".join(lines) + "\n" + (f"\n```text\n{drawn}```\n" if drawn else "")
 
 
 def column_table(module: str, name: str) -> str:
@@ -153,6 +157,7 @@ def with_tables(text: str) -> str:
     """A page with its tables as the declarations have them."""
     text = ARCHITECTURE_ROWS.sub(lambda found: found[1] + architecture_table() + found[2], text)
     text = REASON_ROWS.sub(lambda found: found[1] + reason_table() + found[2], text)
+    text = MATRIX_ROWS.sub(lambda found: found[1] + matrix() + found[2], text)
     text = DATA_SET_ROWS.sub(lambda found: found[1] + data_set_tables() + found[2], text)
     text = LINT_ROWS.sub(lambda found: found[1] + lint_table() + found[2], text)
     text = OPCODES.sub(lambda found: found[1] + opcode_table(*found.groups()[1:4]) + found[5], text)
