@@ -24,6 +24,7 @@ from unwindkit.converters.strings import Strings
 
 from ..support.work import at_most_allocated
 
+pytestmark = pytest.mark.usefixtures("kernels")
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 

@@ -18,8 +18,8 @@ from .choice import Choice
 from .equal import equal_mutants
 from .places import Mutant, mutants_of
 from .project import UNWINDKIT, Project
-from .recording import FOLDER, Recording, load, record
-from .report import line, tables, write_json
+from .recording import FOLDER, QUICK, THOROUGH, Recording, load, record
+from .report import line, read_killed, tables, write_json
 from .run import Result, run
 
 # A mutant here is drawn as often as so many elsewhere.
@@ -30,7 +30,14 @@ def main() -> int:
     """Run the command."""
     options = _options()
     if options.record:
-        record(options.project, options.folder, options.names, options.jobs, _logger())
+        record(
+            options.project,
+            options.folder,
+            options.names,
+            options.jobs,
+            _logger(),
+            THOROUGH if options.thorough else QUICK,
+        )
         return 0
     return _run(options, load(options.folder, options.project))
 
@@ -56,9 +63,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--match", help="only mutants with this text in their name")
     parser.add_argument("--seconds", type=float, default=15.0, help="CPU time of a mutant's tests (default: 15)")
     parser.add_argument("--json", type=Path, help="write every result to this file")
+    parser.add_argument("--resume", action="store_true", help="do not run again what was killed in that file's run")
     parser.add_argument("--list", action="store_true", help="print the mutants, and run none")
     parser.add_argument(
         "--record", action="store_true", help="record which tests run which lines; with tests, only these"
+    )
+    parser.add_argument(
+        "--thorough", action="store_true", help="record tests that take seconds, and those of oracles, too"
     )
     parser.add_argument("--folder", type=Path, default=FOLDER, help="of the recordings (default: .mutants)")
     parser.add_argument("--package", nargs=2, metavar=("NAME", "TESTS"), help="of another import package and its tests")
@@ -112,11 +123,17 @@ def _run(options: argparse.Namespace, recording: Recording) -> int:
         if options.json and len(results) % 20 == 0:
             write_json(options.json, results)
 
+    killed = read_killed(options.json) if options.json and options.resume else {}
+    left = []
     for mutant in mutants:
         if mutant.key in equal:
             found(mutant, Result(mutant.key, "equal"))
+        elif mutant.key in killed:
+            results.append((mutant, killed[mutant.key]))
+        else:
+            left.append(mutant)
     choice = Choice(options.project, recording, options.seconds)
-    run(options.project, choice, [one for one in mutants if one.key not in equal], options.jobs, found)
+    run(options.project, choice, left, options.jobs, found)
     if options.json:
         write_json(options.json, results)
     _print("\n".join(tables(results)))

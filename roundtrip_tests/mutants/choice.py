@@ -7,9 +7,10 @@ A mutant that survives would run all of them, so the CPU time of its tests is li
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cache, cached_property
 
 from .places import Mutant
 from .project import Project
@@ -18,16 +19,21 @@ from .uses import Uses
 
 # A line that a test runs costs as much as this many seconds of it.
 SECONDS_PER_LINE = 2e-5
+# A test whose path shares no word with the module's is worth as much as one that takes so many times as long.
+FAR = 5.0
+# Words of paths that tell nothing.
+COMMON = {"converters", "kernels", "package", "schemas", "writers", "tests", "test", "roundtrip", "py", "init", "text"}
 
 
 class Choice:
-    """The tests for each mutant. `distrusted` are tests that fail without one."""
+    """The tests for each mutant. `distrusted` are tests that fail without one, `trusted` those that pass."""
 
     def __init__(self, project: Project, recording: Recording, seconds: float) -> None:
         self.project = project
         self.recording = recording
         self.seconds = seconds
         self.distrusted: set[str] = set()
+        self.trusted: set[str] = set()
 
     @cached_property
     def _costs(self) -> dict[str, float]:
@@ -58,14 +64,16 @@ class Choice:
                 covering = [one for one, (_, lines) in tests.items() if lines.get(name)]
         else:
             covering = _covering(self.recording, {name: _bits(mutant)})
-        return self._ordered(one for one in covering if one not in self.distrusted)
+        near = _words(mutant.module.path)
+        return self._ordered((one for one in covering if one not in self.distrusted), near)
 
-    def _ordered(self, names: Iterable[str]) -> list[str]:
+    def _ordered(self, names: Iterable[str], near: set[str]) -> list[str]:
         count: Counter[str] = Counter()
         turns = []
         for name in sorted(names, key=lambda one: (self._costs[one], one)):
             function = name.partition("[")[0]
-            turns.append((count[function], self._costs[name], name))
+            is_near = not near.isdisjoint(_words(name.partition("::")[0]))
+            turns.append((count[function], self._costs[name] * (1.0 if is_near else FAR), name))
             count[function] += 1
         found, left = [], self.seconds
         for _, _, name in sorted(turns):
@@ -74,6 +82,11 @@ class Choice:
                 break
             found.append(name)
         return found
+
+
+@cache
+def _words(path: str) -> set[str]:
+    return set(re.findall("[a-z]+", path)) - COMMON
 
 
 def _bits(mutant: Mutant) -> int:

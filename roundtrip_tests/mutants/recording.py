@@ -29,12 +29,24 @@ from .project import ROOT, Module, Project
 from .session import cpu_seconds, limited, outcome, use_folder, with_tests
 
 FOLDER = ROOT / ".mutants"
-# Seconds for one test, of CPU and in all; CPU seconds for the tests of one file.
-CPU_LIMIT, WALL_LIMIT, FILE_LIMIT = 2.0, 60.0, 12.0
 
 # Lines of modules, as bits of an integer.
 Lines = dict[str, int]
 Tests = dict[str, tuple[float, Lines]]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds for one test, of CPU and in all; CPU seconds for the tests of one file; are oracles run?"""
+
+    cpu: float
+    wall: float
+    file: float
+    has_oracles: bool
+
+
+QUICK = Limits(2.0, 60.0, 12.0, has_oracles=False)
+THOROUGH = Limits(20.0, 300.0, 120.0, has_oracles=True)
 
 
 @dataclass
@@ -120,7 +132,12 @@ def import_all(modules: Sequence[Module]) -> None:
 
 
 def record(
-    project: Project, folder: Path, files: Sequence[str | Path], jobs: int, log: Callable[[str], object]
+    project: Project,
+    folder: Path,
+    files: Sequence[str | Path],
+    jobs: int,
+    log: Callable[[str], object],
+    limits: Limits = QUICK,
 ) -> None:
     """Run the tests in these files (default: all), and store what they run."""
     folder.mkdir(exist_ok=True)
@@ -130,7 +147,9 @@ def record(
     digests = {module.name: module.digest for module in project.modules}
     _store(folder / "imported.lines", digests, {"": (0.0, measured.take())})
     with_tests(
-        project.root, files or [project.tests], lambda items: _record_files(items, measured, digests, folder, jobs, log)
+        project.root,
+        files or [project.tests],
+        lambda items: _record_files(_groups(items, limits), measured, digests, folder, jobs, log, limits),
     )
 
 
@@ -141,24 +160,28 @@ def _store(path: Path, digests: dict[str, str], tests: Tests) -> None:
     temporary.replace(path)
 
 
+def _groups(items: list[pytest.Item], limits: Limits) -> list[list[pytest.Item]]:
+    """The tests of each file that are recorded."""
+    kept = (item for item in items if limits.has_oracles or item.get_closest_marker("oracle") is None)
+    return [_one_of_each_first(list(some)) for _, some in itertools.groupby(kept, lambda item: item.path)]
+
+
 def _record_files(
-    items: list[pytest.Item],
+    groups: list[list[pytest.Item]],
     measured: Measured,
     digests: dict[str, str],
     folder: Path,
     jobs: int,
     log: Callable[[str], object],
+    limits: Limits,
 ) -> None:
-    kept = (item for item in items if item.get_closest_marker("oracle") is None)
-    groups = [_one_of_each_first(list(some)) for _, some in itertools.groupby(kept, lambda item: item.path)]
-
     def do(group: list[pytest.Item], temporary: Path) -> Answer:
         use_folder(group[0], temporary / "tests")
         of_commands = temporary / "commands"
         run_commands_here(lambda: _measured_command(measured, of_commands))
         tests: Tests = {}
         counts: Counter[str] = Counter()
-        for name, seconds, what, lines in _record_file(group, measured, of_commands):
+        for name, seconds, what, lines in _record_file(group, measured, of_commands, limits):
             counts[what] += 1
             if what == "passed":
                 tests[name] = seconds, lines
@@ -195,18 +218,18 @@ def _measured_command(measured: Measured, path: Path) -> Callable[[], None]:
 
 
 def _record_file(
-    items: list[pytest.Item], measured: Measured, of_commands: Path
+    items: list[pytest.Item], measured: Measured, of_commands: Path, limits: Limits
 ) -> Iterator[tuple[str, float, str, Lines]]:
     slow: set[str] = set()
     spent = 0.0
     for item, following in itertools.zip_longest(items, items[1:]):
         function = item.nodeid.partition("[")[0]
-        if function in slow or spent > FILE_LIMIT:
+        if function in slow or spent > limits.file:
             yield item.nodeid, 0.0, "left out", {}
             continue
         of_commands.unlink(missing_ok=True)
         start = cpu_seconds()
-        with limited(CPU_LIMIT, WALL_LIMIT) as clock:
+        with limited(limits.cpu, limits.wall) as clock:
             measured.start()
             what = outcome(item, following)
         lines = measured.take()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from .places import Mutant
@@ -52,10 +52,22 @@ def line(mutant: Mutant, result: Result) -> str:
     return f"{result.status.upper()} line {mutant.line}: {mutant.key} ({result.tests} tests)"
 
 
+def read_killed(path: Path) -> dict[str, Result]:
+    """The mutants that were killed in an earlier run, by key."""
+    if not path.exists():
+        return {}
+    names = [one.name for one in fields(Result)]
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    found = [Result(**{name: one[name] for name in names}) for one in stored]
+    return {one.key: one for one in found if one.is_killed}
+
+
 def write_json(path: Path, results: Results) -> None:
     """Every result, with the place of its mutant."""
     found = [
         asdict(result) | {"module": mutant.module.path, "line": mutant.line, "operator": mutant.operator}
         for mutant, result in results
     ]
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    temporary = path.with_suffix(".new")
+    temporary.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    temporary.replace(path)

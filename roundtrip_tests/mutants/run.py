@@ -25,7 +25,7 @@ from .process import Answer, answers
 from .project import Project
 from .recording import import_all
 from .session import limited, outcome, use_folder, with_tests
-from .swap import change_at_import, change_functions, functions_of
+from .swap import change_at_import, change_functions, functions_of, prepare
 
 # Third-party modules, imported once.
 PRELOADED = ("capstone", "construct", "elftools.elf.elffile", "hypothesis", "lief", "numpy", "_pytest.runner")
@@ -93,7 +93,6 @@ class _Runs:
 
     def __init__(self, project: Project, choice: Choice, jobs: int, found: Callable[[Mutant, Result], object]) -> None:
         self.project, self.choice, self.jobs, self.found = project, choice, jobs, found
-        self.trusted: set[str] = set()
 
     def all(self, mutants: Sequence[Mutant], way: Way) -> None:
         waiting = list(range(len(mutants)))
@@ -111,7 +110,7 @@ class _Runs:
 
     def note(self, answer: Answer, test: str) -> None:
         """What a test did without a mutant."""
-        (self.trusted.add if answer.get("status") == "survived" else self.choice.distrusted.add)(test)
+        (self.choice.trusted if answer.get("status") == "survived" else self.choice.distrusted).add(test)
 
 
 def _result(mutant: Mutant, task: Task, answer: Answer) -> Result:
@@ -161,9 +160,14 @@ def _serve_items(
                 return {"status": "not swapped"}
         return run_items([by_name[name] for name in task.tests if name in by_name], costs, folder)
 
-    for task, answer in answers(tasks, do, runs.jobs):
+    def prepared() -> Iterator[Task]:
+        for task in tasks:
+            prepare(mutants[task.number].module)  # here, once for all mutants of the module
+            yield task
+
+    for task, answer in answers(prepared(), do, runs.jobs):
         test = answer.get("test")
-        if test and test not in runs.trusted and test not in runs.choice.distrusted:
+        if test and test not in runs.choice.trusted | runs.choice.distrusted:
             ((_, control),) = answers([Task(-1, (test,))], do, 1)
             runs.note(control, test)
             pipe.send(("control", test, control))
@@ -183,7 +187,7 @@ def _one_by_one(runs: _Runs, mutants: Sequence[Mutant], tasks: list[Task]) -> It
 
     for task, answer in answers(tasks, do, runs.jobs):
         test = answer.get("test")
-        if test and test not in runs.trusted and test not in runs.choice.distrusted:
+        if test and test not in runs.choice.trusted | runs.choice.distrusted:
             ((_, control),) = answers([Task(-1, (test,))], do, 1)
             runs.note(control, test)
         yield task, answer

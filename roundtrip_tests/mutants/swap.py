@@ -38,10 +38,10 @@ def change_functions(mutant: Mutant, functions: list[FunctionType]) -> bool:
     done = False
     for function in functions:
         code = function.__code__
-        keys = [key for key, one in original if key[:2] == (code.co_qualname, code.co_firstlineno)]
-        key = next((key for key in keys if len(keys) == 1 or dict(original)[key] == code), None)
+        same = [key for key in original if key[:2] == (code.co_qualname, code.co_firstlineno)]
+        key = next((key for key in same if len(same) == 1 or original[key] == code), None)
         new = changed.get(key) if key else None
-        if new is not None and new != dict(original)[key]:  # type: ignore[index]
+        if key and new is not None and new != original[key]:
             if len(new.co_freevars) != len(code.co_freevars):
                 return False
             function.__code__ = new
@@ -49,9 +49,14 @@ def change_functions(mutant: Mutant, functions: list[FunctionType]) -> bool:
     return done
 
 
+def prepare(module: Module) -> None:
+    """Do what the first change of a module's functions would do, in a process that its forks inherit it from."""
+    _original(module)
+
+
 @cache
-def _original(module: Module) -> tuple[tuple[Key, CodeType], ...]:
-    return tuple(_codes(_compiled(module)))
+def _original(module: Module) -> dict[Key, CodeType]:
+    return dict(_codes(_compiled(module)))
 
 
 def _compiled(module: Module) -> CodeType:
