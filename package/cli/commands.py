@@ -6,12 +6,13 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 
 from ..schemas.section import FormatError
-from .common import WRONG, add_limits
+from .common import WRONG, add_limits, count_text
 from .parser import CommandParser
 from .signals import Ended, signals_as_exceptions
 
@@ -57,7 +58,8 @@ def run_command(program: str, version: str, arguments: list[str]) -> int:
     if options.verbose and getattr(options, "quiet", False):
         options.command.error("argument -v/--verbose: not allowed with argument -q/--quiet")
     try:
-        with signals_as_exceptions(), _limits(options), _steps_shown(options, version):
+        steps = _steps_shown(version) if options.verbose else nullcontext()
+        with signals_as_exceptions(), _limits(options), steps:
             code: int = options.run(options)
     except FormatError as error:
         return _complain(f"{error.file or options.file}: {error}{_next_step(options, error)}")
@@ -73,13 +75,30 @@ def run_command(program: str, version: str, arguments: list[str]) -> int:
     return code
 
 
-def _steps_shown(options: argparse.Namespace, version: str) -> AbstractContextManager[None]:
-    """What `--verbose` does around a command."""
-    if not options.verbose:
-        return nullcontext()
-    from .verbose import steps_shown
+@contextmanager
+def _steps_shown(version: str) -> Iterator[None]:
+    """What `--verbose` prints on standard error: kernels and threads, the steps of the body, and the whole time."""
+    from ..converters.kernels import engine
+    from ..converters.threads import thread_count
+    from ..schemas.steps import listening
 
-    return steps_shown(version)
+    python = ".".join(map(str, sys.version_info[:3]))
+    begin = time.monotonic()
+    _show_step(
+        f"{version}, Python {python}, {engine.chosen().name} kernels, {count_text(thread_count(), 'thread')}", None
+    )
+    try:
+        with listening(_show_step):
+            yield
+    finally:
+        _show_step("in all", time.monotonic() - begin)
+
+
+def _show_step(text: str, seconds: float | None) -> None:
+    when = "" if seconds is None else f"{seconds:.3f} s"
+    # In one piece: steps of several threads end together.
+    sys.stderr.write(f"{when:>9}  {text}\n")
+    sys.stderr.flush()
 
 
 def _limits(options: argparse.Namespace) -> AbstractContextManager[None]:
