@@ -7,7 +7,7 @@ with a repetition block (PCMASK in SFrame); `unroll` expands the blocks into ord
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def split_repetitive(table: UnwindTable) -> Split:
     """
     touched = _touched(table)
     everything = np.arange(len(table))
-    nothing = {name: np.zeros(len(table), np.uint64) for name in NOT_KEPT}
+    nothing: dict[str, Any] = {name: np.zeros(len(table), np.uint64) for name in NOT_KEPT}
     if not touched:
         return Split(replace(table.functions, **nothing), (table,), everything)
     parts: list[Function] = []
