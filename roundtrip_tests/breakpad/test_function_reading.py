@@ -123,3 +123,10 @@ def test_a_level_of_sixteen_bits_is_read() -> None:
     nested = b"".join(b"INLINE %d 1 3 4 1000 1\n" % level for level in range(2000))
     table, _ = from_function_records(HEADER + FUNC + nested)
     assert np.array_equal(table.inlines.parent, np.arange(2000) - 1)
+
+
+def test_addresses_below_the_load_address_are_modulo_2_to_64() -> None:
+    """Found by fuzzing: uncompiled, a number below -2**63 was written with 16 digits."""
+    text = b"FILE 0 a.c\nINLINE_ORIGIN 0 g\nFUNC 1000 10 0 f\nINLINE 0 7 0 0 1004 4\n1000 10 1 0\n"
+    written = to_function_records(*from_function_records(text), (1 << 64) - 2)
+    assert written == text.replace(b"1000 10", b"1002 10").replace(b"1004 4", b"1006 4")

@@ -23,7 +23,9 @@ from .damage import damaged
 from .faults import Fault
 from .lines import Lines, lines_in
 from .mutation import mutate
-from .run import Plan, death_of, run
+from .plan import Plan
+from .reading_targets import READING_TARGETS
+from .run import death_of, run
 from .seeds import Place, Seed, elf_places
 from .target import Target
 from .targets import TARGETS
@@ -150,7 +152,7 @@ def test_lines_that_run_are_noted_once_and_are_those_of_functions() -> None:
     assert known > lines_in(("converters/sframe/read.py",)) > set()
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", READING_TARGETS)
 def test_every_reader_reads_a_seed(name: str) -> None:
     target = TARGETS[name]
 
@@ -165,7 +167,7 @@ def test_every_reader_reads_a_seed(name: str) -> None:
     assert [read for read in target.reads if not any(is_read(read, seed) for seed in seeds)] == []
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", READING_TARGETS)
 def test_a_short_run_finds_nothing(name: str) -> None:
     (result,) = run([TARGETS[name]], Plan(0, 0, 60, EXECUTIONS), 1)
     assert {key: fault.text for key, fault in result.faults.items()} == {}
@@ -195,7 +197,7 @@ def test_a_damage_that_is_treated_differently_is_found() -> None:
     assert (fault.key, fault.seed.data, result.executions) == ("engines differ in read", data, 1 + 9 * 32)
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", READING_TARGETS)
 def test_some_damages_of_small_inputs_find_nothing(name: str) -> None:
     """`--exhaustive` runs all of them."""
     (result,) = run([TARGETS[name]], Plan(0, 0, 60, DAMAGES, is_exhaustive=True), 1)
@@ -221,6 +223,16 @@ def test_flags_of_sanitized_kernels_replace_those_of_the_build() -> None:
     ]
     assert len(changed.splitlines()) == len(script.splitlines())
     assert changed.count("-fsanitize=address,undefined") == 2
+
+
+def test_bounds_are_checked_in_every_kernel() -> None:
+    """And negative indices stay wrong, as they are in the kernels that are built otherwise."""
+    for path in sorted((ROOT / "converters" / "kernels").glob("*/*.py")):
+        before = path.read_text(encoding="utf-8")
+        changed = kernels.with_bounds_checks(before)
+        assert (changed != before) == ("# cython:" in before)
+        assert "# cython:" not in before or "boundscheck=True" in changed.splitlines()[0]
+        assert "# cython:" not in before or "wraparound=False" in changed.splitlines()[0]
 
 
 def test_the_command_replays_stored_faults(tmp_path: Path) -> None:

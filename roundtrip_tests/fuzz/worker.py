@@ -43,6 +43,7 @@ from .target import Target
 
 TRACED = 64
 
+
 class Runner:
     """Runs inputs of one target and judges what happens."""
 

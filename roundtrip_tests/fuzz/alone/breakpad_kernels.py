@@ -56,7 +56,7 @@ def _write_lines(kernels: Any, given: Given) -> Ran:
     return Ran(0, (size,), (out,))
 
 
-# --- STACK CFI ----------------------------------------------------------------------------------------------------------
+# --- STACK CFI --------------------------------------------------------------------------------------------------------
 
 STEPS = ("step_start", "step_length", "step_kind")
 FUNCTIONS = ("address", "size", "job")
@@ -86,7 +86,7 @@ def _stack_cfi(kernels: Any, given: Given) -> Ran:
     return Ran(0, (size,), (out,))
 
 
-# --- function records ---------------------------------------------------------------------------------------------------
+# --- function records -------------------------------------------------------------------------------------------------
 
 FUNC = tuple(f"functions.{name}" for name in ("address", "size", "m", "name"))
 INLINE = tuple(f"inlines.{name}" for name in ("level", "call_line", "call_file", "origin"))
@@ -126,7 +126,7 @@ def _function_records(kernels: Any, given: Given) -> Ran:
     return Ran(0, (count, size), (numbers, out))
 
 
-# --- inlined functions --------------------------------------------------------------------------------------------------
+# --- inlined functions ------------------------------------------------------------------------------------------------
 
 PARTS = ("start", "end", "function", "level", "item", "parent")
 
@@ -154,7 +154,7 @@ def _limit_parents(given: Given) -> None:
     put(given, "parent", np.clip(parent, -1, np.arange(len(parent)) - 1))
 
 
-# --- names --------------------------------------------------------------------------------------------------------------
+# --- names ------------------------------------------------------------------------------------------------------------
 
 
 def _itanium(kernels: Any, given: Given) -> Ran:
@@ -185,7 +185,10 @@ def _rust(kernels: Any, given: Given) -> Ran:
 
 def _limit_rust(given: Given) -> None:
     """Each name has at least the two characters that tell its scheme, or three."""
-    data, start = array(given, "names.data"), np.sort(np.clip(array(given, "start"), 0, len(array(given, "names.data"))))
+    data, start = (
+        array(given, "names.data"),
+        np.sort(np.clip(array(given, "start"), 0, len(array(given, "names.data")))),
+    )
     start[0], start[-1] = 0, len(data)
     kept = [0]
     for one in start[1:-1].tolist():
@@ -276,7 +279,10 @@ BREAKPAD_KERNELS = (
                     "words",
                     np.append(
                         array(given, "words"),
-                        np.full(max(0, int(array(given, "heads").reshape(-1, 2).sum(1).max()) - len(array(given, "words"))), 32),
+                        np.full(
+                            max(0, int(array(given, "heads").reshape(-1, 2).sum(1).max()) - len(array(given, "words"))),
+                            32,
+                        ),
                     ),
                 ),
             ),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from unwindkit.converters import rules as table_rules
+from unwindkit.converters.cfi.records import MAX_FACTOR
 from unwindkit.converters.kernels.cfi.protocol import STATE_SIZE, Filled, RunStatus
 from unwindkit.schemas import cfi
 
@@ -15,7 +16,15 @@ from .kernel import Kernel, kernel_files
 from .readers import reader_of, reader_rules, reader_values
 
 READERS = ("eh-frame", "debug-frame", "frame-dumps", "libraries")
-CIES = ("code_factor", "data_factor", "address_encoding", "lsda_encoding", "is_augmented", "address_size", "segment_size")
+CIES = (
+    "code_factor",
+    "data_factor",
+    "address_encoding",
+    "lsda_encoding",
+    "is_augmented",
+    "address_size",
+    "segment_size",
+)
 STREAMS = ("start", "end", "location", "cie")
 # The columns of rows and rules grow at most so often.
 GROWTHS = 8
@@ -26,8 +35,14 @@ def _cie_names(prefix: str) -> tuple[str, ...]:
 
 
 def _cie_rules(prefix: str) -> tuple[Rule, ...]:
-    """Sizes of addresses are those of records that were parsed; a segment selector is at most 8 bytes."""
-    return one_of(f"{prefix}.address_size", 1, 2, 4, 8), between(f"{prefix}.segment_size", 0, 8)
+    """Sizes of addresses are those of records that were parsed, and factors are limited; a segment selector is at most
+    8 bytes."""
+    return (
+        one_of(f"{prefix}.address_size", 1, 2, 4, 8),
+        between(f"{prefix}.segment_size", 0, 8),
+        between(f"{prefix}.code_factor", -MAX_FACTOR, MAX_FACTOR),
+        between(f"{prefix}.data_factor", -MAX_FACTOR, MAX_FACTOR),
+    )
 
 
 def _cies(kernels: Any, given: Given, prefix: str) -> Any:
@@ -75,7 +90,7 @@ def _decode(kernels: Any, given: Given) -> Ran:
     space = int((array(given, "streams.end") - array(given, "streams.start")).sum())
     last, opcode, pc = np.zeros(count, np.int64), np.zeros(space, np.uint8), np.zeros(space, np.uint64)
     others = [np.zeros(space, np.int64) for _ in range(4)]
-    columns = (opcode, *others, pc)
+    columns: tuple[Array, ...] = (opcode, *others, pc)
     table = array(given, "instructions.table").data
     found = kernels.cfi.decoder.Instructions(table, *(one.data for one in columns))
     cies, streams = _cies(kernels, given, "cies"), _streams(kernels, given)
@@ -155,11 +170,11 @@ def _interpret(kernels: Any, given: Given) -> Ran:
             break
         if streams is of_cies:
             columns.filled[Filled.ROWS] = 0
-    arrays = tuple(one for group in columns.arrays.values() for one in group)
-    return Ran(reader.fault, (done, reader.offset, *columns.filled.tolist()), (last, is_absolute, final, *arrays))
+    filled = (one for group in columns.arrays.values() for one in group)
+    return Ran(reader.fault, (done, reader.offset, *columns.filled.tolist()), (last, is_absolute, final, *filled))
 
 
-# --- rows to instructions ----------------------------------------------------------------------------------------------
+# --- rows to instructions ---------------------------------------------------------------------------------------------
 
 ROWS = ("offset", "cfa_kind", "cfa_register", "cfa_offset", "ra_state", "first_rule", "rule_count")
 RULES = ("register", "kind", "value")
@@ -233,9 +248,21 @@ def _write_rows(kernels: Any, given: Given) -> Ran:
     return Ran(int((end < 0).any()), (size, again), (end, out, *work[:2]))
 
 
-# --- text ---------------------------------------------------------------------------------------------------------------
+# --- text -------------------------------------------------------------------------------------------------------------
 
-HEADINGS = ("word", "offset", "length", "entry_id", "cie_offset", "start", "end", "digits", "id_digits", "data", "data_size")
+HEADINGS = (
+    "word",
+    "offset",
+    "length",
+    "entry_id",
+    "cie_offset",
+    "start",
+    "end",
+    "digits",
+    "id_digits",
+    "data",
+    "data_size",
+)
 HEADING_NAMES = tuple(f"headings.{name}" for name in HEADINGS)
 TEXTS = ("text", "end", "gap", "gap_pc", "last_gap")
 TEXT_NAMES = tuple(f"texts.{name}" for name in TEXTS)
@@ -271,6 +298,14 @@ def _write_runs(kernels: Any, given: Given) -> Ran:
             output.write_to(text.data)
     # What is written over gaps is left as it was.
     return Ran(reader.fault, (output.at, writer.stream), (end, last_gap, is_absolute))
+
+
+def _limit_headings(given: Given) -> None:
+    """The numbers of an FDE (its word is -1) have digits."""
+    is_fde = array(given, "headings.word") < 0
+    for name in ("headings.digits", "headings.id_digits"):
+        found = np.clip(array(given, name), 0, 16)
+        put(given, name, np.where(is_fde, np.maximum(found, 2), found))
 
 
 def _limit_texts(given: Given) -> None:
@@ -345,7 +380,12 @@ CFI_KERNELS = (
         values=(*reader_values(), *_cie_names("cies"), "body", "end", "cie"),
         fixed=("reader.sizes",),
         groups=(("body", "end", "cie"), _cie_names("cies")),
-        rules=(*reader_rules(), *_cie_rules("cies"), bounds("body", "end", "reader.data"), index("cie", "cies.code_factor")),
+        rules=(
+            *reader_rules(),
+            *_cie_rules("cies"),
+            bounds("body", "end", "reader.data"),
+            index("cie", "cies.code_factor"),
+        ),
     ),
     Kernel(
         "kernel-cfi-decode",
@@ -389,7 +429,15 @@ CFI_KERNELS = (
         _write_rows,
         kernel_files("cfi/row_writer", "cfi/instruction_writer", "shared/writes"),
         data=("self.expressions.data",),
-        values=(*ROW_NAMES, *RULE_NAMES, *EXPRESSIONS[1:], "self.brackets.previous", "self.values", *WRITTEN, "self.big"),
+        values=(
+            *ROW_NAMES,
+            *RULE_NAMES,
+            *EXPRESSIONS[1:],
+            "self.brackets.previous",
+            "self.values",
+            *WRITTEN,
+            "self.big",
+        ),
         fixed=(*TABLES, "self.address_size"),
         groups=((*ROW_NAMES, "self.brackets.previous", "self.values"), WRITTEN),
         rules=(
@@ -401,11 +449,19 @@ CFI_KERNELS = (
             slices("self.expressions.start", "self.expressions.size", "self.expressions.data"),
             rule(
                 (*ROW_NAMES, *RULE_NAMES, "#self.expressions.start"),
-                ("self.rows.offset", "self.rows.cfa_kind", "self.rows.cfa_offset", "self.rules.kind", "self.rules.value"),
+                (
+                    "self.rows.offset",
+                    "self.rows.cfa_kind",
+                    "self.rows.cfa_offset",
+                    "self.rules.kind",
+                    "self.rules.value",
+                ),
                 _limit_rows,
             ),
             rule((*WRITTEN, "#self.rows.offset"), WRITTEN, _limit_streams),
-            rule((*WRITTEN, "#self.rows.offset", "self.brackets.previous"), ["self.brackets.previous"], _limit_previous),
+            rule(
+                (*WRITTEN, "#self.rows.offset", "self.brackets.previous"), ["self.brackets.previous"], _limit_previous
+            ),
         ),
     ),
     Kernel(
@@ -416,7 +472,14 @@ CFI_KERNELS = (
         (*CODE, *kernel_files("cfi/frame_text", "cfi/decoder")),
         data=("self.reader.data",),
         values=(*reader_values("self.reader"), *_cie_names("self.cies"), *(f"self.streams.{name}" for name in STREAMS)),
-        fixed=("self.reader.sizes", "self.table", "self.forms", "self.register_word", "self.words.text", "self.words.start"),
+        fixed=(
+            "self.reader.sizes",
+            "self.table",
+            "self.forms",
+            "self.register_word",
+            "self.words.text",
+            "self.words.start",
+        ),
         groups=(tuple(f"self.streams.{name}" for name in STREAMS), _cie_names("self.cies")),
         rules=(
             *reader_rules("self.reader"),
@@ -444,7 +507,11 @@ CFI_KERNELS = (
                     np.clip(array(given, "headings.word"), -1, len(array(given, "headings.words.start")) - 2),
                 ),
             ),
-            between("headings.id_digits", 0, 16),
+            rule(
+                ("headings.word", "headings.digits", "headings.id_digits"),
+                ("headings.digits", "headings.id_digits"),
+                _limit_headings,
+            ),
             slices("headings.data", "headings.data_size", "headings.section"),
             rule(
                 (*TEXT_NAMES, "#texts.text", "run", "headings.digits"),

@@ -1,4 +1,4 @@
-"""Kernels of debugging information alone: contributions, names, macros, abbreviations, entries, root entries, ranges."""
+"""Kernels of debugging information alone: contributions, names, macros, abbreviations, entries, roots, ranges."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from unwindkit.converters.debug_info.attributes import ABBREVIATION_SIZE, ATTRIBUTE_SIZE
 from unwindkit.converters.dwarf.units import OVERLAPS
-
 from unwindkit.converters.kernels.dwarf.protocol import Role
 from unwindkit.converters.kernels.shared.protocol import Storage
 
@@ -63,7 +62,7 @@ def _macros(kernels: Any, given: Given) -> Ran:
     columns: list[Array] = []
     for _ in ("count", "fill"):
         reader, described = reader_of(kernels, given), np.full((256, 2), -1, np.int64)
-        kinds = (np.int64, np.uint16, np.uint8, np.uint64, np.int64, np.int64)
+        kinds: tuple[Any, ...] = (np.int64, np.uint16, np.uint8, np.uint64, np.int64, np.int64)
         of_units = [np.zeros(units, kind) for kind in kinds]
         kinds = (np.int64, np.uint8, np.uint64, np.uint64, np.int64, np.int64)
         of_entries = [np.zeros(count, kind) for kind in kinds]
@@ -77,7 +76,7 @@ def _macros(kernels: Any, given: Given) -> Ran:
     return Ran(fault, (done, units, count), tuple(columns))
 
 
-# --- abbreviations and entries ------------------------------------------------------------------------------------------
+# --- abbreviations and entries ----------------------------------------------------------------------------------------
 
 COLUMNS = ("code", "tag", "has_children", "size", "begin", "end")
 ATTRIBUTES = ("attribute", "form", "storage", "implicit")
@@ -183,7 +182,7 @@ def _read_at(kernels: Any, given: Given) -> Ran:
     return Ran(reader.fault, (done, reader.offset), tuple(columns))
 
 
-# --- root entries -------------------------------------------------------------------------------------------------------
+# --- root entries -----------------------------------------------------------------------------------------------------
 
 
 def _codes(kernels: Any, given: Given) -> Ran:
@@ -218,7 +217,7 @@ def _roots(kernels: Any, given: Given) -> Ran:
     return Ran(info.fault or abbreviation.fault, (done, info.offset, abbreviation.offset), columns)
 
 
-# --- ranges -------------------------------------------------------------------------------------------------------------
+# --- ranges -----------------------------------------------------------------------------------------------------------
 
 LISTS = tuple(f"lists.{name}" for name in ("place", "base", "address_size", "addresses"))
 
@@ -227,7 +226,8 @@ def _range_lists(kernels: Any, given: Given) -> Ran:
     """As `_listed`."""
     addresses, space, faults = reader_of(kernels, given, "addresses"), 0, [0]
     lists = kernels.dwarf.range_lists.Lists(*views_of(given, *LISTS), number(given, "lists.is_new"))
-    count, done, columns = len(array(given, "lists.place")), 0, []
+    count, done = len(array(given, "lists.place")), 0
+    columns: list[Array] = []
     limit = OVERLAPS * (len(array(given, "reader.data")) + count)
     for _ in ("count", "fill"):
         reader, done = reader_of(kernels, given), 0
@@ -267,7 +267,8 @@ def _limit_own(given: Given) -> None:
 
 def _clip(kernels: Any, given: Given) -> Ran:
     """As `_clip_to_parents`, from little space on."""
-    entries, space, count, columns = len(array(given, "parent")), 1, -1, []
+    entries, space, count = len(array(given, "parent")), 1, -1
+    columns: list[Array] = []
     first, depth = np.zeros(entries + 1, np.int64), np.zeros(entries, np.uint16)
     is_cut = np.zeros(entries, np.uint8)
     while count < 0 and space < 1 << 14:

@@ -52,7 +52,9 @@ class Kernel:
     @property
     def names(self) -> tuple[str, ...]:
         """All arguments."""
-        return tuple(dict.fromkeys((*self.data, *self.values, *self.fixed, *(one for row in self.groups for one in row))))
+        return tuple(
+            dict.fromkeys((*self.data, *self.values, *self.fixed, *(one for row in self.groups for one in row)))
+        )
 
     def seeds(self) -> list[Given]:
         """Recorded calls, the distinct ones, small ones first."""
@@ -102,5 +104,3 @@ def _seeds_of(kernel: Kernel) -> tuple[Given, ...]:
 def kernel_files(*names: str) -> tuple[str, ...]:
     """The files of kernels."""
     return tuple(f"converters/kernels/{name}.py" for name in names)
-
-

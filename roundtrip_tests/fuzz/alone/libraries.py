@@ -22,7 +22,13 @@ int f(int x) { return x > 3 ? twice(x) + f(x - 1) : x; }
 long g(struct s *p, int n) { long sum = 0; for (int i = 0; i < n; i++) sum += p->b[i % 3] + f(i); return sum; }
 void *h(int n) { char *space = __builtin_alloca(n); space[n - 1] = (char)f(n); return space + g(0, n); }
 """
-FLAGS = (("-O0", "-g"), ("-O2", "-g"), ("-O2", "-gdwarf-4"), ("-O1", "-gdwarf-2", "-gstrict-dwarf"), ("-O2", "-m32", "-g"))
+FLAGS = (
+    ("-O0", "-g"),
+    ("-O2", "-g"),
+    ("-O2", "-gdwarf-4"),
+    ("-O1", "-gdwarf-2", "-gstrict-dwarf"),
+    ("-O2", "-m32", "-g"),
+)
 
 
 @cache

@@ -42,10 +42,10 @@ def _limit_units(unit: str, data: str) -> Any:
         at = np.clip(fields[:, UnitField.OPCODE_LENGTHS], 0, np.maximum(size - lengths, 0))
         fields[:, UnitField.OPCODE_BASE] = np.minimum(lengths, size - at) + 1
         fields[:, UnitField.OPCODE_LENGTHS] = at
-        low = at + fields[:, UnitField.OPCODE_BASE] - 1
+        before = at + fields[:, UnitField.OPCODE_BASE] - 1
         for name in (UnitField.HEADER, UnitField.PROGRAM, UnitField.END):
-            low = np.clip(fields[:, name], low, size)
-            fields[:, name] = low
+            before = np.clip(fields[:, name], before, size)
+            fields[:, name] = before
         put(given, unit, fields)
 
     return rule((unit, f"#{data}"), (unit,), repair)
@@ -119,7 +119,7 @@ def _entries(kernels: Any, given: Given) -> Ran:
     return Ran(reader.fault, (done, reader.offset), (found, start))
 
 
-# --- the encoder --------------------------------------------------------------------------------------------------------
+# --- the encoder ------------------------------------------------------------------------------------------------------
 
 ROWS = ("address", "op_index", "file", "line", "column", "isa", "discriminator", "flags")
 

@@ -10,6 +10,7 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
+from unwindkit.schemas.section import ByteOrder
 
 from ..mutation import LEBS, TELLING
 from .given import Array, Given, array
@@ -79,7 +80,7 @@ class Mutator:
             case 5 if where < size:
                 width = random_.choice((1, 2, 4, 8))
                 old = int.from_bytes(data[where : where + width], "little")
-                order = random_.choice(("little", "big"))
+                order: ByteOrder = random_.choice(("little", "big"))
                 new = (_number(random_, old, 8 * width, found) & (1 << 8 * width) - 1).to_bytes(width, order)
             case 6:
                 new = random_.choice(LEBS)

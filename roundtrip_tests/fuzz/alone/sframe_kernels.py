@@ -73,7 +73,7 @@ def _find(kernels: Any, given: Given) -> Ran:
     return Ran(reader.fault, (done, int(found.sum())), (found, *(one[:-1] for one in arrays)))
 
 
-# --- rows to FREs -------------------------------------------------------------------------------------------------------
+# --- rows to FREs -----------------------------------------------------------------------------------------------------
 
 
 def _limit_rules(given: Given, prefix: str = "rules") -> None:
@@ -92,9 +92,7 @@ def _table_rules(rows: str, rules: str) -> tuple[Any, ...]:
         between(f"{rows}.cfa_offset", -most, most),
         between(f"{rules}.value", -most, most),
         slices(f"{rows}.first_rule", f"{rows}.rule_count", f"{rules}.kind"),
-        rule(
-            [f"{rules}.kind", f"{rules}.value"], [f"{rules}.value"], lambda given: _limit_rules(given, rules)
-        ),
+        rule([f"{rules}.kind", f"{rules}.value"], [f"{rules}.value"], lambda given: _limit_rules(given, rules)),
     )
 
 
@@ -136,7 +134,7 @@ def _project_flex(kernels: Any, given: Given) -> Ran:
     return Ran(0, (int((arrays[0] > 0).sum()), *np.unique(arrays[0])[:4].tolist()), arrays)
 
 
-# --- segments and blocks ------------------------------------------------------------------------------------------------
+# --- segments and blocks ----------------------------------------------------------------------------------------------
 
 
 def _limit_infos(given: Given) -> None:
@@ -205,7 +203,7 @@ def _share(kernels: Any, given: Given) -> Ran:
     return Ran(0, (int((host != np.arange(len(host))).sum()),), (host, hashes))
 
 
-# --- functions, gaps and groups -----------------------------------------------------------------------------------------
+# --- functions, gaps and groups ---------------------------------------------------------------------------------------
 
 FUNCTIONS = tuple(f"functions.{name}" for name in ("start", "size", "run", "reason"))
 SEGMENTS = tuple(f"segments.{name}" for name in ("first", "reason", "start"))
@@ -242,9 +240,7 @@ def _padding(kernels: Any, given: Given) -> Ran:
     return Ran(0, (int(marks.sum()), len(marks)), (marks,))
 
 
-GROUPED = tuple(
-    f"ranges.{name}" for name in ("start", "last", "joins", "rows", "size", "repeated", "single_cost")
-)
+GROUPED = tuple(f"ranges.{name}" for name in ("start", "last", "joins", "rows", "size", "repeated", "single_cost"))
 
 
 def _group(kernels: Any, given: Given) -> Ran:
@@ -356,9 +352,7 @@ SFRAME_KERNELS = (
                     np.clip(array(given, "functions.run"), 0, max(0, len(array(given, "segments.first")) - 2)),
                 ),
             ),
-            rule(
-                ["functions.index", "functions.start", "#functions.start"], ["functions.index"], _limit_functions
-            ),
+            rule(["functions.index", "functions.start", "#functions.start"], ["functions.index"], _limit_functions),
         ),
     ),
     Kernel(

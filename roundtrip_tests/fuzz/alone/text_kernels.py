@@ -65,7 +65,7 @@ def _fill(kernels: Any, given: Given) -> Ran:
     return Ran(0, (size,), (out,))
 
 
-# --- numbers ------------------------------------------------------------------------------------------------------------
+# --- numbers ----------------------------------------------------------------------------------------------------------
 
 KEYS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, (1 << 29) + 12345], np.uint64)
 
@@ -104,8 +104,9 @@ def _rules(kernels: Any, given: Given) -> Ran:
     columns, found = _table(rows)
     known, numbers = np.full(count + 1, -1, np.int32), np.zeros(count + 1, np.int64)
     distinct = kernels.shared.numbering.DistinctRules(*columns)
-    arguments = kernels.shared.rows.Rows(*views_of(given, *ROW_NAMES)), kernels.shared.rows.Rules(
-        *views_of(given, *RULE_NAMES)
+    arguments = (
+        kernels.shared.rows.Rows(*views_of(given, *ROW_NAMES)),
+        kernels.shared.rows.Rules(*views_of(given, *RULE_NAMES)),
     )
     distinct.number_all(*arguments, known.data, numbers.data)
     return _numbered(distinct, found)
@@ -152,7 +153,11 @@ TEXT_KERNELS = (
         data=("data",),
         values=("start",),
         groups=(("start",),),
-        rules=(rule(("start",), ("start",), lambda given: put(given, "start", np.sort(np.maximum(array(given, "start"), 0)))),),
+        rules=(
+            rule(
+                ("start",), ("start",), lambda given: put(given, "start", np.sort(np.maximum(array(given, "start"), 0)))
+            ),
+        ),
     ),
     Kernel(
         "kernel-templates",

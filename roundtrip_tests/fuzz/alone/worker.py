@@ -22,7 +22,7 @@ from unwindkit.converters.kernels import engine
 
 from ..faults import Fault, key_of
 from ..lines import Lines
-from ..plan import MOST_KEPT, REPORT_EVERY, SECONDS, SHARED, Plan, Tally
+from ..plan import REPORT_EVERY, SECONDS, SHARED, Plan, Tally
 from ..seeds import Seed
 from ..target import Target
 from .contract import repaired
@@ -31,8 +31,10 @@ from .kernel import Kernel
 
 COMPARED = 1024
 BATCH = 64
+# Inputs that others are made from.
+MOST_KEPT = 400
 # Inputs that differ from one in one element each.
-SIBLINGS = 3
+SIBLINGS = 7
 NUMBER_SIZE = 8
 
 
