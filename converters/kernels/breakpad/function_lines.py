@@ -169,8 +169,9 @@ def write(
     origin: cython.ulonglong,
     text: TextWriter,
 ) -> cython.void:
-    """Write functions `first` up to `last`. Addresses are relative to `origin`, modulo 2**64; `number` is that of each path's file;
-    `bases` are those of the first numbers of FUNC (three), INLINE (four) and line records (four), and of ranges."""
+    """Write functions `first` up to `last`. Addresses are relative to `origin`, modulo 2**64; `number` is that of each
+    path's file; `bases` are those of the first numbers of FUNC (three), INLINE (four) and line records (four), and of
+    ranges."""
     function: cython.longlong
     with cython.nogil:
         for function in range(first, last):
