@@ -34,8 +34,9 @@ def test_the_version_is_the_same_everywhere() -> None:
     first_heading = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     recipe = re.search(r'^  version: "(.*)"$', (ROOT / "packaging/conda/recipe.yaml").read_text(), re.MULTILINE)
     citation = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
-    found = [one and one[1] for one in (first_heading, recipe, citation)]
-    assert found == [unwindkit.__version__] * 3
+    debian = re.match(r"unwindkit \((.*)-\d+\)", (ROOT / "packaging/debian/unwindkit/changelog").read_text())
+    found = [one and one[1] for one in (first_heading, recipe, citation, debian)]
+    assert found == [unwindkit.__version__] * 4
 
 
 def test_the_workflow_and_the_wheels_know_the_same_pythons() -> None:
