@@ -40,7 +40,7 @@ def moved(found: re.Match[str]) -> str:
 
 def navigation(contents: str) -> str:
     """The pages in the order of the manual's contents, by heading."""
-    parts = ["```{toctree}\n:hidden:\n\nREADME\ntable\n```\n"]
+    parts = ["```{toctree}\n:hidden:\n\nREADME\n```\n"]
     for section in contents.split("\n## ")[1:]:
         heading, _, text = section.partition("\n")
         pages = [page.removesuffix(".md") for page in LINK.findall(text)]

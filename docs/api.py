@@ -80,7 +80,8 @@ def headed(title: str, text: str) -> str:
 def names_pages() -> dict[str, str]:
     """A page for each group of the names of `unwindkit`."""
     entries: dict[str, list[str]] = {page: [] for page in GROUPS}
-    for name in sorted(unwindkit.__all__, key=str.lower):
+    # Functions first.
+    for name in sorted(unwindkit.__all__, key=lambda name: (name[0].isupper(), name.lower())):
         home = unwindkit._HOMES[name]
         entries[group_of(home if home != "converters.dwarf" else f"{home}.{name}")].append(
             entry("unwindkit", name, getattr(unwindkit, name))

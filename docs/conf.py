@@ -32,7 +32,7 @@ html_theme = "furo"
 html_title = f"unwindkit {version}"
 html_static_path = ["site"]
 html_css_files = ["site.css"]
-html_show_sphinx = False
+html_show_sphinx = html_show_copyright = False
 html_show_sourcelink = False
 html_copy_source = False
 pygments_style = "friendly"

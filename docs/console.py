@@ -150,8 +150,8 @@ def is_right_python(block: str, names: dict[str, object], page: Path, folder: Pa
 
 
 class Run:
-    """One page as it runs: `ran` blocks, `faults` of those with nothing to compare, `names` that examples share, and the
-    program so far, which blocks of Python continue. If one of these cannot run, none after it can."""
+    """One page as it runs: `ran` blocks, `faults` of those with nothing to compare, `names` that examples share, and
+    the program so far, which blocks of Python continue. If one of these cannot run, none after it can."""
 
     def __init__(self, page: Path, console: Console, folder: Path) -> None:
         self.page, self.console, self.folder = page, console, folder

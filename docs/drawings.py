@@ -1,7 +1,7 @@
 """Drawings of records for the manual, made from their declarations: bytes in rows of four, bits in rows of eight.
 
-Strategy: fields of a fixed size are cells in proportion to it, with the offset of each row while all before it are fixed.
-Any other field has a row of its own between slashes, with its kind. Text, so that a code host and a terminal show it.
+Strategy: fields of a fixed size are cells in proportion to it; a row has its offset if all before it are fixed. Any
+other field has a row of its own between slashes, with its kind. Text, so that a code host and a terminal show it.
 """
 
 from __future__ import annotations

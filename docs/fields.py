@@ -1,9 +1,10 @@
 """Write the field tables of the manual from the declarations: `python docs/fields.py` (`--check`: only compare).
 
-A page asks for a table of a record's fields with `<!-- fields: sframe.Header -->`, for one of columns with
+A page asks for a table and a drawing of a record with `<!-- fields: sframe.Header -->`, for a table of columns with
 `<!-- columns: table.model.RowColumns -->`, for the architectures with `<!-- architectures -->`, for the reasons of
-refusals with `<!-- reasons -->`, for what formats express with `<!-- matrix -->`, for the codes of findings with `<!-- lint -->`, for the data sets of an export with
-`<!-- data sets -->`; the lines up to the next `<!-- end -->` are replaced.
+refusals with `<!-- reasons -->`, for what formats express with `<!-- matrix -->`, for the codes of findings with
+`<!-- lint -->`, for the data sets of an export with `<!-- data sets -->`; the lines up to the next `<!-- end -->` are
+replaced.
 """
 
 from __future__ import annotations

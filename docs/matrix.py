@@ -1,7 +1,7 @@
 """What each format can express, tried: for each feature a table of one function is written and read back.
 
-Strategy: a cell is `yes` if what is read back is the same, `other rule` if there is a different rule in its place, `lost`
-if there is none, or the reason of the refusal. So the matrix is what the code does, and no second list of it.
+Strategy: a cell is `yes` if what is read back is the same, `other rule` if there is a different rule in its place,
+`lost` if there is none, or the reason of the refusal. So the matrix is what the code does, and no second list of it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def function(*rows: Row, **fields: object) -> Function:
 
 def with_rule(rule: RegisterRule) -> Function:
     """A function whose second row also has a rule."""
-    return function(Row(0, SP_8, (SAVED_RIP,)), Row(4, SP_16, tuple(sorted((rule, SAVED_RIP), key=lambda one: one.register))))
+    return function(
+        Row(0, SP_8, (SAVED_RIP,)), Row(4, SP_16, tuple(sorted((rule, SAVED_RIP), key=lambda one: one.register)))
+    )
 
 
 def with_cfa(cfa: CfaRule) -> Function:

@@ -2,7 +2,7 @@
 
 With a reader, a format and the name of a feature or fault, the command asks the reader about cases with it and without
 all others that the reader cannot read: the report shows the fault, with the smallest case and its bytes. Without a
-name it asks about cases without any. The faults are described in docs/commands/conform.md.
+name it asks about cases without any. The faults are described in docs/other-tools.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The blocks of the manual run: docs/console.py runs them and compares what commands print; tutorials from an empty folder."""
+"""The blocks of the manual run: docs/console.py runs them and compares what commands print; tutorials from nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
 TUTORIALS = tuple(sorted((DOCS / "tutorials").glob("*.md")))
 # A comment, the language and the text of each block.
-BLOCK = re.compile(r"(?:^<!-- (.+) -->\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"(?:^<!-- ([^\n]+) -->\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 RUN = ("console", "pycon", "sh", "python")
 
 
@@ -49,3 +49,14 @@ def test_every_block_is_run_or_says_why_not() -> None:
                 assert not text.startswith("$ "), f"{page}: a block of commands is not called `console`: {text[:60]}"
             elif kind == "not run":
                 assert len(argument) > 10, f"{page}: {text[:60]}"
+
+
+def test_tests_that_show_faults_of_other_tools_exist() -> None:
+    named = re.findall(r"`(test_\w+)`", (DOCS / "other-tools.md").read_text(encoding="utf-8"))
+    defined = {
+        name
+        for path in (ROOT / "roundtrip_tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert len(named) > 5
+    assert not set(named) - defined
