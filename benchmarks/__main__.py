@@ -20,7 +20,7 @@ from .line_rows import run_lines
 from .machine import describe_machine, package_digest
 from .measure import ROOT, Program, RunError, Skipped
 from .peers import READELF, all_peers, on_input
-from .plots import draw
+from .plots import picture
 from .report import Run, as_json, as_markdown
 
 PURE, SCALING, SIZES, WRITERS, PRINTING = "pure", "scaling", "sizes", "writers", "printing"
@@ -253,9 +253,9 @@ def main() -> None:
     (options.output / "results.md").write_text(text, encoding="utf-8")
     (options.output / "results.json").write_text(as_json(run), encoding="utf-8")
     print(text, end="")
-    reason = draw(results, options.output / "results.svg")
-    picture = f"no results.svg: {reason}" if reason else "results.svg"
-    _say(f"written: {options.output}/results.md, results.json; {picture}")
+    if drawn := picture(text):
+        (options.output / "results.svg").write_text(drawn, encoding="utf-8")
+    _say(f"written: {options.output}/results.md, results.json{', results.svg' if drawn else ''}")
 
 
 if __name__ == "__main__":

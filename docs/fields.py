@@ -25,6 +25,8 @@ from unwindkit.converters.refusals import Reason
 from unwindkit.data_sets.fields import DATA_SETS
 from unwindkit.schemas import text_records, wire
 
+DOCS = Path(__file__).resolve().parent
+
 ARCHITECTURE_ROWS = re.compile(r"(<!-- architectures -->\n).*?(<!-- end -->)", re.DOTALL)
 REASON_ROWS = re.compile(r"(<!-- reasons -->\n).*?(<!-- end -->)", re.DOTALL)
 MATRIX_ROWS = re.compile(r"(<!-- matrix -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -176,6 +178,12 @@ def main() -> int:
             stale.append(page)
             if "--check" not in sys.argv:
                 page.write_text(fresh, encoding="utf-8")
+    if "--check" not in sys.argv:
+        sys.path.append(str(DOCS.parent))
+        from benchmarks.plots import picture
+
+        figures = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+        (DOCS / "benchmarks.svg").write_text(picture(figures), encoding="utf-8")
     return 1 if stale and "--check" in sys.argv else 0
 
 

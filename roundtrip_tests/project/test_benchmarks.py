@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 import unwindkit
 
-from benchmarks.cases import Comparison, Results
 from benchmarks.commands import batch
 from benchmarks.inputs import INPUTS, Input, find
-from benchmarks.measure import Measured, Program, RunError, Skipped, run_once
+from benchmarks.measure import Program, RunError, Skipped, run_once
 from benchmarks.peers import all_peers, on_input
-from benchmarks.plots import bars, draw
+from benchmarks.plots import Bar, bars, picture
 from benchmarks.scaling import Body, repeated_elf, within_reach
 
 from ..support.oracles import run_oracle
@@ -192,8 +191,27 @@ def test_a_batch_of_small_files(tmp_path: Path) -> None:
     assert batch(tmp_path / "in" / "..", 1)[0] is None
 
 
+TABLES = """
+### Threads
+| input | program      |   time | first's time / its |  CPU |
+| ----- | ------------ | -----: | -----------------: | ---: |
+| libc  | unwindkit    | 1.00 s |               1.00 | 1.00 |
+| libc  | readelf 2.47 | 2.00 s |               0.50 | 0.40 |
+
+| input | functions |
+| ----- | --------: |
+| libc  |     3,713 |
+"""
+
+
 def test_the_picture_has_a_bar_for_each_peer() -> None:
-    one, two = (Measured(name, 1, 1.0, 1.0, 1.0, cpu, 0.0, 1, 0) for name, cpu in (("ours", 1.0), ("peer", 2.0)))
-    results = Results(threads=(Comparison("libc", (one, two)),))
-    assert list(bars(results)) == [("threads: libc, peer", 0.5)]
-    assert draw(Results(), Path("unwritten")) == "nothing was compared"
+    assert bars(TABLES) == [Bar("Threads", "libc, readelf 2.47", 0.4)]
+    assert picture(TABLES).count("<rect") == 1
+    assert picture("no tables") == ""
+
+
+def test_the_picture_of_the_manual_shows_its_tables() -> None:
+    """`python docs/fields.py` draws it again."""
+    drawn = (ROOT / "docs" / "benchmarks.svg").read_text(encoding="utf-8")
+    assert drawn == picture((ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8"))
+    assert drawn.count("<rect") > 20
