@@ -28,8 +28,11 @@ GROUPS = {
         "Walking",
         "converters.walk jobs.walk_process converters.files.core_modules converters.files.walk_core",
     ),
-    "files": ("Reading files", "converters.elf converters.files explanation schemas.section"),
-    "jobs": ("Whole jobs", "jobs batches writers"),
+    "files": (
+        "Reading files",
+        "converters.elf converters.files converters.limits explanation schemas.section schemas.steps",
+    ),
+    "jobs": ("Whole jobs", "jobs batches pages writers"),
 }
 # Modules that no user of records needs.
 MACHINERY = ("arguments", "constructs", "data_classes", "derive", "direct", "section", "strategies.declarations")

@@ -60,3 +60,9 @@ def test_tests_that_show_faults_of_other_tools_exist() -> None:
     }
     assert len(named) > 5
     assert not set(named) - defined
+
+
+def test_every_public_name_has_a_page_of_the_api_reference() -> None:
+    script = "import api; api.names_pages()"
+    done = subprocess.run([sys.executable, "-c", script], cwd=DOCS, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
