@@ -167,13 +167,15 @@ class DistinctContents(Distinct):
         register counts only where the CFA has one, an offset only where there is a CFA."""
         row: cython.longlong
         register: cython.longlong
+        state: cython.longlong
         value: cython.ulonglong
         self.rows = rows
         self.others = others
         with cython.nogil:
             for row in range(rows.cfa_kind.shape[0]):
                 register = rows.cfa_register[row] if rows.cfa_kind[row] == CFA_REGISTER else 0
-                value = mixed(others[row], register | rows.cfa_kind[row] << 16 | rows.ra_state[row] << 24, self.keys[0])
+                state = rows.ra_state[row]
+                value = mixed(others[row], register | rows.cfa_kind[row] << 16 | state << 24, self.keys[0])
                 if rows.cfa_kind[row] != CFA_NONE:
                     value = mixed(value, rows.cfa_offset[row], self.keys[1])
                 self.add(row, mixed(value, 0, self.keys[1]))

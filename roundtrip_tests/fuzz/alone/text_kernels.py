@@ -88,6 +88,11 @@ def _values(kernels: Any, given: Given) -> Ran:
     return _numbered(distinct, found)
 
 
+def _many_values() -> list[Given]:
+    """More distinct values than the first slots of the hash table are for: it grows."""
+    return [{"values": np.arange(2500, dtype=np.uint64) % np.uint64(2300)}]
+
+
 def _bytes(kernels: Any, given: Given) -> Ran:
     columns, found = _table(len(array(given, "start")))
     distinct = kernels.shared.numbering.DistinctBytes(*columns)
@@ -182,6 +187,7 @@ TEXT_KERNELS = (
         kernel_files("shared/numbering"),
         values=("values",),
         groups=(("values",),),
+        made=_many_values,
     ),
     Kernel(
         "kernel-distinct-bytes",
