@@ -25,6 +25,8 @@ from .worker import announce, announced, work
 
 # Uncompiled and traced, what takes a tenth of a second takes minutes.
 HANGS = 300.0
+# Of the workers of one target: a fault that nearly every input shows is not looked for without end.
+MOST_DEATHS = 50
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -133,7 +135,7 @@ def _after_death(worker: Worker, code: int | None, on_fault: Callable[[Fault], N
     left = worker.end - time.monotonic()
     plan = worker.plan
     # What damages follow would be the same ones again.
-    if left > 1 and not plan.is_exhaustive:
+    if left > 1 and not plan.is_exhaustive and plan.part < MOST_DEATHS:
         again = replace(plan, part=plan.part + 1, seconds=left)
         yield _start(worker.result, again, worker.end)
 
