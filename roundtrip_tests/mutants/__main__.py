@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .choice import Choice
-from .equal import equal_mutants
+from .known import equal_mutants, named_mutants
 from .places import Mutant, mutants_of
 from .project import UNWINDKIT, Project
 from .recording import FOLDER, QUICK, THOROUGH, Recording, load, record
@@ -57,6 +57,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=0, help="of the random choice (default: 0)")
     parser.add_argument("--count", type=int, default=100, help="how many mutants (default: 100)")
+    parser.add_argument("--named", action="store_true", help="those that tests once did not notice (named.json)")
     parser.add_argument("--all", action="store_true", help="every mutant")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each core)")
     parser.add_argument("--operator", action="append", help="only mutants of this kind (repeatable)")
@@ -85,14 +86,18 @@ def _options() -> argparse.Namespace:
 
 def drawn(options: argparse.Namespace) -> list[Mutant]:
     """The mutants that were asked for."""
+    named = named_mutants()
+    places = {key.partition(":")[0] for key in named}
     found = [
         mutant
         for module in options.project.chosen(options.names)
+        if not options.named or module.path in places
         for mutant in mutants_of(module)
         if (not options.operator or mutant.operator in options.operator)
         and (not options.match or options.match in mutant.key)
+        and (not options.named or mutant.key in named)
     ]
-    if options.all or len(found) <= options.count:
+    if options.all or options.named or len(found) <= options.count:
         return found
     # The weighted sample of Efraimidis and Spirakis.
     found.sort(key=lambda mutant: mutant.rank(options.seed) ** (1 / _weight(mutant)), reverse=True)

@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from .equal import equal_mutants
+from .known import equal_mutants, named_mutants
 from .places import mutants_of
 from .project import ROOT, UNWINDKIT, Project
 
@@ -144,10 +144,11 @@ def test_operators(source: str, expected: list[str], tmp_path: Path, monkeypatch
     assert mutants(tmp_path, monkeypatch, source) == expected
 
 
-def test_mutants_that_are_declared_equal_exist() -> None:
-    named = {key.partition(":")[0] for key in equal_mutants()}
-    known = {mutant.key for module in UNWINDKIT.modules if module.path in named for mutant in mutants_of(module)}
-    assert sorted(set(equal_mutants()) - known) == []
+def test_mutants_that_are_known_by_name_exist() -> None:
+    names = equal_mutants() | named_mutants()
+    places = {key.partition(":")[0] for key in names}
+    known = {mutant.key for module in UNWINDKIT.modules if module.path in places for mutant in mutants_of(module)}
+    assert sorted(set(names) - known) == []
 
 
 def test_reasons_are_given_for_equal_mutants() -> None:
