@@ -99,6 +99,19 @@ def test_an_address_where_it_is_shorter_than_advances(kernels: str) -> None:
         assert made.program == bytes.fromhex(start) + b"\1" + far + built + bytes.fromhex(END)
 
 
+@pytest.mark.parametrize("size", [4, 8])
+def test_a_step_past_the_largest_address_is_less_than_half_the_space(size: int, kernels: str) -> None:
+    """From 2**(n-1) + 1 to 0 is half - 1; from 2**(n-1) it is half, which readers take for a step down."""
+    half, unit = 1 << 8 * size - 1, replace(BASE, address_size=size)
+    program = f"{set_address(half + 1, unit)} 01 {set_address(0, unit)} 01 {END}"
+    table = table_of(replace(unit, program=program))
+    _, again = written(table, size)
+    assert again.rows.address.tolist() == [half + 1, 0, 0]
+    lower = replace(table.rows, address=np.array([half, 0, 0], np.uint64))
+    with pytest.raises(BuildError, match=r"row\[1\]: the address decreases"):
+        written(replace(table, rows=lower), size)
+
+
 def test_operations_of_vliw_instructions(kernels: str) -> None:
     vliw = {"minimum_instruction_length": 16, "maximum_operations": 4}
     assert program_of("02 03 01 02 02 01", **vliw) == "34 28 00 01 01"  # operations 3, then 2

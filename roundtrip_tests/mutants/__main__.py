@@ -8,6 +8,7 @@ survives that is not declared equal (equal.json).
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 import time
@@ -57,6 +58,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=0, help="of the random choice (default: 0)")
     parser.add_argument("--count", type=int, default=100, help="how many mutants (default: 100)")
+    parser.add_argument("--covered", action="store_true", help="only those in lines that a recorded test runs")
     parser.add_argument("--named", action="store_true", help="those that tests once did not notice (named.json)")
     parser.add_argument("--all", action="store_true", help="every mutant")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each core)")
@@ -84,7 +86,7 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def drawn(options: argparse.Namespace) -> list[Mutant]:
+def drawn(options: argparse.Namespace, choice: Choice) -> list[Mutant]:
     """The mutants that were asked for."""
     named = named_mutants()
     places = {key.partition(":")[0] for key in named}
@@ -101,7 +103,8 @@ def drawn(options: argparse.Namespace) -> list[Mutant]:
         return found
     # The weighted sample of Efraimidis and Spirakis.
     found.sort(key=lambda mutant: mutant.rank(options.seed) ** (1 / _weight(mutant)), reverse=True)
-    return found[: options.count]
+    with_tests = (mutant for mutant in found if not options.covered or choice.tests(mutant))
+    return list(itertools.islice(with_tests, options.count))
 
 
 def _weight(mutant: Mutant) -> float:
@@ -109,7 +112,8 @@ def _weight(mutant: Mutant) -> float:
 
 
 def _run(options: argparse.Namespace, recording: Recording) -> int:
-    mutants = drawn(options)
+    choice = Choice(options.project, recording, options.seconds)
+    mutants = drawn(options, choice)
     if options.list:
         _print("\n".join(f"{mutant.line}: {mutant.key}" for mutant in mutants))
         return 0
@@ -137,7 +141,6 @@ def _run(options: argparse.Namespace, recording: Recording) -> int:
             results.append((mutant, killed[mutant.key]))
         else:
             left.append(mutant)
-    choice = Choice(options.project, recording, options.seconds)
     run(options.project, choice, left, options.jobs, found)
     if options.json:
         write_json(options.json, results)

@@ -110,6 +110,32 @@ def test_program_headers_at_the_end_of_the_file_stay_there(path: Path) -> None:
     assert offsets_of(out)[1][LINE_INDEX] == end + 56
 
 
+def test_section_headers_before_it_stay_where_they_are(path: Path) -> None:
+    """Section headers at 64, .text at 384, .line at 392, .other at 396: only the sections after .line move."""
+    data = small_elf(undescribed(bytes(5 * 64)), TEXT, LINE, OTHER)
+    (end,) = struct.unpack_from("<Q", data, 40)
+    first = data[:40] + struct.pack("<Q", 64) + data[48:64] + data[end:] + data[64 + 5 * 64 : end]
+    out = written(path, first)
+    assert offsets_of(out) == (64, [0, 384, 392, 392 + 18, 392 + 23])
+    assert out[384:][: 8 + 18 + 5 + 27] == TEXT.data + LONGER + b"other" + NAMES
+
+
+@pytest.mark.parametrize(("gap", "moves"), [(0x10000, True), (0x10001, False)])
+def test_padding_of_up_to_64_kilobytes_closes_up(gap: int, moves: bool, path: Path) -> None:
+    """Zeros after .line, which ends at 76. More than the largest page is no padding: .line goes to the end."""
+    data = small_elf(TEXT, LINE, undescribed(bytes(gap)), OTHER)
+    _, [_, _, line, other, _] = offsets_of(written(path, data))
+    assert (line, other) == ((72, 72 + 18) if moves else (len(data), 76 + gap))
+
+
+def test_what_moves_keeps_its_alignment(path: Path) -> None:
+    """.other at 80, a multiple of 16, moves to 96, the next one after .line; the names, at 101, follow it."""
+    other = Part(".other", PROGBITS, 0, b"other", alignment=16)
+    data = small_elf(TEXT, LINE, undescribed(bytes(4)), other)
+    assert offsets_of(data)[1] == [0, 64, 72, 80, 85]
+    assert offsets_of(written(path, data))[1] == [0, 64, 72, 96, 101]
+
+
 # --- what is refused --------------------------------------------------------------------------------------------
 
 
