@@ -153,3 +153,23 @@ def test_mutants_that_are_known_by_name_exist() -> None:
 
 def test_reasons_are_given_for_equal_mutants() -> None:
     assert [key for key, reason in equal_mutants().items() if len(reason) < 20] == []
+
+
+# Tests by hand, modules that they are about, and how many of the sample they notice at least: all but one when it was
+# drawn. Code that changes brings other mutants into it.
+TESTS_OF_SAMPLE = ("sframe/test_sframe_choices.py", "sframe/test_vectors_sframe.py", "elf/by_hand")
+MODULES_OF_SAMPLE = ("converters/kernels/sframe/project.py", "writers/elf/unloaded.py")
+SAMPLE, LEAST = 12, 10
+
+
+def test_a_sample_of_mutants_is_noticed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "roundtrip_tests.mutants", "--folder", str(tmp_path / "recorded"), "--jobs", "2"]
+    tests = [str(ROOT / "roundtrip_tests" / name) for name in TESTS_OF_SAMPLE]
+    subprocess.run([*command, "--record", *tests], check=True, cwd=ROOT, capture_output=True)
+    results = tmp_path / "results.json"
+    command += ["--seed", "0", "--count", str(SAMPLE), "--covered", "--seconds", "3", "--json", str(results)]
+    done = subprocess.run([*command, *MODULES_OF_SAMPLE], check=False, cwd=ROOT, capture_output=True, text=True)
+    found = json.loads(results.read_text())
+    assert len(found) == SAMPLE
+    killed = [one for one in found if one["status"] in {"killed", "timed out", "crashed"}]
+    assert len(killed) >= LEAST, done.stdout

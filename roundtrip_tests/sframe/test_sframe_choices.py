@@ -124,6 +124,11 @@ def test_all_offsets_of_an_fre_have_the_size_of_the_largest(cfa: int, fp: int, f
     assert fres_of(row(0, sp(cfa), at(6, fp), SAVED_RA)) == octets(fre)
 
 
+def test_the_value_of_a_rule_that_has_none_does_not_count() -> None:
+    rule = RegisterRule(30, RuleKind.SAME_VALUE, 5)
+    assert fres_of(row(0, on(31, 16), rule), architecture="aarch64", return_column=30) == octets("00 03 10")
+
+
 def test_rows_that_say_the_same_are_one_fre() -> None:
     rows = (ENTRY, row(1, sp(8), at(3, -16), SAVED_RA), row(2, sp(16), SAVED_RA), row(3, sp(8), SAVED_RA))
     assert fres_of(*rows) == octets("00 03 08  02 03 10  03 03 08")

@@ -31,6 +31,7 @@ from ...support.small_elf import (
 TEXT = Part(".text", PROGBITS, ALLOC | EXEC, b"\xc3" * 8)
 LINE, OTHER = Part(".line", PROGBITS, 0, b"line"), Part(".other", PROGBITS, 0, b"other")
 R, RX = 4, 5
+PT_NOTE = 4
 TEXT_INDEX, LINE_INDEX, OTHER_INDEX = 1, 2, 3
 LONGER = b"longer than before"
 NEW = AddedSection(".new", b"new")
@@ -126,6 +127,14 @@ def test_padding_of_up_to_64_kilobytes_closes_up(gap: int, moves: bool, path: Pa
     data = small_elf(TEXT, LINE, undescribed(bytes(gap)), OTHER)
     _, [_, _, line, other, _] = offsets_of(written(path, data))
     assert (line, other) == ((72, 72 + 18) if moves else (len(data), 76 + gap))
+
+
+def test_what_a_segment_describes_does_not_move(path: Path) -> None:
+    """.text at 120, .line at 128, .other at 132, which a PT_NOTE describes: .line goes to the end."""
+    data = small_elf(TEXT, LINE, OTHER, elf_type=ET_EXEC, loads=(Load(PT_NOTE, R, 132, 137),))
+    out = written(path, data)
+    assert offsets_of(out)[1] == [0, 120, len(data), 132, 137]
+    assert out[128:137] == bytes(4) + b"other"
 
 
 def test_what_moves_keeps_its_alignment(path: Path) -> None:
