@@ -68,7 +68,7 @@ def demangle_some(names: Sequence[str]) -> list[str]:
 
     mangled = [name for name in names if name.startswith(MANGLED)]
     if not mangled:
-        return names
+        return list(names)
     demangled = dict(zip(mangled, demangle_names(mangled), strict=True))
     return [demangled.get(name, name) for name in names]
 
