@@ -23,7 +23,7 @@ from .recording import FOLDER, QUICK, THOROUGH, Recording, load, record
 from .report import line, read_killed, tables, write_json
 from .run import Result, run
 
-# A mutant here is drawn as often as so many elsewhere.
+# How much likelier a mutant here is to be drawn than one elsewhere.
 WEIGHTS = {"writers/elf/": 3.0}
 
 

@@ -1,7 +1,7 @@
 """Every limit on what a small file may amplify, on both sides of its boundary, and raised.
 
-Strategy: a case reads an input of a given size; `most` is the largest that is within the limit, worked out by hand from
-the constants in docs/limits.md. One more is refused with the option that raises it, and read when limits are doubled.
+Strategy: a case reads an input of a given size; `most` is the largest that is within the limit, by the constants in
+docs/limits.md; for texts, qualified names and register rules it was found by trying. One more is refused with the option that raises it, and read when limits are doubled.
 Where an input at a limit would have millions of rows, its constant is made small.
 """
 
