@@ -1,9 +1,9 @@
 """Every limit on what a small file may amplify, on both sides of its boundary, and raised.
 
 Strategy: a case reads an input of a given size; `most` is the largest that is within the limit, by the constants in
-docs/limits.md; for texts, qualified names and register rules it was found by trying. One more is refused with the option
-that raises it, and read when limits are doubled. Where an input at a limit would have millions of rows, its constant is
-made small.
+docs/limits.md; for texts, qualified names and register rules it was found by trying. One more is refused with the
+option that raises it, and read when limits are doubled. Where an input at a limit would have millions of rows, its
+constant is made small.
 """
 
 from __future__ import annotations
