@@ -9,7 +9,6 @@ the same files run uncompiled: an installation never fails for want of one.
 import os
 import shutil
 import sys
-import sysconfig
 from pathlib import Path
 
 import Cython
@@ -25,9 +24,6 @@ CYTHON_RUNTIME = f"{PACKAGE}._cyutility"
 # Modules have no state, so that a free-threaded Python keeps its lock off. Constructors set every memoryview.
 DIRECTIVES = {"freethreading_compatible": True, "initializedcheck": False}
 STAGE = Path("build/stage")
-# One wheel for all releases from 3.11 on, by the limited API, which free-threaded ones do not have.
-LIMITED = "cp311" if not sysconfig.get_config_var("Py_GIL_DISABLED") else ""
-MACROS = [("Py_LIMITED_API", "0x030B0000")] if LIMITED else []
 COMPILE = ["-O3", "-g0"] if os.name == "posix" else []
 LINK = ["-Wl,-s"] if sys.platform == "linux" else []  # no symbol table: nobody debugs what is installed
 if "CFLAGS" in os.environ:  # of a distribution, which keeps debug information in packages of its own
@@ -66,14 +62,7 @@ def stage() -> list[Extension]:
 
 def _extension(source: Path) -> Extension:
     name = ".".join(source.relative_to(STAGE).with_suffix("").parts)
-    return Extension(
-        name,
-        [str(source)],
-        define_macros=MACROS,
-        extra_compile_args=COMPILE,
-        extra_link_args=LINK,
-        py_limited_api=bool(LIMITED),
-    )
+    return Extension(name, [str(source)], extra_compile_args=COMPILE, extra_link_args=LINK)
 
 
 class BuildExtensions(build_ext):
@@ -114,5 +103,5 @@ if __name__ == "__main__":
     setup(
         ext_modules=extensions,
         cmdclass={"build": Build, "build_ext": BuildExtensions},
-        options={"build_ext": {"parallel": cores}, "bdist_wheel": {"py_limited_api": LIMITED}},
+        options={"build_ext": {"parallel": cores}},
     )
