@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from typing import NoReturn
 
 WARNINGS = {"PYTHONWARNINGS": "error"}
@@ -93,7 +94,8 @@ def load_all() -> None:
     for module in pkgutil.walk_packages(unwindkit.__path__, f"{COMMAND}."):
         if not module.name.endswith(("__main__", "strategies")):
             importlib.import_module(module.name)
-    importlib.import_module("lief")
+    with suppress(ImportError):  # not every Python has it
+        importlib.import_module("lief")
 
 
 def run_and_end(arguments: list[str]) -> NoReturn:
