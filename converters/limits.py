@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from ..schemas.arguments import check_integer
 from ..schemas.section import BuildError
@@ -35,15 +35,19 @@ def raised(bound: int) -> int:
     return bound * int(text)
 
 
-@contextmanager
-def raised_limits(factor: int) -> Iterator[None]:
+def raised_limits(factor: int) -> AbstractContextManager[None]:
     """Inside, this process, and processes that it starts, multiply each limit on amplification by `factor`. Raises
     ValueError for a factor below 1 or above 1,024."""
     check_integer(factor, "factor")
     if not 1 <= factor <= LARGEST:
         raise ValueError(f"factor is {factor}, expected 1 to {LARGEST}")
+    return _raised_limits(int(factor))
+
+
+@contextmanager
+def _raised_limits(factor: int) -> Iterator[None]:
     before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = str(int(factor))
+    os.environ[VARIABLE] = str(factor)
     try:
         yield
     finally:

@@ -94,14 +94,23 @@ def in_threads(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Re
 
     # This thread is one of them. A pool of the standard library takes as long to import as a small file to convert.
     others = [threading.Thread(target=take_parts) for _ in range(threads - 1)]
-    for other in others:
-        other.start()
+    # Where a limit on memory or threads allows fewer, these do the work.
+    others = [other for other in others if _starts(other)]
     take_parts()
     for other in others:
         other.join()
     if failed:
         raise failed[min(failed)]
     return [done[index] for index in range(len(parts))]
+
+
+def _starts(thread: threading.Thread) -> bool:
+    """Start a thread; False if the system allows no more."""
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    return True
 
 
 def in_turn(work: Callable[[Part], Result], parts: Sequence[Part]) -> Iterator[Result]:

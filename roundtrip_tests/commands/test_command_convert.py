@@ -165,8 +165,9 @@ def test_raw_call_frame_information(folder: Path, source: str, pointer: str) -> 
     assert run(*arguments, "--arch", "x86_64").returncode == DONE
     assert (folder / "out").read_bytes() == V2
     known = f"{', '.join(ARCHITECTURES)}, or of the form EM_88K-32-big for any other"
+    given = "it is given by --arch"
     (folder / "out").unlink()
-    refuses(folder / "in", *arguments, says=f".{source}: architecture: is missing: it is one of {known}")
+    refuses(folder / "in", *arguments, says=f".{source}: architecture: is missing: it is one of {known}; {given}")
     refuses(
         folder / "in",
         *arguments,

@@ -150,7 +150,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     raw, out = tmp_path / "in", tmp_path / "out"
     raw.write_bytes(GOOD)
     command = ("convert", raw, out, "--to", "eh_frame")
-    refuses(raw, *command, says=f"source: is missing: a raw section is one of {KINDS}")
+    refuses(raw, *command, says=f"source: is missing: a raw section is one of {KINDS}; it is given by --from")
     refuses(
         raw,
         *command,

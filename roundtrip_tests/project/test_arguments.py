@@ -87,6 +87,7 @@ VALID: dict[str, dict[str, Any]] = {
     "stack_win_at": {"records": [WIN], "address": 0x1000},
     "from_stack_win": {"text": b""},
     "edit_cfi": {"section": SECTION, "architecture": X86_64},
+    "raised_limits": {"factor": 2},
     "merge_cfi": {"sections": [SECTION], "architecture": X86_64},
     "check_eh_frame_hdr": {"section": HDR, "frames": [(SECTION, TABLE)]},
     "from_debug_frame": {"data": b"", "arch": "x86_64"},

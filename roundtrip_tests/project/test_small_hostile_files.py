@@ -77,7 +77,7 @@ def of_tiny_records(scale: int) -> bytearray:
     return tiny_elf(CODE, Content(".eh_frame", cie + fdes))
 
 
-REFUSED_NAMES = ".symtab: st_name: the names of {} symbols have {} bytes, in tables of {} bytes"
+REFUSED_NAMES = ".symtab: st_name: the names of {} symbols have {} bytes, in tables of {} bytes (--raise-limits)"
 REFUSED_HEADERS = "section headers: the sections are together larger than the file (--raise-limits)"
 CASES = [
     pytest.param(doubling(doubling_name), BREAKPAD, ["True"] * 2, id="C++ names that double"),

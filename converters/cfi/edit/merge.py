@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....schemas.arguments import check_address, checked, optional
+from ....schemas.arguments import check_address, checked, each, optional
 from ....schemas.cfi import EH_FRAME, Dialect
 from ....schemas.data_classes import dataclass
 from ....schemas.pointers import NO_BASES, PointerBases
@@ -43,7 +43,13 @@ class MergedCfi:
     conflicts: SharedRanges
 
 
-@checked(architecture=Architecture, dialect=Dialect, bases=PointerBases, address=optional(check_address))
+@checked(
+    sections=each(Section),
+    architecture=Architecture,
+    dialect=Dialect,
+    bases=PointerBases,
+    address=optional(check_address),
+)
 def merge_cfi(
     sections: Sequence[Section],
     architecture: Architecture,
