@@ -156,7 +156,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         *command,
         "--from",
         "eh_frame",
-        says=f".eh_frame: architecture: is missing: it is one of {NAMES}",
+        says=f".eh_frame: architecture: is missing: it is one of {NAMES}; it is given by --arch",
     )
     for option in (["--compact", "share"], ["--sframe-version", "2"]):
         done = run(*command, "--from", "eh_frame", "--arch", "x86_64", *option)

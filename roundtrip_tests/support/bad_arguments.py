@@ -168,6 +168,7 @@ BY_ANNOTATION: dict[str, list[Any]] = {
     "Which": COLUMNS,
 }
 BY_NAME: dict[str, list[Any]] = {
+    "factor": [0, -1, 1025, 1.5, "2", None],
     "section_address": ADDRESSES,
     "load_address": ADDRESSES,
     "address": ADDRESSES,
