@@ -43,7 +43,7 @@ def test_names_have_together_at_most_eight_times_the_bytes_of_the_tables(tmp_pat
     with pytest.raises(ParseError) as caught:
         publics(written([1] * 100, b"\0" + b"n" * 209 + b"\0", tmp_path))
     assert (caught.value.section, caught.value.record) == (".symtab", "st_name")
-    assert caught.value.reason == "the names of 100 symbols have 20900 bytes, in tables of 2611 bytes"
+    assert caught.value.reason == "the names of 100 symbols have 20900 bytes, in tables of 2611 bytes (--raise-limits)"
 
 
 def test_every_place_of_a_name_is_found(tmp_path: Path) -> None:
