@@ -480,7 +480,8 @@ def test_gnu_debugdata_that_cannot_be_read_is_noted(built: Built, tmp_path: Path
     (note,) = image.notes
     assert note.startswith(".gnu_debugdata cannot be read: ")
     if data is INFLATED:
-        assert note.endswith(f"is truncated or inflates to more than {(8 << 20) + 16 * len(data):#x} bytes (--raise-limits)")
+        most = (8 << 20) + 16 * len(data)
+        assert note.endswith(f"is truncated or inflates to more than {most:#x} bytes (--raise-limits)")
     assert image.parts == ()
 
 
